@@ -1,0 +1,46 @@
+/**
+ * The contract between those who ask (engine/agents) and those who carry (engine/pool). It lives in flow so that the
+ * flow can hand a pool to a stage without importing one.
+ */
+import type { Code } from './failure.ts';
+import type { Usage } from './item.ts';
+
+/** One request to a model. `key` names the call for the ledger: the same key is the same question. */
+export interface Call {
+  /** path below the endpoint's base URL, such as `/chat/completions` */
+  path: string;
+  /** the request body as it goes over the wire: JSON */
+  body: string;
+  key: string;
+  item: string;
+  agent: string;
+  /** 1-based */
+  attempt: number;
+}
+
+export interface Answer {
+  text: string;
+  /** finish_reason as the server said it; only `stop` is whole */
+  finish: string;
+  usage: Usage;
+  replayed: boolean;
+}
+
+/** A call that no retry could save. Its code goes into the item's failure as it is. */
+export class CallFailure extends Error {
+  override name = 'CallFailure';
+  readonly code: Code;
+  constructor(code: Code, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+export interface Pool {
+  /** the model name that requests carry; known once the endpoints have been probed */
+  readonly model: string;
+  /** items that an asking stage keeps in flight unless told otherwise: twice the sum of the endpoints' limits */
+  readonly itemsInFlight: number;
+  call(call: Call): Promise<Answer>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,124 @@
+/**
+ * What travels between stages, a line each. The JSON Schema of an item is schemas/item.schema.json; here are the
+ * types, the ladder of rungs, and the three questions that every stage asks of a line: is it an item, what is its
+ * id, what is its rung.
+ */
+import type { Code } from './failure.ts';
+
+export type JsonObject = { [key: string]: unknown };
+
+/** How far a value is from the model's own words; a step has the worst rung that it needed. */
+export const RUNGS = ['clean', 'repaired', 'coerced', 'defaulted', 'failed'] as const;
+export type Rung = (typeof RUNGS)[number];
+
+/** The rungs that count as the model's own answer wherever nobody says otherwise (`--accept`). */
+export const ACCEPTED: readonly Rung[] = ['clean', 'repaired', 'coerced'];
+
+export function worse(a: Rung, b: Rung): Rung {
+  return RUNGS.indexOf(a) >= RUNGS.indexOf(b) ? a : b;
+}
+
+/**
+ * One change that fw made to what a model said.
+ * Syntax (`repaired`): `offset`, `cut` and `put` on the raw text, so that undoing every entry restores it.
+ * Values (`coerced`, `defaulted`): `at` is a JSON Pointer into the output, `from` and `to` the values.
+ */
+export interface Repair {
+  rule: string;
+  at?: string;
+  from?: unknown;
+  to?: unknown;
+  offset?: number;
+  cut?: string;
+  put?: string;
+}
+
+/** Tokens; `cached` is the share of `prompt` that came from the server's prefix cache, where the server says so. */
+export interface Usage {
+  prompt: number;
+  completion: number;
+  cached?: number;
+}
+
+/** An answer that was asked for again: what the model said, and why that was not accepted. */
+export interface Rejected {
+  raw: string;
+  code: Code;
+  message: string;
+  temperature?: number;
+}
+
+/** One agent's answer inside an item. `raw` is left out where it equals the compact JSON of `output`. */
+export interface Step {
+  agent: string;
+  output?: JsonObject;
+  raw?: string;
+  rung: Rung;
+  /** the worst rung among the answers that this agent was shown */
+  saw: Rung;
+  repairs: Repair[];
+  calls: string[];
+  attempts: number;
+  rejected?: Rejected[];
+  usage: Usage;
+}
+
+export interface Failure {
+  stage: string;
+  code: Code;
+  message: string;
+  agent?: string;
+  /** only where a line could not be read: its number and its text (or base64, where it is not UTF-8) */
+  line?: number;
+  text?: string;
+  base64?: string;
+  [key: string]: unknown;
+}
+
+export interface Item {
+  id: string | null;
+  row?: number;
+  input?: { [column: string]: string };
+  prompt?: string;
+  ordering?: string[];
+  steps?: Step[];
+  decision?: Step;
+  failure?: Failure;
+  [key: string]: unknown;
+}
+
+/** What the text stages may add to a foreign record, beside `failure`. */
+export interface Mark {
+  rung: Rung;
+  repairs: Repair[];
+}
+
+/** A line with an id and something to ask or something answered is an item; any other object is a foreign record. */
+export function isItem(line: JsonObject): line is Item {
+  return 'id' in line && ('prompt' in line || 'steps' in line);
+}
+
+/** A result of the older scripts: `prompt_id` is the row there, and `ordering` a comma-separated list. */
+export function isLegacy(line: JsonObject): boolean {
+  return !('id' in line) && 'business_decision' in line && 'conversation_history' in line;
+}
+
+/** The id of an item, `prompt_id/ordering` of a legacy result, null where a line has none. */
+export function idOf(line: JsonObject): string | null {
+  if (typeof line.id === 'string') return line.id;
+  if (isLegacy(line) && line.prompt_id !== undefined) return `${line.prompt_id}/${line.ordering}`;
+  return null;
+}
+
+export function failureOf(line: JsonObject): Failure | undefined {
+  return line.failure as Failure | undefined;
+}
+
+/** The worst rung over the steps and the decision of an item; a foreign record carries its rung in `_fw`. */
+export function rungOf(line: JsonObject): Rung {
+  if (line.failure !== undefined) return 'failed';
+  const { steps, decision, _fw } = line as Item & { _fw?: Mark };
+  let rung: Rung = _fw?.rung ?? 'clean';
+  for (const step of steps ?? []) rung = worse(rung, worse(step.rung, step.saw));
+  return decision ? worse(rung, worse(decision.rung, decision.saw)) : rung;
+}
