@@ -1,0 +1,44 @@
+/**
+ * What an agent is shown: the prompt, then each earlier answer under its agent's name. The chain asks with this text,
+ * and the `input` of a turn in the legacy document is this text again, so both are built here.
+ */
+import { ItemFailure } from '../flow/failure.ts';
+import type { JsonObject, Step } from '../flow/item.ts';
+import type { Agents } from './load.ts';
+
+/** What one answer adds to the context of the agents after it. */
+export function turnText(display: string, output: JsonObject): string {
+  return `\n\n${display}:\n${JSON.stringify(output)}`;
+}
+
+/**
+ * The context after `steps`. A step without an output is never left out: the next agent would answer as if nobody had
+ * been asked, and the answer would pass for one of the whole chain. Such an item fails with `no-valid-answer`; a step
+ * of an agent that the folder does not have, with `unknown-agent`.
+ */
+export function contextAfter(prompt: string, steps: readonly Step[], agents: Agents): string {
+  let context = prompt;
+  for (const { agent, output } of steps) {
+    const display = agents.byKey.get(agent)?.display;
+    if (display === undefined) {
+      throw new ItemFailure(
+        'unknown-agent',
+        `expected agents of ${agents.folder}, found a step of '${agent}'`,
+        {
+          agent,
+        },
+      );
+    }
+    if (output === undefined) {
+      throw new ItemFailure(
+        'no-valid-answer',
+        `expected an answer of ${agent} to build on, found a failed step`,
+        {
+          agent,
+        },
+      );
+    }
+    context += turnText(display, output);
+  }
+  return context;
+}

@@ -1,0 +1,149 @@
+/**
+ * Reads the YAML files that people write (agents, orderings, defaults, pipelines) against a schema of ours. Whatever is
+ * wrong with one is said as `file:line:column: expected …, found …`.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { type Document, isMap, isNode, LineCounter, parseDocument } from 'yaml';
+import { dataError, type Fatal } from './failure.ts';
+import { packagedSchema } from './root.ts';
+
+const FILE_LIMIT = 1 << 20;
+
+export interface YamlFile {
+  path: string;
+  text: string;
+  value: unknown;
+  /** The error to throw about the value at `segments`, or about the key of it: exit 65, file:line:column in front. */
+  complain(segments: readonly (string | number)[], message: string, about?: 'key' | 'value'): Fatal;
+}
+
+/** The text of a file of at most 1 MiB. Exit 65 where it is missing, no regular file, too large or not UTF-8. */
+export function readSmallFile(path: string, what: string): string {
+  let bytes: Buffer;
+  try {
+    const stat = statSync(path);
+    if (!stat.isFile()) throw dataError(`${path}: expected ${what}, found something that is no regular file`);
+    if (stat.size > FILE_LIMIT) {
+      throw dataError(`${path}: expected ${what} of at most ${FILE_LIMIT} bytes, found ${stat.size}`);
+    }
+    bytes = readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw dataError(`${path}: expected ${what}, found ${code === 'ENOENT' ? 'no such file' : code}`);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw dataError(`${path}: expected ${what} in UTF-8, found other bytes`);
+  }
+}
+
+/** Reads `path` and checks it against schemas/`schemaName`.schema.json. Exit 65 with file:line:column if it does not fit. */
+export function readYaml(path: string, schemaName: string): YamlFile {
+  const text = readSmallFile(path, 'a YAML file');
+  const lines = new LineCounter();
+  const placed = (offset: number, message: string): Fatal => {
+    const { line, col } = lines.linePos(offset);
+    return dataError(`${path}:${line}:${col}: ${message}`);
+  };
+  let document: Document.Parsed;
+  let value: unknown;
+  try {
+    document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
+    const [error] = document.errors;
+    if (error !== undefined) throw placed(error.pos[0], `expected YAML, found: ${error.message}`);
+    value = document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    // the parser recurses and counts aliases: nesting and alias bombs end here, as errors without a position
+    if (error instanceof RangeError)
+      throw dataError(`${path}: expected YAML, found nesting that is too deep`);
+    if (error instanceof ReferenceError) throw dataError(`${path}: expected YAML, found: ${error.message}`);
+    throw error;
+  }
+  const file: YamlFile = {
+    path,
+    text,
+    value,
+    complain: (segments, message, about = 'value') => placed(offsetOf(document, segments, about), message),
+  };
+  const fits = validatorFor(schemaName);
+  if (!fits(value)) throw complainOf(file, fits.errors![0]!);
+  return file;
+}
+
+const validators = new Map<string, ValidateFunction>();
+
+function validatorFor(schemaName: string): ValidateFunction {
+  let validate = validators.get(schemaName);
+  if (validate === undefined) {
+    validate = new Ajv2020({ verbose: true, allowUnionTypes: true }).compile(packagedSchema(schemaName));
+    validators.set(schemaName, validate);
+  }
+  return validate;
+}
+
+/** Where the value, or its key, begins in the text; where there is none, the nearest thing around it. */
+function offsetOf(
+  document: Document.Parsed,
+  segments: readonly (string | number)[],
+  about: 'key' | 'value',
+): number {
+  for (let length = segments.length; length > 0; length--) {
+    const parent = length === 1 ? document.contents : document.getIn(segments.slice(0, length - 1), true);
+    const node = document.getIn(segments.slice(0, length), true);
+    const pair = isMap(parent)
+      ? parent.items.find(({ key }) => String(key) === String(segments[length - 1]))
+      : undefined;
+    const wanted = about === 'key' && pair !== undefined ? pair.key : node;
+    if (isNode(wanted) && wanted.range) return wanted.range[0];
+    if (pair !== undefined && isNode(pair.key) && pair.key.range) return pair.key.range[0];
+  }
+  return document.contents?.range?.[0] ?? 0;
+}
+
+function complainOf(file: YamlFile, error: ErrorObject): Fatal {
+  const segments = error.instancePath
+    .split('/')
+    .slice(1)
+    .map(segment => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const { keyword, params, data } = error;
+  const at = segments.length > 0 ? `${segments.join('.')}: ` : '';
+  if (error.propertyName !== undefined) {
+    return file.complain(
+      [...segments, error.propertyName],
+      `${at}key '${error.propertyName}' ${error.message}`,
+      'key',
+    );
+  }
+  switch (keyword) {
+    case 'additionalProperties': {
+      const key: string = params.additionalProperty;
+      const known = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+      return file.complain([...segments, key], `${at}expected the keys ${known}, found '${key}'`, 'key');
+    }
+    case 'required':
+      return file.complain(segments, `${at}expected the key '${params.missingProperty}', found none`);
+    case 'type':
+      return file.complain(
+        segments,
+        `${at}expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`,
+      );
+    case 'enum':
+      return file.complain(
+        segments,
+        `${at}expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`,
+      );
+    default:
+      return file.complain(segments, `${at}expected a value that ${error.message}, found ${shown(data)}`);
+  }
+}
+
+function shown(value: unknown): string {
+  if (value === null) return 'nothing (null)';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a map';
+  const text = JSON.stringify(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
