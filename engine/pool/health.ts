@@ -1,0 +1,131 @@
+/**
+ * What the pool knows of one endpoint: what runs there, how long answers take, whether it may be asked. State is kept
+ * per endpoint and never for all of them: one server that sends calls away must not stop the others.
+ */
+import type { Usage } from '../flow/item.ts';
+import type { Timing } from './clock.ts';
+import type { EndpointSetting } from './endpoints.ts';
+import { mix, type Ticket } from './ticket.ts';
+import { openWire, type Wire } from './wire.ts';
+import type { Key } from './words.ts';
+
+/** Recent latencies kept for the median: enough to be steady, few enough to sort at every tick. */
+const KEPT = 64;
+/** Failures in a row, answered at once, after which an endpoint gets a rest before it draws more calls to itself. */
+const IN_A_ROW = 5;
+const REST_FIRST = 250;
+const REST_LAST = 5_000;
+
+export interface Endpoint {
+  /** the base URL, without a slash at its end */
+  readonly url: string;
+  /** the path of the base URL, such as `/v1` */
+  readonly prefix: string;
+  readonly limit: number;
+  readonly salt: number;
+  readonly wire: Wire;
+  readonly running: Ticket[];
+  /** `down`: probed now and then until it answers; `unfit`: it serves other models or refuses the key, and stays out */
+  state: 'up' | 'down' | 'unfit';
+  /** why it is not up, in words */
+  cause: string;
+  pausedUntil: number;
+  failuresInARow: number;
+  probeAt: number;
+  probeWait: number;
+  probing: boolean;
+  readonly latencies: Float64Array;
+  answers: number;
+  medianOf: number;
+  median: number;
+  // counts for the account
+  retries: number;
+  readonly failures: Map<string, number>;
+  readonly usage: Required<Usage>;
+}
+
+export function createEndpoint(setting: EndpointSetting, index: number, key: Key | undefined): Endpoint {
+  const { origin, pathname } = new URL(setting.url);
+  return {
+    url: setting.url,
+    prefix: pathname === '/' ? '' : pathname,
+    limit: setting.limit,
+    salt: mix(index + 1),
+    wire: openWire(origin, key && `Bearer ${key.read()}`),
+    running: [],
+    state: 'down',
+    cause: 'not probed yet',
+    pausedUntil: 0,
+    failuresInARow: 0,
+    probeAt: 0,
+    probeWait: 0,
+    probing: false,
+    latencies: new Float64Array(KEPT),
+    answers: 0,
+    medianOf: 0,
+    median: Number.NaN,
+    retries: 0,
+    failures: new Map(),
+    usage: { prompt: 0, completion: 0, cached: 0 },
+  };
+}
+
+export function isUsable(endpoint: Endpoint, now: number): boolean {
+  return endpoint.state === 'up' && endpoint.pausedUntil <= now;
+}
+
+/** Takes a place; the caller has seen that there is one. */
+export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
+  ticket.at = endpoint;
+  ticket.sentAt = now;
+  ticket.index = endpoint.running.push(ticket) - 1;
+}
+
+/** Gives the place back: the last one moves into the gap, so that this costs the same at any number in flight. */
+export function leave(endpoint: Endpoint, ticket: Ticket): void {
+  const last = endpoint.running.pop() as Ticket;
+  if (last !== ticket) {
+    endpoint.running[ticket.index] = last;
+    last.index = ticket.index;
+  }
+  ticket.at = null;
+  ticket.exchange = null;
+}
+
+export function noteAnswer(endpoint: Endpoint, latency: number, usage: Usage): void {
+  endpoint.failuresInARow = 0;
+  endpoint.latencies[endpoint.answers++ % KEPT] = latency;
+  endpoint.usage.prompt += usage.prompt;
+  endpoint.usage.completion += usage.completion;
+  endpoint.usage.cached += usage.cached ?? 0;
+}
+
+/** Counts a failure under `kind`. A server that fails at once is always the emptiest, hence the rest. */
+export function noteFailure(endpoint: Endpoint, kind: string, now: number): void {
+  endpoint.failures.set(kind, (endpoint.failures.get(kind) ?? 0) + 1);
+  const many = ++endpoint.failuresInARow - IN_A_ROW;
+  if (many >= 0) pause(endpoint, now + Math.min(REST_LAST, REST_FIRST * 2 ** many));
+}
+
+export function pause(endpoint: Endpoint, until: number): void {
+  endpoint.pausedUntil = Math.max(endpoint.pausedUntil, until);
+}
+
+/** The median of the recent latencies in milliseconds, NaN before the first; sorted anew only if answers have come. */
+export function medianLatency(endpoint: Endpoint): number {
+  if (endpoint.medianOf !== endpoint.answers) {
+    const recent = endpoint.latencies.slice(0, Math.min(KEPT, endpoint.answers)).sort();
+    endpoint.median = recent[recent.length >> 1] as number;
+    endpoint.medianOf = endpoint.answers;
+  }
+  return endpoint.median;
+}
+
+/**
+ * How long a call may run here. Latency follows the length of answers and of the server's queue, so this is generous:
+ * it is there to find a server that has stopped answering.
+ */
+export function timeoutOf(endpoint: Endpoint, timing: Timing): number {
+  if (endpoint.answers < timing.answersToKnow) return timing.timeoutUnknown;
+  return Math.max(timing.timeoutFloor, timing.timeoutFactor * medianLatency(endpoint));
+}

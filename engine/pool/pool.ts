@@ -1,0 +1,272 @@
+/**
+ * The pool: carries calls to endpoints, at most `limit` at each, and tries again elsewhere what did not get through.
+ *
+ *   call ─► a place is free? ─► endpoint ─► answer
+ *              │ no   ▲              │
+ *              ▼      │              ▼ not through
+ *           waiting ──┴── asleep ◄── again?  ─► failure
+ *
+ * The queue is here and not on the servers, for a request that waits there cannot be moved. Places are taken with a
+ * call in hand and given back in one function, whatever the outcome. One sweep finds everything that time brings:
+ * calls without an answer, retries that fell due, dead endpoints to look at again.
+ */
+import { type Answer, type Call, CallFailure, type Pool } from '../flow/call.ts';
+import type { Code, Fatal } from '../flow/failure.ts';
+import { choose } from './choose.ts';
+import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
+import { readCompletion } from './completion.ts';
+import type { PoolSettings } from './endpoints.ts';
+import {
+  createEndpoint,
+  type Endpoint,
+  enter,
+  leave,
+  noteAnswer,
+  noteFailure,
+  pause,
+  timeoutOf,
+} from './health.ts';
+import { createOutages } from './outage.ts';
+import type { Prober } from './probe.ts';
+import { createRefusals } from './refusals.ts';
+import { type Budget, backoff, isRetried, readRetryAfter, TRIES, takeRetry } from './retry.ts';
+import { startEndpoints } from './start.ts';
+import { type PoolStats, poolStats } from './stats.ts';
+import { exhausted, noteCause, type Ticket, ticketOf } from './ticket.ts';
+import { createWaiting } from './waiting.ts';
+import type { Reply } from './wire.ts';
+import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from './words.ts';
+
+/** A pause that a server asks for is told a person from here on, in ms. */
+const NEWS = 5_000;
+
+export interface PoolOptions extends PoolSettings {
+  /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
+  wait?: number;
+  /** told to a person: an endpoint that is gone, a refusal that is news */
+  warn: (message: string) => void;
+  /** stops the pool, as `stop` does */
+  signal?: AbortSignal;
+  clock?: Clock;
+  timing?: Partial<Timing>;
+  random?: () => number;
+}
+
+export interface EndpointPool extends Pool {
+  /** tokens of prompt and answer together, where the servers say */
+  readonly maxModelLength: number | undefined;
+  /** What ends the run though each item was accounted for: every call was refused. Ask it before the exit code. */
+  verdict(): Fatal | undefined;
+  stats(): PoolStats;
+  /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
+  stop(): void;
+  /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
+  abort(): void;
+}
+
+/** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
+export async function createPool(options: PoolOptions): Promise<EndpointPool> {
+  const { key, warn, signal, wait = 0, clock = systemClock, random = Math.random } = options;
+  const timing: Timing = { ...TIMING, ...options.timing };
+  const prober: Prober = { clock, timing, key };
+  const endpoints = options.endpoints.map((setting, index) => createEndpoint(setting, index, key));
+  const found = await startEndpoints(endpoints, { ...prober, model: options.model, wait, warn, signal });
+  const places = endpoints.reduce((sum, { limit }) => sum + limit, 0);
+
+  const waiting = createWaiting();
+  const refusals = createRefusals(key, found.maxModelLength, warn);
+  const outages = createOutages({
+    ...prober,
+    endpoints,
+    model: found.model,
+    giveUp: Math.max(wait, timing.giveUp),
+    warn,
+    onBack: pump,
+  });
+  const budget: Budget = { share: options.retryBudget, floor: Math.max(256, places), spent: 0 };
+  const failed = new Map<Code, number>();
+  const ticker = clock.every(timing.tick, sweep);
+  let calls = 0;
+  let outstanding = 0;
+  /** what every further call is told; null while the pool works */
+  let ended: Error | null = null;
+  let pumping = false;
+  let sweptAt = clock.now();
+
+  signal?.addEventListener('abort', stop);
+
+  function call(asked: Call): Promise<Answer> {
+    if (ended !== null) return Promise.reject(ended);
+    return new Promise((resolve, reject) => {
+      calls++;
+      if (outstanding++ === 0) ticker.hold(true);
+      waiting.push(ticketOf(asked, resolve, reject));
+      pump();
+    });
+  }
+
+  function pump(): void {
+    if (pumping) return;
+    pumping = true;
+    const now = clock.now();
+    try {
+      waiting.offer(ticket => {
+        const endpoint = choose(endpoints, ticket, now);
+        if (endpoint !== null) send(ticket, endpoint, now);
+        return endpoint !== null;
+      });
+    } finally {
+      pumping = false;
+    }
+  }
+
+  function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
+    enter(endpoint, ticket, now);
+    if (ticket.causes !== null) endpoint.retries++;
+    const { path, body } = ticket.call;
+    const exchange = endpoint.wire.send({ method: 'POST', path: endpoint.prefix + path, body }, outcome => {
+      leave(endpoint, ticket);
+      try {
+        settle(ticket, endpoint, outcome);
+      } catch (bug) {
+        fail(ticket, bug as Error);
+      }
+      pump();
+    });
+    // A request that failed on the spot is out of its place already.
+    if (ticket.at === endpoint) ticket.exchange = exchange;
+  }
+
+  function settle(ticket: Ticket, endpoint: Endpoint, outcome: Reply | Error): void {
+    const now = clock.now();
+    if (outcome instanceof CallFailure) return fail(ticket, outcome);
+    if (outcome instanceof Error) {
+      if (neverConnected(outcome)) return notConnected(ticket, endpoint, causeOf(outcome), now);
+      const late = outcome instanceof NoAnswerInTime;
+      if (late) ticket.timeouts++;
+      return notThrough(ticket, endpoint, late ? 'timeout' : 'transport', causeOf(outcome), now);
+    }
+    const { status, body } = outcome;
+    if (status === 200) {
+      const answer = readCompletion(body, key);
+      if (typeof answer === 'string') return notThrough(ticket, endpoint, 'bad answer', answer, now);
+      noteAnswer(endpoint, now - ticket.sentAt, answer.usage);
+      refusals.noteAnswer();
+      done();
+      return ticket.resolve(answer);
+    }
+    if (isRetried(status)) {
+      const rest = readRetryAfter(outcome.retryAfter, clock.date(), timing.pauseCap);
+      if (rest !== undefined) leaveAlone(endpoint, rest, now);
+      const words = serverWords(body, key, 120);
+      return notThrough(ticket, endpoint, `HTTP ${status}`, `HTTP ${status}${words && ` "${words}"`}`, now);
+    }
+    endpoint.failuresInARow = 0;
+    endpoint.failures.set('refused', (endpoint.failures.get('refused') ?? 0) + 1);
+    fail(ticket, refusals.failureOf(endpoint.url, outcome));
+    const verdict = refusals.verdict(outstanding);
+    if (verdict) end(verdict);
+  }
+
+  /** The call lost nothing and keeps its tries; the endpoint is not there and is taken out until a probe finds it. */
+  function notConnected(ticket: Ticket, endpoint: Endpoint, cause: string, now: number): void {
+    noteFailure(endpoint, 'not connected', now);
+    noteCause(ticket, endpoint, cause);
+    outages.lost(endpoint, cause);
+    again(ticket, now);
+  }
+
+  function leaveAlone(endpoint: Endpoint, rest: number, now: number): void {
+    if (rest >= NEWS && endpoint.pausedUntil < now)
+      warn(`${endpoint.url} asks for no calls for ${seconds(rest)}`);
+    pause(endpoint, now + rest);
+  }
+
+  function notThrough(ticket: Ticket, endpoint: Endpoint, kind: string, cause: string, now: number): void {
+    noteFailure(endpoint, kind, now);
+    noteCause(ticket, endpoint, cause);
+    ticket.avoid = endpoint;
+    if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
+    if (!takeRetry(budget, calls)) {
+      return fail(
+        ticket,
+        exhausted(ticket, `the retries of this run are spent (${budget.spent} in ${calls} calls)`),
+      );
+    }
+    again(ticket, now);
+  }
+
+  function again(ticket: Ticket, now: number): void {
+    if (ended !== null) return fail(ticket, ended);
+    ticket.notBefore =
+      now + backoff(Math.max(1, ticket.tries), timing.backoffBase, timing.backoffCap, random);
+    waiting.sleep(ticket);
+  }
+
+  function fail(ticket: Ticket, reason: Error): void {
+    if (reason instanceof CallFailure) failed.set(reason.code, (failed.get(reason.code) ?? 0) + 1);
+    done();
+    ticket.reject(reason);
+  }
+
+  function done(): void {
+    if (--outstanding === 0) ticker.hold(false);
+  }
+
+  function sweep(): void {
+    const now = clock.now();
+    // This process stood still (SIGSTOP, a closed laptop): the answers may be here, only unread.
+    const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
+    sweptAt = now;
+    for (const endpoint of endpoints) {
+      const timeout = timeoutOf(endpoint, timing);
+      // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
+      for (let i = endpoint.running.length - 1; i >= 0; i--) {
+        const ticket = endpoint.running[i] as Ticket;
+        ticket.sentAt += stood;
+        if (now - ticket.sentAt > timeout) {
+          ticket.exchange?.abort(new NoAnswerInTime(`no answer within ${seconds(timeout)}`));
+        }
+      }
+    }
+    waiting.wake(now);
+    const gone = outages.sweep(now, outstanding === 0, stood);
+    if (gone) end(gone);
+    pump();
+  }
+
+  /** Every call that waits, and every further one, is told `reason`. The first reason holds. */
+  function end(reason: Error): void {
+    if (ended !== null) return;
+    ended = reason;
+    for (const ticket of waiting.empty()) fail(ticket, reason);
+  }
+
+  function stop(): void {
+    end(new CallFailure('interrupted', 'The run was stopped before this call was answered.'));
+  }
+
+  function abort(): void {
+    stop();
+    const reason = new CallFailure('interrupted', 'The run was stopped while a server worked on this call.');
+    for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
+  }
+
+  return {
+    model: found.model,
+    maxModelLength: found.maxModelLength,
+    itemsInFlight: options.inFlight ?? 2 * places,
+    call,
+    stop,
+    abort,
+    verdict: () => refusals.verdict(outstanding),
+    stats: () => poolStats(endpoints, { calls, waiting: waiting.size, failed }, clock.now()),
+    async close() {
+      stop();
+      ticker.stop();
+      outages.close();
+      signal?.removeEventListener('abort', stop);
+      await Promise.all(endpoints.map(({ wire }) => wire.close()));
+    },
+  };
+}

@@ -1,0 +1,83 @@
+/**
+ * Requests that a server refused: the item fails, asking again would not help. A person is told the words of each new
+ * kind of refusal once. Where nothing but refusals comes back, the fault is not in the items: the run ends.
+ */
+import { CallFailure } from '../flow/call.ts';
+import { type Fatal, unavailable } from '../flow/failure.ts';
+import { refusedKey } from './probe.ts';
+import { isTooLong, lengthNumbers } from './retry.ts';
+import type { Reply } from './wire.ts';
+import { type Key, serverWords } from './words.ts';
+
+/** Refusals before a run that had no answer is given up in the middle … */
+const ENOUGH = 20;
+/** Kinds of refusal that are told; a server that words each one differently must not flood the terminal. */
+const TOLD = 10;
+
+export interface Refusals {
+  /** Judges a reply that is not to be tried again, and tells a person if it is news. */
+  failureOf(url: string, reply: Reply): CallFailure;
+  /** A model answered, or could have: whatever is refused from now on is about single items. */
+  noteAnswer(): void;
+  /**
+   * What ends the run if every call so far was refused. `pending` is how many calls have no outcome yet: while those
+   * are more than the refused ones, refusals may only be what comes back first.
+   */
+  verdict(pending: number): Fatal | undefined;
+}
+
+export function createRefusals(
+  key: Key | undefined,
+  maxModelLength: number | undefined,
+  warn: (message: string) => void,
+): Refusals {
+  const told = new Set<string>();
+  let refused = 0;
+  let answered = false;
+  let last = '';
+
+  function tell(url: string, kind: string, message: string): void {
+    if (told.has(kind) || told.size > TOLD) return;
+    told.add(kind);
+    warn(
+      told.size > TOLD
+        ? 'further kinds of refusals are only counted'
+        : `${url} refused a request: ${message}`,
+    );
+  }
+
+  function tooLong(reply: Reply, words: string): CallFailure {
+    answered = true;
+    const limit = maxModelLength === undefined ? '' : `the model takes ${maxModelLength} tokens`;
+    const numbers = [lengthNumbers(reply.body), limit].filter(text => text !== '').join('; ');
+    return new CallFailure(
+      'prompt-too-long',
+      `The prompt does not fit${numbers && ` (${numbers})`}; the server says: "${words}"`,
+    );
+  }
+
+  return {
+    failureOf(url, reply) {
+      const words = serverWords(reply.body, key);
+      if (isTooLong(reply.status, reply.body)) return tooLong(reply, words);
+      const unauthorised = reply.status === 401 || reply.status === 403;
+      const said = words === '' ? '' : `: "${words}"`;
+      const message = `${unauthorised ? refusedKey(reply.status, key) : `HTTP ${reply.status}`}${said}`;
+      refused++;
+      last = `${url}: ${message}`;
+      tell(url, `${reply.status} ${words.replace(/\d+/g, '#')}`, message);
+      return new CallFailure('call-refused', message);
+    },
+    noteAnswer() {
+      answered = true;
+    },
+    verdict(pending) {
+      const enough = pending === 0 ? 1 : ENOUGH;
+      if (answered || refused < enough || refused < pending) return undefined;
+      return unavailable(
+        `expected answers, found none: ${refused} of the calls were refused, the last by ${last}\n` +
+          'set right what the server complains about and run again',
+      );
+    },
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * The start of a pool: probe every endpoint at once, wait for servers that still load if asked to, settle which model
+ * is meant. Whatever stands in the way ends the run here, before anything was read or asked.
+ */
+import { CallFailure } from '../flow/call.ts';
+import { type Fatal, unavailable, usageError } from '../flow/failure.ts';
+import type { Endpoint } from './health.ts';
+import { type Finding, type Prober, probe } from './probe.ts';
+import { oneLine, seconds } from './words.ts';
+
+/** While waiting, every endpoint is asked again this often. */
+const WAIT_STEP = 1_500;
+/** … and a person is told that the wait goes on this often. */
+const WAIT_NEWS = 60_000;
+
+export interface Start extends Prober {
+  /** as given by a person; undefined leaves it to the endpoints */
+  model: string | undefined;
+  /** how long to wait for the first endpoint, in ms */
+  wait: number;
+  warn: (message: string) => void;
+  signal: AbortSignal | undefined;
+}
+
+export interface Found {
+  model: string;
+  /** the smallest context length of the endpoints that serve the model, in tokens, where they say */
+  maxModelLength: number | undefined;
+}
+
+/**
+ * Puts usable endpoints `up` and leaves the others `down` or `unfit`, each with its cause. Throws `unavailable` where
+ * none is usable, a usage error where the model is not clear.
+ */
+export async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Promise<Found> {
+  const findings = await firstUsable(endpoints, start);
+  const model = start.model ?? onlyModel(findings);
+  for (const finding of findings) settle(finding, model);
+  const up = endpoints.filter(endpoint => endpoint.state === 'up');
+  if (up.length === 0) throw notServed(model, findings);
+  if (up.length < endpoints.length) {
+    const out = endpoints.filter(endpoint => endpoint.state !== 'up');
+    start.warn(`going on with ${up.length} of ${endpoints.length} endpoints, without ${causes(out)}`);
+  }
+  const lengths = findings.flatMap(({ models }) => models.filter(({ id }) => id === model));
+  const known = lengths.flatMap(({ maxModelLength }) => maxModelLength ?? []);
+  return { model, maxModelLength: known.length > 0 ? Math.min(...known) : undefined };
+}
+
+/** Takes a finding over: into work if it serves `model`, out of it for good if nothing but a person can help. */
+export function settle({ endpoint, models, cause, settled }: Finding, model: string): void {
+  const serves = models.some(({ id }) => id === model);
+  endpoint.state = serves ? 'up' : settled ? 'unfit' : 'down';
+  endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models.map(({ id }) => id))}, not ${model}`);
+}
+
+export function causes(endpoints: readonly Endpoint[]): string {
+  return endpoints.map(endpoint => `${endpoint.url} (${endpoint.cause})`).join(', ');
+}
+
+async function firstUsable(endpoints: readonly Endpoint[], start: Start): Promise<Finding[]> {
+  const { clock, wait, warn, signal } = start;
+  const begun = clock.now();
+  let news = begun + WAIT_NEWS;
+  for (;;) {
+    const findings = await Promise.all(endpoints.map(endpoint => probe(endpoint, start)));
+    if (signal?.aborted) throw new CallFailure('interrupted', 'Stopped before any endpoint was usable.');
+    if (findings.some(({ cause }) => cause === undefined)) return findings;
+    const waited = clock.now() - begun;
+    const hopeless = findings.every(({ settled }) => settled);
+    if (hopeless || waited + WAIT_STEP > wait) throw noneUsable(findings, waited);
+    if (clock.now() >= news) {
+      news += WAIT_NEWS;
+      warn(`waited ${seconds(waited)} of ${seconds(wait)} for an endpoint: ${reasons(findings)}`);
+    }
+    await pauseFor(WAIT_STEP, start);
+  }
+}
+
+function pauseFor(ms: number, { clock, signal }: Start): Promise<void> {
+  return new Promise(resolve => {
+    const end = () => {
+      callOff();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const callOff = clock.after(ms, end);
+    signal?.addEventListener('abort', end);
+  });
+}
+
+function reasons(findings: readonly Finding[]): string {
+  return findings.map(({ endpoint, cause }) => `${endpoint.url}: ${cause}`).join('; ');
+}
+
+function noneUsable(findings: readonly Finding[], waited: number): Fatal {
+  const lines = findings.map(({ endpoint, cause }) => `\n  ${endpoint.url}: ${cause}`);
+  const loading = findings.some(({ settled }) => !settled);
+  const after = waited >= WAIT_STEP ? ` after ${seconds(waited)}` : '';
+  const hint =
+    loading && waited < WAIT_STEP
+      ? '\nstart a server, or let fw wait for one that still loads: --wait 10m'
+      : '';
+  return unavailable(`expected an endpoint that answers, found none${after}:${lines.join('')}${hint}`);
+}
+
+/** The model that every usable endpoint serves, if it is exactly one. */
+function onlyModel(findings: readonly Finding[]): string {
+  const usable = findings.filter(({ cause }) => cause === undefined);
+  const [first, ...others] = usable.map(({ models }) => new Set(models.map(({ id }) => id)));
+  const shared = [...(first ?? [])].filter(id => others.every(models => models.has(id)));
+  if (shared.length === 1) return shared[0] as string;
+  throw usageError(
+    `expected endpoints that serve one and the same model, found${servedBy(usable)}\nsay which one: --model NAME`,
+  );
+}
+
+function notServed(model: string, findings: readonly Finding[]): Fatal {
+  const usable = findings.filter(({ cause }) => cause === undefined);
+  return usageError(`expected an endpoint that serves the model ${model}, found${servedBy(usable)}`);
+}
+
+function servedBy(findings: readonly Finding[]): string {
+  return findings
+    .map(({ endpoint, models }) => `\n  ${endpoint.url}: ${listed(models.map(({ id }) => id))}`)
+    .join('');
+}
+
+function listed(names: readonly string[]): string {
+  const some = names.slice(0, 20).map(name => oneLine(name, 200));
+  if (names.length > some.length) some.push(`and ${names.length - some.length} more`);
+  return some.length > 0 ? some.join(', ') : 'no model';
+}

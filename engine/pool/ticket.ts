@@ -1,0 +1,69 @@
+/** A call on its way: what was asked, what became of it so far, and who waits for it. */
+import { type Answer, type Call, CallFailure } from '../flow/call.ts';
+import type { Endpoint } from './health.ts';
+import type { Exchange } from './wire.ts';
+
+export interface Ticket {
+  readonly call: Call;
+  /** of the item's id: breaks ties between endpoints */
+  readonly hash: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (reason: Error) => void;
+  /** tries that reached a server */
+  tries: number;
+  /** of these, how many ended without an answer in time */
+  timeouts: number;
+  /** the last cause at each endpoint by its URL; null until something went wrong */
+  causes: Map<string, string> | null;
+  /** the endpoint that failed it last */
+  avoid: Endpoint | null;
+  notBefore: number;
+  /** the endpoint that has it, its index among those running there, when it was sent, and how to stop it */
+  at: Endpoint | null;
+  index: number;
+  sentAt: number;
+  exchange: Exchange | null;
+}
+
+/** FNV-1a with a last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return mix(hash);
+}
+
+export function mix(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+export function ticketOf(call: Call, resolve: Ticket['resolve'], reject: Ticket['reject']): Ticket {
+  return {
+    call,
+    hash: hashOf(call.item),
+    resolve,
+    reject,
+    tries: 0,
+    timeouts: 0,
+    causes: null,
+    avoid: null,
+    notBefore: 0,
+    at: null,
+    index: -1,
+    sentAt: 0,
+    exchange: null,
+  };
+}
+
+export function noteCause(ticket: Ticket, endpoint: Endpoint, cause: string): void {
+  ticket.causes ??= new Map();
+  ticket.causes.set(endpoint.url, cause);
+}
+
+/** The failure of a call that is given up: which endpoint said what last, and `why` it is not asked again. */
+export function exhausted(ticket: Ticket, why: string): CallFailure {
+  const last = [...(ticket.causes ?? [])].map(([url, cause]) => `${url}: ${cause}`).join('; ');
+  const late = ticket.timeouts === ticket.tries;
+  return new CallFailure(late ? 'call-timeout' : 'call-failed', `No answer after ${why}: ${last}`);
+}

@@ -1,0 +1,135 @@
+/**
+ * One HTTP exchange at a time per connection, on undici Clients kept in a free list per endpoint. Last in, first out:
+ * a warm connection is used again, and those that a quieter phase does not need close by keep-alive. One request per
+ * connection at a time also means that an answer can only belong to the request that waits for it.
+ *
+ * There is no timer here: undici's own are off (its 300 s would end a long queue on the server), and who waits too
+ * long is found by the pool's one sweep, which calls `abort`.
+ */
+import { buildConnector, Client, type Dispatcher } from 'undici';
+
+/** An answer is some kilobytes; a body beyond this is no answer, and must not fill the memory. */
+const MAX_BODY = 16 * 1024 * 1024;
+
+export interface Reply {
+  status: number;
+  /** the Retry-After header as it came */
+  retryAfter: string | undefined;
+  body: Buffer;
+}
+
+export interface Request {
+  method: 'GET' | 'POST';
+  /** from the root of the server, starting with a slash */
+  path: string;
+  body?: string;
+}
+
+export interface Exchange {
+  /** Drops the connection, so that the server sees it; the exchange then settles with `reason`. */
+  abort(reason: Error): void;
+}
+
+export interface Wire {
+  /** `settle` is called exactly once: with a reply of any status, or with the error that stood in its way. */
+  send(request: Request, settle: (outcome: Reply | Error) => void): Exchange;
+  /** Ends idle connections at once and busy ones when they have settled. */
+  close(): Promise<void>;
+}
+
+const connect = buildConnector({ timeout: 10_000 });
+
+const OPTIONS: Client.Options = {
+  connect,
+  headersTimeout: 0,
+  bodyTimeout: 0,
+  pipelining: 1,
+  maxResponseSize: MAX_BODY,
+};
+
+const EMPTY = Buffer.alloc(0);
+
+/** A class because undici wants one object with these methods for each request, and a prototype costs nothing. */
+class Running implements Exchange, Dispatcher.DispatchHandler {
+  private status = 0;
+  private retryAfter: string | undefined = undefined;
+  private first: Buffer = EMPTY;
+  private rest: Buffer[] | null = null;
+  private settle: ((outcome: Reply | Error) => void) | null;
+  private readonly client: Client;
+  private readonly free: Client[];
+
+  constructor(client: Client, free: Client[], settle: (outcome: Reply | Error) => void) {
+    this.client = client;
+    this.free = free;
+    this.settle = settle;
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    this.status = status;
+    if (status !== 200) {
+      const value = headers['retry-after'];
+      this.retryAfter = Array.isArray(value) ? value[0] : value;
+    }
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.first === EMPTY) this.first = chunk;
+    else if (this.rest === null) this.rest = [this.first, chunk];
+    else this.rest.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    const body = this.rest === null ? this.first : Buffer.concat(this.rest);
+    this.end({ status: this.status, retryAfter: this.retryAfter, body });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.end(error);
+  }
+
+  // Destroying the client and not undici's abort: that one cannot reach a request whose connection is still being made.
+  abort(reason: Error): void {
+    if (this.settle !== null && !this.client.destroyed) this.client.destroy(reason, () => {});
+  }
+
+  private end(outcome: Reply | Error): void {
+    const { settle } = this;
+    if (settle === null) return;
+    this.settle = null;
+    if (!this.client.destroyed) this.free.push(this.client);
+    settle(outcome);
+  }
+}
+
+/**
+ * Opens nothing yet: connections are made as requests need them, as many as the caller lets run at once.
+ * `origin` is scheme, host and port; `authorization` the header's value, if there is a key.
+ */
+export function openWire(origin: string, authorization: string | undefined): Wire {
+  const headers = ['content-type', 'application/json'];
+  if (authorization !== undefined) headers.push('authorization', authorization);
+  const free: Client[] = [];
+  let closing = false;
+  return {
+    send(request, settle) {
+      const client = free.pop() ?? new Client(origin, OPTIONS);
+      const running = new Running(client, free, outcome => {
+        if (closing) void free.pop()?.close();
+        settle(outcome);
+      });
+      client.dispatch({ path: request.path, method: request.method, headers, body: request.body }, running);
+      return running;
+    },
+    async close() {
+      closing = true;
+      await Promise.all(free.splice(0).map(client => client.close()));
+    },
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Causes in words. What a server says is shown once and shortened, without control characters and without the key,
+ * which some servers repeat when they refuse it.
+ */
+
+/** Where the API key comes from. The key itself stays behind a function, so that printing this shows the name alone. */
+export interface Key {
+  /** as messages call it: the environment variable, such as $FW_API_KEY */
+  name: string;
+  read(): string;
+}
+
+/** Thrown into an exchange by the sweep. */
+export class NoAnswerInTime extends Error {
+  override name = 'NoAnswerInTime';
+  readonly code = 'FW_NO_ANSWER';
+}
+
+const WORDS: Record<string, string> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection reset',
+  UND_ERR_SOCKET: 'connection closed before the answer was complete',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection closed before the answer was complete',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection within 10 s',
+  UND_ERR_RES_EXCEEDED_MAX_SIZE: 'an answer larger than 16 MiB',
+  UND_ERR_HEADERS_OVERFLOW: 'headers larger than 16 KiB',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'no such host (the name server did not answer)',
+  ETIMEDOUT: 'connection timed out',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'network unreachable',
+  EADDRNOTAVAIL: 'no free local port: fewer calls in flight are needed',
+  EMFILE: 'too many open files here: raise `ulimit -n` or ask for less in flight',
+};
+
+/** Nothing was sent: the call has lost nothing, but the endpoint is not there. */
+const NOT_CONNECTED = new Set([
+  'ECONNREFUSED',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'EMFILE',
+]);
+
+function codeOf(error: Error): string {
+  const { code } = error as { code?: unknown };
+  return typeof code === 'string' ? code : '';
+}
+
+export function neverConnected(error: Error): boolean {
+  const code = codeOf(error);
+  return NOT_CONNECTED.has(code) || isTls(code);
+}
+
+function isTls(code: string): boolean {
+  return code.includes('CERT') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL');
+}
+
+/** The cause of a failed exchange, such as `connection refused`. */
+export function causeOf(error: Error): string {
+  if (error instanceof NoAnswerInTime) return error.message;
+  const code = codeOf(error);
+  const known = WORDS[code];
+  if (known !== undefined) return known;
+  if (isTls(code)) return `TLS failed (${code}); a private authority goes into NODE_EXTRA_CA_CERTS`;
+  if (code.startsWith('HPE_') || error.name === 'HTTPParserError') return 'the answer is not HTTP';
+  return code === '' ? oneLine(error.message, 120) : `${oneLine(error.message, 120)} (${code})`;
+}
+
+/** What an error body says: the message of an OpenAI-style error, else its text. At most `most` characters. */
+export function serverWords(body: Buffer, key: Key | undefined, most = 300): string {
+  const text = body.toString('utf8', 0, 65_536);
+  let words = text;
+  try {
+    words = messageIn(JSON.parse(text)) ?? text;
+  } catch {
+    if (/^\s*</.test(text)) words = 'an HTML page';
+  }
+  return oneLine(hide(words, key), most);
+}
+
+function messageIn(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { error, message, detail } = value as Record<string, unknown>;
+  if (typeof error === 'object' && error !== null) return messageIn(error);
+  for (const words of [message, error]) if (typeof words === 'string') return words;
+  if (detail !== undefined) return typeof detail === 'string' ? detail : JSON.stringify(detail);
+  return undefined;
+}
+
+/** Applied before anything is cut: half a key is a leak too. */
+function hide(text: string, key: Key | undefined): string {
+  const secret = key?.read();
+  return secret ? text.replaceAll(secret, '***') : text;
+}
+
+/** One line of at most `most` characters, safe to show on a terminal. */
+export function oneLine(text: string, most: number): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a server's words must not steer the terminal
+  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\s]+/g, ' ').trim();
+  return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+}
+
+export function seconds(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${Number((ms / 1000).toPrecision(3))} s`;
+}
