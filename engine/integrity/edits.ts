@@ -1,0 +1,37 @@
+/**
+ * Changes to a text as entries that can be undone. Offsets count UTF-16 units of the text before any change; entries
+ * are sorted and do not overlap, so applying and undoing are one pass each and exact.
+ */
+import type { Repair } from '../flow/item.ts';
+
+export type Edit = Required<Pick<Repair, 'rule' | 'offset' | 'cut' | 'put'>>;
+
+export function applyEdits(raw: string, edits: readonly Edit[]): string {
+  const parts: string[] = [];
+  let from = 0;
+  for (const { offset, cut, put } of edits) {
+    parts.push(raw.slice(from, offset), put);
+    from = offset + cut.length;
+  }
+  parts.push(raw.slice(from));
+  return parts.join('');
+}
+
+/** `undoEdits(applyEdits(raw, edits), edits)` is `raw`. */
+export function undoEdits(text: string, edits: readonly Edit[]): string {
+  const parts: string[] = [];
+  let from = 0;
+  let shift = 0;
+  for (const { offset, cut, put } of edits) {
+    parts.push(text.slice(from, offset + shift), cut);
+    from = offset + shift + put.length;
+    shift += put.length - cut.length;
+  }
+  parts.push(text.slice(from));
+  return parts.join('');
+}
+
+/** The syntax entries among a step's repairs: those that apply to the raw text. */
+export function editsOf(repairs: readonly Repair[]): Edit[] {
+  return repairs.filter((repair): repair is Edit => repair.offset !== undefined);
+}

@@ -1,0 +1,148 @@
+/**
+ * Backslashes in JSON strings. Illegal ones are doubled, so that the text parses and says what the model wrote; legal
+ * ones are never touched. Escapes that are legal and yet lie (`\frac` is a form feed and "rac") are reported as
+ * suspects: no parser can know which was meant.
+ */
+import type { Edit } from './edits.ts';
+import { join } from './pointer.ts';
+
+export interface Suspect {
+  /** what was probably meant, such as `\frac` */
+  text: string;
+  /** where the backslash stands in the text */
+  offset: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const LETTER_U = 0x75;
+
+/** LaTeX commands that begin with a legal escape letter, without that letter; `\ni` is left out for lists "i)". */
+const LATEX: { [letter: string]: ReadonlySet<string> } = {
+  b: new Set(
+    'ackslash ar ecause egin eta ig igcap igcup igg igl igoplus igr inom mod oldsymbol ot owtie oxed reve ullet'.split(
+      ' ',
+    ),
+  ),
+  f: new Set('box lat ootnote orall rac rown'.split(' ')),
+  n: new Set(
+    'abla atural e earrow eg eq ewcommand ewline exists geq gtr leq less mid oindent onumber ot otin parallel sim subseteq u warrow'.split(
+      ' ',
+    ),
+  ),
+  r: new Set(
+    'angle brace brack ceil ef floor ho ight ightarrow ightharpoonup m oot times ule vert Vert'.split(' '),
+  ),
+  t: new Set(
+    'an anh au ag binom ext extbf extit extrm extsc extstyle exttt frac herefore heta hinspace ilde imes itle o op riangle riangleq'.split(
+      ' ',
+    ),
+  ),
+};
+const LONGEST = 14;
+
+/** Length of the legal escape that begins at `at` (2 or 6), or 0 where the backslash is illegal. */
+export function escapeLength(text: string, at: number): number {
+  switch (text.charCodeAt(at + 1)) {
+    case QUOTE:
+    case BACKSLASH:
+    case 0x2f: // /
+    case 0x62: // b
+    case 0x66: // f
+    case 0x6e: // n
+    case 0x72: // r
+    case 0x74: // t
+      return 2;
+    case LETTER_U:
+      return hexDigits(text, at + 2) === 4 ? 6 : 0;
+    default:
+      return 0;
+  }
+}
+
+function hexDigits(text: string, from: number): number {
+  let count = 0;
+  while (count < 4) {
+    const unit = text.charCodeAt(from + count) | 0x20;
+    const digit = (unit >= 0x30 && unit <= 0x39) || (unit >= 0x61 && unit <= 0x66);
+    // `| 0x20` folds the case of letters, and would take control characters for digits
+    if (!digit || text.charCodeAt(from + count) < 0x30) return count;
+    count++;
+  }
+  return count;
+}
+
+/** The LaTeX command that `letter` and the letters from `from` on spell, as `\command`. */
+function latexAt(text: string, letter: string, from: number): string | undefined {
+  let end = from;
+  while (end - from <= LONGEST && isLetter(text.charCodeAt(end))) end++;
+  const rest = text.slice(from, end);
+  return LATEX[letter]?.has(rest) ? `\\${letter}${rest}` : undefined;
+}
+
+function isLetter(unit: number): boolean {
+  const folded = unit | 0x20;
+  return folded >= 0x61 && folded <= 0x7a;
+}
+
+/** Where strings can begin: prose before the first bracket is no JSON, and its quotation marks delimit nothing. */
+function firstBracket(text: string): number {
+  if (text.trimStart().startsWith('"')) return 0;
+  const found = text.search(/[{[]/);
+  return found === -1 ? text.length : found;
+}
+
+/**
+ * Doubles every illegal backslash inside the JSON strings of `text`: a model's answer, a JSON document or a line of
+ * NDJSON. Text without one comes back as the same string. Never throws; one pass.
+ */
+export function fixEscapes(text: string): { text: string; repairs: Edit[]; suspects: Suspect[] } {
+  const repairs: Edit[] = [];
+  const suspects: Suspect[] = [];
+  if (!text.includes('\\')) return { text, repairs, suspects };
+  const parts: string[] = [];
+  let copied = 0;
+  let inside = false;
+  let at = firstBracket(text);
+  while (at < text.length) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) inside = !inside;
+    if (unit !== BACKSLASH || !inside) {
+      at++;
+      continue;
+    }
+    const length = escapeLength(text, at);
+    if (length === 0) {
+      parts.push(text.slice(copied, at), '\\');
+      copied = at;
+      repairs.push(illegalEscape(at));
+    } else if (length === 2) {
+      const command = latexAt(text, text[at + 1]!, at + 2);
+      if (command !== undefined) suspects.push({ text: command, offset: at });
+    }
+    at += length || 1;
+  }
+  if (repairs.length === 0) return { text, repairs, suspects };
+  parts.push(text.slice(copied));
+  return { text: parts.join(''), repairs, suspects };
+}
+
+export function illegalEscape(offset: number): Edit {
+  return { rule: 'illegal-escape', offset, cut: '\\', put: '\\\\' };
+}
+
+const CONTROLS: { [control: string]: string } = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
+
+/** Suspects of a value that is already parsed, by the field that holds them. Depth is bounded by the reader. */
+export function suspectsIn(value: unknown, pointer = ''): { at: string; text: string }[] {
+  if (typeof value === 'string') {
+    const found = new Set<string>();
+    for (const { 0: control, index } of value.matchAll(/[\b\f\n\r\t]/g)) {
+      const command = latexAt(value, CONTROLS[control]!, index + 1);
+      if (command !== undefined) found.add(command);
+    }
+    return [...found].map(text => ({ at: pointer, text }));
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, below]) => suspectsIn(below, join(pointer, key)));
+}

@@ -1,0 +1,64 @@
+/** Walking a JSON Schema as a schema: into subschemas, never into constants, examples or names of properties. */
+import type { JsonObject } from '../flow/item.ts';
+import { isObject, valueAt } from './pointer.ts';
+
+const ONE = new Set(
+  'additionalItems additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems unevaluatedProperties'.split(
+    ' ',
+  ),
+);
+const LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
+const NAMED = new Set(
+  'properties patternProperties $defs definitions dependentSchemas dependencies'.split(' '),
+);
+
+/** A copy of the schema in which `visit` has rewritten every subschema, the inner ones first. */
+export function mapSchemas(schema: unknown, visit: (schema: JsonObject) => JsonObject): unknown {
+  if (!isObject(schema)) return schema;
+  const inner = (below: unknown): unknown => mapSchemas(below, visit);
+  const entries = Object.entries(schema).map(([keyword, value]): [string, unknown] => {
+    if (ONE.has(keyword) && isObject(value)) return [keyword, inner(value)];
+    if (LIST.has(keyword) && Array.isArray(value)) return [keyword, value.map(inner)];
+    if (NAMED.has(keyword) && isObject(value)) {
+      return [
+        keyword,
+        Object.fromEntries(Object.entries(value).map(([name, below]) => [name, inner(below)])),
+      ];
+    }
+    return [keyword, value];
+  });
+  return visit(Object.fromEntries(entries));
+}
+
+/** The schema without our own `x-fw-…` keywords, as a server should see it. */
+export function stripAnnotations(schema: unknown): unknown {
+  return mapSchemas(schema, one =>
+    Object.fromEntries(Object.entries(one).filter(([keyword]) => !keyword.startsWith('x-fw-'))),
+  );
+}
+
+const REFERENCES = ['$ref', '$dynamicRef', '$recursiveRef'];
+const LEADS_ON = /"\$(?:ref|dynamicRef|recursiveRef)":/;
+
+/**
+ * The schema with `x-fw-step` beside every reference that leads to further references: only chains and circles of
+ * them can take more steps than the value is large. A reference to a schema without any needs no counting.
+ */
+export function countSteps(schema: unknown): unknown {
+  const leadsOn = new Map<unknown, boolean>();
+  // an $id further down changes what a pointer means; then every reference counts
+  const hasOwnBase = isObject(schema) && /"(?:\$id|id)":/.test(JSON.stringify({ ...schema, $id: undefined }));
+  const counts = (reference: unknown): boolean => {
+    if (typeof reference !== 'string' || hasOwnBase || !/^#(?:\/[^%]*)?$/.test(reference)) return true;
+    const target = valueAt(schema, reference.slice(1));
+    if (!isObject(target)) return true;
+    const known = leadsOn.get(target) ?? LEADS_ON.test(JSON.stringify(target));
+    leadsOn.set(target, known);
+    return known;
+  };
+  return mapSchemas(schema, one =>
+    REFERENCES.some(keyword => Object.hasOwn(one, keyword) && counts(one[keyword]))
+      ? { ...one, 'x-fw-step': true }
+      : one,
+  );
+}

@@ -1,0 +1,298 @@
+/**
+ * A user's `pattern` must not be able to hang a run: JavaScript's own engine backtracks, and `(a+)+$` on thirty
+ * characters takes minutes. Here patterns run as sets of states (Thompson, 1968): time is states x characters, always.
+ *
+ * What one character may be (classes, escapes, `\p{…}`) is left to the built-in engine, one character at a time. What
+ * needs backtracking, lookaround and back references, is refused when the schema is read.
+ */
+
+/** States of one pattern, after counted repetitions are written out. */
+const MAX_STATES = 2_000;
+const MAX_PATTERN = 4_096;
+/** States x characters of one test; about a second. */
+const MAX_WORK = 100_000_000;
+
+export class PatternError extends Error {
+  override name = 'PatternError';
+}
+
+type Test = (point: number) => boolean;
+type Node =
+  | { kind: 'char'; test: Test; next: number }
+  | { kind: 'fork'; next: number; other: number }
+  | { kind: 'start' | 'end' | 'word' | 'not-word'; next: number }
+  | { kind: 'match' };
+
+type Tree =
+  | { kind: 'char'; test: Test }
+  | { kind: 'start' | 'end' | 'word' | 'not-word' }
+  | { kind: 'all' | 'any'; parts: Tree[] }
+  | { kind: 'repeat'; part: Tree; min: number; max: number };
+
+/** What ajv asks of a regular expression. Throws PatternError for what it cannot run in linear time. */
+export function linearPattern(source: string): { test(text: string): boolean; toString(): string } {
+  if (source.length > MAX_PATTERN) {
+    throw new PatternError(`expected a pattern of at most ${MAX_PATTERN} characters, got ${source.length}`);
+  }
+  try {
+    new RegExp(source, 'u');
+  } catch {
+    throw new PatternError(`expected an ECMA 262 pattern, got ${JSON.stringify(source)}`);
+  }
+  const tree = parse(source);
+  const program = build(tree);
+  const test = isTame(tree) ? builtIn(source) : remembered(text => run(program, text));
+  return { test, toString: () => `linear ${source}` };
+}
+
+/**
+ * Patterns on which backtracking is linear too go to the built-in engine, which is fifty times as fast: no repetition
+ * of variable length, or a single one, of one character, after a `^`.
+ */
+function isTame(tree: Tree): boolean {
+  const loose: Tree[] = [];
+  const visit = (part: Tree): void => {
+    if (part.kind === 'repeat') {
+      if (part.min !== part.max || part.part.kind !== 'char') loose.push(part);
+      visit(part.part);
+    } else if (part.kind === 'all' || part.kind === 'any') part.parts.forEach(visit);
+  };
+  visit(tree);
+  const [only] = loose;
+  if (only === undefined) return true;
+  const anchored = tree.kind === 'all' && tree.parts[0]?.kind === 'start';
+  return loose.length === 1 && anchored && only.kind === 'repeat' && only.part.kind === 'char';
+}
+
+function builtIn(source: string): (text: string) => boolean {
+  const expression = new RegExp(source, 'u');
+  return text => expression.test(text);
+}
+
+/** Lists of agents and dates come again with every line. */
+function remembered(test: (text: string) => boolean): (text: string) => boolean {
+  const known = new Map<string, boolean>();
+  return text => {
+    const before = known.get(text);
+    if (before !== undefined) return before;
+    const now = test(text);
+    if (known.size >= 1_000) known.clear();
+    if (text.length <= 200) known.set(text, now);
+    return now;
+  };
+}
+
+/** A recursive descent over a source that the built-in engine has already accepted; depth is bounded by its length. */
+function parse(source: string): Tree {
+  let at = 0;
+  const refuse = (what: string): never => {
+    throw new PatternError(
+      `expected a pattern without ${what} (they need backtracking, which can hang), got ${JSON.stringify(source)}`,
+    );
+  };
+
+  const alternatives = (depth: number): Tree => {
+    if (depth > 100) throw new PatternError('expected a pattern with at most 100 nested groups');
+    const parts = [sequence(depth)];
+    while (source[at] === '|') {
+      at++;
+      parts.push(sequence(depth));
+    }
+    return parts.length === 1 ? parts[0]! : { kind: 'any', parts };
+  };
+  const sequence = (depth: number): Tree => {
+    const parts: Tree[] = [];
+    while (at < source.length && source[at] !== '|' && source[at] !== ')') parts.push(quantified(depth));
+    return { kind: 'all', parts };
+  };
+  const quantified = (depth: number): Tree => {
+    const part = atom(depth);
+    const [text, min, max] = quantifier(source, at);
+    if (text === 0) return part;
+    at += text;
+    // Greedy or lazy: whether there is a match is the same question.
+    if (source[at] === '?') at++;
+    return { kind: 'repeat', part, min, max };
+  };
+  const atom = (depth: number): Tree => {
+    const char = String.fromCodePoint(source.codePointAt(at)!);
+    if (char === '^' || char === '$') {
+      at++;
+      return { kind: char === '^' ? 'start' : 'end' };
+    }
+    if (char === '(') {
+      if (/^\(\?<?[=!]/.test(source.slice(at, at + 4))) refuse('lookahead or lookbehind');
+      const name = /^\(\?(?::|<[^>]*>)/.exec(source.slice(at, at + 200));
+      if (name === null && source[at + 1] === '?') refuse('modifiers');
+      at += name?.[0].length ?? 1;
+      const inner = alternatives(depth + 1);
+      at++;
+      return inner;
+    }
+    if (char === '[') return { kind: 'char', test: single(take(classLength(source, at))) };
+    if (char !== '\\') return { kind: 'char', test: single(take(char.length)) };
+    const escaped = source[at + 1]!;
+    if (escaped === 'b' || escaped === 'B') {
+      at += 2;
+      return { kind: escaped === 'b' ? 'word' : 'not-word' };
+    }
+    if (escaped === 'k' || (escaped >= '1' && escaped <= '9')) refuse('back references');
+    return { kind: 'char', test: single(take(escapeUnits(source, at))) };
+  };
+  const take = (length: number): string => {
+    at += length;
+    return source.slice(at - length, at);
+  };
+
+  return alternatives(0);
+}
+
+/** Length, least and most of the quantifier at `at`; length 0 where there is none. */
+function quantifier(source: string, at: number): [length: number, min: number, max: number] {
+  switch (source[at]) {
+    case '*':
+      return [1, 0, Infinity];
+    case '+':
+      return [1, 1, Infinity];
+    case '?':
+      return [1, 0, 1];
+    case '{': {
+      const close = source.indexOf('}', at);
+      const [min = '', max = min] = source.slice(at + 1, close).split(',');
+      return [close + 1 - at, Number(min), max === '' ? Infinity : Number(max)];
+    }
+    default:
+      return [0, 1, 1];
+  }
+}
+
+function classLength(source: string, open: number): number {
+  let at = open + 1;
+  while (source[at] !== ']') at += source[at] === '\\' ? 2 : 1;
+  return at + 1 - open;
+}
+
+/** Length of the escape at `at`, such as `\d`, `\cJ`, `\x41`, `\u{1F600}`, a pair of surrogates, `\p{Letter}`. */
+function escapeUnits(source: string, at: number): number {
+  const form = /^\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|u\{[^}]*\}|u\w{4}|x\w\w|c\w|[pP]\{[^}]*\})/;
+  return form.exec(source.slice(at, at + 100))?.[0].length ?? 2;
+}
+
+/** A test for one code point by the built-in engine, remembered for ASCII. */
+function single(atom: string): Test {
+  const expression = new RegExp(`^${atom}$`, 'u');
+  const known = new Int8Array(128);
+  return point => {
+    if (point >= 128) return expression.test(String.fromCodePoint(point));
+    known[point] ||= expression.test(String.fromCodePoint(point)) ? 1 : -1;
+    return known[point] === 1;
+  };
+}
+
+/** States in an array; the first is where to begin. Built from the end, so that `next` is known. */
+function build(tree: Tree): { nodes: Node[]; first: number } {
+  const nodes: Node[] = [{ kind: 'match' }];
+  const add = (node: Node): number => {
+    if (nodes.length >= MAX_STATES) {
+      throw new PatternError(`expected a pattern of at most ${MAX_STATES} states, repetitions written out`);
+    }
+    return nodes.push(node) - 1;
+  };
+  const place = (part: Tree, next: number): number => {
+    switch (part.kind) {
+      case 'char':
+        return add({ ...part, next });
+      case 'all':
+        return part.parts.reduceRight((then, one) => place(one, then), next);
+      case 'any':
+        return part.parts
+          .map(one => place(one, next))
+          .reduceRight((other, one) => add({ kind: 'fork', next: one, other }));
+      case 'repeat':
+        return repeat(part, next);
+      default:
+        return add({ kind: part.kind, next });
+    }
+  };
+  const repeat = ({ part, min, max }: Tree & { kind: 'repeat' }, next: number): number => {
+    // `(?:){1000000000}` adds no state a round, and would still be written out
+    if (min > MAX_STATES || (max !== Infinity && max > MAX_STATES)) {
+      throw new PatternError(`expected at most ${MAX_STATES} repetitions in a pattern`);
+    }
+    let then = next;
+    if (max === Infinity) {
+      const loop = add({ kind: 'fork', next: 0, other: next }) as number;
+      (nodes[loop] as Node & { kind: 'fork' }).next = place(part, loop);
+      then = loop;
+    } else {
+      for (let count = min; count < max; count++) {
+        then = add({ kind: 'fork', next: place(part, then), other: next });
+      }
+    }
+    for (let count = 0; count < min; count++) then = place(part, then);
+    return then;
+  };
+  return { first: place(tree, 0), nodes };
+}
+
+function isWord(point: number | undefined): boolean {
+  return point !== undefined && point < 128 && /\w/.test(String.fromCharCode(point));
+}
+
+function run({ nodes, first }: { nodes: Node[]; first: number }, text: string): boolean {
+  if (text.length * nodes.length > MAX_WORK) {
+    throw new PatternError(`expected a text of at most ${Math.floor(MAX_WORK / nodes.length)} characters`);
+  }
+  /** the step at which a state was last entered, so that each is entered once a character */
+  const entered = new Int32Array(nodes.length).fill(-1);
+  let current: number[] = [];
+  let step = 0;
+  let matched = false;
+  const enter = (
+    into: number[],
+    state: number,
+    before: number | undefined,
+    after: number | undefined,
+  ): void => {
+    const open = [state];
+    while (open.length > 0) {
+      const at = open.pop()!;
+      if (entered[at] === step) continue;
+      entered[at] = step;
+      const node = nodes[at]!;
+      if (node.kind === 'match') matched = true;
+      else if (node.kind === 'char') into.push(at);
+      else if (node.kind === 'fork') open.push(node.next, node.other);
+      else {
+        const edge = isWord(before) !== isWord(after);
+        const holds = {
+          start: before === undefined,
+          end: after === undefined,
+          word: edge,
+          'not-word': !edge,
+        };
+        if (holds[node.kind]) open.push(node.next);
+      }
+    }
+  };
+
+  let before: number | undefined;
+  let at = 0;
+  while (true) {
+    const point = text.codePointAt(at);
+    // A match may begin anywhere.
+    enter(current, first, before, point);
+    if (matched || point === undefined) return matched;
+    step++;
+    at += point > 0xffff ? 2 : 1;
+    const next: number[] = [];
+    const after = text.codePointAt(at);
+    for (const state of current) {
+      const node = nodes[state] as Node & { kind: 'char' };
+      if (node.test(point)) enter(next, node.next, point, after);
+    }
+    if (matched) return true;
+    current = next;
+    before = point;
+  }
+}

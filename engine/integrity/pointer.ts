@@ -1,0 +1,62 @@
+/**
+ * JSON Pointers (RFC 6901) over plain JSON values. Reading sees own properties only, and writing gives a new value
+ * that shares what did not change: keys named `__proto__` or `constructor` are keys like any other.
+ */
+import type { JsonObject } from '../flow/item.ts';
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function parsePointer(pointer: string): string[] {
+  if (pointer === '') return [];
+  return pointer
+    .slice(1)
+    .split('/')
+    .map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** One step further down: `join('/a', 'b/c')` is `/a/b~1c`. */
+export function join(pointer: string, key: string | number): string {
+  return `${pointer}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+export function formatPointer(tokens: readonly string[]): string {
+  return tokens.reduce(join, '');
+}
+
+function child(value: unknown, token: string): unknown {
+  if (Array.isArray(value)) return /^(?:0|[1-9]\d{0,9})$/.test(token) ? value[Number(token)] : undefined;
+  return isObject(value) && Object.hasOwn(value, token) ? value[token] : undefined;
+}
+
+/** The value at a pointer; undefined where nothing is there. */
+export function getAt(value: unknown, tokens: readonly string[]): unknown {
+  let at = value;
+  for (const token of tokens) at = child(at, token);
+  return at;
+}
+
+/** The value at a pointer such as `/reasoning/risk`; undefined where nothing is there. */
+export function valueAt(value: unknown, pointer: string): unknown {
+  return getAt(value, parsePointer(pointer));
+}
+
+/**
+ * A copy of `value` with `to` at the pointer, or without that key where `to` is undefined. Every parent must be there:
+ * where one is not, the value comes back as it was.
+ */
+export function setAt(value: unknown, tokens: readonly string[], to: unknown): unknown {
+  const [token, ...rest] = tokens;
+  if (token === undefined) return to;
+  if (typeof value !== 'object' || value === null) return value;
+  const below = child(value, token);
+  if (rest.length > 0 && below === undefined) return value;
+  const put = setAt(below, rest, to);
+  if (Array.isArray(value)) return value.with(Number(token), put);
+  // Spreading and fromEntries define properties; an assignment to `__proto__` would set the prototype instead.
+  if (put === undefined) return Object.fromEntries(Object.entries(value).filter(([key]) => key !== token));
+  const copy = { ...value };
+  Object.defineProperty(copy, token, { value: put, enumerable: true, configurable: true, writable: true });
+  return copy;
+}

@@ -1,0 +1,124 @@
+/**
+ * From a model's text to an object that fits a schema, or to a reason why not. Every change on the way is an entry,
+ * and the rung says what kind of change was needed:
+ *
+ *   JSON.parse ─ fits ──────────────────────────────────→ clean
+ *       │  └──── does not fit ──→ coerce ─ fits ────────→ coerced
+ *       ▼                           ▲  └─ does not ─────→ failed, with the problems that are left
+ *   find the object, mend it ─ fits ┼───────────────────→ repaired
+ *                     └─ does not ──┘
+ */
+import type { Code } from '../flow/failure.ts';
+import type { JsonObject, Repair, Rung } from '../flow/item.ts';
+import { COERCIONS, coerce } from './coerce.ts';
+import { applyEdits, type Edit } from './edits.ts';
+import { findObjects, MAX_TEXT } from './find.ts';
+import type { Finding } from './findings.ts';
+import { lossless } from './lossless.ts';
+import { MENDS } from './mend.ts';
+import { isObject } from './pointer.ts';
+import { shorten, show, summarise } from './problem.ts';
+import type { Check } from './schema.ts';
+
+export interface Reading {
+  rung: Rung;
+  /** the answer; where the rung is `failed`, the object as far as it could be read, for whoever fills what is missing */
+  output?: JsonObject;
+  /** syntax entries on the text first, then values in the order of their change */
+  repairs: Repair[];
+  problem?: { code: Code; message: string };
+}
+
+/** Every rule, on unless a caller leaves it out of `fixes`. */
+export const FIXES: ReadonlySet<string> = new Set([...Object.keys(MENDS), ...Object.keys(COERCIONS)]);
+
+/**
+ * Reads one answer. `finish` is the server's finish_reason: anything but `stop` is `truncated`, whatever the text
+ * looks like. Never throws, and takes time linear in the text.
+ */
+export function readAnswer(
+  text: string,
+  check: Check,
+  { finish, fixes = FIXES }: { finish: string; fixes?: ReadonlySet<string> },
+): Reading {
+  if (finish !== 'stop') {
+    return failed(
+      'truncated',
+      `expected finish_reason "stop", got ${show(finish)}: the answer may not be whole`,
+    );
+  }
+  const whole = parse(text);
+  if (isObject(whole)) return judge(text, whole, [], check, fixes);
+  if (text.length > MAX_TEXT) {
+    return failed(
+      'no-json-found',
+      `expected an answer of at most ${MAX_TEXT} characters, got ${text.length}`,
+    );
+  }
+
+  const { found, broke } = findObjects(text);
+  let best: Reading | undefined;
+  for (const { edits } of found) {
+    const reading = readMended(text, edits, check, fixes);
+    if (reading.rung === 'repaired') return reading;
+    if (best === undefined || (best.rung === 'failed' && reading.rung === 'coerced')) best = reading;
+  }
+  if (best) return best;
+  if (broke !== undefined) return failed('no-json-found', `expected a JSON object, and one breaks: ${broke}`);
+  return failed(
+    'no-json-found',
+    `expected a JSON object, got ${whole === undefined ? describe(text) : show(whole)}`,
+  );
+}
+
+function readMended(text: string, edits: readonly Edit[], check: Check, fixes: ReadonlySet<string>): Reading {
+  const off = edits.find(({ rule }) => !fixes.has(rule));
+  if (off)
+    return failed('no-json-found', `expected JSON, got an answer that needs ${off.rule}, which is off`);
+  const mended = applyEdits(text, edits);
+  const value = parse(mended);
+  // The mender and JSON.parse agree on what JSON is; if they ever do not, the parser is right.
+  if (!isObject(value))
+    return failed('no-json-found', 'expected a JSON object, got one that could not be mended');
+  return judge(mended, value, edits, check, fixes);
+}
+
+function judge(
+  json: string,
+  value: JsonObject,
+  edits: readonly Edit[],
+  check: Check,
+  fixes: ReadonlySet<string>,
+): Reading {
+  const lost = lossless(json);
+  if (lost) return failed(lost.code, lost.message, edits);
+  const { value: output, repairs: changes, findings } = coerce(value, check, fixes);
+  const repairs = [...edits, ...changes];
+  if (findings.length > 0) {
+    return { ...failed(codeOf(findings), summarise(findings), repairs), output: output as JsonObject };
+  }
+  const rung = changes.length > 0 ? 'coerced' : edits.length > 0 ? 'repaired' : 'clean';
+  return { rung, output: output as JsonObject, repairs };
+}
+
+/** `null-value` where nulls are all that is wrong, so that null-fix knows its work. */
+export function codeOf(findings: readonly Finding[]): 'null-value' | 'schema-mismatch' {
+  const isNull = ({ data, at, instance }: Finding): boolean => data === null && at === instance;
+  return findings.every(isNull) ? 'null-value' : 'schema-mismatch';
+}
+
+function failed(code: Code, message: string, repairs: readonly Repair[] = []): Reading {
+  return { rung: 'failed', repairs: [...repairs], problem: { code, message } };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(text: string): string {
+  return text.trim() === '' ? 'an empty answer' : JSON.stringify(shorten(text.trim()));
+}

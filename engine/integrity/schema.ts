@@ -1,0 +1,197 @@
+/**
+ * JSON Schema as a function: `check(value)` gives the problems of a value, none where it fits. The dialect is the one
+ * that `$schema` names. Schemas of users are untrusted: their size, depth, patterns and steps are bounded, and a bound
+ * that is met makes a value fail, never pass.
+ */
+import { Ajv, type AnySchema, type ErrorObject, type Options } from 'ajv';
+import { Ajv2019 } from 'ajv/dist/2019.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { usageError } from '../flow/failure.ts';
+import type { JsonObject } from '../flow/item.ts';
+import { type Finding, findingsOf, unbounded } from './findings.ts';
+import { countSteps } from './keywords.ts';
+import { linearPattern, PatternError } from './pattern.ts';
+import type { Problem } from './problem.ts';
+import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
+
+const MAX_SCHEMA = 1 << 20;
+const MAX_DEPTH = 64;
+/** References followed for one value: two references that both lead back double with every level of the value. */
+const MAX_STEPS = 1_000_000;
+/** A larger value gets its first problem only: with all of them, a wrong array of a million would be a million. */
+const MAX_NODES = 10_000;
+/** uniqueItems compares every pair. */
+const MAX_UNIQUE = 4_096;
+const CACHED = 256;
+
+export interface Check {
+  /** what is wrong with the value; an empty list where nothing is. Never throws. */
+  (value: unknown): readonly Problem[];
+  /** the same, with what coercion needs to know of the schema */
+  findings(value: unknown): readonly Finding[];
+  schema: JsonObject | boolean;
+}
+
+const DIALECTS: { [uri: string]: new (options: Options) => Ajv } = {
+  'json-schema.org/draft/2020-12/schema': Ajv2020,
+  'json-schema.org/draft/2019-09/schema': Ajv2019,
+  'json-schema.org/draft-07/schema': Ajv,
+};
+
+const compiled = new Map<string, Check>();
+const metaCheckers = new Map<unknown, Ajv>();
+const NONE: readonly Finding[] = Object.freeze([]);
+
+/**
+ * Compiles a schema once for each text of it. `where` names the schema in messages, such as its file.
+ * Throws Fatal (64) where the schema is none, is too large or deep, or refers to something outside of itself.
+ */
+export function compileSchema(schema: unknown, where: string): Check {
+  const refuse = (found: string): never => {
+    throw usageError(`${where}: ${found}`);
+  };
+  if (
+    typeof schema !== 'boolean' &&
+    (typeof schema !== 'object' || schema === null || Array.isArray(schema))
+  ) {
+    return refuse('expected a JSON Schema (an object, true or false).');
+  }
+  if (isDeeper(schema, MAX_DEPTH)) return refuse(`expected a schema of at most ${MAX_DEPTH} levels.`);
+  const text = JSON.stringify(schema);
+  if (text.length > MAX_SCHEMA) {
+    return refuse(`expected a schema of at most ${MAX_SCHEMA} characters, got ${text.length}.`);
+  }
+  const known = compiled.get(text);
+  if (known) return known;
+  const check = build(schema as JsonObject | boolean, refuse);
+  if (compiled.size >= CACHED) compiled.clear();
+  compiled.set(text, check);
+  return check;
+}
+
+function build(schema: JsonObject | boolean, refuse: (found: string) => never): Check {
+  const Dialect =
+    dialectOf(schema) ?? refuse(`expected $schema to be one of ${Object.keys(DIALECTS).join(', ')}.`);
+  const steps = { left: 0 };
+  const counted = countSteps(schema) as AnySchema;
+  const compile = (more: Options): ReturnType<Ajv['compile']> => {
+    const ajv = new Dialect({ ...OPTIONS, ...more });
+    formats.default(ajv);
+    ajv.addKeyword({ ...SUM_KEYWORD });
+    ajv.addKeyword({ keyword: 'x-fw-step', validate: () => step(steps), errors: false });
+    return ajv.compile(counted);
+  };
+
+  let quick: ReturnType<Ajv['compile']>;
+  try {
+    const meta = metaChecker(Dialect);
+    if (meta.validateSchema(schema) !== true)
+      return refuse(`no valid schema: ${meta.errorsText(meta.errors)}.`);
+    quick = compile({});
+  } catch (error) {
+    return refuse(explain(error));
+  }
+  if ('$async' in quick) return refuse('expected a schema without $async.');
+
+  let thorough: ReturnType<Ajv['compile']> | undefined;
+  const unique = JSON.stringify(schema).includes('"uniqueItems":true');
+  const findings = (value: unknown): readonly Finding[] => {
+    steps.left = MAX_STEPS;
+    try {
+      if (unique && longestArray(value) > MAX_UNIQUE) {
+        return unbounded(value, `at most ${MAX_UNIQUE} items where a schema asks for unique ones`);
+      }
+      if (quick(value)) return NONE;
+      if (hasMoreNodes(value, MAX_NODES)) return findingsOf(quick.errors as ErrorObject[]);
+      thorough ??= compile({ allErrors: true });
+      steps.left = MAX_STEPS;
+      thorough(value);
+      return findingsOf(thorough.errors as ErrorObject[]);
+    } catch (error) {
+      return unbounded(value, explain(error));
+    }
+  };
+  return Object.assign((value: unknown) => findings(value) as readonly Problem[], { findings, schema });
+}
+
+const OPTIONS: Options = {
+  strict: false,
+  verbose: true,
+  validateSchema: false,
+  addUsedSchema: false,
+  ownProperties: true,
+  logger: false,
+  // ajv asks for `code` to print standalone code, which we never do
+  code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
+};
+
+const SUM_KEYWORD = {
+  keyword: 'x-fw-sum',
+  type: 'object' as const,
+  validate: (rule: unknown, data: JsonObject) => !isOffTheSum(rule as SumRule, data),
+  metaSchema: sumRule,
+  errors: false,
+};
+
+function step(steps: { left: number }): boolean {
+  if (steps.left-- > 0) return true;
+  throw new PatternError(`a value that the schema can judge within ${MAX_STEPS} references`);
+}
+
+function dialectOf(schema: JsonObject | boolean): (new (options: Options) => Ajv) | undefined {
+  const uri = typeof schema === 'boolean' ? undefined : schema.$schema;
+  if (uri === undefined) return Ajv2020;
+  const key = String(uri)
+    .replace(/^https?:\/\//, '')
+    .replace(/#$/, '');
+  return Object.hasOwn(DIALECTS, key) ? DIALECTS[key] : undefined;
+}
+
+/** The meta-schema takes the longest to compile: one a dialect is enough. */
+function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
+  let meta = metaCheckers.get(Dialect);
+  if (!meta) {
+    meta = new Dialect({ strict: false, logger: false });
+    formats.default(meta);
+    metaCheckers.set(Dialect, meta);
+  }
+  return meta;
+}
+
+function explain(error: unknown): string {
+  if (error instanceof PatternError) return error.message;
+  if (error instanceof RangeError) return 'a schema whose references come to an end';
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some(below => isDeeper(below, levels - 1));
+}
+
+function hasMoreNodes(value: unknown, most: number): boolean {
+  let left = most;
+  const open = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null) continue;
+    const below = Object.values(one);
+    left -= below.length;
+    if (left < 0) return true;
+    for (const next of below) open.push(next);
+  }
+  return false;
+}
+
+function longestArray(value: unknown): number {
+  let longest = 0;
+  const open = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null) continue;
+    if (Array.isArray(one)) longest = Math.max(longest, one.length);
+    for (const next of Object.values(one)) open.push(next);
+  }
+  return longest;
+}
