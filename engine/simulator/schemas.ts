@@ -1,0 +1,80 @@
+/**
+ * The schemas that requests name, each compiled once: a generator of instances and a validator that judges them. The
+ * validator makes the promise true: what the generator does not know (`not`, `pattern`, `if`, overlapping `oneOf`) is
+ * drawn again until it fits, and refused with the reason where it never does.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { isObject } from './merge.ts';
+import { SchemaError } from './node.ts';
+import type { Random } from './random.ts';
+import { compileShape } from './shape.ts';
+
+const MOST_SCHEMAS = 200;
+const TRIES = 12;
+
+export interface KnownSchema {
+  names: ReadonlySet<string>;
+  valid: (value: unknown) => boolean;
+  /** @throws SchemaError where no try fits the schema */
+  answer: (random: Random, wishes: ReadonlyMap<string, unknown>) => unknown;
+}
+
+/** A cache by the text of the schema, because every request brings its own copy. @throws SchemaError */
+export function schemaCache(): (schema: unknown) => KnownSchema {
+  const known = new Map<string, KnownSchema>();
+  return schema => {
+    const text = textOf(schema);
+    let found = known.get(text);
+    if (!found) {
+      found = learn(schema);
+      if (known.size >= MOST_SCHEMAS) known.delete(known.keys().next().value!);
+      known.set(text, found);
+    }
+    return found;
+  };
+}
+
+function textOf(schema: unknown): string {
+  try {
+    return JSON.stringify(schema);
+  } catch {
+    // the only thing that JSON.parse reads and JSON.stringify does not write: more levels than the stack has
+    throw new SchemaError('The schema nests too deep.');
+  }
+}
+
+function learn(schema: unknown): KnownSchema {
+  const shape = compileShape(schema);
+  const validate = validatorOf(schema);
+  return {
+    names: shape.names,
+    valid: value => validate(value) as boolean,
+    answer(random, wishes) {
+      for (let tries = 1; ; tries++) {
+        // a wish may be what does not fit: the later tries do without
+        const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
+        if (validate(value)) return value;
+        const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
+        if (tries === TRIES) {
+          throw new SchemaError(
+            `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
+          );
+        }
+      }
+    },
+  };
+}
+
+function validatorOf(schema: unknown) {
+  // one Ajv a schema: two schemas of different requests may carry the same $id
+  const ajv = new Ajv2020({ strict: false, logger: false, ownProperties: true });
+  formats.default(ajv);
+  try {
+    if (!isObject(schema)) return ajv.compile(schema as boolean);
+    const { $schema: _, ...rest } = schema;
+    return ajv.compile(rest);
+  } catch (error) {
+    throw new SchemaError(`The schema cannot be used: ${(error as Error).message}.`);
+  }
+}

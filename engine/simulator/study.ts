@@ -1,0 +1,189 @@
+/**
+ * The one file that knows a domain: how a simulated agent judges a loan. It turns an application into wishes by
+ * property name (`approval_decision`, `interest_rate`, …), which the generic engine takes where the schema of a
+ * request has such a property. Higher scores and smaller loans are approved more often; an agent leans toward the agents
+ * that it has read; near the border chance decides, by the seed.
+ */
+import { type Application, readApplication } from './application.ts';
+import { isObject } from './merge.ts';
+import { normal, type Random } from './random.ts';
+
+export interface Conversation {
+  /** the system messages */
+  system: string;
+  /** what the user said, all turns */
+  user: string;
+}
+
+export type Wishes = ReadonlyMap<string, unknown>;
+
+export const NO_WISHES: Wishes = new Map();
+
+/** The property that tells a loan answer from any other. */
+const TELLING = 'approval_decision';
+
+const WEIGHTS = [
+  'risk_manager_weight',
+  'regulatory_weight',
+  'data_science_weight',
+  'consumer_advocate_weight',
+];
+
+/** How strict a role is, in the unit of `strengthOf`; the first word found near the start of the persona counts. */
+const LEANINGS: readonly [RegExp, number][] = [
+  [/synthes|business/i, 0],
+  [/advocate|consumer/i, 0.45],
+  [/regulat|compliance/i, -0.15],
+  [/data scien/i, 0.05],
+  [/risk/i, -0.35],
+];
+
+/** Wishes for a schema with these property names; none where it is no loan answer. */
+export function studyWishes(names: ReadonlySet<string>, conversation: Conversation, random: Random): Wishes {
+  return names.has(TELLING) ? judge(names, conversation, random) : NO_WISHES;
+}
+
+/** What a model without a schema would say: the whole answer, where its persona speaks of one; else undefined. */
+export function unguidedAnswer(conversation: Conversation, random: Random): unknown {
+  const { system } = conversation;
+  if (!system.includes(TELLING)) return undefined;
+  const synthesis = system.includes('agent_influence');
+  const wishes = judge(new Set(WEIGHTS), conversation, random);
+  const take = (names: readonly string[]) => Object.fromEntries(names.map(name => [name, wishes.get(name)]));
+  const answer = take(['agent_name', 'loan_type', ...DECISION]);
+  if (synthesis) answer.agent_influence = take([...WEIGHTS, 'primary_influence']);
+  answer.reasoning = take(synthesis ? SYNTHESIS_REASONS : REASONS);
+  return answer;
+}
+
+const DECISION = [TELLING, 'approval_type', 'interest_rate', 'confidence_probability', 'confidence_level'];
+const REASONS = [
+  'approval_decision_reason',
+  'approval_type_reason',
+  'interest_rate_reason',
+  'confidence_reason',
+];
+const SYNTHESIS_REASONS = ['synthesis_rationale', 'weight_justification', 'risk_assessment'];
+
+/** The fault `zero`: a decision without confidence. False where the answer is no synthesis. */
+export function zeroConfidence(answer: unknown): boolean {
+  if (!isObject(answer) || !('agent_influence' in answer) || !('confidence_probability' in answer))
+    return false;
+  answer.confidence_probability = 0;
+  if ('confidence_level' in answer) answer.confidence_level = 'low';
+  return true;
+}
+
+function judge(names: ReadonlySet<string>, { system, user }: Conversation, random: Random): Wishes {
+  const application = readApplication(user);
+  const opening = system.slice(0, 300);
+  const leaning = LEANINGS.find(([role]) => role.test(opening))?.[1] ?? 0;
+  const strength = strengthOf(application) + leaning + 0.55 * normal(random);
+  const approves = strength > 0;
+  const rate = rateOf(application, approves, random);
+  const confidence = Math.round(
+    Math.min(97, Math.max(12, 52 + 17 * Math.abs(strength) + 5 * normal(random))),
+  );
+  const level = confidence < 40 ? 'low' : confidence < 80 ? 'medium' : 'high';
+  const type = !approves
+    ? 'DENIAL'
+    : strength > 0.8
+      ? 'STANDARD_TERMS'
+      : strength > 0.25
+        ? 'SUBOPTIMAL_TERMS'
+        : 'MANUAL_REVIEW';
+  const wishes = new Map<string, unknown>([
+    [
+      'agent_name',
+      /\bthe ([A-Z][A-Za-z]{1,20}(?: [A-Z][A-Za-z]{1,20}){0,2})/.exec(opening)?.[1] ?? 'Loan Agent',
+    ],
+    ['loan_type', 'personal_loan'],
+    [TELLING, approves ? 'approve' : 'deny'],
+    ['approval_type', type],
+    ['interest_rate', rate],
+    ['confidence_probability', confidence],
+    ['confidence_level', level],
+  ]);
+  addWeights(wishes, names, random);
+  addReasons(wishes, application, approves, random);
+  return wishes;
+}
+
+/** Above 0 speaks for approval; one unit is about the weight of 55 points of credit score. */
+function strengthOf({ score = 670, income, loan, debtRatio, earlier }: Application): number {
+  const size = income === undefined || loan === undefined ? 1.5 : Math.min(6, loan / income);
+  const debt = debtRatio === undefined ? 0 : Math.min(1.5, debtRatio) - 0.4;
+  const lean = earlier.reduce((sum, opinion) => sum + (opinion.approves ? 1 : -1), 0) / (earlier.length || 1);
+  return (score - 655) / 55 - 0.8 * (size - 1.5) - 0.6 * debt + 0.6 * lean;
+}
+
+/** A yearly rate in per cent: by score and size of the loan, higher where denied, drawn toward what others named. */
+function rateOf(application: Application, approves: boolean, random: Random): number {
+  const { score = 670, income, loan, earlier } = application;
+  const size = income === undefined || loan === undefined ? 1.5 : Math.min(6, loan / income);
+  const own = 5.5 + (800 - score) / 22 + size + (approves ? 0 : 5) + 0.8 * normal(random);
+  const named = earlier.flatMap(opinion => (opinion.rate === undefined ? [] : [opinion.rate]));
+  const others = named.length === 0 ? own : named.reduce((sum, rate) => sum + rate, 0) / named.length;
+  return Math.round(Math.min(25, Math.max(3, 0.7 * own + 0.3 * others)) * 100) / 100;
+}
+
+/** Weights in whole hundredths that sum to 1, also as doubles added in the order of the schema. */
+function addWeights(wishes: Map<string, unknown>, names: ReadonlySet<string>, random: Random): void {
+  const weighted = [...names].filter(name => name.endsWith('_weight'));
+  if (weighted.length === 0) return;
+  const draws = weighted.map(() => 0.5 + random());
+  const total = draws.reduce((sum, draw) => sum + draw, 0);
+  const hundredths = draws.map(draw => Math.floor((draw / total) * 100));
+  hundredths[0]! += 100 - hundredths.reduce((sum, part) => sum + part, 0);
+  const sum = () => hundredths.reduce((so, part) => so + part / 100, 0);
+  // as doubles, 0.29 + 0.57 + 0.14 is 0.9999999999999999: hundredths that move to the least find a sum without a rest
+  while (sum() !== 1 && spread(hundredths) > 1) {
+    hundredths[hundredths.indexOf(Math.max(...hundredths))]!--;
+    hundredths[hundredths.indexOf(Math.min(...hundredths))]!++;
+  }
+  weighted.forEach((name, index) => {
+    wishes.set(name, hundredths[index]! / 100);
+  });
+  const largest = weighted[hundredths.indexOf(Math.max(...hundredths))]!;
+  wishes.set('primary_influence', largest.slice(0, -'_weight'.length));
+}
+
+const spread = (values: readonly number[]) => Math.max(...values) - Math.min(...values);
+
+function addReasons(
+  wishes: Map<string, unknown>,
+  application: Application,
+  approves: boolean,
+  random: Random,
+): void {
+  const { score, income, loan, debtRatio, earlier } = application;
+  const approving = earlier.filter(opinion => opinion.approves).length;
+  const scoreWords = score === undefined ? 'The credit history as told' : `A credit score of ${score}`;
+  const sizeWords =
+    income && loan
+      ? `a loan of ${(loan / income).toFixed(1)} times the yearly income`
+      : 'the size of the loan';
+  const debtWords = debtRatio === undefined ? 'the load of debt' : `a debt to income ratio of ${debtRatio}`;
+  const readWords =
+    earlier.length === 0
+      ? 'No earlier assessment was at hand'
+      : `${approving} of ${earlier.length} earlier assessments approve`;
+  // every answer can be told from every other, so that a checker can find which request it belongs to
+  const reference = Math.floor(random() * 2 ** 32)
+    .toString(16)
+    .padStart(8, '0');
+  const verdict = approves ? 'speaks for approval' : 'speaks against approval';
+  const reasons: [string, string][] = [
+    ['approval_decision_reason', `${scoreWords} with ${sizeWords} ${verdict} (note ${reference}).`],
+    [
+      'approval_type_reason',
+      approves ? `The terms follow from ${debtWords}.` : `Given ${debtWords}, no terms would be sound.`,
+    ],
+    ['interest_rate_reason', `The rate prices ${sizeWords} against ${debtWords}.`],
+    ['confidence_reason', `${readWords}; the figures ${approves ? 'leave some room' : 'leave little room'}.`],
+    ['synthesis_rationale', `${readWords}; ${scoreWords.toLowerCase()} ${verdict} (note ${reference}).`],
+    ['weight_justification', 'The weights follow how much of the evidence each assessment explains.'],
+    ['risk_assessment', `The main risk lies in ${debtWords} together with ${sizeWords}.`],
+  ];
+  for (const [name, reason] of reasons) wishes.set(name, reason);
+}
