@@ -29,14 +29,35 @@ const WEIGHTS = [
   'consumer_advocate_weight',
 ];
 
-/** How strict a role is, in the unit of `strengthOf`; the first word found near the start of the persona counts. */
-const LEANINGS: readonly [RegExp, number][] = [
-  [/synthes|business/i, 0],
-  [/advocate|consumer/i, 0.45],
-  [/regulat|compliance/i, -0.15],
-  [/data scien/i, 0.05],
-  [/risk/i, -0.35],
+interface Role {
+  words: RegExp;
+  name: string;
+  /** how lenient, in the unit of `strengthOf` */
+  leaning: number;
+}
+
+const ROLES: readonly Role[] = [
+  { words: /risk/i, name: 'Risk Manager', leaning: -0.35 },
+  { words: /data scien/i, name: 'Data Science', leaning: 0.05 },
+  { words: /regulat|compliance/i, name: 'Regulatory Compliance', leaning: -0.15 },
+  { words: /consumer|advocate|borrower/i, name: 'Consumer Advocate', leaning: 0.45 },
+  { words: /synthes|business decision|\bchair\b/i, name: 'Business Decision', leaning: 0 },
 ];
+const NO_ROLE: Role = { words: /^/, name: 'Loan Agent', leaning: 0 };
+
+/** The role that the start of a persona names first. */
+function roleOf(system: string): Role {
+  const opening = system.slice(0, 300);
+  let found = NO_ROLE;
+  let first = Number.POSITIVE_INFINITY;
+  for (const role of ROLES) {
+    const at = opening.search(role.words);
+    if (at < 0 || at >= first) continue;
+    found = role;
+    first = at;
+  }
+  return found;
+}
 
 /** Wishes for a schema with these property names; none where it is no loan answer. */
 export function studyWishes(names: ReadonlySet<string>, conversation: Conversation, random: Random): Wishes {
@@ -76,9 +97,8 @@ export function zeroConfidence(answer: unknown): boolean {
 
 function judge(names: ReadonlySet<string>, { system, user }: Conversation, random: Random): Wishes {
   const application = readApplication(user);
-  const opening = system.slice(0, 300);
-  const leaning = LEANINGS.find(([role]) => role.test(opening))?.[1] ?? 0;
-  const strength = strengthOf(application) + leaning + 0.55 * normal(random);
+  const role = roleOf(system);
+  const strength = strengthOf(application) + role.leaning + 0.55 * normal(random);
   const approves = strength > 0;
   const rate = rateOf(application, approves, random);
   const confidence = Math.round(
@@ -93,10 +113,7 @@ function judge(names: ReadonlySet<string>, { system, user }: Conversation, rando
         ? 'SUBOPTIMAL_TERMS'
         : 'MANUAL_REVIEW';
   const wishes = new Map<string, unknown>([
-    [
-      'agent_name',
-      /\bthe ([A-Z][A-Za-z]{1,20}(?: [A-Z][A-Za-z]{1,20}){0,2})/.exec(opening)?.[1] ?? 'Loan Agent',
-    ],
+    ['agent_name', role.name],
     ['loan_type', 'personal_loan'],
     [TELLING, approves ? 'approve' : 'deny'],
     ['approval_type', type],

@@ -215,6 +215,19 @@ describe('applications', () => {
     }
   });
 
+  test.each([
+    ['You are the compliance officer of a consumer lender.', 'Regulatory Compliance'],
+    ['You speak for the borrower, whatever the risk.', 'Consumer Advocate'],
+    ['You chair the committee.', 'Business Decision'],
+    ['Judge well.', 'Loan Agent'],
+  ])('"%s" answers as %s', (system, name) => {
+    const schema = {
+      ...agentSchema,
+      properties: { ...agentSchema.properties, agent_name: { type: 'string' } },
+    };
+    expect(answer({ schema, system }).agent_name).toBe(name);
+  });
+
   test('confidence and level agree, and a denial has no terms', () => {
     for (const turn of turns(200)) {
       const made = answer({ score: 560 + turn, turn });

@@ -1,4 +1,6 @@
 /** The simulated server on a real port: what vLLM's clients rely on. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
 import simulate from '../../bin/commands/simulate.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
@@ -297,5 +299,39 @@ describe('fw simulate', () => {
     const { port } = await start();
     const ran = simulate.run({ ...defaults, port } as never, []);
     await expect(ran).rejects.toMatchObject({ exit: 64, message: expect.stringContaining('in use') });
+  });
+});
+
+describe('the process', () => {
+  test('prints its URL as one line of JSON, says that it simulates, and ends with 0 on SIGTERM and SIGINT', async () => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const child = spawn(
+        process.execPath,
+        ['dist/bin/fw.js', 'simulate', '--port', '0', '--latency', '1ms'],
+        {
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      const said = { out: '', err: '' };
+      child.stderr.on('data', chunk => {
+        said.err += chunk;
+      });
+      const ended = once(child, 'close');
+      await new Promise<void>((printed, failed) => {
+        child.stdout.on('data', chunk => {
+          said.out += chunk;
+          if (said.out.includes('\n')) printed();
+        });
+        ended.then(() => failed(new Error(said.err)), failed);
+      });
+      const { url, simulated } = JSON.parse(said.out);
+      expect(simulated).toBe(true);
+      expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+      expect(JSON.parse(await contentOf(url, bodyOf())).loan_type).toBe('personal_loan');
+      child.kill(signal);
+      expect(await ended).toEqual([0, null]);
+      expect(said.out.split('\n')).toHaveLength(2);
+      expect(said.err).toMatch(/simulated; no model is behind them/);
+    }
   });
 });
