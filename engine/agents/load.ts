@@ -3,12 +3,13 @@
  * study says about its agents comes from these files; the engine knows none of it.
  */
 import { createHash } from 'node:crypto';
-import { readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { dataError, usageError } from '../flow/failure.ts';
 import type { JsonObject } from '../flow/item.ts';
 import { packageRoot } from '../flow/root.ts';
 import { readSmallFile, readYaml, type YamlFile } from '../flow/yaml.ts';
+import { type Defaults, parseDefaults } from '../integrity/fill.ts';
 
 export interface Sampling {
   temperature: number;
@@ -220,4 +221,14 @@ function addOrderings(loaded: Agents, file: YamlFile): void {
   if (first === undefined) return;
   const rank = (key: string): number => (first.includes(key) ? first.indexOf(key) : first.length);
   loaded.agents.sort((a, b) => rank(a.key) - rank(b.key));
+}
+
+/** null-fix's defaults: the file that was named, else defaults.yaml of the agents folder; none is an empty map. */
+export function defaultsOf(options: { defaults?: string; agents?: string }, base: string): Defaults {
+  const path =
+    options.defaults === undefined
+      ? join(folderOfAgents(options.agents, base), 'defaults.yaml')
+      : resolve(base, options.defaults);
+  if (options.defaults === undefined && !existsSync(path)) return new Map();
+  return parseDefaults(readSmallFile(path, 'a file of defaults'), path);
 }

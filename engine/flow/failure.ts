@@ -29,6 +29,7 @@ export const CODES = {
   'call-refused': 'The server refused the request; asking again would not help.',
   'call-failed': 'No endpoint answered, after every retry.',
   'call-timeout': 'No answer came in time, on any try.',
+  'steps-out-of-order': 'The steps of the item are not the beginning of its ordering.',
   interrupted: 'The run was stopped before this item was finished.',
   'no-decision': 'The item has no decision to convert.',
   // integrity

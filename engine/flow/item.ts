@@ -59,7 +59,11 @@ export interface Step {
   repairs: Repair[];
   calls: string[];
   attempts: number;
+  /** how often --retry-failed took this step up; absent at first */
+  round?: number;
   rejected?: Rejected[];
+  /** of a failed step: why its last answer, `raw`, was not accepted */
+  problem?: { code: Code; message: string };
   usage: Usage;
 }
 
@@ -114,9 +118,19 @@ export function failureOf(line: JsonObject): Failure | undefined {
   return line.failure as Failure | undefined;
 }
 
+const carried = new WeakMap<object, Rung>();
+
+/** For a document that has no place for its rung (legacy): it is judged by this one as long as it is in the process. */
+export function carryRung<T extends JsonObject>(line: T, rung: Rung): T {
+  carried.set(line, rung);
+  return line;
+}
+
 /** The worst rung over the steps and the decision of an item; a foreign record carries its rung in `_fw`. */
 export function rungOf(line: JsonObject): Rung {
   if (line.failure !== undefined) return 'failed';
+  const known = carried.get(line);
+  if (known !== undefined) return known;
   const { steps, decision, _fw } = line as Item & { _fw?: Mark };
   let rung: Rung = _fw?.rung ?? 'clean';
   for (const step of steps ?? []) rung = worse(rung, worse(step.rung, step.saw));

@@ -60,3 +60,12 @@ export function setAt(value: unknown, tokens: readonly string[], to: unknown): u
   Object.defineProperty(copy, token, { value: put, enumerable: true, configurable: true, writable: true });
   return copy;
 }
+
+/** Whether a null is anywhere in a value that JSON.parse made. */
+export function holdsNull(value: unknown): boolean {
+  if (value === null) return true;
+  if (typeof value !== 'object') return false;
+  if (Array.isArray(value)) return value.some(holdsNull);
+  for (const key in value) if (holdsNull((value as JsonObject)[key])) return true;
+  return false;
+}

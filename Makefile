@@ -1,0 +1,46 @@
+# make demo          the whole study on a laptop: 5,760 applications, three simulated servers, verified results
+# make test          types, lint, every test
+# make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
+# make batch4        the twelve orderings of batch 4
+# make revalidate    the checks alone, over out/*_legacy.jsonl
+# make recover       asks again what failed in the last batch
+#
+# The batches ask the endpoints in FW_ENDPOINTS (comma-separated base URLs, such as http://gpu1:8005/v1).
+
+FW    := node dist/bin/fw.js
+CSV   ?= prompts.csv
+ORDER ?= default
+OUT   ?= demo
+SOURCES := $(shell find bin stages engine fixtures -name '*.ts') tsconfig.json tsconfig.build.json
+
+.PHONY: demo test check batch batch4 revalidate recover clean
+
+demo: dist/.built
+	@fixtures/demo.sh $(OUT)
+
+test: dist/.built
+	npm run --silent check
+	npm test --silent
+
+batch: dist/.built
+	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER)
+
+batch4:
+	$(MAKE) batch ORDER=batch4
+
+revalidate: dist/.built
+	$(FW) run pipelines/fairwatch/revalidate.yaml
+
+recover: dist/.built
+	$(FW) run pipelines/fairwatch/recover.yaml
+
+clean:
+	rm -rf dist demo
+
+node_modules/.installed: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@
+
+dist/.built: node_modules/.installed $(SOURCES)
+	npm run --silent build
+	@touch $@

@@ -1,0 +1,19 @@
+/** A verb that is no stage: it runs the whole program its own way. */
+import type { OptionSchemas, OptionsOf } from '../engine/flow/options.ts';
+
+export interface CommandSpec<S extends OptionSchemas> {
+  name: string;
+  summary: string;
+  options: S;
+  /** what the positional arguments are, such as `FILE [INPUT…]` */
+  positional?: string;
+  examples?: readonly string[];
+  /** Resolves to the exit code. */
+  run(options: OptionsOf<S>, positionals: readonly string[]): Promise<number>;
+}
+
+export type Command = CommandSpec<OptionSchemas>;
+
+export function command<const S extends OptionSchemas>(spec: CommandSpec<S>): Command {
+  return spec as unknown as Command;
+}

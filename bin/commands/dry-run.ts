@@ -1,0 +1,130 @@
+/**
+ * fw run --dry-run: what a pipeline would ask, without asking: the first prompt as an agent would see it, how many
+ * calls and about how many tokens, the disk that the results need, and what would be in the way.
+ */
+import { existsSync } from 'node:fs';
+import { type Agent, type Agents, folderOfAgents, loadAgents } from '../../engine/agents/load.ts';
+import { resolveOrderings } from '../../engine/agents/orderings.ts';
+import { newAccount, number } from '../../engine/flow/account.ts';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { inputsOf } from '../../engine/flow/input.ts';
+import type { Item } from '../../engine/flow/item.ts';
+import { drain, join } from '../../engine/flow/join.ts';
+import type { Tools } from '../../engine/flow/stage.ts';
+import type { Pipeline } from '../pipeline.ts';
+
+/** A rule of thumb for English text and Llama's tokenizer; the true count is the server's. */
+const CHARACTERS_PER_TOKEN = 4;
+/** The share of max_tokens that a guided loan answer took on average; the true length is the model's. */
+const SHARE_OF_MAX = 0.5;
+
+export interface DryRun {
+  row: Pipeline['row'];
+  files: readonly string[];
+  base: string;
+  target: string;
+}
+
+export async function dryRun({ row, files, base, target }: DryRun): Promise<number> {
+  const asker = row.findIndex(({ stage }) => stage.asks);
+  if (asker < 0) throw usageError('--dry-run: expected a stage that asks, found none; just run it');
+  const agents = loadAgents(folderOfAgents(row[asker]?.options.agents as string | undefined, base));
+  const options = row[asker]?.options ?? {};
+  const standard = resolveOrderings(undefined, agents)[0] ?? [];
+  const sum = { items: 0, failed: 0, calls: 0, promptTokens: 0, completionTokens: 0, bytes: 0 };
+  let first: { item: Item; agent: Agent } | null = null;
+
+  const account = newAccount('dry-run');
+  const tools: Tools = {
+    base,
+    files,
+    signal: new AbortController().signal,
+    account,
+    started: new Date(),
+    warn: message => void process.stderr.write(`${message}\n`),
+    pool: () => Promise.reject(usageError('--dry-run: a stage before the asking one asked')),
+  };
+  const before = row.slice(0, asker).map(placed => ({ ...placed, tools }));
+  const items = await join(before.length > 0 ? before : [passing(tools, options)], inputsOf(files));
+  await drain(
+    items,
+    {
+      write(item) {
+        sum.items += 1;
+        if (item.failure !== undefined || typeof item.prompt !== 'string') {
+          sum.failed += 1;
+          return true;
+        }
+        const asked = agentsAsked(item, agents, standard, options.decision !== false);
+        first ??= asked[0] === undefined ? null : { item, agent: asked[0] };
+        addCalls(sum, item.prompt, asked);
+        return true;
+      },
+      ready: act => act(),
+      end: async () => {},
+    },
+    account,
+  );
+  process.stdout.write(`${pageOf(first, sum, target)}\n`);
+  return sum.failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** A pipeline that begins with the asking stage reads items; nothing is done to them here. */
+function passing(tools: Tools, options: Pipeline['row'][number]['options']) {
+  const stage = { name: 'dry-run', summary: '', options: {}, each: () => (item: Item) => item };
+  return { stage, options: { 'max-line': options['max-line'] }, tools };
+}
+
+function agentsAsked(item: Item, agents: Agents, standard: string[], decides: boolean): Agent[] {
+  const done = (item.steps ?? []).filter(step => step.output !== undefined).length;
+  const keys = (item.ordering ?? standard).slice(done);
+  const asked = keys.flatMap(key => agents.byKey.get(key) ?? []);
+  return decides && agents.synthesis && item.decision?.output === undefined
+    ? [...asked, agents.synthesis]
+    : asked;
+}
+
+function addCalls(
+  sum: { calls: number; promptTokens: number; completionTokens: number; bytes: number },
+  prompt: string,
+  asked: Agent[],
+): void {
+  let context = prompt.length;
+  for (const agent of asked) {
+    const completion = Math.round(agent.sampling.max_tokens * SHARE_OF_MAX);
+    sum.calls += 1;
+    sum.promptTokens += Math.round((agent.persona.length + context) / CHARACTERS_PER_TOKEN);
+    sum.completionTokens += completion;
+    // an answer stands in the turn and in the list of outputs, the context before it in its turn
+    sum.bytes += context + 2 * completion * CHARACTERS_PER_TOKEN;
+    context += completion * CHARACTERS_PER_TOKEN;
+  }
+}
+
+function pageOf(
+  first: { item: Item; agent: Agent } | null,
+  sum: {
+    items: number;
+    failed: number;
+    calls: number;
+    promptTokens: number;
+    completionTokens: number;
+    bytes: number;
+  },
+  target: string,
+): string {
+  const lines: string[] = [];
+  if (first !== null) {
+    lines.push(`The first call, of item ${first.item.id}, to ${first.agent.key}:`, '');
+    lines.push('--- system', first.agent.persona.trim(), '--- user', first.item.prompt as string, '---', '');
+  }
+  lines.push(
+    `items            ${number(sum.items)}${sum.failed > 0 ? `, ${number(sum.failed)} of them failed before any call` : ''}`,
+    `calls            ${number(sum.calls)}, if every first answer fits`,
+    `tokens in        about ${number(sum.promptTokens)} (${CHARACTERS_PER_TOKEN} characters a token)`,
+    `tokens out       about ${number(sum.completionTokens)} (half of max_tokens)`,
+    `disk             about ${number(Math.ceil(sum.bytes / 1e6))} MB for the legacy results`,
+    `output           ${target}${existsSync(target) ? ': exists, and would be replaced' : ''}`,
+  );
+  return lines.join('\n');
+}

@@ -1,0 +1,7 @@
+/** The commands, sorted, each loaded when it is named. */
+import type { Command } from '../command.ts';
+
+export const commands: Readonly<Record<string, () => Promise<{ default: Command }>>> = {
+  run: () => import('./run.ts'),
+  simulate: () => import('./simulate.ts'),
+};

@@ -1,0 +1,136 @@
+/**
+ * run: a pipeline file, in one process.
+ *
+ *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
+ */
+import { agentsOf } from '../../engine/agents/options.ts';
+import { orderingLabel, resolveOrdering } from '../../engine/agents/orderings.ts';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
+import { expandPaths } from '../../engine/flow/input.ts';
+import type { Item } from '../../engine/flow/item.ts';
+import { toStdout } from '../../engine/flow/output.ts';
+import { stage } from '../../engine/flow/stage.ts';
+import { command } from '../command.ts';
+import { execute } from '../execute.ts';
+import { type Pipeline, readPipeline } from '../pipeline.ts';
+import { POOL_OPTIONS } from '../pool.ts';
+import { dryRun } from './dry-run.ts';
+
+export default command({
+  name: 'run',
+  summary: 'Run a pipeline file: its stages in one process, its outputs whole or not at all.',
+  positional: 'FILE [INPUT…]',
+  examples: [
+    'fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1',
+    'fw run pipelines/fairwatch/batch.yaml prompts.csv --dry-run',
+    "fw run pipelines/fairwatch/revalidate.yaml 'out/*.jsonl' --output checked.jsonl",
+    'fw run pipelines/fairwatch/batch.yaml prompts.csv --set ingest.orderings=batch4 --set chain.in-flight=512',
+  ],
+  options: {
+    ...POOL_OPTIONS,
+    set: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'STAGE.OPTION=VALUE instead of what the file says; repeat it for several.',
+    },
+    output: { type: 'string', description: 'Path instead of the output of the file; - is standard output.' },
+    limit: { type: 'integer', minimum: 1, description: 'Only the first N rows (or items) of the input.' },
+    'dry-run': {
+      type: 'boolean',
+      description: 'Ask nothing: show the first prompt, the calls, the tokens, the disk.',
+    },
+  },
+
+  async run(options, [path, ...inputs]) {
+    if (path === undefined) throw usageError('expected a pipeline file, found none: fw run FILE [INPUT…]');
+    const pipeline = await readPipeline(path, options.set ?? []);
+    const row = withFlags(pipeline, options);
+    const files = await expandPaths(inputs.length > 0 ? inputs : pipeline.input);
+    const target = options.output ?? pipeline.output ?? '-';
+    if (options['dry-run']) return dryRun({ row, files, base: pipeline.base, target });
+    if (target === '-')
+      return execute({ label: path, row, files, base: pipeline.base, pool: pipeline.pool, output: toStdout });
+
+    let outputs: FilesOutput | undefined;
+    const pathOf = namer(target, row, pipeline.base);
+    const code = await execute({
+      label: path,
+      row,
+      files,
+      base: pipeline.base,
+      pool: pipeline.pool,
+      output: () => {
+        outputs = toFiles(pathOf);
+        return outputs;
+      },
+    }).catch(error => {
+      sayPartial(path, outputs);
+      throw error;
+    });
+    if (code > EXIT.failed) sayPartial(path, outputs);
+    else for (const written of outputs?.finish() ?? []) process.stderr.write(`${path}: wrote ${written}\n`);
+    return code;
+  },
+});
+
+function sayPartial(label: string, outputs: FilesOutput | undefined): void {
+  for (const path of outputs?.partial() ?? []) process.stderr.write(`${label}: left unfinished: ${path}\n`);
+}
+
+/** The flags of the command line, in the stages that they are for. */
+function withFlags(pipeline: Pipeline, flags: Record<string, unknown>): Pipeline['row'] {
+  const row = pipeline.row.map(({ stage, options }) => {
+    const own = { ...options };
+    if (stage.asks) {
+      // --wait has a default, so it is there even where nobody said it
+      for (const flag of Object.keys(POOL_OPTIONS)) own[flag] = flags[flag] ?? own[flag];
+    }
+    if (stage.source && flags.limit !== undefined) own.limit = flags.limit;
+    // the output is named, so a stage that only looks lets its lines through to it
+    if (stage.looks) own.pass = true;
+    return { stage, options: own };
+  });
+  if (flags.limit === undefined || row[0]?.stage.source) return row;
+  return [
+    { stage: firstItems, options: { count: flags.limit, 'max-line': row[0]?.options['max-line'] } },
+    ...row,
+  ];
+}
+
+const firstItems = stage({
+  name: 'limit',
+  summary: 'Let the first items through.',
+  options: { count: { type: 'integer', default: 0, description: 'How many.' } },
+  through({ count }, { account }) {
+    let seen = 0;
+    return items =>
+      items.filter(() => {
+        seen += 1;
+        if (seen > count) account.aside += 1;
+        return seen <= count;
+      });
+  },
+});
+
+/** The path for a line: `{ordering}` becomes the short names of its agents, as in the files of the older scripts. */
+function namer(target: string, row: Pipeline['row'], base: string): (line: Item) => string {
+  const [before, after, ...more] = target.split('{ordering}');
+  if (more.length > 0 || /[{}]/.test(`${before}${after ?? ''}`)) {
+    throw usageError(`output: expected a path with at most one {ordering} in it, found '${target}'`);
+  }
+  if (after === undefined) return () => target;
+  const withAgents = row.find(({ options }) => options.agents !== undefined) ?? row[0];
+  const agents = agentsOf({ agents: withAgents?.options.agents as string | undefined }, { base });
+  const labels = new Map<string, string>();
+  return line => {
+    const { ordering } = line as { ordering?: unknown };
+    const keys = Array.isArray(ordering) ? ordering.join(',') : String(ordering ?? '');
+    let label = labels.get(keys);
+    if (label === undefined) {
+      label = keys === '' ? 'unordered' : orderingLabel(resolveOrdering(keys, agents), agents, '_');
+      labels.set(keys, label);
+    }
+    return `${before}${label}${after}`;
+  };
+}

@@ -1,0 +1,112 @@
+/** Finds the verb and runs it; every expected ending of the process becomes its exit code here. */
+import { writeSync } from 'node:fs';
+import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
+import { expandPaths } from '../engine/flow/input.ts';
+import { toNowhere, toStdout } from '../engine/flow/output.ts';
+import { rowOf, type Stage, type StageRow } from '../engine/flow/stage.ts';
+import { stages } from '../stages/index.ts';
+import type { Command } from './command.ts';
+import { commands } from './commands/index.ts';
+import { execute } from './execute.ts';
+import { parseFlags, type Spoken } from './flags.ts';
+import { optionsOf } from './options.ts';
+
+export async function dispatch(argv: readonly string[]): Promise<number> {
+  const [verb, ...rest] = argv;
+  if (verb === undefined || ['help', '--help', '-h'].includes(verb)) {
+    process.stdout.write(await overview());
+    return verb === undefined ? EXIT.usage : EXIT.ok;
+  }
+  try {
+    const stage = Object.hasOwn(stages, verb) ? await stages[verb]?.() : undefined;
+    if (stage) return await runStage(stage.default, rest);
+    const command = Object.hasOwn(commands, verb) ? await commands[verb]?.() : undefined;
+    if (command) return await runCommand(command.default, rest);
+    throw usageError(`no stage or command '${verb}'; fw --help lists them`);
+  } catch (error) {
+    const fatal = fatalOf(error);
+    if (fatal === null) throw error;
+    if (fatal.message) process.stderr.write(`fw ${verb}: ${fatal.message}\n`);
+    if (Object.hasOwn(stages, verb)) writeIncomplete(verb, fatal);
+    return fatal.exit;
+  }
+}
+
+async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promise<number> {
+  const row = rowOf(stage);
+  const { values, positionals, help } = await parseFlags(spokenStage(stage), argv);
+  if (help !== null) {
+    process.stdout.write(`${help}\n`);
+    return EXIT.ok;
+  }
+  const silent = row.some(each => each.looks) && values.pass !== true;
+  const paths = row[0]?.positional ? positionals : await expandPaths(positionals);
+  return execute({
+    label: stage.name,
+    row: row.map(each => ({ stage: each, options: values })),
+    files: paths,
+    base: process.cwd(),
+    output: silent ? toNowhere : toStdout,
+  });
+}
+
+async function runCommand(command: Command, argv: readonly string[]): Promise<number> {
+  const { name, summary, positional = '', options, examples = [] } = command;
+  const { values, positionals, help } = await parseFlags(
+    { name, summary, positional, options, examples },
+    argv,
+  );
+  if (help === null) return command.run(values as never, positionals);
+  process.stdout.write(`${help}\n`);
+  return EXIT.ok;
+}
+
+function spokenStage(stage: Stage | StageRow): Spoken {
+  const row = rowOf(stage);
+  return {
+    name: stage.name,
+    summary: stage.summary,
+    positional: row[0]?.positional ?? '[FILE…]',
+    options: Object.assign({}, ...row.map(optionsOf)),
+    examples: stage.examples ?? [],
+  };
+}
+
+/** Errors that are no bugs: ours, and those of the system (disk full, no permission). */
+function fatalOf(error: unknown): Fatal | null {
+  if (error instanceof Fatal) return error;
+  const { code, syscall, message, path } = error as NodeJS.ErrnoException;
+  if (syscall === undefined || code === undefined) return null;
+  return new Fatal(EXIT.io, `expected ${syscall} to work${path ? ` on ${path}` : ''}, found ${message}`);
+}
+
+/** Tells the next stage that this one ended early, so that it does not take the end of the file for success. */
+function writeIncomplete(stage: string, { exit, message }: Fatal): void {
+  if (exit === EXIT.pipe || process.stdout.isTTY) return;
+  const line = {
+    id: null,
+    failure: { stage, code: 'input-incomplete', message: `ended with ${exit}: ${message}` },
+  };
+  try {
+    writeSync(1, `${JSON.stringify(line)}\n`);
+  } catch {
+    // nobody listens, or the disk is full: the exit code has to say it alone
+  }
+}
+
+async function overview(): Promise<string> {
+  const lines = [
+    'fw: bulk LLM inference as Unix pipes. Every stage reads NDJSON and writes NDJSON.',
+    '',
+    'Stages:',
+  ];
+  for (const [name, load] of Object.entries(stages)) {
+    lines.push(`  ${name.padEnd(21)}${(await load()).default.summary}`);
+  }
+  lines.push('', 'Commands:');
+  for (const [name, load] of Object.entries(commands)) {
+    lines.push(`  ${name.padEnd(21)}${(await load()).default.summary}`);
+  }
+  lines.push('', 'fw VERB --help shows the options of a verb, with examples.', '');
+  return lines.join('\n');
+}

@@ -1,0 +1,170 @@
+/**
+ * Runs a row of stages from its inputs to one output: signals, tools, progress, the account, the exit code.
+ */
+import { constants } from 'node:os';
+import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
+import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
+import { inputsOf } from '../engine/flow/input.ts';
+import { drain, join } from '../engine/flow/join.ts';
+import { durationOf, type Values } from '../engine/flow/options.ts';
+import type { Output } from '../engine/flow/output.ts';
+import type { Stage, Tools } from '../engine/flow/stage.ts';
+import type { EndpointPool } from '../engine/pool/pool.ts';
+import type { PoolFile } from '../engine/pool/poolfile.ts';
+import { askedOf, makePool } from './pool.ts';
+import { startProgress } from './progress.ts';
+
+export interface Run {
+  /** what messages begin with: the verb, or the pipeline file */
+  label: string;
+  row: readonly { stage: Stage; options: Values }[];
+  files: readonly string[];
+  base: string;
+  /** the `pool:` of a pipeline file */
+  pool?: PoolFile;
+  output(onBroken: (error: Fatal) => void): Output;
+}
+
+/** Resolves to the exit code; rejects with a Fatal, or with a bug. */
+export async function execute(run: Run): Promise<number> {
+  const begun = performance.now();
+  const account = newAccount(run.label);
+  const say = (message: string): void => {
+    process.stderr.write(`${run.label}: ${message}\n`);
+  };
+  const asker = run.row.find(placed => placed.stage.asks);
+  const stop = new AbortController(); // take nothing new
+  const quit = new AbortController(); // abandon what is in flight
+  let breakOff: (error: Fatal) => void = () => {};
+  const broken = new Promise<never>((_resolve, reject) => {
+    breakOff = reject;
+  });
+  broken.catch(() => {}); // it is raced below; what breaks later has nobody left to tell
+
+  let pool: EndpointPool | null = null;
+  let making: Promise<EndpointPool> | null = null;
+  const makeOnce = async (): Promise<EndpointPool> => {
+    pool = await makePool(asker?.options ?? {}, { file: run.pool, warn: say, signal: quit.signal });
+    return pool;
+  };
+  const tools: Tools = {
+    base: run.base,
+    files: run.files,
+    signal: stop.signal,
+    account,
+    started: new Date(),
+    warn: say,
+    pool: () => {
+      making ??= makeOnce();
+      return making;
+    },
+  };
+  const signals = listen({
+    stop,
+    quit,
+    say,
+    breakOff,
+    grace: graceOf(asker?.options),
+    idle: () => account.read === 0,
+  });
+  quit.signal.addEventListener('abort', () => pool?.abort());
+  const progress = asker ? startProgress(run.label, account, () => pool && askedOf(pool)) : null;
+  let verdict: Fatal | undefined;
+  try {
+    const output = run.output(breakOff);
+    const row = run.row.map(placed => ({ ...placed, tools }));
+    const items = await join(row, row[0]?.stage.positional ? [] : inputsOf(run.files));
+    await Promise.race([drain(items, output, account), broken]);
+    if (signals.received) output.write(stoppedLine(run.label, signals.received));
+    await Promise.race([output.end(), broken]);
+  } finally {
+    stop.abort();
+    quit.abort();
+    progress?.stop();
+    signals.release();
+    const made = pool as EndpointPool | null;
+    if (made) account.asked = askedOf(made);
+    verdict = made?.verdict();
+    await made?.close();
+  }
+  for (const line of describeAccount(account, (performance.now() - begun) / 1000)) say(line);
+  if (verdict) throw verdict;
+  return ending(run.row, account, signals.received, say);
+}
+
+function ending(
+  row: Run['row'],
+  account: Account,
+  signal: Signal | null,
+  say: (message: string) => void,
+): number {
+  if (signal !== null) {
+    say(`stopped by ${signal}; run the same command again on what is left`);
+    return 128 + constants.signals[signal];
+  }
+  const out = Object.values(account.rungs).reduce((sum, rung) => sum + rung, 0);
+  if (account.read !== out + account.aside) {
+    throw new Error(
+      `the account does not add up: ${account.read} came in, ${out} went out, ${account.aside} were left out`,
+    );
+  }
+  const judged = row.some(({ stage }) => stage.asks || stage.dropsFailures || stage.judges);
+  return judged && (account.rungs.failed > 0 || account.findings > 0) ? EXIT.failed : EXIT.ok;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+type Signal = (typeof SIGNALS)[number];
+
+interface Listening {
+  stop: AbortController;
+  quit: AbortController;
+  say(message: string): void;
+  breakOff(error: Fatal): void;
+  /** ms */
+  grace: number;
+  /** nothing was taken yet, so nothing can finish */
+  idle(): boolean;
+}
+
+/** The first signal stops the taking, and after `grace` what is in flight is abandoned; a second one ends at once. */
+function listen(listening: Listening): { readonly received: Signal | null; release(): void } {
+  const { stop, quit, say, breakOff, grace, idle } = listening;
+  let received: Signal | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  const hasTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
+  const onSignal = (signal: Signal): void => {
+    if (signal === 'SIGHUP' && !hasTerminal) return;
+    const again = received !== null;
+    received = signal;
+    stop.abort();
+    if (again || idle()) {
+      quit.abort();
+      breakOff(new Fatal(128 + constants.signals[signal], `stopped by ${signal}`));
+      return;
+    }
+    say(`${signal}: taking nothing new; what is in flight has ${grace / 1000} s (again: stop at once)`);
+    timer = setTimeout(() => quit.abort(), grace);
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  return {
+    get received() {
+      return received;
+    },
+    release() {
+      clearTimeout(timer);
+      for (const signal of SIGNALS) process.off(signal, onSignal);
+    },
+  };
+}
+
+function graceOf(options: Values | undefined): number {
+  const text = (options?.grace as string | undefined) ?? '30s';
+  const grace = durationOf(text);
+  if (grace === null) throw usageError(`--grace: expected a duration such as 30s, found '${text}'`);
+  return grace;
+}
+
+function stoppedLine(stage: string, signal: Signal) {
+  const message = `stopped by ${signal}: what follows is missing`;
+  return { id: null, failure: { stage, code: 'input-incomplete' as const, message } };
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+/**
+ * fw: argv → stage or command → exit code. The only place that ends the process. What is not needed for the verb at
+ * hand is not loaded: a pipe starts one of these for every stage.
+ */
+const argv = process.argv.slice(2);
+
+process.stderr.on('error', () => {}); // a terminal that has gone away must not end the run
+
+async function main(): Promise<number> {
+  const [verb] = argv;
+  if (verb === '--version' || verb === '-V') {
+    const { version } = await import('./version.ts');
+    process.stdout.write(`${version()}\n`);
+    return 0;
+  }
+  const { dispatch } = await import('./dispatch.ts');
+  return dispatch(argv);
+}
+
+main().then(
+  code => process.stderr.write('', () => process.exit(code)),
+  error => {
+    process.stderr.write(`fw: a bug, please report it: ${error?.stack ?? error}\n`, () => process.exit(70));
+  },
+);

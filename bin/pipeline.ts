@@ -1,0 +1,105 @@
+/** Reads a pipeline file into a row of stages. Whatever does not fit is said with file, line and column. */
+import { dirname, resolve } from 'node:path';
+import { usageError } from '../engine/flow/failure.ts';
+import type { Values } from '../engine/flow/options.ts';
+import { type OptionSchemas, resolveOptions } from '../engine/flow/options.ts';
+import { rowOf, type Stage } from '../engine/flow/stage.ts';
+import { readYaml, type YamlFile } from '../engine/flow/yaml.ts';
+import { checkPool, type PoolFile, readPoolFile } from '../engine/pool/poolfile.ts';
+import { stages } from '../stages/index.ts';
+import { optionsOf } from './options.ts';
+
+export interface Pipeline {
+  /** agents, schemas, templates and defaults resolve from here */
+  base: string;
+  input: string[];
+  row: { stage: Stage; options: Values }[];
+  output?: string;
+  pool?: PoolFile;
+}
+
+/** `sets` are `stage.option=value` texts; they win over the file. */
+export async function readPipeline(path: string, sets: readonly string[]): Promise<Pipeline> {
+  const file = readYaml(path, 'pipeline');
+  const {
+    input = '-',
+    stages: places,
+    output,
+    pool,
+  } = file.value as {
+    input?: string | string[];
+    stages: Record<string, Values>[];
+    output?: string;
+    pool?: string | object;
+  };
+  const overrides = sets.map(setOf);
+  const row: Pipeline['row'] = [];
+  for (const [index, place] of places.entries()) {
+    const [name = '', given = {}] = Object.entries(place)[0] ?? [];
+    const load = Object.hasOwn(stages, name) ? stages[name] : undefined;
+    if (load === undefined) {
+      const known = Object.keys(stages).join(', ');
+      throw file.complain(['stages', index, name], `expected a stage (${known}), found '${name}'`, 'key');
+    }
+    const set = overrides.filter(override => override.stage === name);
+    for (const override of set) override.used = true;
+    row.push(...placed(rowOf((await load()).default), given, set, file, ['stages', index, name]));
+  }
+  const unused = overrides.find(({ used }) => !used);
+  if (unused) throw usageError(`--set ${unused.text}: expected a stage of ${path}, found '${unused.stage}'`);
+  return {
+    base: dirname(resolve(path)),
+    input: [input].flat(),
+    row,
+    ...(output !== undefined && { output }),
+    ...(pool !== undefined && { pool: poolOf(pool, file) }),
+  };
+}
+
+interface Override {
+  text: string;
+  stage: string;
+  option: string;
+  value: string;
+  used: boolean;
+}
+
+function setOf(text: string): Override {
+  const equals = text.indexOf('=');
+  const dot = text.indexOf('.');
+  if (dot < 1 || equals < dot + 2) {
+    throw usageError(`--set: expected STAGE.OPTION=VALUE, such as chain.in-flight=512, found '${text}'`);
+  }
+  const [stage, option, value] = [text.slice(0, dot), text.slice(dot + 1, equals), text.slice(equals + 1)];
+  return { text, stage, option, value, used: false };
+}
+
+function placed(
+  row: readonly Stage[],
+  given: Values,
+  set: readonly Override[],
+  file: YamlFile,
+  segments: (string | number)[],
+): Pipeline['row'] {
+  const options: OptionSchemas = Object.assign({}, ...row.map(optionsOf));
+  const values: Values = { ...given };
+  for (const { option, value } of set) values[option] = value;
+  const resolved = resolveOptions(options, values, (name, message) => {
+    const override = set.find(({ option }) => option === name);
+    if (override) throw usageError(`--set ${override.text}: ${message}`);
+    throw file.complain(
+      [...segments, name],
+      `${name}: ${message}`,
+      Object.hasOwn(options, name) ? 'value' : 'key',
+    );
+  });
+  return row.map(stage => ({ stage, options: resolved }));
+}
+
+function poolOf(pool: string | object, file: YamlFile): PoolFile {
+  if (typeof pool === 'string') return readPoolFile(resolve(dirname(file.path), pool));
+  return checkPool(pool, (path, key) => {
+    const { message } = file.complain(['pool', ...path], '', key ? 'key' : 'value');
+    return message.replace(/: $/, '');
+  });
+}

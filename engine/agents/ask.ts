@@ -1,0 +1,204 @@
+/**
+ * One agent, one item: ask → find the JSON → mend → validate → ask again, with what was wrong, until an answer fits
+ * or the attempts are used up. Whatever happens becomes a step: a failed one keeps what was paid for.
+ */
+import type { Pool } from '../flow/call.ts';
+import { CallFailure } from '../flow/call.ts';
+import type { Code } from '../flow/failure.ts';
+import type { JsonObject, Rejected, Repair, Rung, Step } from '../flow/item.ts';
+import { fill, type Rule } from '../integrity/fill.ts';
+import { valueAt } from '../integrity/pointer.ts';
+import { type Reading, readAnswer } from '../integrity/read-answer.ts';
+import { type Check, compileSchema } from '../integrity/schema.ts';
+import { type BodyOf, bodies, keyOf, seedOf } from './body.ts';
+import type { Agent, AskAgain } from './load.ts';
+
+export interface AskOptions {
+  /** answers asked for before the step fails */
+  attempts: number;
+  guided: boolean;
+  seed: number;
+  /** fills nulls and gaps of the last answer when no attempt gave a valid one; absent: such a step fails */
+  defaults?: ReadonlyMap<string, readonly Rule[]>;
+}
+
+export interface Question {
+  id: string;
+  /** what the agent is shown, escaped for a JSON string */
+  context: string;
+  /** the worst rung among the answers in the context */
+  saw: Rung;
+  round: number;
+}
+
+/** A step; where it failed, also why. */
+export interface Asked {
+  step: Step;
+  failure?: { code: Code; message: string };
+}
+
+export type Ask = (question: Question) => Promise<Asked>;
+
+/** Prepares an agent for many questions: its schema is compiled and its body prefix built once. */
+export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
+  const check = compileSchema(agent.schema, agent.schemaPath);
+  const bodyOf = bodies(agent, pool.model, options.guided);
+  return question => askOne({ agent, pool, options, check, bodyOf }, question);
+}
+
+interface Asker {
+  agent: Agent;
+  pool: Pool;
+  options: AskOptions;
+  check: Check;
+  bodyOf: BodyOf;
+}
+
+async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: Question): Promise<Asked> {
+  const { id, context, saw, round } = question;
+  const step: Step = {
+    agent: agent.key,
+    rung: 'failed',
+    saw,
+    repairs: [],
+    calls: [],
+    attempts: 0,
+    usage: { prompt: 0, completion: 0 },
+    ...(round > 0 && { round }),
+  };
+  const again = agent.askAgain;
+  let temperature = agent.sampling.temperature;
+  let invalid = 0; // answers that did not fit
+  let redone = 0; // answers that fit, but for the value that is asked again (a confidence of zero)
+  let rejected: { raw: string; complaint: string } | undefined;
+
+  for (;;) {
+    const identity = { id, agent: agent.key, round, attempt: step.attempts + 1 };
+    const body = bodyOf({ context, rejected, temperature, seed: seedOf(options.seed, identity) });
+    const key = keyOf(body, identity);
+    step.attempts += 1;
+    step.calls.push(key);
+    let text: string;
+    let reading: Reading;
+    try {
+      const call = {
+        path: '/chat/completions',
+        body,
+        key,
+        item: id,
+        agent: agent.key,
+        attempt: step.attempts,
+      };
+      const answer = await pool.call(call);
+      addUsage(step, answer.usage);
+      text = answer.text;
+      reading = readAnswer(text, check, { finish: answer.finish });
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+      return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
+    }
+
+    const { problem } = reading;
+    const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
+    if (problem === undefined && !redo) return { step: settled(step, text, reading) };
+    const refusal: Rejected = redo
+      ? {
+          raw: text,
+          code: 'zero-confidence',
+          message: `${again?.at} is ${show(reading.output, again)}`,
+          temperature,
+        }
+      : { raw: text, code: problem?.code as Code, message: problem?.message as string };
+    if (redo) redone += 1;
+    else invalid += 1;
+
+    const next = again?.temperatures[redone - 1];
+    if (redo ? next === undefined : invalid >= options.attempts) {
+      const rules = options.defaults?.get(agent.schemaName);
+      return givenUp({ step, text, reading, refusal, redo, check, rules });
+    }
+    step.rejected = [...(step.rejected ?? []), refusal];
+    if (redo) {
+      // a fresh sample: telling the model which confidence we would like to read would be putting it into its mouth
+      temperature = next as number;
+      rejected = undefined;
+    } else {
+      rejected = { raw: text, complaint: complaintOf(refusal) };
+    }
+  }
+}
+
+function asksAgain(again: AskAgain | undefined, output: JsonObject | undefined): boolean {
+  if (again === undefined || output === undefined) return false;
+  const value = valueAt(output, again.at);
+  return value !== undefined && again.when.includes(value);
+}
+
+function show(output: JsonObject | undefined, again: AskAgain | undefined): string {
+  return JSON.stringify(output && again ? valueAt(output, again.at) : undefined) ?? 'missing';
+}
+
+function complaintOf({ code, message }: Rejected): string {
+  const cause =
+    code === 'truncated'
+      ? 'it was cut off at the limit of tokens. Be shorter'
+      : code === 'no-json-found'
+        ? 'there was no JSON object in it'
+        : message;
+  return `That answer cannot be used: ${cause}. Answer again with exactly one JSON object that fits, and nothing else.`;
+}
+
+function settled(step: Step, text: string, { rung, output, repairs }: Reading): Step {
+  return withAnswer(step, text, { rung, output: output as JsonObject, repairs });
+}
+
+interface Answered {
+  rung: Rung;
+  output: JsonObject;
+  repairs: Repair[];
+}
+
+/** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
+function withAnswer(step: Step, text: string, { rung, output, repairs }: Answered): Step {
+  const raw = JSON.stringify(output) === text ? {} : { raw: text };
+  const { agent, ...rest } = step;
+  return { agent, output, ...raw, ...rest, rung, repairs };
+}
+
+interface GivenUp {
+  step: Step;
+  text: string;
+  reading: Reading;
+  refusal: Rejected;
+  redo: boolean;
+  check: Check;
+  rules: readonly Rule[] | undefined;
+}
+
+/** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
+function givenUp({ step, text, reading, refusal, redo, check, rules }: GivenUp): Asked {
+  if (rules !== undefined && !redo && reading.output !== undefined) {
+    const filled = fill(reading.output, rules, check);
+    if (filled.repairs.length > 0 && check(filled.value).length === 0) {
+      const repairs = [...reading.repairs, ...filled.repairs];
+      return { step: withAnswer(step, text, { rung: 'defaulted', output: filled.value, repairs }) };
+    }
+  }
+  const { agent, ...rest } = step;
+  const asked = `${step.attempts} ${step.attempts === 1 ? 'attempt' : 'attempts'}`;
+  return {
+    step: { agent, raw: text, ...rest, problem: { code: refusal.code, message: refusal.message } },
+    failure: redo
+      ? { code: 'zero-confidence', message: `${agent}: ${asked}, and still ${refusal.message}` }
+      : {
+          code: 'no-valid-answer',
+          message: `${agent}: ${asked}; the last: ${refusal.code}: ${refusal.message}`,
+        },
+  };
+}
+
+function addUsage(step: Step, { prompt, completion, cached }: Step['usage']): void {
+  step.usage.prompt += prompt;
+  step.usage.completion += completion;
+  if (cached !== undefined) step.usage.cached = (step.usage.cached ?? 0) + cached;
+}

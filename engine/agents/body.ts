@@ -1,0 +1,72 @@
+/**
+ * Request bodies as text: a constant prefix per agent (model, system message), the growing context of the item, a
+ * short end. The context is kept JSON-escaped and grows by what each answer adds, so nothing is escaped twice.
+ */
+import { hash } from 'node:crypto';
+import type { JsonObject } from '../flow/item.ts';
+import { stripAnnotations } from '../integrity/keywords.ts';
+import type { Agent } from './load.ts';
+
+/** Part of every call key: bodies or keys that are built differently must not meet old answers. */
+const FORMAT = 'fw1';
+
+/** What makes one call to an agent differ from the next. */
+export interface Particulars {
+  /** the user message, escaped (see `escaped`) */
+  context: string;
+  /** the answer that was rejected last, and what to say about it */
+  rejected?: { raw: string; complaint: string };
+  temperature: number;
+  seed: number;
+}
+
+export type BodyOf = (particulars: Particulars) => string;
+
+/** Text as it stands between the quotes of a JSON string. */
+export function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** The bodies for one agent on one model; with `guided`, the server is told to obey the agent's schema. */
+export function bodies(agent: Agent, model: string, guided: boolean): BodyOf {
+  const { max_tokens, temperature: _temperature, ...sampling } = agent.sampling;
+  const system = { role: 'system', content: agent.persona };
+  const prefix = `{"model":${JSON.stringify(model)},"messages":[${JSON.stringify(system)},{"role":"user","content":"`;
+  const more: JsonObject = { max_tokens, ...sampling };
+  if (guided) {
+    const schema = stripAnnotations(agent.schema);
+    more.response_format = { type: 'json_schema', json_schema: { name: agent.key, schema, strict: true } };
+  }
+  const end = `,${JSON.stringify(more).slice(1)}`;
+  return ({ context, rejected, temperature, seed }) => {
+    let messages = `${prefix}${context}"}`;
+    if (rejected !== undefined) {
+      // chat templates refuse an empty turn, and some two turns of one role in a row: then the complaint stands alone
+      const answer = rejected.raw.trim() === '' ? '(an empty answer)' : rejected.raw;
+      messages += `,{"role":"assistant","content":"${escaped(answer)}"}`;
+      messages += `,{"role":"user","content":"${escaped(rejected.complaint)}"}`;
+    }
+    return `${messages}],"temperature":${temperature},"seed":${seed}${end}`;
+  };
+}
+
+/** Who asks for what, and which time: what a seed and a key are made of besides the body. */
+export interface Identity {
+  id: string;
+  agent: string;
+  /** 0, and one more for each time that --retry-failed took the item up */
+  round: number;
+  /** 1-based, within the round */
+  attempt: number;
+}
+
+/** The sampling seed of a call: 31 bits, as every server takes them. */
+export function seedOf(runSeed: number, { id, agent, round, attempt }: Identity): number {
+  const digest = hash('sha256', `${runSeed}\n${id}\n${agent}\n${round}\n${attempt}`, 'hex');
+  return Number.parseInt(digest.slice(0, 8), 16) & 0x7fffffff;
+}
+
+/** The name of a call: the same key is the same question. 128 bits of SHA-256, as hex. */
+export function keyOf(body: string, { id, agent, round, attempt }: Identity): string {
+  return hash('sha256', `${FORMAT}\n${id}\n${agent}\n${round}\n${attempt}\n${body}`, 'hex').slice(0, 32);
+}

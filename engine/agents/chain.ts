@@ -1,0 +1,115 @@
+/**
+ * One item's way through its agents: each is asked with what the earlier ones answered, then the synthesis with all
+ * of it. Steps that are there are kept; a failed one is asked again in a new round. Thousands of items do this at once.
+ */
+
+import type { Pool } from '../flow/call.ts';
+import { type Code, ItemFailure } from '../flow/failure.ts';
+import { type Failure, type Item, type Rung, type Step, worse } from '../flow/item.ts';
+import { type Ask, type Asked, type AskOptions, asker } from './ask.ts';
+import { escaped } from './body.ts';
+import { contextAfter } from './context.ts';
+import type { Agents } from './load.ts';
+
+/** Failures of asking: those that another round may mend. */
+export const ASKING_CODES: readonly Code[] = [
+  'no-valid-answer',
+  'zero-confidence',
+  'prompt-too-long',
+  'call-refused',
+  'call-failed',
+  'call-timeout',
+  'interrupted',
+];
+
+/** What a stopped run left is taken up without being told to; what failed only by --retry-failed. */
+export function takesUp(failure: Failure, retryFailed: boolean): boolean {
+  return failure.code === 'interrupted' || (retryFailed && ASKING_CODES.includes(failure.code));
+}
+
+export interface Chain {
+  /** Asks the agents of `ordering` that the item has no answer of. */
+  steps(item: Item, ordering: readonly string[]): Promise<Item>;
+  /** Asks the synthesis, unless the item has its decision. */
+  decision(item: Item): Promise<Item>;
+}
+
+/** Exit 65 where an agent's schema does not compile. */
+export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain {
+  const askers = new Map<string, Ask>();
+  for (const agent of agents.byKey.values()) askers.set(agent.key, asker(agent, pool, options));
+  const askOf = (key: string): Ask => {
+    const ask = askers.get(key);
+    if (ask) return ask;
+    throw new ItemFailure('unknown-agent', `expected agents of ${agents.folder}, found '${key}'`, {
+      agent: key,
+    });
+  };
+
+  return {
+    async steps(item, ordering) {
+      const { failure: _failure, ...kept } = item;
+      const steps = (item.steps ?? []).filter(step => step.output !== undefined);
+      const failed = (item.steps ?? []).find(step => step.output === undefined);
+      const interrupted = item.failure?.code === 'interrupted';
+      const surplus = steps.find((step, index) => step.agent !== ordering[index]);
+      if (surplus) {
+        const message = `expected steps in the order ${ordering.join(', ')}, found ${steps.map(step => step.agent).join(', ')}`;
+        throw new ItemFailure('steps-out-of-order', message, { agent: surplus.agent });
+      }
+      let context = contextOf(item, steps, agents);
+      for (const agent of ordering.slice(steps.length)) {
+        const round = roundAfter(failed, agent, interrupted);
+        const asked = await askOf(agent)({ id: item.id as string, context, saw: sawIn(steps), round });
+        steps.push(asked.step);
+        if (asked.failure) fail({ ...kept, steps }, agent, asked.failure);
+        context += escaped(contextAfter('', [asked.step], agents));
+      }
+      return { ...kept, ordering: [...ordering], steps };
+    },
+
+    async decision(item) {
+      const { synthesis } = agents;
+      if (synthesis === undefined || item.decision?.output !== undefined) return item;
+      const { failure: _failure, decision, ...kept } = item;
+      const steps = item.steps ?? [];
+      const unanswered = steps.find(step => step.output === undefined);
+      if (steps.length === 0 || unanswered) {
+        const found = unanswered ? `a failed step of ${unanswered.agent}` : 'none';
+        throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${found}`, {
+          agent: synthesis.key,
+        });
+      }
+      const asked = await askOf(synthesis.key)({
+        id: item.id as string,
+        context: contextOf(item, steps, agents),
+        saw: sawIn(steps),
+        round: roundAfter(decision, synthesis.key, item.failure?.code === 'interrupted'),
+      });
+      const answered = { ...kept, decision: asked.step };
+      if (asked.failure) fail(answered, synthesis.key, asked.failure);
+      return answered;
+    },
+  };
+}
+
+function fail(item: Item, agent: string, { code, message }: NonNullable<Asked['failure']>): never {
+  throw new ItemFailure(code, message, { agent, item });
+}
+
+/** A step that failed for good is asked in the next round; one that was only interrupted goes on in its own. */
+function roundAfter(failed: Step | undefined, agent: string, interrupted: boolean): number {
+  if (failed?.agent !== agent) return 0;
+  return (failed.round ?? 0) + (interrupted ? 0 : 1);
+}
+
+function sawIn(steps: readonly Step[]): Rung {
+  return steps.reduce<Rung>((rung, step) => worse(rung, worse(step.rung, step.saw)), 'clean');
+}
+
+function contextOf(item: Item, steps: readonly Step[], agents: Agents): string {
+  if (typeof item.prompt !== 'string' || item.prompt.trim() === '') {
+    throw new ItemFailure('empty-prompt', 'expected a prompt (text), found none');
+  }
+  return escaped(contextAfter(item.prompt, steps, agents));
+}

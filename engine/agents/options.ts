@@ -1,0 +1,62 @@
+/** The options of every stage that asks agents, and what they become. */
+import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
+import type { Tools } from '../flow/stage.ts';
+import { parseDefaults } from '../integrity/fill.ts';
+import { type Chain, chainOf } from './chain.ts';
+import { type Agents, folderOfAgents, loadAgents } from './load.ts';
+
+export const AGENTS_OPTION = {
+  agents: {
+    type: 'string',
+    description: 'Folder of agent files; default: FW_AGENTS, else ./agents, else the packaged FairWatch.',
+  },
+} as const satisfies OptionSchemas;
+
+export const ASK_OPTIONS = {
+  ...AGENTS_OPTION,
+  attempts: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 20,
+    default: 3,
+    description: 'Answers asked for until one fits.',
+  },
+  'on-invalid': {
+    type: 'string',
+    enum: ['fail', 'default'],
+    default: 'fail',
+    description: "When none fits: fail the item, or fill null-fix's defaults in (rung defaulted).",
+  },
+  guided: {
+    type: 'string',
+    enum: ['on', 'off'],
+    default: 'on',
+    description: 'Send the schema along as response_format, so that the server decodes by it.',
+  },
+  seed: {
+    type: 'integer',
+    minimum: 0,
+    default: 0,
+    description: 'Seed of the run; every call has its own from it.',
+  },
+  'retry-failed': { type: 'boolean', description: 'Take failed items up again at the step that failed.' },
+} as const satisfies OptionSchemas;
+
+export function agentsOf(options: OptionsOf<typeof AGENTS_OPTION>, { base }: Pick<Tools, 'base'>): Agents {
+  return loadAgents(folderOfAgents(options.agents, base));
+}
+
+/** The chain of `agents` on the endpoints of the run; asks for the pool, so it needs an endpoint. */
+export async function openChain(
+  agents: Agents,
+  options: OptionsOf<typeof ASK_OPTIONS>,
+  tools: Tools,
+): Promise<Chain> {
+  const fills = options['on-invalid'] === 'default' && agents.defaults;
+  return chainOf(agents, await tools.pool(), {
+    attempts: options.attempts,
+    guided: options.guided === 'on',
+    seed: options.seed,
+    ...(fills && { defaults: parseDefaults(fills.text, fills.path) }),
+  });
+}

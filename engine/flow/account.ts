@@ -1,0 +1,67 @@
+/**
+ * The account is the closing sum of a run: in = clean + repaired + coerced + defaulted + failed, what was asked and
+ * what it cost. It is counted where items leave, so it adds up only if nothing was lost.
+ */
+import type { Code } from './failure.ts';
+import { failureOf, type JsonObject, RUNGS, type Rung, rungOf } from './item.ts';
+
+export interface Account {
+  stage: string;
+  /** items that came in: lines read, or rows times orderings for a source */
+  read: number;
+  rungs: Record<Rung, number>;
+  failures: Map<Code, number>;
+  /** items that a stage left out on purpose (select) or took aside (--failures); still accounted for */
+  aside: number;
+  /** what a stage found wrong with the run as a whole (verify: missing ids), beyond single items */
+  findings: number;
+  /** what the pool says it did; absent for stages that ask nothing */
+  asked?: Asked;
+  /** one-line facts that a stage wants under the sum */
+  notes: string[];
+}
+
+export interface Asked {
+  calls: number;
+  retries: number;
+  promptTokens: number;
+  completionTokens: number;
+  cachedTokens: number;
+}
+
+export function newAccount(stage: string): Account {
+  const rungs = Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Record<Rung, number>;
+  return { stage, read: 0, rungs, failures: new Map(), aside: 0, findings: 0, notes: [] };
+}
+
+export function count(account: Account, line: JsonObject): void {
+  account.rungs[rungOf(line)] += 1;
+  const failure = failureOf(line);
+  if (failure) account.failures.set(failure.code, (account.failures.get(failure.code) ?? 0) + 1);
+}
+
+/** The lines for stderr, without the prefix of the stage. */
+export function describeAccount(account: Account, seconds: number): string[] {
+  const { rungs, aside, asked, failures } = account;
+  const out = RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
+  const parts = RUNGS.map(rung => `${number(rungs[rung])} ${rung}`);
+  const lines = [`${number(out)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`];
+  if (asked) {
+    lines[0] += ` · ${number(asked.calls)} calls${asked.retries ? `, ${number(asked.retries)} of them retries` : ''}`;
+    lines[0] += ` · tokens ${number(asked.promptTokens)} in`;
+    if (asked.cachedTokens > 0)
+      lines[0] += ` (${Math.round((100 * asked.cachedTokens) / asked.promptTokens)} % cached)`;
+    lines[0] += `, ${number(asked.completionTokens)} out`;
+  }
+  lines[0] += ` · ${seconds.toFixed(1)} s`;
+  if (failures.size > 0) {
+    const byCount = [...failures].sort((a, b) => b[1] - a[1]);
+    lines.push(`failed: ${byCount.map(([code, times]) => `${number(times)} ${code}`).join(', ')}`);
+  }
+  return [...lines, ...account.notes];
+}
+
+/** 28800 → 28,800: the same in every locale, since logs are compared. */
+export function number(value: number): string {
+  return value.toLocaleString('en-US');
+}

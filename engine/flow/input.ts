@@ -1,0 +1,129 @@
+/**
+ * Where bytes come from: files, globs or standard input, as blocks on demand. Regular files and character devices are
+ * read synchronously, a MiB at a time; pipes through a socket, since a pending fs.read on a pipe keeps a process from
+ * ending.
+ */
+import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
+import { dataError, ioError } from './failure.ts';
+
+const BLOCK = 1 << 20;
+const STDIN = 0;
+
+export interface ByteInput {
+  /** for messages: the path as it was given, or `stdin` */
+  name: string;
+  /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
+  regular: boolean;
+  /** The next block, beginning with the `rest` of the last one; null at the end. */
+  read(rest: Buffer | null): Buffer | null | Promise<Buffer | null>;
+  /** The same bytes as a Node stream, for readers that are not ours (CSV). */
+  stream(): Readable;
+  close(): void;
+}
+
+/** The paths that a list of files and globs names, in order; a glob's matches are sorted. Exit 65 where none exists. */
+export async function expandPaths(patterns: readonly string[]): Promise<string[]> {
+  const paths: string[] = [];
+  for (const pattern of patterns) {
+    if (pattern === '-' || existsSync(pattern)) {
+      paths.push(pattern);
+      continue;
+    }
+    const { default: glob } = await import('fast-glob');
+    const matches = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
+    if (matches.length === 0) throw dataError(`expected a file or files that match, found none: ${pattern}`);
+    paths.push(...matches.sort());
+  }
+  return paths;
+}
+
+/** Inputs for expanded paths, `-` and an empty list meaning standard input. They open one after the other. */
+export function inputsOf(paths: readonly string[]): ByteInput[] {
+  return paths.length === 0 ? [inputOf('-')] : paths.map(inputOf);
+}
+
+function inputOf(path: string): ByteInput {
+  const name = path === '-' ? 'stdin' : path;
+  let fd: number | undefined;
+  let socket: Socket | undefined;
+  const open = (): { fd: number; piped: boolean } => {
+    fd ??= path === '-' ? STDIN : openFile(path);
+    const kind = fstatSync(fd);
+    if (kind.isDirectory()) throw dataError(`expected a file, found a folder: ${name}`);
+    return { fd, piped: kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true) };
+  };
+  return {
+    name,
+    get regular() {
+      return !open().piped;
+    },
+    read(rest) {
+      const at = open();
+      if (!at.piped) return readBlock(at.fd, name, rest);
+      socket ??= at.fd === STDIN ? (process.stdin as Socket) : new Socket({ fd: at.fd, writable: false });
+      return readSocket(socket, name, rest);
+    },
+    stream() {
+      const at = open();
+      if (at.fd === STDIN) return process.stdin;
+      return at.piped
+        ? new Socket({ fd: at.fd, writable: false })
+        : createReadStream(path, { fd: at.fd, autoClose: false, highWaterMark: BLOCK });
+    },
+    close() {
+      if (socket) socket.destroy();
+      else if (fd !== undefined && fd !== STDIN) closeSync(fd);
+      else if (fd === STDIN && !open().piped) return;
+      else if (fd === STDIN) process.stdin.destroy();
+    },
+  };
+}
+
+function openFile(path: string): number {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    throw dataError(`expected a readable file, found ${describe(error)}: ${path}`);
+  }
+}
+
+function describe(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return 'none';
+  return code ?? message;
+}
+
+function readBlock(fd: number, name: string, rest: Buffer | null): Buffer | null {
+  const kept = rest?.length ?? 0;
+  const block = Buffer.allocUnsafeSlow(kept + BLOCK);
+  rest?.copy(block);
+  try {
+    const got = readSync(fd, block, kept, BLOCK, null);
+    return got === 0 ? null : block.subarray(0, kept + got);
+  } catch (error) {
+    throw ioError(`${name}: expected to read on, found ${describe(error)}`);
+  }
+}
+
+function readSocket(
+  socket: Socket,
+  name: string,
+  rest: Buffer | null,
+): Buffer | null | Promise<Buffer | null> {
+  const chunk = socket.read() as Buffer | null;
+  if (chunk !== null) return rest === null ? chunk : Buffer.concat([rest, chunk]);
+  if (socket.readableEnded || socket.destroyed) return null;
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => () => {
+      socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onError);
+      act();
+    };
+    const onReadable = settle(() => resolve(readSocket(socket, name, rest)));
+    const onEnd = settle(() => resolve(null));
+    const onError = (error: unknown) =>
+      settle(() => reject(ioError(`${name}: expected to read on, found ${describe(error)}`)))();
+    socket.on('readable', onReadable).on('end', onEnd).on('close', onEnd).on('error', onError);
+  });
+}

@@ -1,0 +1,180 @@
+/**
+ * Stages in a row, in one process:
+ *
+ *   inputs ─ lines ─▶ [each, each] ─▶ through ─▶ bounded map (asks) ─▶ [each] ─▶ output
+ *                      fused: one call an item        the only place where order is lost
+ *
+ * A shell pipe is the same row with one stage a process.
+ */
+import { openSync, writeSync } from 'node:fs';
+import _ from 'highland';
+import ndjson from 'ndjson';
+import { type Account, count } from './account.ts';
+import { ioError, usageError } from './failure.ts';
+import type { ByteInput } from './input.ts';
+import type { Item } from './item.ts';
+import { readItems } from './lines.ts';
+import type { OptionSchemas, OptionsOf, Values } from './options.ts';
+import type { Output } from './output.ts';
+import { asking, type Items, itemWork, type Stage, type Tools } from './stage.ts';
+
+/** A stage with its options, as a flag line or a pipeline file put it. */
+export interface Placed {
+  stage: Stage;
+  options: Values;
+  tools: Tools;
+}
+
+/** Options that every stage has. */
+export const COMMON = {
+  failures: { type: 'string', description: 'Write failed items to this file instead of passing them on.' },
+  'max-line': {
+    type: 'integer',
+    minimum: 1,
+    default: 8 * 1024 * 1024,
+    description: 'A longer line, in bytes, becomes a failed item that holds its first KiB and its hash.',
+  },
+} as const satisfies OptionSchemas;
+
+/** Options that every asking stage has; those of its endpoints are the pool's. */
+export const ASKING = {
+  'in-flight': {
+    type: 'integer',
+    minimum: 1,
+    description: 'Items in flight; default: twice what the endpoints take.',
+  },
+  ordered: {
+    type: 'boolean',
+    description: 'Keep the order of the input. A slow item then holds up those behind it.',
+  },
+  grace: {
+    type: 'string',
+    default: '30s',
+    description: 'After a stop signal, how long calls in flight may finish.',
+  },
+} as const satisfies OptionSchemas;
+
+/** Items that an asking stage keeps in flight while no pool has said what is right. */
+const IN_FLIGHT_UNKNOWN = 512;
+
+/** The joined flow of `row` over `inputs`. `placed.options` also hold the common options of flow (see COMMON). */
+export async function join(row: readonly Placed[], inputs: readonly ByteInput[]): Promise<Items> {
+  const [first] = row;
+  if (first === undefined) throw usageError('expected at least one stage, found none');
+  const { account, signal } = first.tools;
+  let items: Items;
+  if (first.stage.source) {
+    const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
+    items = source(inputs).map(item => counted(account, item));
+  } else {
+    const drains = !row.some(placed => placed.stage.asks);
+    items = readItems(inputs, {
+      stage: first.stage.name,
+      maxLine: first.options['max-line'] as number,
+      stopped: input => signal.aborted && (input.regular || !drains),
+    }).map(item => counted(account, item));
+  }
+
+  let fused: ((item: Item) => Item | null)[] = [];
+  const settle = (): void => {
+    const works = fused;
+    if (works.length === 0) return;
+    fused = [];
+    items = items.map(item => through(works, item)).compact() as Items;
+  };
+  for (const placed of row) {
+    const { stage, tools } = placed;
+    const options = placed.options as OptionsOf<OptionSchemas>;
+    if (stage.through) {
+      settle();
+      items = items.through(await stage.through(options, tools));
+    } else if (stage.each) {
+      const work = itemWork(stage, options, await stage.each(options, tools));
+      if (stage.asks) {
+        settle();
+        const pool = stage.asks === 'always' ? await tools.pool() : null;
+        const limit =
+          (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
+        items = items.through(asking(work, () => limit, options.ordered === true, tools.signal));
+      } else fused.push(work as (item: Item) => Item);
+    } else if (!stage.source || placed !== first) {
+      throw usageError(`stage '${stage.name}' reads files: it can only come first`);
+    }
+    const divert = divertFailures(placed, account);
+    if (divert) fused.push(divert);
+  }
+  settle();
+  return items;
+}
+
+function counted(account: Account, item: Item): Item {
+  account.read += 1;
+  return item;
+}
+
+function through(works: readonly ((item: Item) => Item | null)[], item: Item): Item | null {
+  let current: Item | null = item;
+  for (const work of works) {
+    current = work(current);
+    if (current === null) return null;
+  }
+  return current;
+}
+
+/** `--failures FILE` writes failed items there; they have left the stream, but not the account. */
+function divertFailures({ stage, options }: Placed, account: Account): ((item: Item) => Item | null) | null {
+  const path = options.failures as string | undefined;
+  if (path === undefined && !stage.dropsFailures) return null;
+  let file: SideFile | null = null;
+  return item => {
+    if (item.failure === undefined) return item;
+    count(account, item);
+    if (path !== undefined) {
+      file ??= sideFile(path);
+      file.write(item);
+    }
+    return null;
+  };
+}
+
+export interface SideFile {
+  write(line: object): void;
+}
+
+/** An NDJSON file beside the stream (failures, provenance): few lines, so each is written at once. */
+export function sideFile(path: string): SideFile {
+  let fd: number;
+  try {
+    fd = openSync(path, 'w');
+  } catch (error) {
+    throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+  const lines = ndjson.stringify();
+  lines.on('data', (line: string) => writeSync(fd, line));
+  return {
+    write: line => {
+      lines.write(line);
+    },
+  };
+}
+
+/** Runs the flow into `output`; resolves when everything that left the last stage was taken. */
+export function drain(items: Items, output: Output, account: Account): Promise<void> {
+  return new Promise((resolve, reject) => {
+    items
+      .consume<never>((error, item, _push, next) => {
+        if (error) return reject(error);
+        if (_.isNil(item)) return resolve();
+        count(account, item);
+        let open: boolean;
+        try {
+          open = output.write(item);
+        } catch (failure) {
+          return reject(failure);
+        }
+        if (open) next();
+        else output.ready(next);
+      })
+      .resume();
+  });
+}

@@ -1,0 +1,104 @@
+/**
+ * One line of bytes as an item or a record. A line that is no object becomes a failed item that holds it, so nothing
+ * is dropped.
+ */
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import type { Code } from './failure.ts';
+import type { Item, JsonObject } from './item.ts';
+import { remember } from './origin.ts';
+
+const NEWLINE = 10;
+/** what is kept of a line that is too long to keep */
+const HEAD = 1024;
+
+/** Whose lines these are, for the failures of those that cannot be read. */
+export interface LineSource {
+  /** the stage that speaks */
+  stage: string;
+  /** the file, or `stdin` */
+  name: string;
+  /** bytes */
+  maxLine: number;
+}
+
+/**
+ * The object in bytes `from` to `to` of `block`, which it remembers as its origin (with the newline after it, if there
+ * is one). `checked`: the bytes are known to be UTF-8. `number` is the line's, from 1.
+ */
+export function parseLine(
+  block: Buffer,
+  from: number,
+  to: number,
+  { checked, number, source }: { checked: boolean; number: number; source: LineSource },
+): Item {
+  if (!checked && !isUtf8(block.subarray(from, to))) {
+    const base64 = block.toString('base64', from, to);
+    return unreadable(source, number, 'not-utf8', 'expected UTF-8, found other bytes', { base64 });
+  }
+  const text = block.toString('utf8', number === 1 && hasMark(block, from) ? from + 3 : from, to);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return unreadable(source, number, 'not-json', `expected JSON, found: ${(error as Error).message}`, {
+      text,
+    });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const message = `expected a JSON object, found ${kindOf(value)}`;
+    return unreadable(source, number, 'not-an-object', message, { text });
+  }
+  remember(value, { block, from, to: block[to] === NEWLINE ? to + 1 : to });
+  return value as Item;
+}
+
+function hasMark(block: Buffer, from: number): boolean {
+  return block[from] === 0xef && block[from + 1] === 0xbb && block[from + 2] === 0xbf;
+}
+
+/** The failed item in the place of a line that holds none. */
+export function unreadable(
+  { stage, name }: LineSource,
+  number: number,
+  code: Code,
+  message: string,
+  more: JsonObject = {},
+): Item {
+  return {
+    id: null,
+    failure: { stage, code, message: `${name}:${number}: ${message}`, line: number, ...more },
+  };
+}
+
+/** A line beyond --max-line, of which only a hash and the first KiB are kept. */
+export interface LongLine {
+  add(bytes: Buffer): void;
+  end(number: number): Item;
+}
+
+export function longLine(source: LineSource): LongLine {
+  const hash = createHash('sha256');
+  let head: Buffer | null = null;
+  let length = 0;
+  return {
+    add(bytes) {
+      head ??= Buffer.from(bytes.subarray(0, HEAD));
+      hash.update(bytes);
+      length += bytes.length;
+    },
+    end(number) {
+      const kept = head ?? Buffer.alloc(0);
+      const message = `expected at most ${source.maxLine} bytes (--max-line), found ${length}`;
+      return unreadable(source, number, 'line-too-long', message, {
+        bytes: length,
+        sha256: hash.digest('hex'),
+        ...(isUtf8(kept) ? { text: kept.toString() } : { base64: kept.toString('base64') }),
+      });
+    },
+  };
+}
+
+function kindOf(value: unknown): string {
+  return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+}

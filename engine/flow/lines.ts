@@ -1,0 +1,166 @@
+/**
+ * NDJSON in: blocks of bytes are split on newlines and parsed one line at a time, on demand. A line that is no object
+ * becomes a failed item that holds it, so nothing is dropped; an empty line holds nothing and is passed over.
+ */
+import { isUtf8 } from 'node:buffer';
+import _ from 'highland';
+import { documentSplitter } from './document.ts';
+import type { ByteInput } from './input.ts';
+import type { Item } from './item.ts';
+import { type LineSource, type LongLine, longLine, parseLine } from './line.ts';
+
+const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+
+export interface LineOptions {
+  /** the stage that speaks in the failures of unreadable lines */
+  stage: string;
+  /** bytes */
+  maxLine: number;
+  /** an input may be a whole legacy document, whose results are then the lines (see document.ts) */
+  documents?: boolean;
+  /** true once the reading should end before the input does */
+  stopped(input: ByteInput): boolean;
+}
+
+/** The lines of `inputs` as items and records, one a demand; between blocks the event loop has its turn. */
+export function readItems(inputs: readonly ByteInput[], options: LineOptions): Highland.Stream<Item> {
+  let at = 0;
+  let lines: LineSplitter | null = null;
+  let block: Buffer | null = null;
+  let rest: Buffer | null = null;
+
+  return _<Item>((push, next) => {
+    const step = (): void => {
+      const input = inputs[at];
+      if (input === undefined) return push(null, _.nil);
+      lines ??= options.documents ? documentSplitter(sourceOf(input), splitter) : splitter(sourceOf(input));
+      if (block !== null) {
+        const item = lines.next();
+        if (item !== null) {
+          push(null, item);
+          return next();
+        }
+        rest = lines.rest();
+        block = null;
+        setImmediate(step); // signals and timers have their turn between two blocks
+        return;
+      }
+      if (options.stopped(input)) return leave(input, push);
+      let got: Buffer | null | Promise<Buffer | null>;
+      try {
+        got = input.read(rest);
+      } catch (error) {
+        return fail(error, push);
+      }
+      if (got instanceof Promise) got.then(take, error => fail(error, push));
+      else take(got);
+    };
+    const take = (got: Buffer | null): void => {
+      const splitting = lines as LineSplitter;
+      if (got !== null) {
+        block = got;
+        splitting.feed(got, rest?.length ?? 0);
+        return step();
+      }
+      const last = splitting.finish(rest);
+      rest = null;
+      if (last !== null) {
+        push(null, last);
+        return next(); // what is left is asked for again, by another read at the end of the input
+      }
+      inputs[at]?.close();
+      at += 1;
+      lines = null;
+      step();
+    };
+    step();
+  });
+
+  function sourceOf({ name }: ByteInput): LineSource {
+    return { stage: options.stage, name, maxLine: options.maxLine };
+  }
+  function leave(input: ByteInput, push: Push): void {
+    input.close();
+    push(null, _.nil);
+  }
+  function fail(error: unknown, push: Push): void {
+    push(error as Error);
+    push(null, _.nil);
+  }
+}
+
+type Push = (error: Error | null, value?: Item | Highland.Nil) => void;
+
+export interface LineSplitter {
+  /** a new block whose first `searched` bytes are the rest of the last one and hold no newline */
+  feed(block: Buffer, searched: number): void;
+  next(): Item | null;
+  /** the unfinished line at the end of the block */
+  rest(): Buffer | null;
+  /** what is left at the end of the input, one a call: the last line, if it has no newline */
+  finish(rest: Buffer | null): Item | null;
+}
+
+function splitter(source: LineSource): LineSplitter {
+  const { maxLine } = source;
+  let block: Buffer = Buffer.alloc(0);
+  let lineFrom = 0;
+  let searchFrom = 0;
+  let number = 0;
+  let checked = false; // the whole block is UTF-8
+  let skipping: LongLine | null = null;
+
+  return {
+    feed(next, searched) {
+      block = next;
+      lineFrom = 0;
+      searchFrom = searched;
+      // cut characters at the end belong to the rest, which is checked again with the next block
+      checked = isUtf8(block.subarray(0, block.lastIndexOf(NEWLINE) + 1));
+    },
+    next() {
+      for (;;) {
+        const lineTo = block.indexOf(NEWLINE, searchFrom);
+        if (lineTo < 0) return null;
+        const from = lineFrom;
+        lineFrom = searchFrom = lineTo + 1;
+        number += 1;
+        const item = skipping === null ? lineAt(from, lineTo) : tooLong(block.subarray(from, lineTo));
+        if (item !== null) return item;
+      }
+    },
+    rest() {
+      const left = block.subarray(lineFrom);
+      if (skipping === null && left.length <= maxLine) return left.length === 0 ? null : left;
+      skip(left);
+      return null;
+    },
+    finish(left) {
+      if (left === null && skipping === null) return null;
+      number += 1;
+      if (skipping !== null) return tooLong(left ?? Buffer.alloc(0));
+      block = left as Buffer;
+      checked = isUtf8(block);
+      return lineAt(0, block.length);
+    },
+  };
+
+  function lineAt(from: number, to: number): Item | null {
+    if (to === from || (to === from + 1 && block[from] === CARRIAGE_RETURN)) return null;
+    if (to - from > maxLine) return tooLong(block.subarray(from, to));
+    return parseLine(block, from, to, { checked, number, source });
+  }
+
+  function skip(bytes: Buffer): void {
+    skipping ??= longLine(source);
+    skipping.add(bytes);
+  }
+
+  function tooLong(last: Buffer): Item {
+    skip(last);
+    const long = skipping as LongLine;
+    skipping = null;
+    return long.end(number);
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
+ */
+
+interface Described {
+  description: string;
+}
+export type OptionSchema =
+  | ({ type: 'string'; enum?: readonly string[]; default?: string } & Described)
+  | ({ type: 'integer' | 'number'; minimum?: number; maximum?: number; default?: number } & Described)
+  | ({ type: 'boolean'; default?: boolean } & Described)
+  | ({ type: 'array'; items: { type: 'string' }; default?: readonly string[] } & Described);
+
+export type OptionSchemas = Readonly<Record<string, OptionSchema>>;
+
+type ValueOf<S> = S extends { enum: readonly (infer E)[] }
+  ? E
+  : S extends { type: 'string' }
+    ? string
+    : S extends { type: 'integer' | 'number' }
+      ? number
+      : S extends { type: 'boolean' }
+        ? boolean
+        : S extends { type: 'array' }
+          ? string[]
+          : never;
+
+/** What a stage receives: an option with a default is always there; an absent boolean is undefined, so falsy. */
+export type OptionsOf<S extends OptionSchemas> = {
+  [K in keyof S]: S[K] extends { default: unknown } ? ValueOf<S[K]> : ValueOf<S[K]> | undefined;
+};
+
+export type Values = Record<string, unknown>;
+
+/**
+ * Checks values (from flags, as text, or from a pipeline file, as YAML typed them) and fills defaults in.
+ * `complain` is told what was expected and found, and must throw: only the caller knows where the value stands.
+ */
+export function resolveOptions(
+  schemas: OptionSchemas,
+  given: Values,
+  complain: (name: string, message: string) => never,
+): Values {
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(schemas, name)) complain(name, unknownOption(name, Object.keys(schemas)));
+  }
+  const values: Values = {};
+  for (const [name, schema] of Object.entries(schemas)) {
+    const value = given[name];
+    if (value === undefined || value === null) values[name] = schema.default;
+    else values[name] = checkedValue(schema, value, message => complain(name, message));
+  }
+  return values;
+}
+
+function unknownOption(name: string, known: string[]): string {
+  const near = known.find(other => other.startsWith(name) || name.startsWith(other));
+  return `no option '${name}'${near ? `; did you mean '${near}'?` : `; the options are ${known.join(', ')}`}`;
+}
+
+function checkedValue(schema: OptionSchema, value: unknown, complain: (message: string) => never): unknown {
+  const found = () => JSON.stringify(value)?.slice(0, 80);
+  switch (schema.type) {
+    case 'boolean':
+      if (value === true || value === 'true') return true;
+      if (value === false || value === 'false') return false;
+      return complain(`expected true or false, found ${found()}`);
+    case 'array': {
+      const list = Array.isArray(value) ? value : [value];
+      return list.every(isScalar) ? list.map(String) : complain(`expected a list of texts, found ${found()}`);
+    }
+    case 'string': {
+      if (!isScalar(value)) return complain(`expected one text, found ${found()}`);
+      const text = String(value);
+      if (schema.enum && !schema.enum.includes(text)) {
+        return complain(`expected one of ${schema.enum.join(', ')}, found ${found()}`);
+      }
+      return text;
+    }
+    default: {
+      const kind = schema.type === 'integer' ? 'a whole number' : 'a number';
+      const number =
+        typeof value === 'number' ? value : typeof value === 'string' && value.trim() ? Number(value) : NaN;
+      if (!Number.isFinite(number) || (schema.type === 'integer' && !Number.isSafeInteger(number))) {
+        return complain(`expected ${kind}, found ${found()}`);
+      }
+      const { minimum = -Infinity, maximum = Infinity } = schema;
+      if (number < minimum || number > maximum) {
+        return complain(`expected ${kind} from ${minimum} to ${maximum}, found ${found()}`);
+      }
+      return number;
+    }
+  }
+}
+
+function isScalar(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+}
+
+const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/** `250ms`, `30s`, `10m` or `2h` in milliseconds; null for anything else. */
+export function durationOf(text: string): number | null {
+  const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
+  return match ? Number(match[1]) * (UNITS[match[2] as string] as number) : null;
+}

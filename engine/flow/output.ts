@@ -1,0 +1,182 @@
+/**
+ * NDJSON out. Untouched lines leave as the bytes that came in, neighbours in one write; changed ones are serialised
+ * into a buffer that leaves when it is full or when the event loop comes round, so a reader never waits for more.
+ */
+import { fstatSync, writeSync } from 'node:fs';
+import type { Writable } from 'node:stream';
+import { EXIT, Fatal, ioError } from './failure.ts';
+import type { Item } from './item.ts';
+import { type Origin, originOf } from './origin.ts';
+
+const ROOM = 256 * 1024;
+const NEWLINE = 10;
+/** a run of untouched lines this long is written from its block; a shorter one is copied beside its neighbours */
+const WORTH_A_WRITE = 32 * 1024;
+
+export interface Output {
+  /** Takes a line; false when the reader is behind: wait for `ready` before the next. */
+  write(line: Item): boolean;
+  ready(act: () => void): void;
+  /** Resolves once everything was handed to the system. */
+  end(): Promise<void>;
+}
+
+/** Bytes on their way out. A device or file takes them at once; a pipe may ask to wait. */
+interface Drain {
+  put(bytes: Buffer): boolean;
+  ready(act: () => void): void;
+  end(): Promise<void>;
+}
+
+export function toFile(fd: number, name: string): Output {
+  return output(fileDrain(fd, name));
+}
+
+/** `onBroken` is told once when the reader has gone away or the disk is full; what is written after that is dropped. */
+export function toStdout(onBroken: (error: Fatal) => void): Output {
+  const kind = fstatSync(1);
+  return output(
+    kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
+      ? fileDrain(1, 'stdout')
+      : streamDrain(process.stdout, 'stdout', onBroken),
+  );
+}
+
+/** For stages that only look (verify). */
+export function toNowhere(): Output {
+  return { write: () => true, ready: act => act(), end: async () => {} };
+}
+
+function output(drain: Drain): Output {
+  let buffer = Buffer.allocUnsafeSlow(ROOM);
+  let filled = 0;
+  let run: Origin | null = null; // untouched lines that stand side by side in their block
+  let willFlush = false;
+  let open = true; // the drain takes more without waiting
+
+  function write(line: Item): boolean {
+    const origin = originOf(line);
+    if (origin !== undefined) {
+      if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
+      else {
+        endRun();
+        run = { block: origin.block, from: origin.from, to: origin.to };
+      }
+      if (run.to - run.from >= ROOM) endRun();
+    } else {
+      endRun();
+      append(`${JSON.stringify(line)}\n`);
+    }
+    if (!willFlush) {
+      willFlush = true;
+      setImmediate(() => {
+        willFlush = false;
+        flush();
+      });
+    }
+    return open;
+  }
+
+  function endRun(): void {
+    if (run === null) return;
+    const { block, from, to } = run;
+    run = null;
+    if (to - from >= WORTH_A_WRITE) {
+      flushBuffer();
+      put(block.subarray(from, to));
+    } else {
+      room(to - from + 1);
+      filled += block.copy(buffer, filled, from, to);
+    }
+    if (block[to - 1] !== NEWLINE) append('\n'); // the last line of a file may lack its newline
+  }
+
+  function append(text: string): void {
+    const most = text.length * 3; // UTF-16 units to UTF-8 bytes
+    if (most > ROOM) {
+      flushBuffer();
+      put(Buffer.from(text));
+      return;
+    }
+    room(most);
+    filled += buffer.write(text, filled);
+  }
+
+  function room(bytes: number): void {
+    if (filled + bytes > ROOM) flushBuffer();
+  }
+
+  function flushBuffer(): void {
+    if (filled === 0) return;
+    const full = buffer.subarray(0, filled);
+    // the drain may keep what it was given until the reader comes
+    buffer = Buffer.allocUnsafeSlow(ROOM);
+    filled = 0;
+    put(full);
+  }
+
+  function put(bytes: Buffer): void {
+    open = drain.put(bytes);
+  }
+
+  function flush(): void {
+    endRun();
+    flushBuffer();
+  }
+
+  return {
+    write,
+    ready: act =>
+      drain.ready(() => {
+        open = true;
+        act();
+      }),
+    async end() {
+      flush();
+      await drain.end();
+    },
+  };
+}
+
+function fileDrain(fd: number, name: string): Drain {
+  return {
+    put(bytes) {
+      let at = 0;
+      while (at < bytes.length) {
+        try {
+          at += writeSync(fd, bytes, at, bytes.length - at);
+        } catch (error) {
+          throw broken(error, name);
+        }
+      }
+      return true;
+    },
+    ready: act => act(),
+    async end() {},
+  };
+}
+
+function streamDrain(stream: Writable, name: string, onBroken: (error: Fatal) => void): Drain {
+  let gone = false;
+  stream.on('error', error => {
+    if (gone) return;
+    gone = true;
+    onBroken(broken(error, name));
+  });
+  return {
+    put: bytes => gone || stream.write(bytes),
+    ready: act => (gone || !stream.writableNeedDrain ? act() : stream.once('drain', act)),
+    end: () =>
+      new Promise(resolve => {
+        if (gone || stream.writableLength === 0) return resolve();
+        stream.write('', () => resolve());
+      }),
+  };
+}
+
+/** A closed reader is no error: it ends the run quietly, as `yes | head -1` does. */
+export function broken(error: unknown, name: string): Fatal {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EPIPE' || code === 'ECONNRESET') return new Fatal(EXIT.pipe, '');
+  return ioError(`${name}: expected to write, found ${code ?? message}`);
+}

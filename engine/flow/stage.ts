@@ -1,0 +1,148 @@
+/**
+ * The shape of a stage: data plus one function, named by what it sees.
+ *
+ *   each      one item → one item (or a promise of one, where the stage asks)
+ *   through   the flow of items, as a Highland stream → the flow
+ *   source    bytes → items; first in a pipeline
+ *
+ * What every stage would otherwise repeat is done here: a failed item passes untouched unless the stage heals its
+ * code, a throw becomes the item's failure, a changed line must be one that can be rewritten without loss.
+ */
+import { lossless } from '../integrity/lossless.ts';
+import type { Account } from './account.ts';
+import type { Pool } from './call.ts';
+import { type Code, ItemFailure } from './failure.ts';
+import type { ByteInput } from './input.ts';
+import { type Failure, failureOf, type Item, idOf, isItem } from './item.ts';
+import { boundedMap } from './map.ts';
+import type { OptionSchemas, OptionsOf } from './options.ts';
+import { forget, originOf, textOf } from './origin.ts';
+
+/** What a stage may use of the world; made by `bin`, never imported by a stage. */
+export interface Tools {
+  /** agents, schemas, templates and defaults are found from here: the current folder, or that of the pipeline file */
+  base: string;
+  /** the files named after the options; none of them means standard input */
+  files: readonly string[];
+  /** aborted by the first signal: take nothing new */
+  signal: AbortSignal;
+  account: Account;
+  /** the start of the run, for those few stages whose output carries a date */
+  started: Date;
+  /** one line to stderr, prefixed by the stage */
+  warn(message: string): void;
+  /** the endpoints, probed on first use; exit 64 where none is named, 69 where none answers */
+  pool(): Promise<Pool>;
+}
+
+export type Items = Highland.Stream<Item>;
+export type Each = (item: Item) => Item | Promise<Item>;
+export type Through = (items: Items) => Items;
+export type Source = (inputs: readonly ByteInput[]) => Items;
+type Opening<T> = T | Promise<T>;
+
+export interface StageSpec<S extends OptionSchemas> {
+  name: string;
+  summary: string;
+  options: S;
+  /** what the positional arguments are, where they are not the lines to read */
+  positional?: string;
+  /** asks models: `always` needs a pool before the first item, `when-needed` makes one for the first item that asks */
+  asks?: 'always' | 'when-needed';
+  /** the failures that this stage takes up again; every other failed item passes it untouched */
+  heals?: readonly Code[] | ((failure: Failure, options: OptionsOf<S>) => boolean);
+  /** failed items do not go on: they are counted, or written to --failures */
+  dropsFailures?: boolean;
+  /** only looks: its lines leave a pipe with --pass alone */
+  looks?: boolean;
+  /** command lines for the help page */
+  examples?: readonly string[];
+  /** failed items make the exit code 1; asking stages and those that drop failures do so anyway */
+  judges?: boolean;
+  each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;
+  through?(options: OptionsOf<S>, tools: Tools): Opening<Through>;
+  source?(options: OptionsOf<S>, tools: Tools): Opening<Source>;
+}
+
+/** A stage whose options have lost their types, as the list of stages holds it. */
+export type Stage = StageSpec<OptionSchemas>;
+
+export function stage<const S extends OptionSchemas>(spec: StageSpec<S>): Stage {
+  return spec as unknown as Stage;
+}
+
+/** Several stages under one name: `legacy` is `synthesize-decision | legacy-convert`. */
+export interface StageRow {
+  name: string;
+  summary: string;
+  examples?: readonly string[];
+  row: readonly Stage[];
+}
+
+export function rowOf(stage: Stage | StageRow): readonly Stage[] {
+  return 'row' in stage ? stage.row : [stage];
+}
+
+/** A failed line: the item with its failure; or, where rewriting it would change a value, its id and its old text. */
+export function withFailure(item: Item, failure: Failure): Item {
+  const origin = originOf(item);
+  const problem = origin && lossless(textOf(origin));
+  if (!origin || !problem) return { ...item, failure };
+  const both = `${failure.message}; and the line is kept as text, since ${problem.message}`;
+  return { id: idOf(item), failure: { ...failure, message: both, text: textOf(origin) } };
+}
+
+/** What a stage does to one item of the flow, failures and untouched lines included. */
+export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: Each): Each {
+  const failed = (item: Item, error: unknown): Item => {
+    if (error instanceof RangeError && /call stack/.test(error.message)) {
+      error = new ItemFailure(
+        'too-deep',
+        'expected a line that nests at most some thousand levels, found more',
+      );
+    }
+    if (!(error instanceof ItemFailure)) throw error;
+    const { code, message, agent } = error;
+    return withFailure(error.item ?? item, { stage: spec.name, ...(agent && { agent }), code, message });
+  };
+  const checked = (before: Item, after: Item): Item => {
+    const origin = after === before ? undefined : originOf(before);
+    const problem = origin && lossless(textOf(origin));
+    if (!problem) return after;
+    return failed(before, new ItemFailure(problem.code, problem.message));
+  };
+  return item => {
+    if (passes(spec, options, failureOf(item))) return item;
+    try {
+      const result = spec.asks ? work(entering(item)) : work(item);
+      if (!(result instanceof Promise)) return checked(item, result);
+      return result.catch(error => failed(item, error));
+    } catch (error) {
+      return failed(item, error);
+    }
+  };
+}
+
+/** A stage that asks holds an item for minutes: it must be an item, and must not pin the block it was read from. */
+function entering(item: Item): Item {
+  if (!isItem(item) || typeof item.id !== 'string') {
+    throw new ItemFailure('not-an-item', 'expected an item: an id (text), and a prompt or steps');
+  }
+  const origin = originOf(item);
+  const problem = origin && lossless(textOf(origin));
+  if (problem) throw new ItemFailure(problem.code, problem.message);
+  forget(item);
+  return item;
+}
+
+function passes(spec: Stage, options: OptionsOf<OptionSchemas>, failure: Failure | undefined): boolean {
+  if (failure === undefined) return false;
+  const { heals = [] } = spec;
+  return typeof heals === 'function' ? !heals(failure, options) : !heals.includes(failure.code);
+}
+
+/** The bounded map of an asking stage; a Fatal or a bug inside ends the stream with that error. */
+export function asking(work: Each, limit: () => number, ordered: boolean, signal: AbortSignal): Through {
+  const promised = async (item: Item): Promise<Item> => work(item);
+  return items => boundedMap(items, promised, { limit, ordered, signal });
+}

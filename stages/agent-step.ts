@@ -1,0 +1,41 @@
+/**
+ * agent-step: ask one agent for each item, showing it the steps that are there.
+ *
+ *   $ fw ingest fixtures/applications-60.csv --limit 1 | fw agent-step --agent risk --endpoint $FW_ENDPOINT | jq -c '.steps | length'
+ *   1
+ *
+ * Reads   { id, prompt, steps? }
+ * Writes  { …, steps: [ …, the new step ] }, or { …, decision } where the agent is the synthesis
+ * Fails   as chain does
+ */
+import { takesUp } from '../engine/agents/chain.ts';
+import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
+import { resolveOrdering } from '../engine/agents/orderings.ts';
+import { usageError } from '../engine/flow/failure.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'agent-step',
+  summary: 'Ask one agent for each item, showing it the steps that are there.',
+  examples: ['fw agent-step --agent risk_manager --endpoint http://gpu1:8005/v1 < items.jsonl'],
+  asks: 'always',
+  heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),
+  options: {
+    ...ASK_OPTIONS,
+    agent: { type: 'string', description: 'Key, short name or display name of the agent.' },
+  },
+
+  async each(options, tools) {
+    if (options.agent === undefined) throw usageError('expected --agent KEY, found none');
+    const agents = agentsOf(options, tools);
+    const { synthesis } = agents;
+    const decides = synthesis !== undefined && agents.names.get(options.agent) === synthesis.key;
+    const [key] = decides ? [] : resolveOrdering(options.agent, agents);
+    const chain = await openChain(agents, options, tools);
+    return item => {
+      if (key === undefined) return chain.decision(item);
+      const answered = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);
+      return chain.steps(item, answered.includes(key) ? answered : [...answered, key]);
+    };
+  },
+});

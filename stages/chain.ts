@@ -1,0 +1,59 @@
+/**
+ * chain: run each item's whole ordering of agents and the synthesis, thousands of items at once.
+ *
+ *   $ fw ingest fixtures/applications-60.csv --limit 1 | fw chain --endpoint $FW_ENDPOINT | jq -c '[.steps[].agent]'
+ *   ["risk_manager","data_science","regulatory","consumer_advocate"]
+ *
+ * Reads   { id, prompt, ordering? }
+ * Writes  { …, ordering, steps, decision }
+ * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
+ */
+import { takesUp } from '../engine/agents/chain.ts';
+import type { Agents } from '../engine/agents/load.ts';
+import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
+import { resolveOrdering, resolveOrderings } from '../engine/agents/orderings.ts';
+import { Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'chain',
+  summary: "Run each item's whole ordering of agents and the synthesis, thousands of items at once.",
+  examples: [
+    'fw ingest prompts.csv | fw chain --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1 > items.jsonl',
+    'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1',
+  ],
+  asks: 'always',
+  heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),
+  options: {
+    ...ASK_OPTIONS,
+    decision: {
+      type: 'boolean',
+      default: true,
+      description: 'Ask the synthesis that the agents folder names; --no-decision leaves it out.',
+    },
+  },
+
+  async each(options, tools) {
+    const agents = agentsOf(options, tools);
+    const [standard, ...others] = resolveOrderings(undefined, agents);
+    if (standard === undefined || others.length > 0) {
+      throw usageError(`${agents.folder}/orderings.yaml: expected one ordering in the list 'default'`);
+    }
+    const chain = await openChain(agents, options, tools);
+    return async item => {
+      const ordering = item.ordering ? orderingOf(item.ordering, agents) : standard;
+      const answered = await chain.steps(item, ordering);
+      return options.decision ? chain.decision(answered) : answered;
+    };
+  },
+});
+
+/** An ordering that cannot be resolved is the item's trouble, not the run's. */
+function orderingOf(names: string[], agents: Agents): string[] {
+  try {
+    return resolveOrdering(names, agents);
+  } catch (error) {
+    if (error instanceof Fatal) throw new ItemFailure('unknown-agent', error.message);
+    throw error;
+  }
+}

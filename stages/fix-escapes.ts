@@ -1,0 +1,64 @@
+/**
+ * fix-escapes: double the illegal backslashes that models put into JSON, and touch nothing else.
+ *
+ *   $ printf '%s\n' '{"note":"cost \$5"}' | fw fix-escapes
+ *   {"note":"cost \\$5","_fw":{"rung":"repaired","repairs":[{"rule":"illegal-escape","offset":14,"cut":"\\","put":"\\\\"}]}}
+ *
+ * Reads   any NDJSON: lines that do not parse, and failed steps of items
+ * Writes  the same bytes where there is nothing to mend
+ * Fails   nothing of its own; what it cannot mend stays failed
+ */
+import { AGENTS_OPTION } from '../engine/agents/options.ts';
+import { healed, judges, mapSteps, marked, readAgain } from '../engine/agents/recheck.ts';
+import { type Failure, type Item, idOf, isItem } from '../engine/flow/item.ts';
+import { stage } from '../engine/flow/stage.ts';
+import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
+import { isObject } from '../engine/integrity/pointer.ts';
+
+const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape']);
+/** Suspects that the account names; the rest is a number. */
+const NAMED = 10;
+
+export default stage({
+  name: 'fix-escapes',
+  summary: 'Double the illegal backslashes that models put into JSON, and touch nothing else.',
+  examples: ['fw fix-escapes < out.jsonl | fw validate | fw verify'],
+  heals: ['not-json', 'no-valid-answer'],
+  options: AGENTS_OPTION,
+
+  each(options, tools) {
+    const judge = judges(options, tools.base);
+    let suspects = 0;
+    const report = (id: string | null, value: unknown): void => {
+      for (const { at, text } of suspectsIn(value)) {
+        suspects += 1;
+        if (suspects <= NAMED)
+          tools.account.notes.push(
+            `suspect: ${id ?? 'a record'} at ${at}: ${text} is a legal escape that may have been meant as text`,
+          );
+      }
+    };
+    return item => {
+      if (item.failure?.code === 'not-json') return mendedLine(item, item.failure);
+      if (!isItem(item)) {
+        report(idOf(item), item);
+        return item;
+      }
+      for (const step of item.steps ?? []) report(item.id, step.output);
+      if (item.failure === undefined) return item;
+      return healed(mapSteps(item, step => readAgain(step, judge.ofStep(step.agent), ONLY_ESCAPES)));
+    };
+  },
+});
+
+/** A line that was no JSON for its backslashes alone is an object again; any other stays as it is. */
+function mendedLine(item: Item, failure: Failure): Item {
+  const { text, repairs } = fixEscapes(failure.text ?? '');
+  if (repairs.length === 0) return item;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? marked(value, 'repaired', repairs) : item;
+  } catch {
+    return item;
+  }
+}

@@ -1,0 +1,19 @@
+/** The stages, sorted, each loaded when it is named. */
+import type { Stage, StageRow } from '../engine/flow/stage.ts';
+
+type Loader = () => Promise<{ default: Stage | StageRow }>;
+
+export const stages: Readonly<Record<string, Loader>> = {
+  'agent-step': () => import('./agent-step.ts'),
+  chain: () => import('./chain.ts'),
+  'fix-escapes': () => import('./fix-escapes.ts'),
+  ingest: () => import('./ingest.ts'),
+  legacy: () => import('./legacy.ts'),
+  'legacy-convert': () => import('./legacy-convert.ts'),
+  merge: () => import('./merge.ts'),
+  'null-fix': () => import('./null-fix.ts'),
+  select: () => import('./select.ts'),
+  'synthesize-decision': () => import('./synthesize-decision.ts'),
+  validate: () => import('./validate.ts'),
+  verify: () => import('./verify.ts'),
+};

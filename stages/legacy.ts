@@ -1,0 +1,13 @@
+/** legacy: synthesize-decision | legacy-convert, under one name. */
+import type { StageRow } from '../engine/flow/stage.ts';
+import legacyConvert from './legacy-convert.ts';
+import synthesizeDecision from './synthesize-decision.ts';
+
+const legacy: StageRow = {
+  name: 'legacy',
+  summary:
+    'synthesize-decision | legacy-convert: ask for the decisions that are missing, then write legacy results.',
+  examples: ['fw chain --endpoint http://gpu1:8005/v1 < items.jsonl | fw legacy > out.jsonl'],
+  row: [synthesizeDecision, legacyConvert],
+};
+export default legacy;

@@ -1,0 +1,49 @@
+/**
+ * select: let through what matches every option given, and leave out the rest.
+ *
+ *   $ printf '%s\n' '{"id":"a","prompt":"?"}' '{"id":"b","failure":{"stage":"chain","code":"call-failed","message":"…"}}' | fw select --failed
+ *   {"id":"b","failure":{"stage":"chain","code":"call-failed","message":"…"}}
+ */
+import { usageError } from '../engine/flow/failure.ts';
+import { idOf, RUNGS, type Rung, rungOf } from '../engine/flow/item.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'select',
+  summary: 'Let through what matches every option given: failed items, rungs, ids.',
+  examples: [
+    'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
+    'fw select --rung coerced,defaulted < items.jsonl',
+  ],
+  options: {
+    failed: { type: 'boolean', description: 'Only failed items; --no-failed: only the others.' },
+    rung: {
+      type: 'array',
+      items: { type: 'string' },
+      description: `Rungs, also comma-separated: ${RUNGS.join(', ')}.`,
+    },
+    id: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Ids; a legacy result has prompt_id/ordering.',
+    },
+  },
+
+  through({ failed, rung, id }, { account }) {
+    const rungs = rung && new Set(rung.flatMap(text => text.split(',')));
+    for (const name of rungs ?? []) {
+      if (!RUNGS.includes(name as Rung))
+        throw usageError(`--rung: expected some of ${RUNGS.join(', ')}, found '${name}'`);
+    }
+    const ids = id && new Set(id);
+    return items =>
+      items.filter(item => {
+        const matches =
+          (failed === undefined || failed === (item.failure !== undefined)) &&
+          (!rungs || rungs.has(rungOf(item))) &&
+          (!ids || ids.has(idOf(item) ?? ''));
+        if (!matches) account.aside += 1;
+        return matches;
+      });
+  },
+});

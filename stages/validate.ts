@@ -1,0 +1,80 @@
+/**
+ * validate: check answers and records against their schemas, and coerce what can be coerced without guessing.
+ *
+ *   $ echo '{"rate":"8.5%"}' | fw validate --schema fixtures/rate.schema.json
+ *   {"rate":8.5,"_fw":{"rung":"coerced","repairs":[{"rule":"percent","at":"/rate","from":"8.5%","to":8.5}]}}
+ *
+ * Reads   items (each step by its agent's schema), legacy results, any other record (by --schema, else any object)
+ * Writes  the same bytes where all fits
+ * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
+ */
+import { AGENTS_OPTION } from '../engine/agents/options.ts';
+import { changedStep, healed, judges, mapSteps, marked, readAgain } from '../engine/agents/recheck.ts';
+import { ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
+import { stage } from '../engine/flow/stage.ts';
+import { COERCIONS, coerce } from '../engine/integrity/coerce.ts';
+import { summarise } from '../engine/integrity/problem.ts';
+import { codeOf, FIXES } from '../engine/integrity/read-answer.ts';
+import type { Check } from '../engine/integrity/schema.ts';
+
+export default stage({
+  name: 'validate',
+  summary: 'Check answers and records against their schemas; coerce what can be coerced without guessing.',
+  examples: [
+    'fw validate < out.jsonl | fw null-fix | fw verify',
+    'fw validate --schema note.schema.json notes.ndjson',
+  ],
+  heals: ['no-valid-answer', 'schema-mismatch', 'null-value'],
+  options: {
+    ...AGENTS_OPTION,
+    schema: {
+      type: 'string',
+      description: 'JSON Schema for records: a path, or legacy (the default for legacy results).',
+    },
+    skip: {
+      type: 'array',
+      items: { type: 'string' },
+      description: `Rules to leave out, also comma-separated: ${Object.keys(COERCIONS).join(', ')}.`,
+    },
+  },
+
+  each(options, tools) {
+    const judge = judges(options, tools.base);
+    const skipped = (options.skip ?? []).flatMap(text => text.split(','));
+    const unknown = skipped.find(rule => !FIXES.has(rule));
+    if (unknown !== undefined)
+      throw usageError(`--skip: expected a rule (${[...FIXES].join(', ')}), found '${unknown}'`);
+    const fixes = new Set([...FIXES].filter(rule => !skipped.includes(rule)));
+
+    const checkedStep = (step: Step): Step => {
+      const judged = judge.ofStep(step.agent);
+      if (step.output === undefined) return readAgain(step, judged, fixes);
+      const { value, repairs } = fitting(step.output, judged.check, fixes, step.agent);
+      return repairs.length === 0 ? step : changedStep(step, value, 'coerced', repairs);
+    };
+    return item => {
+      if (isItem(item)) return afresh(item, mapSteps(item, checkedStep));
+      const judged = judge.ofRecord(item);
+      if (judged === null) return item;
+      const { failure, ...record } = item as Item;
+      const { value, repairs } = fitting(failure ? record : item, judged.check, fixes);
+      return repairs.length === 0 ? (value as Item) : marked(value, 'coerced', repairs);
+    };
+  },
+});
+
+/** An item that had failed here before and fits now has no failure any more. */
+function afresh(before: Item, after: Item): Item {
+  return before.failure === undefined ? after : healed(after);
+}
+
+function fitting(value: JsonObject, check: Check, fixes: ReadonlySet<string>, agent?: string) {
+  const result = coerce(value, check, fixes);
+  if (result.findings.length === 0) return { value: result.value as JsonObject, repairs: result.repairs };
+  throw new ItemFailure(
+    codeOf(result.findings),
+    summarise(result.findings),
+    agent === undefined ? {} : { agent },
+  );
+}

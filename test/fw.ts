@@ -1,0 +1,50 @@
+/** Runs shell lines with `fw` on the PATH, as a user would. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+const bin = mkdtempSync(join(tmpdir(), 'fw-bin-'));
+const cli = join(ROOT, 'dist', 'bin', 'fw.js');
+writeFileSync(join(bin, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, { mode: 0o755 });
+
+export interface Ran {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface ShellOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  stdin?: string | Buffer;
+}
+
+/** Runs a line under `bash -o pipefail`; nothing of the caller's FW_ variables comes through. */
+export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellOptions = {}): Promise<Ran> {
+  const { FW_ENDPOINTS: _e, FW_AGENTS: _a, FW_API_KEY: _k, OPENAI_API_KEY: _o, ...inherited } = process.env;
+  return new Promise((resolve, reject) => {
+    const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
+      cwd,
+      env: { ...inherited, ...env, PATH: `${bin}:${process.env.PATH}` },
+    });
+    const out: Buffer[] = [];
+    const err: Buffer[] = [];
+    child.stdout.on('data', chunk => out.push(chunk));
+    child.stderr.on('data', chunk => err.push(chunk));
+    child.stdin.on('error', () => {}); // a command that does not read its input is no fault of the test
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === null) return reject(new Error(`${line}: ended by ${signal}`));
+      resolve({ code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() });
+    });
+    child.stdin.end(stdin);
+  });
+}
+
+export function folder(): string {
+  return mkdtempSync(join(tmpdir(), 'fw-test-'));
+}
