@@ -68,6 +68,8 @@ function words({ keyword, data, schema, message }: ErrorObject, params: JsonObje
       const rule = schema as SumRule;
       return [`${shortList(rule.of)} to sum to ${rule.is}`, String(total(rule, data as JsonObject))];
     }
+    case 'uniqueItems':
+      return ['items that differ', 'two that are equal'];
     case 'anyOf':
     case 'oneOf':
       return [

@@ -109,7 +109,7 @@ export function isKept(token: string): boolean {
 
 /** A number as significant digits and the power of ten of the last one; no digits for zero. */
 function decimal(token: string): { digits: string; exponent: number } {
-  const [mantissa, power = '0'] = token.replace('-', '').toLowerCase().split('e');
+  const [mantissa, power = '0'] = token.replace(/^-/, '').toLowerCase().split('e');
   const [whole, fraction = ''] = mantissa!.split('.');
   const all = whole + fraction;
   let from = 0;

@@ -119,7 +119,6 @@ const OPTIONS: Options = {
   strict: false,
   verbose: true,
   validateSchema: false,
-  addUsedSchema: false,
   ownProperties: true,
   logger: false,
   // ajv asks for `code` to print standalone code, which we never do

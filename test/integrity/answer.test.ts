@@ -1,0 +1,208 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { COERCIONS } from '../../engine/integrity/coerce.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/integrity/edits.ts';
+import { MENDS } from '../../engine/integrity/mend.ts';
+import { parsePointer, setAt } from '../../engine/integrity/pointer.ts';
+import { FIXES, type Reading, readAnswer } from '../../engine/integrity/read-answer.ts';
+import { compileSchema } from '../../engine/integrity/schema.ts';
+import { FAULTS, loanSchema } from './faults.ts';
+import { holds, mangled } from './property.ts';
+
+const check = compileSchema(loanSchema, 'loan');
+const anything = compileSchema({ type: 'object' }, 'anything');
+const read = (text: string, fixes = FIXES): Reading => readAnswer(text, anything, { finish: 'stop', fixes });
+
+describe('faulty answers made by rule', () => {
+  it('are a thousand', () => {
+    expect(FAULTS.length).toBeGreaterThan(1_000);
+    expect(new Set(FAULTS.map(({ text }) => text)).size).toBeGreaterThan(900);
+  });
+
+  it.each(FAULTS)('$name', ({ text, finish, rung, output, code }) => {
+    const reading = readAnswer(text, check, { finish });
+    const { message } = reading.problem ?? {};
+    expect({ rung: reading.rung, code: reading.problem?.code, message }).toMatchObject({ rung, code });
+    if (rung !== 'failed') expect(reading.output).toEqual(output);
+  });
+
+  it('meet every rule', () => {
+    const met = FAULTS.flatMap(({ text, finish }) => readAnswer(text, check, { finish }).repairs);
+    expect([...new Set(met.map(({ rule }) => rule))].sort()).toEqual(
+      [...Object.keys(MENDS), ...Object.keys(COERCIONS)].sort(),
+    );
+  });
+
+  it('are put right by one rule at a time: without it they fail', () => {
+    for (const { text, finish } of FAULTS) {
+      const { rung, repairs } = readAnswer(text, check, { finish });
+      if (rung === 'failed') continue;
+      for (const { rule } of repairs) {
+        const fixes = new Set([...FIXES].filter(fix => fix !== rule));
+        const without = readAnswer(text, check, { finish, fixes });
+        // another object in the text may do without the rule, but then the reading is another
+        if (without.rung !== 'failed') expect(without.repairs.map(one => one.rule)).not.toContain(rule);
+      }
+    }
+  });
+});
+
+describe('entries', () => {
+  it('on syntax give the parsed text when applied, and the raw text when undone', () => {
+    for (const { text, finish } of FAULTS) {
+      const { rung, repairs, output } = readAnswer(text, check, { finish });
+      const edits = editsOf(repairs);
+      const mended = applyEdits(text, edits);
+      expect(undoEdits(mended, edits)).toBe(text);
+      if (rung === 'repaired') expect(JSON.parse(mended)).toEqual(output);
+      for (const { offset, cut } of edits) expect(text.slice(offset, offset + cut.length)).toBe(cut);
+    }
+  });
+
+  it('on values lead back to what the model said', () => {
+    for (const { text, finish } of FAULTS) {
+      const { rung, repairs, output } = readAnswer(text, check, { finish });
+      if (rung !== 'coerced') continue;
+      const said = JSON.parse(applyEdits(text, editsOf(repairs)));
+      const values = repairs.filter(({ at }) => at !== undefined);
+      const undone = values.reduceRight<unknown>(
+        (value, { at, from }) => setAt(value, parsePointer(at!), from),
+        output,
+      );
+      expect(undone).toEqual(said);
+    }
+  });
+
+  it('of every reading restore the raw text, and never overlap', () => {
+    holds(mangled, text => {
+      const { rung, repairs, output } = read(text);
+      const edits = editsOf(repairs);
+      const mended = applyEdits(text, edits);
+      expect(undoEdits(mended, edits)).toBe(text);
+      let end = 0;
+      for (const { offset, cut } of edits) {
+        expect(offset).toBeGreaterThanOrEqual(end);
+        expect(text.slice(offset, offset + cut.length)).toBe(cut);
+        end = offset + cut.length;
+      }
+      if (rung !== 'failed') {
+        expect(JSON.parse(mended)).toEqual(output);
+        // read twice is read once
+        expect(read(mended)).toEqual({ rung: 'clean', output, repairs: [] });
+      }
+    });
+  });
+
+  it('are none where the text is valid', () => {
+    holds(fc.dictionary(fc.string(), fc.jsonValue()), value => {
+      // numbers that JSON.stringify cannot write back are another test's subject
+      const text = JSON.stringify(value);
+      expect(read(text)).toEqual({ rung: 'clean', output: JSON.parse(text), repairs: [] });
+    });
+  });
+
+  it('never change a scalar: an object wrapped in talk is the same object', () => {
+    const prose = fc.string({ unit: fc.constantFrom(...'ab .:\n"\'!'.split('')) });
+    holds(fc.tuple(prose, fc.dictionary(fc.string(), fc.jsonValue()), prose), ([before, value, after]) => {
+      const text = JSON.stringify(value);
+      const { output, rung } = read(`${before}${text}${after}`);
+      expect(rung === 'clean' || rung === 'repaired').toBe(true);
+      expect(output).toEqual(JSON.parse(text));
+    });
+  });
+});
+
+describe('reading', () => {
+  it('never throws', () => {
+    holds(fc.oneof(mangled, fc.string({ unit: 'binary' }), fc.uint8Array()), text => {
+      const { rung, problem } = read(typeof text === 'string' ? text : Buffer.from(text).toString('latin1'));
+      expect(rung === 'failed').toBe(problem !== undefined);
+    });
+  });
+
+  const megabyte = 1 << 20;
+  it.each([
+    '[',
+    '{',
+    '\\',
+    '"',
+    '{"',
+    "{'",
+    '{"a":',
+    '{"a":1}',
+    '{"a":{',
+    '{/*',
+    '{//',
+    '{#',
+    '{a',
+    '{1',
+    '```',
+    '```{',
+    '<think>',
+    '</think>',
+    '{"a":"\\"',
+    '{"\\"',
+    '}{',
+    '{"a":1,}',
+    '{"a":[],',
+    "{'a':'b' ",
+    '{"a":x"\\"',
+    '{"a":x{"',
+    ' ',
+    '{ ',
+    '{"a":1 "',
+  ])('is linear in a megabyte of %s', piece => {
+    for (const text of [
+      piece.repeat(megabyte / piece.length),
+      `{"a":x${piece.repeat(megabyte / piece.length - 9)}`,
+    ]) {
+      const { rung } = read(text);
+      expect(['failed', 'repaired', 'clean']).toContain(rung);
+    }
+  });
+
+  it('refuses what is larger than a megabyte, unless it is JSON', () => {
+    const long = 'x'.repeat(megabyte);
+    expect(read(`{"a":"${long}"}`).rung).toBe('clean');
+    expect(read(`so: {"a":"${long}"}`).problem?.message).toMatch(/at most 1048576 characters/);
+  });
+
+  it('refuses what is nested too deep', () => {
+    const nested = (levels: number): string => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+    expect(read(nested(511)).rung).toBe('clean');
+    expect(read(nested(512)).problem?.code).toBe('too-deep');
+    expect(read(nested(100_000)).problem?.code).toBe('too-deep');
+    expect(read(`so: ${nested(512)}`).problem?.message).toMatch(/at most 512 levels/);
+  });
+
+  it('says what is wrong, where, and no more than a handful', () => {
+    const message = (text: string): string | undefined =>
+      readAnswer(text, check, { finish: 'stop' }).problem?.message;
+    expect(message('{"verdict":"maybe","rate":1e3,"reasons":{"x":1}}')).toBe(
+      '/terms: expected a value, got nothing; /certainty: expected a value, got nothing; /shares: expected a value, ' +
+        'got nothing; /verdict: expected one of "approve", "deny", got "maybe"; /rate: expected a number <= 30, got 1000; ' +
+        'and 3 more',
+    );
+    expect(message('no')).toBe('expected a JSON object, got "no"');
+    expect(message('[1]')).toBe('expected a JSON object, got an array of 1');
+    expect(message('{"a": 1 b')).toBe(
+      'expected a JSON object, and one breaks: expected "," or a closing bracket at offset 8, got "b"',
+    );
+  });
+
+  it('hands on what it could read of an answer that failed', () => {
+    const { rung, output, repairs } = readAnswer('```{"certainty": "85%", "rate": null,}```', check, {
+      finish: 'stop',
+    });
+    expect(rung).toBe('failed');
+    expect(output).toEqual({ certainty: 85, rate: null });
+    expect(repairs.map(({ rule }) => rule)).toEqual(['fence', 'trailing-comma', 'fence', 'percent']);
+  });
+
+  it('keeps keys that JavaScript treats as special', () => {
+    const text = '{"__proto__": {"a": 1}, "constructor": 2, "toString": null,}';
+    const { output } = read(text);
+    expect(JSON.stringify(output)).toBe('{"__proto__":{"a":1},"constructor":2,"toString":null}');
+    expect(({} as { a?: number }).a).toBeUndefined();
+  });
+});

@@ -1,0 +1,57 @@
+/** How property tests run: the seed is printed, and SEED=… repeats a run. RUNS=100000 makes it thorough. */
+import fc from 'fast-check';
+
+export const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
+export const runs = Number(process.env.RUNS ?? 2_000);
+console.log(`integrity properties: SEED=${seed} RUNS=${runs}`);
+
+export function holds<T>(arbitrary: fc.Arbitrary<T>, predicate: (value: T) => void): void {
+  // a property that returns something would be judged by it
+  const property = fc.property(arbitrary, value => {
+    predicate(value);
+  });
+  fc.assert(property, { seed, numRuns: runs });
+}
+
+/** Text as a model might mangle it: pieces of JSON, prose and mischief in any order. */
+export const mangled: fc.Arbitrary<string> = fc
+  .array(
+    fc.oneof(
+      { weight: 6, arbitrary: fc.constantFrom(...'{}[]:,"\'\\\n/*# `<>'.split('')) },
+      {
+        weight: 6,
+        arbitrary: fc.constantFrom(
+          '"a"',
+          '"a":',
+          '{"a":1}',
+          "'b'",
+          'c:',
+          'True',
+          'None',
+          'null',
+          '-0',
+          '1e400',
+          '12',
+          '```',
+          '```json\n',
+          '<think>',
+          '</think>',
+          '//',
+          '/*',
+          '*/',
+          '\\u12',
+          '\\u0041',
+          '\\O',
+          '\\"',
+          '\\frac',
+          ',}',
+          '"__proto__":',
+          '\ud800',
+          '\u0000',
+        ),
+      },
+      { weight: 2, arbitrary: fc.string({ unit: 'binary', maxLength: 8 }) },
+    ),
+    { maxLength: 40 },
+  )
+  .map(parts => parts.join(''));
