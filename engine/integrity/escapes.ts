@@ -104,13 +104,22 @@ export function fixEscapes(text: string): { text: string; repairs: Edit[]; suspe
   let copied = 0;
   let inside = false;
   let at = firstBracket(text);
-  while (at < text.length) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) inside = !inside;
-    if (unit !== BACKSLASH || !inside) {
-      at++;
+  let quote = text.indexOf('"', at);
+  let backslash = text.indexOf('\\', at);
+  while (backslash !== -1) {
+    // The search jumps from quote to quote, and stops at the backslashes between an opening and a closing one.
+    if (quote !== -1 && quote < at) quote = text.indexOf('"', at);
+    if (backslash < at) {
+      backslash = text.indexOf('\\', at);
       continue;
     }
+    if (!inside || (quote !== -1 && quote < backslash)) {
+      if (quote === -1) break;
+      inside = !inside;
+      at = quote + 1;
+      continue;
+    }
+    at = backslash;
     const length = escapeLength(text, at);
     if (length === 0) {
       parts.push(text.slice(copied, at), '\\');

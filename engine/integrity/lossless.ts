@@ -76,11 +76,10 @@ function loss(code: Loss['code'], keyword: string, at: string, expected: string,
 }
 
 function stringEnd(text: string, open: number): number {
-  let at = open + 1;
-  while (at < text.length) {
-    const unit = text.charCodeAt(at);
-    if (unit === 0x22) return at + 1;
-    at += unit === 0x5c ? 2 : 1;
+  for (let quote = text.indexOf('"', open + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    let before = quote;
+    while (before - 1 > open && text.charCodeAt(before - 1) === 0x5c) before--;
+    if ((quote - before) % 2 === 0) return quote + 1;
   }
   return text.length;
 }

@@ -11,7 +11,8 @@ import { usageError } from '../flow/failure.ts';
 import type { JsonObject } from '../flow/item.ts';
 import { type Finding, findingsOf, unbounded } from './findings.ts';
 import { countSteps } from './keywords.ts';
-import { linearPattern, PatternError } from './pattern.ts';
+import { linearPattern } from './pattern.ts';
+import { PatternError } from './pattern-tree.ts';
 import type { Problem } from './problem.ts';
 import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
 
@@ -24,6 +25,8 @@ const MAX_NODES = 10_000;
 /** uniqueItems compares every pair. */
 const MAX_UNIQUE = 4_096;
 const CACHED = 256;
+/** Names that every object inherits: a schema with one of them must look at own properties, which costs a third. */
+const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype).join('|')})"`);
 
 export interface Check {
   /** what is wrong with the value; an empty list where nothing is. Never throws. */
@@ -64,19 +67,19 @@ export function compileSchema(schema: unknown, where: string): Check {
   }
   const known = compiled.get(text);
   if (known) return known;
-  const check = build(schema as JsonObject | boolean, refuse);
+  const check = build(schema as JsonObject | boolean, text, refuse);
   if (compiled.size >= CACHED) compiled.clear();
   compiled.set(text, check);
   return check;
 }
 
-function build(schema: JsonObject | boolean, refuse: (found: string) => never): Check {
+function build(schema: JsonObject | boolean, text: string, refuse: (found: string) => never): Check {
   const Dialect =
     dialectOf(schema) ?? refuse(`expected $schema to be one of ${Object.keys(DIALECTS).join(', ')}.`);
   const steps = { left: 0 };
   const counted = countSteps(schema) as AnySchema;
   const compile = (more: Options): ReturnType<Ajv['compile']> => {
-    const ajv = new Dialect({ ...OPTIONS, ...more });
+    const ajv = new Dialect({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
     formats.default(ajv);
     ajv.addKeyword({ ...SUM_KEYWORD });
     ajv.addKeyword({ keyword: 'x-fw-step', validate: () => step(steps), errors: false });
@@ -95,7 +98,7 @@ function build(schema: JsonObject | boolean, refuse: (found: string) => never): 
   if ('$async' in quick) return refuse('expected a schema without $async.');
 
   let thorough: ReturnType<Ajv['compile']> | undefined;
-  const unique = JSON.stringify(schema).includes('"uniqueItems":true');
+  const unique = text.includes('"uniqueItems":true');
   const findings = (value: unknown): readonly Finding[] => {
     steps.left = MAX_STEPS;
     try {
@@ -119,7 +122,6 @@ const OPTIONS: Options = {
   strict: false,
   verbose: true,
   validateSchema: false,
-  ownProperties: true,
   logger: false,
   // ajv asks for `code` to print standalone code, which we never do
   code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
