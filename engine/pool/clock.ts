@@ -49,6 +49,9 @@ export interface Timing {
   answersToKnow: number;
   backoffBase: number;
   backoffCap: number;
+  /** an endpoint that failed several times in a row rests this long, and twice as long each time, up to `restCap` */
+  rest: number;
+  restCap: number;
   /** the longest Retry-After that is obeyed */
   pauseCap: number;
   probeTimeout: number;
@@ -68,6 +71,8 @@ export const TIMING: Readonly<Timing> = {
   answersToKnow: 20,
   backoffBase: 250,
   backoffCap: 15_000,
+  rest: 250,
+  restCap: 5_000,
   pauseCap: 600_000,
   probeTimeout: 5_000,
   reprobeFirst: 500,

@@ -13,8 +13,6 @@ import type { Key } from './words.ts';
 const KEPT = 64;
 /** Failures in a row, answered at once, after which an endpoint gets a rest before it draws more calls to itself. */
 const IN_A_ROW = 5;
-const REST_FIRST = 250;
-const REST_LAST = 5_000;
 
 export interface Endpoint {
   /** the base URL, without a slash at its end */
@@ -100,11 +98,25 @@ export function noteAnswer(endpoint: Endpoint, latency: number, usage: Usage): v
   endpoint.usage.cached += usage.cached ?? 0;
 }
 
-/** Counts a failure under `kind`. A server that fails at once is always the emptiest, hence the rest. */
-export function noteFailure(endpoint: Endpoint, kind: string, now: number): void {
-  endpoint.failures.set(kind, (endpoint.failures.get(kind) ?? 0) + 1);
+/** A try that got no answer. A server that fails at once is always the emptiest: after several in a row it rests. */
+export function noteFailure(endpoint: Endpoint, kind: string, now: number, timing: Timing): void {
+  count(endpoint, kind);
   const many = ++endpoint.failuresInARow - IN_A_ROW;
-  if (many >= 0) pause(endpoint, now + Math.min(REST_LAST, REST_FIRST * 2 ** many));
+  if (many >= 0) pause(endpoint, now + Math.min(timing.restCap, timing.rest * 2 ** many));
+}
+
+/** A request that was refused: the server is well. */
+export function noteRefusal(endpoint: Endpoint): void {
+  count(endpoint, 'refused');
+  endpoint.failuresInARow = 0;
+}
+
+export function noteNotConnected(endpoint: Endpoint): void {
+  count(endpoint, 'not connected');
+}
+
+function count(endpoint: Endpoint, kind: string): void {
+  endpoint.failures.set(kind, (endpoint.failures.get(kind) ?? 0) + 1);
 }
 
 export function pause(endpoint: Endpoint, until: number): void {

@@ -23,6 +23,8 @@ import {
   leave,
   noteAnswer,
   noteFailure,
+  noteNotConnected,
+  noteRefusal,
   pause,
   timeoutOf,
 } from './health.ts';
@@ -161,16 +163,15 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       const words = serverWords(body, key, 120);
       return notThrough(ticket, endpoint, `HTTP ${status}`, `HTTP ${status}${words && ` "${words}"`}`, now);
     }
-    endpoint.failuresInARow = 0;
-    endpoint.failures.set('refused', (endpoint.failures.get('refused') ?? 0) + 1);
+    noteRefusal(endpoint);
     fail(ticket, refusals.failureOf(endpoint.url, outcome));
-    const verdict = refusals.verdict(outstanding);
-    if (verdict) end(verdict);
+    const hopeless = refusals.hopeless(outstanding);
+    if (hopeless) end(hopeless);
   }
 
   /** The call lost nothing and keeps its tries; the endpoint is not there and is taken out until a probe finds it. */
   function notConnected(ticket: Ticket, endpoint: Endpoint, cause: string, now: number): void {
-    noteFailure(endpoint, 'not connected', now);
+    noteNotConnected(endpoint);
     noteCause(ticket, endpoint, cause);
     outages.lost(endpoint, cause);
     again(ticket, now);
@@ -183,7 +184,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   }
 
   function notThrough(ticket: Ticket, endpoint: Endpoint, kind: string, cause: string, now: number): void {
-    noteFailure(endpoint, kind, now);
+    noteFailure(endpoint, kind, now, timing);
     noteCause(ticket, endpoint, cause);
     ticket.avoid = endpoint;
     if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
@@ -259,7 +260,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     call,
     stop,
     abort,
-    verdict: () => refusals.verdict(outstanding),
+    verdict: refusals.verdict,
     stats: () => poolStats(endpoints, { calls, waiting: waiting.size, failed }, clock.now()),
     async close() {
       stop();

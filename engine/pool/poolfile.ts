@@ -2,6 +2,9 @@
  * The pool file: which servers, how much each may be asked at once. Its form is schemas/pool.schema.json; the `pool:`
  * of a pipeline file has the same one.
  */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { usageError } from '../flow/failure.ts';
+import { packagedSchema } from '../flow/root.ts';
 import { readYaml } from '../flow/yaml.ts';
 import { readUrl } from './endpoints.ts';
 
@@ -14,19 +17,28 @@ export interface PoolFile {
   retry_budget?: number;
 }
 
+/** Where a value stands, such as `pool.yaml:3:5`; `segments` lead to it, and `key` means its name and not its value. */
+export type Locate = (segments: (string | number)[], key: boolean) => string;
+
 /** Reads a pool file. Throws Fatal with file, line and column for whatever is wrong with it. */
 export function readPoolFile(path: string): PoolFile {
   const file = readYaml(path, 'pool');
-  return poolFileOf(file.value, (segments, message) => file.complain(segments, message));
+  return withUrls(file.value, (segments, message) => file.complain(segments, message));
 }
 
-/**
- * What a value that fits schemas/pool.schema.json says, with its URLs read. `complain` makes the error about the value
- * at `segments` below the pool: only the caller knows the file around it.
- */
-export function poolFileOf(
+/** Checks the `pool:` of a pipeline file. Throws a usage error that begins with what `locate` says. */
+export function checkPool(value: unknown, locate: Locate): PoolFile {
+  compiled ??= new Ajv2020({ verbose: true }).compile(packagedSchema('pool'));
+  if (!compiled(value))
+    throw usageError(complaint((compiled.errors as ErrorObject[])[0] as ErrorObject, locate));
+  return withUrls(value, (segments, message) => usageError(`${locate(segments, false)}: ${message}`));
+}
+
+let compiled: ValidateFunction | undefined;
+
+function withUrls(
   value: unknown,
-  complain: (segments: readonly (string | number)[], message: string) => Error,
+  complain: (segments: (string | number)[], message: string) => Error,
 ): PoolFile {
   const pool = value as Omit<PoolFile, 'endpoints'> & {
     endpoints: (string | PoolFile['endpoints'][number])[];
@@ -36,4 +48,22 @@ export function poolFileOf(
     return { ...more, url: readUrl(url, message => complain(['endpoints', index], message)) };
   });
   return { ...pool, endpoints };
+}
+
+/** The value itself is not repeated: it may be a URL with a key in it, or a key in a place of its own. */
+function complaint(
+  { keyword, params, parentSchema, message, instancePath }: ErrorObject,
+  locate: Locate,
+): string {
+  const segments = instancePath
+    .split('/')
+    .slice(1)
+    .map(part => (/^\d+$/.test(part) ? Number(part) : part));
+  const name = segments.length > 0 ? segments.join('.') : 'pool';
+  if (keyword === 'additionalProperties') {
+    const known = Object.keys((parentSchema as { properties: object }).properties).join(', ');
+    const found: string = params.additionalProperty;
+    return `${locate([...segments, found], true)}: ${name}: expected the keys ${known}, found '${found.slice(0, 60)}'`;
+  }
+  return `${locate(segments, false)}: ${name}: expected a value that ${message}`;
 }

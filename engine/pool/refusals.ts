@@ -20,10 +20,12 @@ export interface Refusals {
   /** A model answered, or could have: whatever is refused from now on is about single items. */
   noteAnswer(): void;
   /**
-   * What ends the run if every call so far was refused. `pending` is how many calls have no outcome yet: while those
-   * are more than the refused ones, refusals may only be what comes back first.
+   * What ends the run in the middle, because enough calls were refused and none was answered. `pending` is how many
+   * calls have no outcome yet: while those are more than the refused ones, refusals may only be what comes back first.
    */
-  verdict(pending: number): Fatal | undefined;
+  hopeless(pending: number): Fatal | undefined;
+  /** What ends the run at its end, because calls were refused and none was answered: a few are enough then. */
+  verdict(): Fatal | undefined;
 }
 
 export function createRefusals(
@@ -56,6 +58,14 @@ export function createRefusals(
     );
   }
 
+  function verdict(): Fatal | undefined {
+    if (answered || refused === 0) return undefined;
+    return unavailable(
+      `expected answers, found none: ${refused} of the calls were refused, the last by ${last}\n` +
+        'set right what the server complains about and run again',
+    );
+  }
+
   return {
     failureOf(url, reply) {
       const words = serverWords(reply.body, key);
@@ -71,13 +81,7 @@ export function createRefusals(
     noteAnswer() {
       answered = true;
     },
-    verdict(pending) {
-      const enough = pending === 0 ? 1 : ENOUGH;
-      if (answered || refused < enough || refused < pending) return undefined;
-      return unavailable(
-        `expected answers, found none: ${refused} of the calls were refused, the last by ${last}\n` +
-          'set right what the server complains about and run again',
-      );
-    },
+    hopeless: pending => (refused >= ENOUGH && refused >= pending ? verdict() : undefined),
+    verdict,
   };
 }

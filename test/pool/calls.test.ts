@@ -1,0 +1,218 @@
+/** What comes back for a call: answers, retries elsewhere, refusals, timeouts. Real sockets, scripted servers. */
+import { inspect } from 'node:util';
+import { expect, test } from 'vitest';
+import { manualClock } from './clock.ts';
+import { type Ask, askUntil, callOf, errorOf, open, outcome, QUICK, serve, until } from './serving.ts';
+
+const echo = (ask: Ask) => ask.answer(JSON.parse(ask.body).messages[0].content);
+
+test('an answer, with its usage; the key travels in the header only', async () => {
+  const key = { name: '$FW_API_KEY', read: () => 'sk-secret' };
+  const seen: (string | undefined)[] = [];
+  const fake = await serve(ask => {
+    seen.push(ask.headers.authorization, ask.headers['content-type']);
+    ask.answer('hi', {
+      usage: { prompt_tokens: 7, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 4 } },
+    });
+  });
+  const pool = await open([fake.url], { key });
+  expect(await pool.call(callOf())).toEqual({
+    text: 'hi',
+    finish: 'stop',
+    usage: { prompt: 7, completion: 2, cached: 4 },
+    replayed: false,
+  });
+  expect(seen).toEqual(['Bearer sk-secret', 'application/json']);
+  const stats = pool.stats();
+  expect(stats).toMatchObject({ calls: 1, answered: 1, failed: {}, inFlight: 0, waiting: 0 });
+  expect(stats.usage).toEqual({ prompt: 7, completion: 2, cached: 4 });
+  expect(stats.endpoints[0]?.medianLatency).toBeGreaterThan(0);
+  expect(inspect(pool, { depth: 9 }) + JSON.stringify(stats)).not.toContain('sk-secret');
+});
+
+const completion = JSON.stringify({
+  choices: [{ message: { content: 'x'.repeat(100) }, finish_reason: 'stop' }],
+});
+const FAULTS: Record<string, (ask: Ask) => void> = {
+  'HTTP 408': ask => ask.send(408, {}),
+  'HTTP 429': ask => ask.send(429, { error: { message: 'slow down' } }),
+  'HTTP 500': ask => ask.send(500, { error: { message: 'worker died' } }),
+  'HTTP 502 with HTML': ask => ask.send(502, '<html>bad gateway</html>'),
+  'HTTP 503': ask => ask.send(503, 'The engine is currently busy'),
+  'HTTP 504': ask => ask.send(504, ''),
+  'a reset before the headers': ask => ask.cut(),
+  'a reset after the headers': ask => ask.cut('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n'),
+  'half a body': ask =>
+    ask.cut(`HTTP/1.1 200 OK\r\ncontent-length: ${completion.length}\r\n\r\n${completion.slice(0, 60)}`),
+  'half a chunked body': ask =>
+    ask.cut('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20\r\n{"choices"'),
+  'no HTTP': ask => ask.cut('220 smtp ready\r\n'),
+  '200 with HTML': ask => ask.send(200, '<html>please log in</html>'),
+  '200 with nothing': ask => ask.send(200, ''),
+  '200 with an error': ask => ask.send(200, { error: { message: 'engine dead' } }),
+  '200 with empty choices': ask => ask.send(200, { choices: [] }),
+  '200 without content': ask => ask.send(200, { choices: [{ message: { role: 'assistant' } }] }),
+  '200 aborted by the engine': ask =>
+    ask.send(200, { choices: [{ message: { content: 'half' }, finish_reason: 'abort' }] }),
+};
+
+test.each(Object.entries(FAULTS))('%s is asked again at the other endpoint', async (_, fault) => {
+  const [bad, good] = [await serve(fault), await serve(echo)];
+  const pool = await open([bad.url, good.url]);
+  const calls = Array.from({ length: 8 }, () => callOf());
+  expect(await Promise.all(calls.map(call => outcome(pool, call)))).toEqual(calls.map(({ item }) => item));
+  expect(bad.asked).toBeGreaterThan(0);
+  expect(good.asked).toBe(8);
+  expect(pool.stats()).toMatchObject({ answered: 8, retries: bad.asked, failed: {} });
+});
+
+test.each(Object.entries(FAULTS))(
+  '%s: with one endpoint it is asked again there, at most 6 times',
+  async (_, fault) => {
+    let faulty = 3;
+    const fake = await serve(ask => (faulty-- > 0 ? fault(ask) : echo(ask)));
+    const pool = await open([fake.url]);
+    const call = callOf();
+    expect(await outcome(pool, call)).toBe(call.item);
+    expect(fake.asked).toBe(4);
+    faulty = 100;
+    const error = await errorOf(pool.call(callOf()));
+    expect(error).toMatchObject({ code: 'call-failed' });
+    expect(error.message).toContain(`No answer after 6 tries: ${fake.url}: `);
+    expect(fake.asked).toBe(10);
+  },
+  30_000,
+);
+
+test.each([400, 401, 403, 404, 405, 413, 422, 501, 301])(
+  'HTTP %i is refused at once, in the words of the server',
+  async status => {
+    const key = { name: '$FW_API_KEY', read: () => 'sk-secret' };
+    let refusing = true;
+    const fake = await serve(ask =>
+      refusing ? ask.send(status, { error: { message: `no ${ask.n} for sk-secret` } }) : echo(ask),
+    );
+    const pool = await open([fake.url, (await serve(echo)).url], { key });
+    await askUntil(pool, () => fake.asked >= 3);
+    expect(pool.stats().retries).toBe(0);
+    expect(pool.warnings).toHaveLength(1);
+    expect(pool.warnings[0]).toContain(`HTTP ${status}`);
+    expect(pool.warnings[0]).toContain('no 1 for ***');
+    expect(pool.stats().failed).toEqual({ 'call-refused': 3 });
+    refusing = false;
+    expect(pool.verdict()).toBe(undefined);
+  },
+);
+
+test('a prompt that does not fit is told with the numbers, and says nothing against the run', async () => {
+  const words =
+    "This model's maximum context length is 4096 tokens. However, your request has 5120 input tokens.";
+  const fake = await serve(ask =>
+    ask.send(400, { error: { message: words, type: 'BadRequestError', code: 400 } }),
+  );
+  const pool = await open([fake.url]);
+  const error = await errorOf(pool.call(callOf()));
+  expect(error).toMatchObject({ code: 'prompt-too-long' });
+  expect(error.message).toContain('5120 input tokens');
+  expect(error.message).toContain('the model takes 4096 tokens');
+  expect(fake.asked).toBe(1);
+  expect(pool.verdict()).toBe(undefined);
+});
+
+test.each(['3', 'Thu, 01 Jan 2026 00:00:04 GMT'])(
+  'Retry-After: %s rests that endpoint, and no other',
+  async value => {
+    const clock = manualClock();
+    let first = true;
+    const [busy, free] = [
+      await serve(ask => {
+        if (first) ask.send(429, {}, { 'retry-after': value });
+        else echo(ask);
+        first = false;
+      }),
+      await serve(echo),
+    ];
+    const pool = await open([busy.url, free.url], { clock, timing: {} });
+    const some = () => Promise.all(Array.from({ length: 4 }, () => outcome(pool)));
+    const begun = some();
+    await busy.reached(1);
+    await until(() => pool.stats().endpoints[0]?.state === 'paused');
+    const before = busy.asked;
+    clock.pass(1_000);
+    await begun;
+    for (let i = 0; i < 5; i++) await some();
+    expect(busy.asked).toBe(before);
+    expect(pool.stats().endpoints[1]?.state).toBe('up');
+    clock.pass(2_100);
+    await some();
+    expect(busy.asked).toBeGreaterThan(before);
+  },
+);
+
+test('no answer in time: dropped so that the server sees it, and asked elsewhere', async () => {
+  const clock = manualClock();
+  const [silent, good] = [await serve(() => {}), await serve(echo)];
+  const pool = await open([silent.url, good.url], { clock, timing: {} });
+  const calls = Array.from({ length: 4 }, () => callOf());
+  const answers = calls.map(call => outcome(pool, call));
+  await silent.reached(2);
+  await until(() => pool.stats().answered === 2);
+  clock.pass(599_000);
+  expect(pool.stats().endpoints[0]?.inFlight).toBe(2);
+  clock.pass(1_500);
+  await silent.dropped(2);
+  await until(() => pool.stats().endpoints[0]?.inFlight === 0);
+  clock.pass(1_000);
+  expect(await Promise.all(answers)).toEqual(calls.map(({ item }) => item));
+  expect(pool.stats().endpoints[0]?.failed).toEqual({ timeout: 2 });
+});
+
+test('once the latency is known, the wait is 30 s; six of them are a timeout of the call', async () => {
+  const clock = manualClock();
+  let silent = false;
+  const fake = await serve(ask => {
+    if (!silent) echo(ask);
+  });
+  const pool = await open([fake.url], { clock, timing: {} });
+  for (let i = 0; i < 20; i++) await outcome(pool);
+  silent = true;
+  const failing = errorOf(pool.call(callOf()));
+  for (let n = 1; n <= 6; n++) {
+    await fake.reached(20 + n);
+    expect(fake.asked).toBe(20 + n);
+    clock.pass(30_500);
+    await fake.dropped(n);
+    await until(() => pool.stats().inFlight === 0);
+    clock.pass(20_000);
+  }
+  const error = await failing;
+  expect(error).toMatchObject({ code: 'call-timeout' });
+  expect(error.message).toContain('no answer within 30 s');
+});
+
+test('a process that stood still does not take that for a silence of the servers', async () => {
+  const clock = manualClock();
+  const asks: Ask[] = [];
+  const fake = await serve(ask => void asks.push(ask));
+  const pool = await open([fake.url], { clock, timing: {} });
+  const call = callOf();
+  const answer = outcome(pool, call);
+  await fake.reached(1);
+  clock.pass(3_600_000, 3_600_000);
+  echo(asks[0] as Ask);
+  expect(await answer).toBe(call.item);
+  expect(fake.asked).toBe(1);
+});
+
+test('retries are bounded over the run by a floor and a share of the calls', async () => {
+  const fake = await serve(ask => ask.send(500, {}));
+  const pool = await open([{ url: fake.url, limit: 64 }], {
+    retryBudget: 0.5,
+    timing: { ...QUICK, tick: 1 },
+  });
+  const codes = await Promise.all(Array.from({ length: 200 }, () => outcome(pool)));
+  expect(new Set(codes)).toEqual(new Set(['call-failed']));
+  // 200 first tries, and 256 + 0.5 x 200 retries
+  expect(fake.asked).toBe(200 + 256 + 100);
+  expect(await errorOf(pool.call(callOf()))).toMatchObject({ message: expect.stringContaining('are spent') });
+});

@@ -1,0 +1,240 @@
+/** The rules of retrying and of choosing, as functions. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { choose } from '../../engine/pool/choose.ts';
+import { TIMING } from '../../engine/pool/clock.ts';
+import { readCompletion } from '../../engine/pool/completion.ts';
+import {
+  createEndpoint,
+  type Endpoint,
+  enter,
+  leave,
+  medianLatency,
+  noteAnswer,
+  timeoutOf,
+} from '../../engine/pool/health.ts';
+import {
+  backoff,
+  isRetried,
+  isTooLong,
+  lengthNumbers,
+  readRetryAfter,
+  takeRetry,
+} from '../../engine/pool/retry.ts';
+import { type Ticket, ticketOf } from '../../engine/pool/ticket.ts';
+import { createWaiting } from '../../engine/pool/waiting.ts';
+import { serverWords } from '../../engine/pool/words.ts';
+import { callOf } from './serving.ts';
+
+const ticket = (item: string): Ticket =>
+  ticketOf(
+    callOf({ item }),
+    () => {},
+    () => {},
+  );
+const up = (limits: number[]): Endpoint[] =>
+  limits.map((limit, index) => {
+    const endpoint = createEndpoint({ url: `http://127.0.0.1:${index + 1}/v1`, limit }, index, undefined);
+    endpoint.state = 'up';
+    return endpoint;
+  });
+
+test('what is asked again', () => {
+  const again = [408, 429, 500, 502, 503, 504, 599];
+  const never = [301, 400, 401, 403, 404, 405, 413, 422, 501, 505];
+  expect(again.filter(isRetried)).toEqual(again);
+  expect(never.filter(isRetried)).toEqual([]);
+});
+
+test('backoff doubles, keeps between half and whole, and has a cap', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 40 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (tries, random) => {
+        const full = Math.min(15_000, 250 * 2 ** (tries - 1));
+        const wait = backoff(tries, 250, 15_000, () => random);
+        expect(wait).toBeGreaterThanOrEqual(full / 2);
+        expect(wait).toBeLessThanOrEqual(full);
+      },
+    ),
+  );
+});
+
+test('Retry-After in seconds, as a date, capped, or not at all', () => {
+  const date = Date.UTC(2026, 0, 1);
+  const read = (value: string | undefined) => readRetryAfter(value, date, 600_000);
+  expect(read('2')).toBe(2_000);
+  expect(read(' 0.5 ')).toBe(500);
+  expect(read('86400')).toBe(600_000);
+  expect(read('Thu, 01 Jan 2026 00:00:30 GMT')).toBe(30_000);
+  expect(read('Wed, 31 Dec 2025 23:00:00 GMT')).toBe(0);
+  for (const value of [undefined, 'soon', '', 'x'.repeat(100)]) expect(read(value)).toBe(undefined);
+});
+
+test('the budget is a floor and a share of the calls', () => {
+  const budget = { share: 0.2, floor: 3, spent: 0 };
+  const taken = (calls: number) => {
+    while (takeRetry(budget, calls));
+    return budget.spent;
+  };
+  expect([taken(0), taken(10), taken(100)]).toEqual([3, 5, 23]);
+});
+
+test('prompts that are too long, in the words of three servers', () => {
+  const says = (text: string) => Buffer.from(JSON.stringify({ error: { message: text } }));
+  const vllm = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.";
+  const llama = Buffer.from(
+    '{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":5120,"n_ctx":4096}}',
+  );
+  expect(isTooLong(400, says(vllm))).toBe(true);
+  expect(isTooLong(400, says('The prompt is longer than the maximum model length of 4096'))).toBe(true);
+  expect(isTooLong(400, llama)).toBe(true);
+  expect(lengthNumbers(llama)).toBe('5120 tokens where the context has 4096');
+  expect(isTooLong(400, says('temperature must be at least 0'))).toBe(false);
+  expect(isTooLong(500, says(vllm))).toBe(false);
+});
+
+test('a completion is read defensively', () => {
+  const read = (value: unknown) => readCompletion(Buffer.from(JSON.stringify(value)), undefined);
+  const with_ = (message: unknown, more: object = {}) =>
+    read({ choices: [{ message, finish_reason: 'stop' }], ...more });
+  const usage = { prompt_tokens: 12, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 8 } };
+  expect(with_({ content: 'hi' }, { usage })).toEqual({
+    text: 'hi',
+    finish: 'stop',
+    usage: { prompt: 12, completion: 5, cached: 8 },
+    replayed: false,
+  });
+  expect(with_({ content: null })).toMatchObject({ text: '', usage: { prompt: 0, completion: 0 } });
+  expect(with_({ content: 'x' }, { usage: { prompt_tokens: -1, completion_tokens: '7' } })).toMatchObject({
+    usage: { prompt: 0, completion: 0 },
+  });
+  expect(read({ choices: [{ message: { content: 'x' } }] })).toMatchObject({ finish: 'unknown' });
+  for (const bad of [
+    null,
+    [],
+    7,
+    {},
+    { choices: [] },
+    { choices: [null] },
+    { choices: [{}] },
+    { error: { message: 'x' } },
+  ]) {
+    expect(typeof read(bad)).toBe('string');
+  }
+  for (const content of [undefined, 7, ['x']]) expect(typeof with_({ content })).toBe('string');
+  expect(typeof read({ choices: [{ message: { content: 'x' }, finish_reason: 'abort' }] })).toBe('string');
+  expect(readCompletion(Buffer.from([0x22, 0xff, 0x22]), undefined)).toContain('not UTF-8');
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ maxLength: 200 }),
+      bytes => void readCompletion(Buffer.from(bytes), undefined),
+    ),
+  );
+  fc.assert(fc.property(fc.jsonValue(), value => void read(value)));
+});
+
+test("a server's words: one line, shortened, without the key and without control characters", () => {
+  const key = { name: '$FW_API_KEY', read: () => 'sk-secret' };
+  const words = (body: string) => serverWords(Buffer.from(body), key);
+  expect(words('{"error":{"message":"bad key sk-secret\\n\\u001b[31mred"}}')).toBe('bad key *** [31mred');
+  expect(words('{"error":"Unauthorized"}')).toBe('Unauthorized');
+  expect(words('{"detail":[{"msg":"field required"}]}')).toContain('field required');
+  expect(words('<!doctype html><p>sk-secret')).toBe('an HTML page');
+  expect(words('x'.repeat(1000))).toHaveLength(300);
+  expect(words(`${'x'.repeat(295)}sk-secret`)).not.toContain('sk-s');
+});
+
+test('least outstanding relative to the limit, never above it, not the one that failed last', () => {
+  const [small, large] = up([2, 8]) as [Endpoint, Endpoint];
+  const both = [small, large];
+  const counts = { small: 0, large: 0 };
+  for (let i = 0; i < 10; i++) {
+    const one = ticket(`t${i}`);
+    const chosen = choose(both, one, 0) as Endpoint;
+    enter(chosen, one, 0);
+    counts[chosen === small ? 'small' : 'large']++;
+  }
+  expect(counts).toEqual({ small: 2, large: 8 });
+  expect(choose(both, ticket('full'), 0)).toBe(null);
+  leave(small, small.running[0] as Ticket);
+  const retried = ticket('retried');
+  retried.avoid = small;
+  expect(choose(both, retried, 0)).toBe(null);
+  large.pausedUntil = 10;
+  expect(choose(both, retried, 0)).toBe(small);
+  expect(choose(both, retried, 10)).toBe(null);
+});
+
+test('names that repeat with period 3 do not line up with three idle endpoints', () => {
+  const endpoints = up([256, 256, 256]);
+  for (const name of ['Ahmed', 'Emily', 'Wei'].entries()) {
+    const seen = new Map<Endpoint, number>();
+    for (let row = name[0]; row < 5760; row += 3) {
+      const chosen = choose(endpoints, ticket(`row-${row}-${name[1]}`), 0) as Endpoint;
+      seen.set(chosen, (seen.get(chosen) ?? 0) + 1);
+    }
+    const expected = 5760 / 9;
+    const chiSquare = endpoints.reduce(
+      (sum, one) => sum + ((seen.get(one) ?? 0) - expected) ** 2 / expected,
+      0,
+    );
+    // 2 degrees of freedom, p = 0.001; the hash is fixed, so this is no matter of luck
+    expect(chiSquare).toBeLessThan(13.8);
+  }
+});
+
+test('the timeout follows the median of the recent answers, and is long while little is known', () => {
+  const [endpoint] = up([8]) as [Endpoint];
+  const usage = { prompt: 1, completion: 1 };
+  for (let i = 0; i < 19; i++) noteAnswer(endpoint, 1_000, usage);
+  expect(timeoutOf(endpoint, TIMING)).toBe(600_000);
+  noteAnswer(endpoint, 1_000, usage);
+  expect(timeoutOf(endpoint, TIMING)).toBe(30_000);
+  for (let i = 0; i < 64; i++) noteAnswer(endpoint, 20_000 + i, usage);
+  expect(medianLatency(endpoint)).toBe(20_032);
+  expect(timeoutOf(endpoint, TIMING)).toBe(200_320);
+});
+
+test('the queue keeps the order of first tries and loses nothing, whatever is taken when', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 3000 }), { maxLength: 12 }), sizes => {
+      const waiting = createWaiting();
+      const left: number[] = [];
+      let next = 0;
+      let taken = 0;
+      for (const size of sizes) {
+        for (let i = 0; i < size; i++) waiting.push({ ...ticket('x'), tries: next++ });
+        let places = size - (size % 7);
+        waiting.offer(one => places-- > 0 && left.push(one.tries) > 0);
+        taken = left.length;
+        expect(waiting.size).toBe(next - taken);
+      }
+      for (const one of waiting.empty()) left.push(one.tries);
+      expect(left).toEqual([...Array(next).keys()]);
+    }),
+    { numRuns: 30 },
+  );
+});
+
+test('what sleeps is not offered before its time, and then before the first tries', () => {
+  const waiting = createWaiting();
+  const [first, late] = [ticket('first'), ticket('late')];
+  late.notBefore = 50;
+  waiting.push(first);
+  waiting.sleep(late);
+  const offered: Ticket[] = [];
+  const look = () => {
+    offered.length = 0;
+    waiting.offer(one => {
+      offered.push(one);
+      return false;
+    });
+    return [...offered];
+  };
+  waiting.wake(49);
+  expect(look()).toEqual([first]);
+  waiting.wake(50);
+  expect(look()).toEqual([late, first]);
+});
