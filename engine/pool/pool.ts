@@ -125,16 +125,21 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     if (ticket.causes !== null) endpoint.retries++;
-    const { path, body } = ticket.call;
-    const exchange = endpoint.wire.send({ method: 'POST', path: endpoint.prefix + path, body }, outcome => {
-      leave(endpoint, ticket);
-      try {
-        settle(ticket, endpoint, outcome);
-      } catch (bug) {
-        fail(ticket, bug as Error);
-      }
-      pump();
-    });
+    const { path, body } = ticket;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    ticket.body = bytes;
+    const exchange = endpoint.wire.send(
+      { method: 'POST', path: endpoint.prefix + path, body: bytes },
+      outcome => {
+        leave(endpoint, ticket);
+        try {
+          settle(ticket, endpoint, outcome);
+        } catch (bug) {
+          fail(ticket, bug as Error);
+        }
+        pump();
+      },
+    );
     // A request that failed on the spot is out of its place already.
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }

@@ -4,7 +4,9 @@ import type { Endpoint } from './health.ts';
 import type { Exchange } from './wire.ts';
 
 export interface Ticket {
-  readonly call: Call;
+  readonly path: string;
+  /** text until it is sent, bytes from then on: a text that nobody needs any more is freed while the server works */
+  body: string | Buffer;
   /** of the item's id: breaks ties between endpoints */
   readonly hash: number;
   readonly resolve: (answer: Answer) => void;
@@ -40,7 +42,8 @@ export function mix(value: number): number {
 
 export function ticketOf(call: Call, resolve: Ticket['resolve'], reject: Ticket['reject']): Ticket {
   return {
-    call,
+    path: call.path,
+    body: call.body,
     hash: hashOf(call.item),
     resolve,
     reject,

@@ -22,7 +22,7 @@ export interface Request {
   method: 'GET' | 'POST';
   /** from the root of the server, starting with a slash */
   path: string;
-  body?: string;
+  body?: Buffer;
 }
 
 export interface Exchange {
