@@ -142,8 +142,8 @@ export function illegalEscape(offset: number): Edit {
 
 const CONTROLS: { [control: string]: string } = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
 
-/** Suspects of a value that is already parsed, by the field that holds them. Depth is bounded by the reader. */
-export function suspectsIn(value: unknown, pointer = ''): { at: string; text: string }[] {
+/** Suspects of a value that is already parsed, by the field that holds them; below 512 levels nobody looks. */
+export function suspectsIn(value: unknown, pointer = '', levels = 512): { at: string; text: string }[] {
   if (typeof value === 'string') {
     const found = new Set<string>();
     for (const { 0: control, index } of value.matchAll(/[\b\f\n\r\t]/g)) {
@@ -152,6 +152,6 @@ export function suspectsIn(value: unknown, pointer = ''): { at: string; text: st
     }
     return [...found].map(text => ({ at: pointer, text }));
   }
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([key, below]) => suspectsIn(below, join(pointer, key)));
+  if (typeof value !== 'object' || value === null || levels === 0) return [];
+  return Object.entries(value).flatMap(([key, below]) => suspectsIn(below, join(pointer, key), levels - 1));
 }

@@ -21,10 +21,6 @@ export function join(pointer: string, key: string | number): string {
   return `${pointer}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
-export function formatPointer(tokens: readonly string[]): string {
-  return tokens.reduce(join, '');
-}
-
 function child(value: unknown, token: string): unknown {
   if (Array.isArray(value)) return /^(?:0|[1-9]\d{0,9})$/.test(token) ? value[Number(token)] : undefined;
   return isObject(value) && Object.hasOwn(value, token) ? value[token] : undefined;

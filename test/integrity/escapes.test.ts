@@ -83,4 +83,7 @@ describe('suspectsIn', () => {
       { at: '/a/b~1c/1', text: '\\frac' },
     ]);
   });
+  it('does not fall into a value without a bottom', () => {
+    expect(suspectsIn(JSON.parse('['.repeat(100_000) + ']'.repeat(100_000)))).toEqual([]);
+  });
 });
