@@ -2,6 +2,7 @@
  * Runs a row of stages from its inputs to one output: signals, tools, progress, the account, the exit code.
  */
 import { constants } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
 import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
@@ -59,6 +60,11 @@ export async function execute(run: Run): Promise<number> {
       return making;
     },
   };
+  if (asker) {
+    // thousands of items in flight outlive the young generation, and V8 lets the old one grow to four times what lives;
+    // at 2.2 times it takes three quarters of the memory for a tenth more CPU
+    setFlagsFromString('--heap-growing-percent=120');
+  }
   const signals = listen({
     stop,
     quit,

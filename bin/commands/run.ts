@@ -3,6 +3,7 @@
  *
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
+import { basename } from 'node:path';
 import { agentsOf } from '../../engine/agents/options.ts';
 import { orderingLabel, resolveOrdering } from '../../engine/agents/orderings.ts';
 import { EXIT, usageError } from '../../engine/flow/failure.ts';
@@ -44,18 +45,19 @@ export default command({
 
   async run(options, [path, ...inputs]) {
     if (path === undefined) throw usageError('expected a pipeline file, found none: fw run FILE [INPUT…]');
+    const label = basename(path);
     const pipeline = await readPipeline(path, options.set ?? []);
     const row = withFlags(pipeline, options);
     const files = await expandPaths(inputs.length > 0 ? inputs : pipeline.input);
     const target = options.output ?? pipeline.output ?? '-';
     if (options['dry-run']) return dryRun({ row, files, base: pipeline.base, target });
     if (target === '-')
-      return execute({ label: path, row, files, base: pipeline.base, pool: pipeline.pool, output: toStdout });
+      return execute({ label, row, files, base: pipeline.base, pool: pipeline.pool, output: toStdout });
 
     let outputs: FilesOutput | undefined;
     const pathOf = namer(target, row, pipeline.base);
     const code = await execute({
-      label: path,
+      label,
       row,
       files,
       base: pipeline.base,
@@ -65,11 +67,11 @@ export default command({
         return outputs;
       },
     }).catch(error => {
-      sayPartial(path, outputs);
+      sayPartial(label, outputs);
       throw error;
     });
-    if (code > EXIT.failed) sayPartial(path, outputs);
-    else for (const written of outputs?.finish() ?? []) process.stderr.write(`${path}: wrote ${written}\n`);
+    if (code > EXIT.failed) sayPartial(label, outputs);
+    else for (const written of outputs?.finish() ?? []) process.stderr.write(`${label}: wrote ${written}\n`);
     return code;
   },
 });

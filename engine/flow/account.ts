@@ -43,11 +43,10 @@ export function count(account: Account, line: JsonObject): void {
 /** The lines for stderr, without the prefix of the stage. */
 export function describeAccount(account: Account, seconds: number): string[] {
   const { rungs, aside, asked, failures } = account;
-  const out = RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
   const parts = RUNGS.map(rung => `${number(rungs[rung])} ${rung}`);
-  const lines = [`${number(out)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`];
+  const lines = [`in ${number(account.read)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`];
   if (asked) {
-    lines[0] += ` · ${number(asked.calls)} calls${asked.retries ? `, ${number(asked.retries)} of them retries` : ''}`;
+    lines[0] += ` · ${number(asked.calls)} calls${asked.retries ? ` + ${number(asked.retries)} retries` : ''}`;
     lines[0] += ` · tokens ${number(asked.promptTokens)} in`;
     if (asked.cachedTokens > 0)
       lines[0] += ` (${Math.round((100 * asked.cachedTokens) / asked.promptTokens)} % cached)`;

@@ -6,7 +6,8 @@
  *
  * A shell pipe is the same row with one stage a process.
  */
-import { openSync, writeSync } from 'node:fs';
+import { mkdirSync, openSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
 import _ from 'highland';
 import ndjson from 'ndjson';
 import { type Account, count } from './account.ts';
@@ -71,10 +72,12 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
     items = readItems(inputs, {
       stage: first.stage.name,
       maxLine: first.options['max-line'] as number,
+      documents: row.some(placed => placed.stage.documents),
       stopped: input => signal.aborted && (input.regular || !drains),
     }).map(item => counted(account, item));
   }
 
+  const failures = new Map<string, SideFile>();
   let fused: ((item: Item) => Item | null)[] = [];
   const settle = (): void => {
     const works = fused;
@@ -100,7 +103,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
     } else if (!stage.source || placed !== first) {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
-    const divert = divertFailures(placed, account);
+    const divert = divertFailures(placed, account, failures);
     if (divert) fused.push(divert);
   }
   settle();
@@ -121,18 +124,23 @@ function through(works: readonly ((item: Item) => Item | null)[], item: Item): I
   return current;
 }
 
-/** `--failures FILE` writes failed items there; they have left the stream, but not the account. */
-function divertFailures({ stage, options }: Placed, account: Account): ((item: Item) => Item | null) | null {
+/**
+ * `--failures FILE` writes failed items there; they have left the stream, but not the account. The file is made at the
+ * start, so that an old one is never taken for today's; stages that name the same path share it.
+ */
+function divertFailures(
+  { stage, options }: Placed,
+  account: Account,
+  files: Map<string, SideFile>,
+): ((item: Item) => Item | null) | null {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
-  let file: SideFile | null = null;
+  if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
+  const file = files.get(path ?? '');
   return item => {
     if (item.failure === undefined) return item;
     count(account, item);
-    if (path !== undefined) {
-      file ??= sideFile(path);
-      file.write(item);
-    }
+    file?.write(item);
     return null;
   };
 }
@@ -145,6 +153,7 @@ export interface SideFile {
 export function sideFile(path: string): SideFile {
   let fd: number;
   try {
+    mkdirSync(dirname(path), { recursive: true });
     fd = openSync(path, 'w');
   } catch (error) {
     throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
