@@ -48,9 +48,7 @@ export function createOutages(options: OutageOptions): Outages {
     if (closed) return;
     settle(finding, model);
     if (endpoint.state === 'up') {
-      // What it did before it went away says nothing about how it came back.
       endpoint.failuresInARow = 0;
-      endpoint.pausedUntil = 0;
       warn(`${endpoint.url} is up`);
       onBack();
     } else if (endpoint.state === 'unfit') warn(`${endpoint.url} is back, but of no use: ${endpoint.cause}`);

@@ -107,6 +107,10 @@ test('refusals that only come back first do not end a run that is being answered
   const codes = await Promise.all(calls);
   expect(codes.filter(code => code === 'call-refused')).toHaveLength(30);
   expect(codes.filter(code => code.startsWith('item-'))).toHaveLength(70);
+  const later = outcome(pool);
+  await fake.reached(101);
+  echo(slow[70] as Ask);
+  expect(await later).toMatch(/^item-/);
 });
 
 test('an endpoint that dies during the run is taken out; no call is lost, and it is put back when it returns', async () => {
