@@ -8,7 +8,7 @@ import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
 import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
-import type { Output } from '../engine/flow/output.ts';
+import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
 import type { Stage, Tools } from '../engine/flow/stage.ts';
 import type { EndpointPool } from '../engine/pool/pool.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
@@ -23,7 +23,7 @@ export interface Run {
   base: string;
   /** the `pool:` of a pipeline file */
   pool?: PoolFile;
-  output(onBroken: (error: Fatal) => void): Output;
+  output(onBroken: OnBroken, frame: Frame | undefined): Output;
 }
 
 /** Resolves to the exit code; rejects with a Fatal, or with a bug. */
@@ -77,12 +77,15 @@ export async function execute(run: Run): Promise<number> {
   const progress = asker ? startProgress(run.label, account, () => pool && askedOf(pool)) : null;
   let verdict: Fatal | undefined;
   try {
-    const output = run.output(breakOff);
+    const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
+    const output = run.output(breakOff, frame);
     const row = run.row.map(placed => ({ ...placed, tools }));
-    const items = await join(row, row[0]?.stage.positional ? [] : inputsOf(run.files));
+    const inputs = row[0]?.stage.positional ? [] : inputsOf(run.files);
+    const items = await Promise.race([join(row, inputs), broken]);
     await Promise.race([drain(items, output, account), broken]);
-    if (signals.received) output.write(stoppedLine(run.label, signals.received));
-    await Promise.race([output.end(), broken]);
+    if (signals.received && !frame) output.write(stoppedLine(run.label, signals.received));
+    const complete = account.rungs.failed === 0 && signals.received === null;
+    await Promise.race([output.end(complete), broken]);
   } finally {
     stop.abort();
     quit.abort();

@@ -62,8 +62,8 @@ export default command({
       files,
       base: pipeline.base,
       pool: pipeline.pool,
-      output: () => {
-        outputs = toFiles(pathOf);
+      output: (onBroken, frame) => {
+        outputs = toFiles(pathOf, onBroken, frame);
         return outputs;
       },
     }).catch(error => {

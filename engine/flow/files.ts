@@ -6,7 +6,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ioError } from './failure.ts';
 import type { Item } from './item.ts';
-import { type Output, toFile } from './output.ts';
+import { type Frame, type OnBroken, type Output, toFile } from './output.ts';
 
 /** Files that a run may have open; 24 orderings are the most that anyone has asked for. */
 const MOST = 256;
@@ -19,7 +19,7 @@ export interface FilesOutput extends Output {
 }
 
 /** `pathOf` gives the path for a line. */
-export function toFiles(pathOf: (line: Item) => string): FilesOutput {
+export function toFiles(pathOf: (line: Item) => string, onBroken: OnBroken, frame?: Frame): FilesOutput {
   const open = new Map<string, { fd: number; output: Output }>();
   const outputFor = (path: string): Output => {
     const known = open.get(path);
@@ -32,15 +32,15 @@ export function toFiles(pathOf: (line: Item) => string): FilesOutput {
     mkdirSync(dirname(path), { recursive: true });
     const partial = `${path}.partial`;
     const fd = openSync(partial, 'w');
-    const output = toFile(fd, partial);
+    const output = toFile(fd, partial, onBroken, frame);
     open.set(path, { fd, output });
     return output;
   };
   return {
     write: line => outputFor(pathOf(line)).write(line),
     ready: act => act(),
-    async end() {
-      for (const { output } of open.values()) await output.end();
+    async end(complete) {
+      for (const { output } of open.values()) await output.end(complete);
     },
     finish() {
       for (const [path, { fd }] of open) {

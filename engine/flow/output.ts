@@ -6,7 +6,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { EXIT, Fatal, ioError } from './failure.ts';
 import type { Item } from './item.ts';
-import { type Origin, originOf } from './origin.ts';
+import { type Origin, originOf, textOf } from './origin.ts';
 
 const ROOM = 256 * 1024;
 const NEWLINE = 10;
@@ -17,28 +17,41 @@ export interface Output {
   /** Takes a line; false when the reader is behind: wait for `ready` before the next. */
   write(line: Item): boolean;
   ready(act: () => void): void;
-  /** Resolves once everything was handed to the system. */
-  end(): Promise<void>;
+  /** Resolves once everything was handed to the system. A framed output says at its end whether it is `complete`. */
+  end(complete?: boolean): Promise<void>;
+}
+
+/** What stands around the lines where they are to be one JSON document. */
+export interface Frame {
+  begin: string;
+  between: string;
+  end(complete: boolean): string;
 }
 
 /** Bytes on their way out. A device or file takes them at once; a pipe may ask to wait. */
 interface Drain {
+  /** holds on to what was put, after `put` returned */
+  keeps: boolean;
   put(bytes: Buffer): boolean;
   ready(act: () => void): void;
   end(): Promise<void>;
 }
 
-export function toFile(fd: number, name: string): Output {
-  return output(fileDrain(fd, name));
+/** `onBroken` is told once when the reader has gone away or the disk is full; what is written after that is dropped. */
+export type OnBroken = (error: Fatal) => void;
+
+export function toFile(fd: number, name: string, onBroken: OnBroken, frame?: Frame): Output {
+  return output(fileDrain(fd, name), onBroken, frame);
 }
 
-/** `onBroken` is told once when the reader has gone away or the disk is full; what is written after that is dropped. */
-export function toStdout(onBroken: (error: Fatal) => void): Output {
+export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
   const kind = fstatSync(1);
   return output(
     kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
       ? fileDrain(1, 'stdout')
       : streamDrain(process.stdout, 'stdout', onBroken),
+    onBroken,
+    frame,
   );
 }
 
@@ -47,16 +60,26 @@ export function toNowhere(): Output {
   return { write: () => true, ready: act => act(), end: async () => {} };
 }
 
-function output(drain: Drain): Output {
-  let buffer = Buffer.allocUnsafeSlow(ROOM);
+function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
+  const buffer = Buffer.allocUnsafeSlow(ROOM);
   let filled = 0;
   let run: Origin | null = null; // untouched lines that stand side by side in their block
   let willFlush = false;
   let open = true; // the drain takes more without waiting
+  let framed = 0; // lines in the frame
+  let whole = true; // no failed item came, which has no place in a frame
 
   function write(line: Item): boolean {
     const origin = originOf(line);
-    if (origin !== undefined) {
+    if (frame !== undefined) {
+      if (line.failure !== undefined) {
+        whole = false;
+        return open;
+      }
+      append(framed === 0 ? frame.begin : frame.between);
+      append(origin === undefined ? JSON.stringify(line) : textOf(origin));
+      framed += 1;
+    } else if (origin !== undefined) {
       if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
       else {
         endRun();
@@ -71,7 +94,11 @@ function output(drain: Drain): Output {
       willFlush = true;
       setImmediate(() => {
         willFlush = false;
-        flush();
+        try {
+          flush();
+        } catch (error) {
+          onBroken(error as Fatal);
+        }
       });
     }
     return open;
@@ -108,11 +135,10 @@ function output(drain: Drain): Output {
 
   function flushBuffer(): void {
     if (filled === 0) return;
+    // what a drain keeps until the reader comes is copied to its size: most flushes are far from full
     const full = buffer.subarray(0, filled);
-    // the drain may keep what it was given until the reader comes
-    buffer = Buffer.allocUnsafeSlow(ROOM);
     filled = 0;
-    put(full);
+    put(drain.keeps ? Buffer.from(full) : full);
   }
 
   function put(bytes: Buffer): void {
@@ -131,7 +157,8 @@ function output(drain: Drain): Output {
         open = true;
         act();
       }),
-    async end() {
+    async end(complete = true) {
+      if (frame !== undefined) append(`${framed === 0 ? frame.begin : ''}${frame.end(complete && whole)}`);
       flush();
       await drain.end();
     },
@@ -140,6 +167,7 @@ function output(drain: Drain): Output {
 
 function fileDrain(fd: number, name: string): Drain {
   return {
+    keeps: false,
     put(bytes) {
       let at = 0;
       while (at < bytes.length) {
@@ -156,7 +184,7 @@ function fileDrain(fd: number, name: string): Drain {
   };
 }
 
-function streamDrain(stream: Writable, name: string, onBroken: (error: Fatal) => void): Drain {
+function streamDrain(stream: Writable, name: string, onBroken: OnBroken): Drain {
   let gone = false;
   stream.on('error', error => {
     if (gone) return;
@@ -164,6 +192,7 @@ function streamDrain(stream: Writable, name: string, onBroken: (error: Fatal) =>
     onBroken(broken(error, name));
   });
   return {
+    keeps: true,
     put: bytes => gone || stream.write(bytes),
     ready: act => (gone || !stream.writableNeedDrain ? act() : stream.once('drain', act)),
     end: () =>

@@ -64,9 +64,12 @@ export function noteCause(ticket: Ticket, endpoint: Endpoint, cause: string): vo
   ticket.causes.set(endpoint.url, cause);
 }
 
-/** The failure of a call that is given up: which endpoint said what last, and `why` it is not asked again. */
+/**
+ * The failure of a call that is given up: what was said last, and `why` it is not asked again. It goes into an item, and
+ * items say nothing of endpoints, so that two runs give the same bytes; the pool's counts know who said it.
+ */
 export function exhausted(ticket: Ticket, why: string): CallFailure {
-  const last = [...(ticket.causes ?? [])].map(([url, cause]) => `${url}: ${cause}`).join('; ');
+  const last = [...new Set(ticket.causes?.values())].join('; ');
   const late = ticket.timeouts === ticket.tries;
   return new CallFailure(late ? 'call-timeout' : 'call-failed', `No answer after ${why}: ${last}`);
 }

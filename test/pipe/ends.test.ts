@@ -1,0 +1,245 @@
+/** How runs end: every exit code with its one clear message, signals, readers that go away. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { folder, ROOT, shell } from '../fw.ts';
+import { type Servers, servers } from './servers.ts';
+
+const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
+const CLI = join(ROOT, 'dist', 'bin', 'fw.js');
+let one: Servers;
+const at = folder();
+const file = (name: string, content: string | Buffer): string => {
+  writeFileSync(join(at, name), content);
+  return name;
+};
+
+beforeAll(async () => {
+  one = await servers(1);
+});
+
+describe('bad input', () => {
+  const item = '{"id":"a","prompt":"?"}';
+  const cases: [what: string, line: () => string, exit: number, says: RegExp][] = [
+    ['no endpoint', () => `echo '${item}' | fw chain`, 64, /--endpoint/],
+    [
+      'a dead endpoint',
+      () => `echo '${item}' | fw chain --endpoint http://127.0.0.1:9/v1`,
+      69,
+      /http:\/\/127\.0\.0\.1:9\/v1: .*refused/,
+    ],
+    ['a URL that is none', () => `echo '${item}' | fw chain --endpoint gpu1:8005`, 64, /expected a base URL/],
+    [
+      'a URL without /v1',
+      () => `echo '${item}' | fw chain --endpoint ${one.all[0]?.url.replace('/v1', '')}`,
+      69,
+      /did you mean .*\/v1/i,
+    ],
+    ['a wrong model', () => `echo '${item}' | fw chain --model nope ${one.flags}`, 64, /nope/],
+    ['an unknown stage', () => 'fw chian', 64, /no stage or command 'chian'/],
+    ['an unknown option', () => 'fw chain --bogus', 64, /bogus/],
+    [
+      'an option that is no number',
+      () => 'fw chain --attempts many',
+      64,
+      /--attempts: expected a whole number, found "many"/,
+    ],
+    ['an unknown agent', () => `fw agent-step --agent nobody ${one.flags} </dev/null`, 64, /nobody/],
+    ['no agents folder', () => `fw chain --agents nowhere ${one.flags} </dev/null`, 64, /nowhere/],
+    [
+      'broken YAML',
+      () => `fw run ${file('broken.yaml', 'stages:\n  - ingest: {}\n - x: [\n')}`,
+      65,
+      /broken\.yaml:3:\d+: /,
+    ],
+    [
+      'a stage that a pipeline does not have',
+      () => `fw run ${file('stage.yaml', 'stages: [ { chian: {} } ]\n')}`,
+      65,
+      /stage\.yaml:1:\d+: expected a stage .* found 'chian'/,
+    ],
+    [
+      'an option that a pipeline gets wrong',
+      () => `fw run ${file('option.yaml', 'stages:\n  - chain: { attempts: many }\n')}`,
+      65,
+      /option\.yaml:2:\d+: attempts: expected a whole number/,
+    ],
+    ['a missing column', () => `fw ingest --id nope ${CSV}`, 65, /nope/],
+    ['an empty file', () => `fw ingest ${file('empty.csv', '')}`, 65, /empty\.csv/],
+    ['a header only', () => `fw ingest ${file('header.csv', 'id,prompt\n')}`, 65, /header\.csv/],
+    [
+      'a binary file',
+      () => `fw ingest ${file('binary.csv', Buffer.from([0, 1, 2, 255, 254, 10, 0, 0]))}`,
+      65,
+      /binary\.csv/,
+    ],
+    ['a missing file', () => 'fw validate nowhere.ndjson', 65, /nowhere\.ndjson/],
+    ['a folder', () => 'fw validate .', 65, /folder/],
+    ['a full disk', () => `yes '${item}' | head -100000 | fw select > /dev/full`, 74, /ENOSPC/],
+  ];
+  test.each(cases)('%s', async (_what, line, exit, says) => {
+    const ran = await shell(line(), { cwd: at });
+    expect(ran.code, ran.stderr).toBe(exit);
+    expect(ran.stderr).toMatch(says);
+    expect(ran.stderr).not.toMatch(/\bat .*\.js:\d+/);
+  });
+
+  test('lines that cannot be read become failed items that hold them', async () => {
+    const long = `{"id":"long","text":"${'x'.repeat(20_000_000)}"}`;
+    const bytes = Buffer.concat([
+      Buffer.from(`${item}\nnull\n[1]\n{"id":\n${long}\n`),
+      Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d, 0x0a]),
+      Buffer.from('{"id":"b","prompt":"!"}'),
+    ]);
+    const ran = await shell(`fw validate < ${file('lines.ndjson', bytes)}`, { cwd: at });
+    expect(ran.code, ran.stderr).toBe(0);
+    const lines = ran.stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line));
+    expect(lines.map(line => line.failure?.code ?? line.id)).toEqual([
+      'a',
+      'not-an-object',
+      'not-an-object',
+      'not-json',
+      'line-too-long',
+      'not-utf8',
+      'b',
+    ]);
+    expect(lines[4].failure).toMatchObject({ line: 5, bytes: long.length });
+    expect(Buffer.from(lines[5].failure.base64, 'base64')).toEqual(
+      Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]),
+    );
+  });
+});
+
+describe('neighbours', () => {
+  test('a stage that dies leaves a line that says so, and the results are not taken for whole', async () => {
+    const ran = await shell(`fw ingest --id nope ${CSV} 2>/dev/null | fw chain ${one.flags} | fw legacy`);
+    expect(ran.stdout).toBe('');
+    expect(ran.code).toBe(1);
+    const marked = await shell(
+      `set +o pipefail; fw ingest --id nope ${CSV} 2>/dev/null | fw chain ${one.flags} | fw legacy`,
+    );
+    expect(marked.code).toBe(1);
+    expect(marked.stderr).toContain('input-incomplete');
+  });
+
+  test('head stops the asking, quietly', async () => {
+    const slow = await servers(1, { latency: '20ms' });
+    const ran = await shell(
+      `fw ingest ${CSV} 2>/dev/null | fw chain --in-flight 4 ${slow.flags} | head -1; echo "\${PIPESTATUS[1]}"`,
+    );
+    const [first, code] = ran.stdout.trimEnd().split('\n');
+    expect(JSON.parse(first as string).steps).toHaveLength(4);
+    expect(code).toBe('141');
+    expect(ran.stderr).toBe('');
+    expect(slow.requests()).toBeLessThan(60 * 5);
+  });
+
+  test('a reader that does not read stops the asking', async () => {
+    const bounded = await servers(1);
+    const child = spawn(process.execPath, [
+      CLI,
+      'chain',
+      '--no-decision',
+      '--in-flight',
+      '3',
+      '--endpoint',
+      bounded.all[0]?.url as string,
+    ]);
+    child.stdin.on('error', () => {}); // it is killed while there is more to read
+    const many = 2_000;
+    for (let n = 0; n < many; n++)
+      child.stdin.write(`${JSON.stringify({ id: `${n}`, prompt: 'x'.repeat(20_000) })}\n`);
+    // each item is some 22 KB: a pipe of 64 KiB, the stream before it and three in flight hold a few, never all
+    child.stdout.pause();
+    await until(() => bounded.requests() > 0);
+    let before = -1;
+    while (before !== bounded.requests()) {
+      before = bounded.requests();
+      await new Promise(resolve => setTimeout(resolve, 500)); // quiet for half a second is what stopped means here
+    }
+    expect(before).toBeLessThan(many);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+  });
+});
+
+describe('signals', () => {
+  test.each(['SIGINT', 'SIGTERM'] as const)('%s lets go of nothing that was paid for', async signal => {
+    const slow = await servers(1, { latency: '100ms' });
+    const child = spawn(process.execPath, [
+      CLI,
+      'chain',
+      '--in-flight',
+      '8',
+      '--grace',
+      '0s',
+      '--endpoint',
+      slow.all[0]?.url as string,
+    ]);
+    const out: Buffer[] = [];
+    const err: Buffer[] = [];
+    child.stdout.on('data', chunk => out.push(chunk));
+    child.stderr.on('data', chunk => err.push(chunk));
+    for (let n = 0; n < 40; n++)
+      child.stdin.write(`${JSON.stringify({ id: `${n}`, prompt: `Credit score: ${500 + n}` })}\n`);
+    await until(() => slow.all.some(server => server.counts().answers >= 20));
+    child.kill(signal);
+    const [code] = (await once(child, 'close')) as [number];
+    expect(code, Buffer.concat(err).toString()).toBe(signal === 'SIGINT' ? 130 : 143);
+    const lines = Buffer.concat(out)
+      .toString()
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line));
+    expect(lines.at(-1).failure.code).toBe('input-incomplete');
+    const interrupted = lines.filter(line => line.failure?.code === 'interrupted');
+    expect(interrupted.length).toBeGreaterThan(0);
+    const kept = interrupted.flatMap(line => line.steps).filter(step => step.output !== undefined);
+    expect(kept.length).toBeGreaterThan(0);
+
+    // what was left is taken up without being told to, and the answers that are there are not asked for again
+    const rest = await shell(`grep interrupted | fw chain ${one.flags}`, { stdin: Buffer.concat(out) });
+    expect(rest.code, rest.stderr).toBe(0);
+    const finished = rest.stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line));
+    expect(finished).toHaveLength(interrupted.length);
+    for (const line of interrupted) {
+      const after = finished.find(({ id }) => id === line.id);
+      const answered = line.steps.filter((step: { output?: unknown }) => step.output !== undefined);
+      expect(after.steps.slice(0, answered.length)).toEqual(answered);
+    }
+  });
+
+  test('the wait for a server ends with the first signal', async () => {
+    const closed = createServer();
+    closed.listen(0, '127.0.0.1');
+    await once(closed, 'listening');
+    const { port } = closed.address() as { port: number };
+    closed.close();
+    const child = spawn(process.execPath, [
+      CLI,
+      'chain',
+      '--wait',
+      '10m',
+      '--endpoint',
+      `http://127.0.0.1:${port}/v1`,
+    ]);
+    await until(async () => child.exitCode === null && (await shell(`kill -0 ${child.pid}`)).code === 0);
+    const closing = once(child, 'close');
+    await new Promise(resolve => setTimeout(resolve, 1_000)); // the process has to have started to listen for signals
+    child.kill('SIGINT');
+    expect(await closing).toEqual([130, null]);
+  });
+});
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise(resolve => setTimeout(resolve, 5));
+}

@@ -1,0 +1,171 @@
+/** The main job, on the 60-row sample: the pipe of the README, the same as a file, the checks again, the recovery. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { folder, ROOT, shell } from '../fw.ts';
+import { type Servers, servers } from './servers.ts';
+
+const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
+const PIPELINES = join(ROOT, 'pipelines', 'fairwatch');
+const TIME = '2026-01-01T00:00:00.000Z';
+
+type Line = Record<string, unknown>;
+const linesOf = (text: string): Line[] =>
+  text
+    .split('\n')
+    .filter(Boolean)
+    .map(line => JSON.parse(line) as Line);
+const sorted = (text: string): string[] => text.split('\n').filter(Boolean).sort();
+
+describe('without faults', () => {
+  let three: Servers;
+  const at = folder();
+  const out = join(at, 'out.jsonl');
+  beforeAll(async () => {
+    three = await servers(3);
+    const ran = await shell(
+      `cat ${CSV} | fw ingest | fw chain ${three.flags} | fw legacy --timestamp ${TIME} > ${out}`,
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+  });
+
+  test('the pipe gives one strict legacy result a row, from five calls each', async () => {
+    const ran = await shell(`fw verify --expect 60 ${out}`);
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(ran.stdout).toBe('');
+    expect(three.requests()).toBeGreaterThanOrEqual(300);
+    const rows = linesOf(readFileSync(out, 'utf8')).map(line => line.prompt_id as number);
+    expect(rows.sort((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, row) => row + 1));
+  });
+
+  test('a pipeline file gives the same bytes', async () => {
+    const ran = await shell(
+      `fw run ${PIPELINES}/batch.yaml ${CSV} ${three.flags} --set legacy-convert.timestamp=${TIME} --output file.jsonl`,
+      { cwd: at },
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(sorted(readFileSync(join(at, 'file.jsonl'), 'utf8'))).toEqual(sorted(readFileSync(out, 'utf8')));
+  });
+
+  test('the checks run again, as a pipe and as a file, and change nothing', async () => {
+    const piped = await shell(`fw validate < ${out} | fw null-fix | fw verify --expect 60 --pass`);
+    expect(piped.code, piped.stderr).toBe(0);
+    expect(piped.stdout).toBe(readFileSync(out, 'utf8'));
+    const ran = await shell(`fw run ${PIPELINES}/revalidate.yaml ${out} --output again.jsonl`, { cwd: at });
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(readFileSync(join(at, 'again.jsonl'), 'utf8')).toBe(readFileSync(out, 'utf8'));
+  });
+
+  test('the context of a turn is what the agent was shown', () => {
+    for (const result of linesOf(readFileSync(out, 'utf8'))) {
+      let context = result.initial_prompt as string;
+      for (const turn of result.conversation_history as { agent: string; input: string; output: Line }[]) {
+        expect(turn.input).toBe(context);
+        context += `\n\n${turn.output.agent_name as string}:\n${JSON.stringify(turn.output)}`;
+      }
+    }
+  });
+
+  test('orderings multiply the items, and each file holds one', async () => {
+    const ran = await shell(
+      `fw run ${PIPELINES}/batch.yaml ${CSV} ${three.flags} --limit 2 --set ingest.orderings=batch4 && ls out && cat out/*.jsonl | fw verify --expect 24`,
+      { cwd: at },
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(ran.stdout.split('\n').filter(name => name.endsWith('_legacy.jsonl'))).toHaveLength(12);
+    expect(ran.stdout).toContain('sequential_consumer_data_risk_regulatory_legacy.jsonl');
+  });
+
+  test('one agent at a time gives what chain gives', async () => {
+    const one = await shell(
+      `fw ingest --limit 3 ${CSV} | fw agent-step --agent risk ${three.flags} | fw agent-step --agent 'Data Science' ${three.flags}` +
+        ` | fw agent-step --agent regulatory ${three.flags} | fw agent-step --agent consumer ${three.flags} | fw synthesize-decision ${three.flags}`,
+    );
+    const all = await shell(`fw ingest --limit 3 ${CSV} | fw chain ${three.flags}`);
+    expect(one.code, one.stderr).toBe(0);
+    expect(sorted(one.stdout)).toEqual(sorted(all.stdout));
+  });
+
+  test('a dry run asks nothing', async () => {
+    const before = three.requests();
+    const ran = await shell(`fw run ${PIPELINES}/batch.yaml ${CSV} --dry-run`);
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(ran.stdout).toMatch(/calls +300/);
+    expect(three.requests()).toBe(before);
+  });
+});
+
+describe('with faults', () => {
+  test('every item is on a rung, and a second round finishes what failed', async () => {
+    const faults = 'chatty=0.2,fence=0.2,escape=0.2,null=0.2,zero=0.2,truncated=0.2,429=0.1,500=0.1,drop=0.1';
+    const { flags } = await servers(3, { faults });
+    const at = folder();
+    const items = join(at, 'items.ndjson');
+    const first = await shell(`fw ingest ${CSV} | fw chain ${flags} > ${items}`);
+    expect(first.stderr).not.toMatch(/bug/);
+    const rungs = linesOf(readFileSync(items, 'utf8'));
+    expect(rungs).toHaveLength(60);
+    expect(new Set(rungs.map(({ id }) => id)).size).toBe(60);
+
+    let left = rungs.filter(({ failure }) => failure !== undefined).length;
+    expect(left).toBeGreaterThan(0);
+    expect(first.code).toBe(1);
+    for (let round = 1; left > 0 && round <= 12; round++) {
+      const again = join(at, `again${round}.ndjson`);
+      await shell(`fw select --failed ${items} | fw chain --retry-failed ${flags} > ${again}`);
+      await shell(`fw merge ${items} ${again} > ${items}.merged && mv ${items}.merged ${items}`);
+      const lines = linesOf(readFileSync(items, 'utf8'));
+      expect(lines).toHaveLength(60);
+      left = lines.filter(({ failure }) => failure !== undefined).length;
+    }
+    expect(left).toBe(0);
+    const verified = await shell(`fw legacy ${items} | fw verify --expect 60`);
+    expect(verified.code, verified.stderr).toBe(0);
+  });
+
+  test('a confidence of zero is asked again at rising temperature, then fails, and is never filled', async () => {
+    const { flags } = await servers(1, { faults: 'zero=1' });
+    const ran = await shell(`fw ingest --limit 2 ${CSV} | fw chain --on-invalid default ${flags}`);
+    expect(ran.code).toBe(1);
+    for (const { failure, decision } of linesOf(ran.stdout) as { failure: Line; decision: Line }[]) {
+      expect(failure.code).toBe('zero-confidence');
+      expect(decision.attempts).toBe(5);
+      expect((decision.rejected as Line[]).map(({ temperature }) => temperature)).toEqual([
+        0.7, 0.7, 0.9, 1.1,
+      ]);
+      expect(decision.output).toBeUndefined();
+    }
+  });
+
+  test('nulls that stay are filled only when asked to, and marked', async () => {
+    const { flags } = await servers(1, { faults: 'null=1' });
+    const strict = await shell(`fw ingest --limit 4 ${CSV} | fw agent-step --agent risk ${flags}`);
+    expect(strict.code).toBe(1);
+    const filled = await shell(
+      `fw ingest --limit 4 ${CSV} | fw agent-step --agent risk --on-invalid default ${flags}`,
+    );
+    const steps = linesOf(filled.stdout).flatMap(item => item.steps as Line[]);
+    const defaulted = steps.filter(({ rung }) => rung === 'defaulted');
+    expect(defaulted.length).toBeGreaterThan(0);
+    for (const { repairs } of defaulted) expect(JSON.stringify(repairs)).toContain('null-default');
+  });
+
+  test('without guided decoding nothing asks for a schema, and answers are still judged', async () => {
+    const seen: string[] = [];
+    const { flags } = await servers(1, { onRequest: ({ body }) => void seen.push(body.toString()) });
+    const ran = await shell(`fw ingest --limit 2 ${CSV} | fw chain --guided off ${flags}`);
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(seen.length).toBeGreaterThanOrEqual(10);
+    for (const body of seen) expect(body).not.toContain('response_format');
+  });
+});
+
+test('a failures file takes what failed aside, and is made anew', async () => {
+  const at = folder();
+  writeFileSync(join(at, 'failed.ndjson'), 'of yesterday\n');
+  writeFileSync(join(at, 'in.csv'), 'id,prompt\na,one\nb,\nc,three\n');
+  const ran = await shell('fw ingest --failures failed.ndjson in.csv', { cwd: at });
+  expect(linesOf(ran.stdout).map(({ id }) => id)).toEqual(['a', 'c']);
+  const failed = linesOf(readFileSync(join(at, 'failed.ndjson'), 'utf8'));
+  expect(failed.map(({ failure }) => (failure as Line).code)).toEqual(['empty-prompt']);
+});
