@@ -17,6 +17,7 @@ export const CODES = {
   'input-incomplete': 'The stage before this line ended early: what follows is missing.',
   // ingest
   'ragged-row': 'The row has more or fewer fields than the header.',
+  'header-again': 'The row repeats the header.',
   'bad-quotes': 'A quoted field of the row is broken.',
   'duplicate-id': 'An earlier row has the same id.',
   'empty-prompt': 'The row gives an empty prompt.',
@@ -31,6 +32,8 @@ export const CODES = {
   'call-timeout': 'No answer came in time, on any try.',
   'steps-out-of-order': 'The steps of the item are not the beginning of its ordering.',
   interrupted: 'The run was stopped before this item was finished.',
+  'no-row': 'The item has no row of its source, which a legacy result is known by.',
+  'no-steps': 'The item lacks an answer of its ordering.',
   'no-decision': 'The item has no decision to convert.',
   // integrity
   'no-json-found': 'There is no JSON object in the answer.',
@@ -40,6 +43,7 @@ export const CODES = {
   'unknown-agent': 'A step names an agent that the agents folder does not have.',
   // verification
   'sentinel-text': 'A reason holds the text of an error, not of a model.',
+  'placeholder-text': 'An answer holds a placeholder of the example in its prompt.',
   'rung-not-accepted': 'The rung of the item is not among those accepted.',
   'not-strict': 'The legacy document breaks a rule of strict verification.',
 } as const;

@@ -114,8 +114,12 @@ export function idOf(line: JsonObject): string | null {
   return null;
 }
 
+/** Lines come from anywhere: a `failure` that is no object still fails its line. */
 export function failureOf(line: JsonObject): Failure | undefined {
-  return line.failure as Failure | undefined;
+  const { failure } = line;
+  if (failure === undefined || (typeof failure === 'object' && failure !== null)) return failure as Failure;
+  const message = `expected a failure with stage, code and message, found ${JSON.stringify(failure)}`;
+  return { stage: 'unknown', code: 'schema-mismatch', message };
 }
 
 const carried = new WeakMap<object, Rung>();
@@ -126,13 +130,26 @@ export function carryRung<T extends JsonObject>(line: T, rung: Rung): T {
   return line;
 }
 
-/** The worst rung over the steps and the decision of an item; a foreign record carries its rung in `_fw`. */
+/**
+ * The worst rung over the steps and the decision of an item; a foreign record carries its rung in `_fw`. What is no
+ * rung, or no list of steps, is nothing that anyone vouches for: `failed`.
+ */
 export function rungOf(line: JsonObject): Rung {
   if (line.failure !== undefined) return 'failed';
   const known = carried.get(line);
   if (known !== undefined) return known;
   const { steps, decision, _fw } = line as Item & { _fw?: Mark };
-  let rung: Rung = _fw?.rung ?? 'clean';
-  for (const step of steps ?? []) rung = worse(rung, worse(step.rung, step.saw));
-  return decision ? worse(rung, worse(decision.rung, decision.saw)) : rung;
+  let rung: Rung = _fw === undefined ? 'clean' : knownRung(_fw?.rung);
+  if (Array.isArray(steps)) for (const step of steps) rung = worse(rung, rungOfStep(step));
+  else if (steps !== undefined) return 'failed';
+  return decision === undefined ? rung : worse(rung, rungOfStep(decision));
+}
+
+function rungOfStep(step: Step | null): Rung {
+  const rung = knownRung(step?.rung);
+  return step?.saw === undefined ? rung : worse(rung, knownRung(step.saw));
+}
+
+function knownRung(rung: Rung | undefined): Rung {
+  return rung !== undefined && RUNGS.includes(rung) ? rung : 'failed';
 }

@@ -17,6 +17,7 @@ import { type Failure, failureOf, type Item, idOf, isItem } from './item.ts';
 import { boundedMap } from './map.ts';
 import type { OptionSchemas, OptionsOf } from './options.ts';
 import { forget, originOf, textOf } from './origin.ts';
+import type { Frame } from './output.ts';
 
 /** What a stage may use of the world; made by `bin`, never imported by a stage. */
 export interface Tools {
@@ -57,6 +58,10 @@ export interface StageSpec<S extends OptionSchemas> {
   looks?: boolean;
   /** command lines for the help page */
   examples?: readonly string[];
+  /** an input may be a whole legacy document: its results are then the lines */
+  documents?: boolean;
+  /** what stands around the lines, where the output is to be one JSON document */
+  frame?(options: OptionsOf<S>): Frame | undefined;
   /** failed items make the exit code 1; asking stages and those that drop failures do so anyway */
   judges?: boolean;
   each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;

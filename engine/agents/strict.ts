@@ -1,0 +1,159 @@
+/**
+ * Strict verification: the rules that a result must keep before anyone counts it, written by hand, since this runs
+ * over whole studies at the speed of JSON.parse. What a schema would say beyond them is validate's business.
+ */
+import { type Item, type JsonObject, type Rung, rungOf, type Step } from '../flow/item.ts';
+import { join } from '../integrity/pointer.ts';
+import { show } from '../integrity/problem.ts';
+import { type Finding, findLeftovers } from './leftovers.ts';
+
+const KEYS = [
+  'mode',
+  'initial_prompt',
+  'conversation_history',
+  'all_agent_outputs',
+  'final_output',
+  'business_decision',
+  'prompt_id',
+  'ordering',
+  'timestamp',
+];
+
+/** Whether a line means to be a legacy result, even one that lacks what makes it one. */
+export function claimsToBeLegacy(line: JsonObject): boolean {
+  return (
+    !('id' in line) &&
+    ('business_decision' in line || 'conversation_history' in line || 'all_agent_outputs' in line)
+  );
+}
+
+/** Whether a line is a whole document, which belongs at the beginning of an input. */
+export function isDocument(line: JsonObject): boolean {
+  return Object.keys(line).every(key => key === 'results' || key === 'status') && !isEmpty(line);
+}
+
+function isEmpty(line: JsonObject): boolean {
+  for (const _key in line) return false;
+  return true;
+}
+
+/** What is wrong with a legacy result; empty for a strict one. */
+export function findInLegacy(line: JsonObject): Finding[] {
+  const found: Finding[] = [];
+  const expectIn = (
+    parent: JsonObject,
+    at: string,
+    key: string,
+    expected: string,
+    fits: (v: unknown) => boolean,
+  ) => {
+    const value = parent[key];
+    if (value === undefined) found.push(broken('missing key', join(at, key), expected, 'nothing'));
+    // null is found by the walk, wherever it stands
+    else if (value !== null && !fits(value)) found.push(broken(key, join(at, key), expected, show(value)));
+  };
+  for (const key of KEYS) expectIn(line, '', key, ...(SHAPES[key] ?? SOME));
+  if (isObject(line.business_decision)) {
+    for (const key in DECISION)
+      expectIn(line.business_decision, '/business_decision', key, ...(DECISION[key] ?? SOME));
+  }
+  const { conversation_history: history, all_agent_outputs: outputs, ordering } = line;
+  if (Array.isArray(history)) {
+    for (let i = 0; i < history.length; i++) {
+      const turn: unknown = history[i];
+      const at = `/conversation_history/${i}`;
+      if (isObject(turn)) for (const key in TURN) expectIn(turn, at, key, ...(TURN[key] ?? SOME));
+      else found.push(broken('conversation_history', at, 'agent, input and output', show(turn)));
+    }
+    if (Array.isArray(outputs) && outputs.length !== history.length) {
+      const expected = `as many outputs as turns (${history.length})`;
+      found.push(broken('all_agent_outputs', '/all_agent_outputs', expected, String(outputs.length)));
+    }
+    const order = history.map(turn => (isObject(turn) ? turn.agent : undefined)).join();
+    if (typeof ordering === 'string' && ordering !== order) {
+      found.push(broken('ordering', '/ordering', `the agents of the turns, ${order}`, show(ordering)));
+    }
+  }
+  findLeftovers(line, '', false, found);
+  return found;
+}
+
+type Shape = [expected: string, fits: (value: unknown) => boolean];
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value: unknown): value is string => typeof value === 'string' && /\S/.test(value);
+const isSome = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : !isObject(value) || !isEmpty(value);
+
+const TEXT: Shape = ['text', isText];
+const OBJECT: Shape = ['an object', isObject];
+const LIST: Shape = ['an array, not empty', value => Array.isArray(value) && value.length > 0];
+const SOME: Shape = ['a value', () => true];
+
+const SHAPES: Record<string, Shape> = {
+  mode: TEXT,
+  initial_prompt: TEXT,
+  conversation_history: LIST,
+  all_agent_outputs: LIST,
+  final_output: OBJECT,
+  business_decision: OBJECT,
+  prompt_id: ['the number of a row', value => typeof value === 'number' || isText(value)],
+  ordering: TEXT,
+  timestamp: TEXT,
+};
+const TURN: Record<string, Shape> = { agent: TEXT, input: TEXT, output: OBJECT };
+const DECISION: Record<string, Shape> = {
+  approval_decision: TEXT,
+  interest_rate: ['a number', value => typeof value === 'number'],
+  confidence_probability: ['a number above 0', value => typeof value === 'number' && value > 0],
+  reasoning: ['reasons', isSome],
+};
+
+function broken(rule: string, at: string, expected: string, got: string): Finding {
+  return { code: 'not-strict', rule, at, expected, got };
+}
+
+/** What is wrong with an item, or with another record that carries its rung; empty for one that may be counted. */
+export function findInItem(item: Item, accepted: ReadonlySet<Rung>): Finding[] {
+  const found: Finding[] = [];
+  const { steps, decision, ordering } = item;
+  const judge = (step: unknown, at: string): void => {
+    if (!isObject(step)) return void found.push(broken('step', at, 'a step', show(step)));
+    const { agent, rung, saw, output } = step as unknown as Step;
+    for (const [key, value] of [
+      ['rung', rung],
+      ['saw', saw],
+    ] as const) {
+      if (accepted.has(value)) continue;
+      found.push(rungFinding(`${at}/${key}`, accepted, `${show(value)} (${show(agent)})`));
+      break;
+    }
+    if (isObject(output)) findLeftovers(output, `${at}/output`, true, found);
+    else found.push(broken('missing answer', `${at}/output`, `the answer of ${show(agent)}`, show(output)));
+  };
+  if (!isText(item.id)) found.push(broken('id', '/id', 'text', show(item.id)));
+  if (!Array.isArray(steps) || steps.length === 0) {
+    found.push(broken('missing answer', '/steps', 'at least one answer', show(steps)));
+  } else {
+    for (let i = 0; i < steps.length; i++) judge(steps[i], `/steps/${i}`);
+    const order = steps.map(step => step?.agent).join();
+    if (ordering !== undefined && order !== String(ordering)) {
+      found.push(broken('ordering', '/steps', `an answer of each of ${ordering}`, `answers of ${order}`));
+    }
+  }
+  // chain --no-decision leaves it out on purpose
+  if (decision !== undefined) judge(decision, '/decision');
+  return found;
+}
+
+/** A record that is no item and no legacy result is judged by its rung alone. */
+export function findInRecord(line: JsonObject, accepted: ReadonlySet<Rung>): Finding[] {
+  const rung = rungOf(line);
+  return accepted.has(rung) ? [] : [rungFinding('/_fw/rung', accepted, show(rung))];
+}
+
+function rungFinding(at: string, accepted: ReadonlySet<Rung>, got: string): Finding {
+  const expected = `one of ${[...accepted].join(', ')} (--accept)`;
+  return { code: 'rung-not-accepted', rule: 'rung', at, expected, got };
+}

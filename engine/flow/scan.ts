@@ -1,0 +1,163 @@
+/**
+ * The lines of a regular file, by where they stand: for those who read a file twice (merge, verify --ids) and must not
+ * keep its lines in between.
+ */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { dataError, ioError, usageError } from './failure.ts';
+import type { Item } from './item.ts';
+import { type LineSource, longLine, parseLine } from './line.ts';
+
+const BLOCK = 1 << 20;
+const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
+
+/** Where a line stands: bytes `offset` to `offset + length` of the file, its newline not counted. */
+export interface Place {
+  offset: number;
+  length: number;
+  /** from 1 */
+  number: number;
+}
+
+export interface ScannedLine extends Place {
+  /** bytes `from` to `from + length` of `block` are the line, unless it is longer than --max-line */
+  block: Buffer;
+  from: number;
+}
+
+export interface LineFile {
+  /** Every line that is not empty, in order. The object is the same each time: copy what you keep. */
+  scan(): Generator<ScannedLine | null>;
+  /** The line at a place, as an item or a record; a failed item where it holds none. */
+  read(place: Place): Item;
+  /** The line under the scan. */
+  item(line: ScannedLine): Item;
+  close(): void;
+}
+
+/** Opens a file to read more than once. Exit 65 where there is none, 64 where it is no regular file. */
+export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'name'>): LineFile {
+  const source = { stage, maxLine, name: path };
+  const fd = opened(path);
+  const size = fstatSync(fd).size;
+  let window = { block: Buffer.alloc(0), offset: 0 };
+  let ahead = 0; // bytes to read beyond a line, while lines are read in order
+
+  return { scan, read, item, close: () => closeSync(fd) };
+
+  /** Between two blocks it yields null, where the reader may let the event loop have its turn. */
+  function* scan(): Generator<ScannedLine | null> {
+    const line: ScannedLine = { block: Buffer.alloc(0), from: 0, offset: 0, length: 0, number: 0 };
+    let rest = Buffer.alloc(0);
+    let restAt = 0; // offset of the rest in the file
+    let skipped = false; // the rest is the end of a line that was too long to keep
+    let lineAt = 0;
+    for (let end = 0; end < size; ) {
+      const block = Buffer.allocUnsafeSlow(rest.length + BLOCK);
+      rest.copy(block);
+      const got = readAt(block, rest.length, BLOCK, end);
+      if (got === 0) break; // the file has shrunk
+      end += got;
+      const bytes = block.subarray(0, rest.length + got);
+      let from = 0;
+      for (let to = bytes.indexOf(NEWLINE, rest.length); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
+        line.number += 1;
+        const length = restAt + to - lineAt;
+        if (!isEmpty(bytes, from, to) || skipped)
+          yield Object.assign(line, { block: bytes, from, offset: lineAt, length });
+        skipped = false;
+        from = to + 1;
+        lineAt = restAt + from;
+      }
+      rest = bytes.subarray(from);
+      if (rest.length > maxLine) {
+        skipped = true;
+        rest = Buffer.alloc(0);
+      }
+      restAt = end - rest.length;
+      yield null;
+    }
+    if (rest.length === 0 && !skipped) return;
+    line.number += 1;
+    const length = restAt + rest.length - lineAt;
+    if (!isEmpty(rest, 0, rest.length) || skipped)
+      yield Object.assign(line, { block: rest, from: 0, offset: lineAt, length });
+  }
+
+  function item(line: ScannedLine): Item {
+    if (line.length > maxLine) return read(line);
+    return parseLine(line.block, line.from, line.from + line.length, {
+      checked: false,
+      number: line.number,
+      source,
+    });
+  }
+
+  function read({ offset, length, number }: Place): Item {
+    if (length > maxLine) return readLong(offset, length, number);
+    const { block, from } = windowOn(offset, length);
+    return parseLine(block, from, from + length, { checked: false, number, source });
+  }
+
+  /** The bytes of a line and its newline: read alone, or, where lines follow each other, with those after it. */
+  function windowOn(offset: number, length: number): { block: Buffer; from: number } {
+    const end = window.offset + window.block.length;
+    if (offset >= window.offset && offset + length + 1 <= end)
+      return { block: window.block, from: offset - window.offset };
+    const follows = offset >= window.offset && offset <= end;
+    ahead = follows ? Math.min(BLOCK, Math.max(4096, ahead * 2)) : 0;
+    const block = Buffer.allocUnsafeSlow(length + 1 + ahead);
+    const got = readAt(block, 0, block.length, offset);
+    if (got < length)
+      throw ioError(`${path}: expected the file to stay as it is while it is read, found it shorter`);
+    window = { block: block.subarray(0, got), offset };
+    return { block: window.block, from: 0 };
+  }
+
+  function readLong(offset: number, length: number, number: number): Item {
+    const long = longLine(source);
+    for (let done = 0; done < length; ) {
+      const block = Buffer.allocUnsafeSlow(Math.min(BLOCK, length - done));
+      const got = readAt(block, 0, block.length, offset + done);
+      if (got === 0)
+        throw ioError(`${path}: expected the file to stay as it is while it is read, found it shorter`);
+      long.add(block.subarray(0, got));
+      done += got;
+    }
+    return long.end(number);
+  }
+
+  /** Reads until `bytes` are there or the file ends. */
+  function readAt(block: Buffer, from: number, bytes: number, offset: number): number {
+    let done = 0;
+    try {
+      while (done < bytes) {
+        const got = readSync(fd, block, from + done, bytes - done, offset + done);
+        if (got === 0) break;
+        done += got;
+      }
+    } catch (error) {
+      throw ioError(`${path}: expected to read on, found ${(error as NodeJS.ErrnoException).code}`);
+    }
+    return done;
+  }
+}
+
+function isEmpty(block: Buffer, from: number, to: number): boolean {
+  return to === from || (to === from + 1 && block[from] === CARRIAGE_RETURN);
+}
+
+function opened(path: string): number {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
+  }
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw usageError(
+    `expected a file that can be read twice, found a pipe, folder or device: ${path}; write it to a file first`,
+  );
+}

@@ -1,0 +1,64 @@
+/**
+ * legacy-convert: write each answered item as a strict legacy result, its whole conversation rebuilt.
+ *
+ *   $ fw legacy-convert fixtures/decided.ndjson | jq -c '[.prompt_id, .ordering, .final_output == .all_agent_outputs[-1]]'
+ *   [1,"risk_manager,data_science,regulatory,consumer_advocate",true]
+ *
+ * Reads   { id, row, prompt, ordering, steps, decision }
+ * Writes  { mode, initial_prompt, conversation_history, …, business_decision, prompt_id, ordering, timestamp }
+ * Fails   no-row, no-steps, no-decision, not-an-item. Failed items never become results: they go to --failures, or are
+ *         counted, and the exit code is 1.
+ */
+import { isTimestamp, legacyResult, provenanceOf } from '../engine/agents/legacy.ts';
+import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
+import { DOCUMENT } from '../engine/flow/document.ts';
+import { ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { carryRung, type Item, isItem, rungOf } from '../engine/flow/item.ts';
+import { sideFile } from '../engine/flow/join.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'legacy-convert',
+  summary: 'Write each answered item as a strict legacy result, its whole conversation rebuilt.',
+  examples: [
+    'fw legacy-convert --failures failed.jsonl < items.jsonl > out.jsonl',
+    'fw legacy-convert --document --provenance how.jsonl < items.jsonl > out.json',
+  ],
+  dropsFailures: true,
+  frame: options => (options.document ? DOCUMENT : undefined),
+  options: {
+    ...AGENTS_OPTION,
+    timestamp: {
+      type: 'string',
+      description:
+        'Date and time that every result carries, as in 2026-03-01T09:30:00Z; default: the start of the run.',
+    },
+    document: {
+      type: 'boolean',
+      description: 'Write one document, {"results": […], "status": "complete" | "incomplete"}, not lines.',
+    },
+    provenance: {
+      type: 'string',
+      description: 'Write a line for each result to this file: rungs, repairs and attempts of every answer.',
+    },
+  },
+
+  each(options, tools) {
+    const timestamp = options.timestamp ?? tools.started.toISOString();
+    if (!isTimestamp(timestamp)) {
+      throw usageError(
+        `--timestamp: expected a date and time such as 2026-03-01T09:30:00Z, found '${timestamp}'`,
+      );
+    }
+    const agents = agentsOf(options, tools);
+    const provenance = options.provenance === undefined ? null : sideFile(options.provenance);
+    return item => {
+      if (!isItem(item) || typeof item.id !== 'string') {
+        throw new ItemFailure('not-an-item', 'expected an item: an id (text), and a prompt or steps');
+      }
+      const result = legacyResult(item, agents, timestamp);
+      provenance?.write(provenanceOf(item, result));
+      return carryRung(result, rungOf(item)) as Item;
+    };
+  },
+});

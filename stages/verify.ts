@@ -1,0 +1,102 @@
+/**
+ * verify: judge results strictly, account for each, and let nothing pass that a study could not count.
+ *
+ *   $ fw verify --expect 1 --pass fixtures/decided.ndjson | jq -c '[.id, .decision.rung]'
+ *   ["50acc2a3e4e6/risk-data-regulatory-consumer","clean"]
+ *
+ * Reads   items, legacy results (a line each, or whole documents), other records
+ * Writes  nothing; with --pass every line, the refused ones failed
+ * Fails   not-strict, sentinel-text, placeholder-text, rung-not-accepted. Ids that are missing, unknown or there twice,
+ *         a count other than --expect and an empty input are findings: exit code 1, as with failed lines.
+ */
+import { writeFileSync } from 'node:fs';
+import _ from 'highland';
+import { describeVerdict, reportOf } from '../engine/agents/tally.ts';
+import { verifier } from '../engine/agents/verdict.ts';
+import { ioError, usageError } from '../engine/flow/failure.ts';
+import { ACCEPTED, type Item, RUNGS, type Rung } from '../engine/flow/item.ts';
+import { COMMON } from '../engine/flow/join.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'verify',
+  summary: 'Judge results strictly and account for each; exit code 1 if anything is wrong.',
+  examples: [
+    'fw verify --expect 5760 out.jsonl',
+    'fw ingest prompts.csv > asked.jsonl; fw verify --ids asked.jsonl --report verdict.json out.jsonl',
+    "fw verify 'out/sequential_*_legacy.json'",
+  ],
+  looks: true,
+  judges: true,
+  documents: true,
+  options: {
+    expect: {
+      type: 'integer',
+      minimum: 0,
+      description: 'How many different ids must have an accepted result.',
+    },
+    ids: {
+      type: 'string',
+      description: 'File of the ids that must be there, each once: ids, items or legacy results, one a line.',
+    },
+    accept: {
+      type: 'array',
+      items: { type: 'string' },
+      default: ACCEPTED,
+      description: `Rungs that count, also comma-separated: ${RUNGS.join(', ')}.`,
+    },
+    pass: { type: 'boolean', description: 'Hand every line on; a refused one leaves with its failure.' },
+    report: { type: 'string', description: 'Write the sums and findings to this file, as JSON.' },
+  },
+
+  through(options, { account }) {
+    const { expect, ids, report } = options;
+    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+    const { judge, close } = verifier({
+      stage: 'verify',
+      accept: rungsOf(options.accept),
+      expect,
+      ids,
+      maxLine,
+    });
+
+    const finish = (): void => {
+      const verdict = close();
+      account.findings += verdict.findings.length;
+      account.notes.push(...describeVerdict(verdict));
+      if (report !== undefined) writeReport(report, `${JSON.stringify(reportOf(verdict), null, 2)}\n`);
+    };
+    return items =>
+      items.consume<Item>((error, item, push, next) => {
+        if (error) push(error);
+        else if (!_.isNil(item)) push(null, judge(item));
+        else {
+          try {
+            finish();
+          } catch (failure) {
+            push(failure as Error);
+          }
+          return push(null, _.nil);
+        }
+        next();
+      });
+  },
+});
+
+function rungsOf(texts: readonly string[]): Set<Rung> {
+  const rungs = new Set(texts.flatMap(text => text.split(',')).map(text => text.trim() as Rung));
+  for (const rung of rungs) {
+    if (!RUNGS.includes(rung) || rung === 'failed') {
+      throw usageError(`--accept: expected some of ${RUNGS.slice(0, -1).join(', ')}, found '${rung}'`);
+    }
+  }
+  return rungs;
+}
+
+function writeReport(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (error) {
+    throw ioError(`--report: expected to write ${path}, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
