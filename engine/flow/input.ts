@@ -48,11 +48,15 @@ function inputOf(path: string): ByteInput {
   const name = path === '-' ? 'stdin' : path;
   let fd: number | undefined;
   let socket: Socket | undefined;
+  let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
   const open = (): { fd: number; piped: boolean } => {
+    if (opened) return opened;
     fd ??= path === '-' ? STDIN : openFile(path);
     const kind = fstatSync(fd);
     if (kind.isDirectory()) throw dataError(`expected a file, found a folder: ${name}`);
-    return { fd, piped: kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true) };
+    const piped = kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true);
+    opened = { fd, piped };
+    return opened;
   };
   return {
     name,

@@ -1,0 +1,82 @@
+/**
+ * The fields of a row, as text: of CSV by csv-parse, of a JSON object as they are written there. What JSON does not
+ * hold as text keeps the text that it has: 8.50 stays 8.50, a long number keeps its digits, an array its brackets.
+ */
+import { parse } from 'csv-parse/sync';
+import type { Piece } from './pieces.ts';
+
+/** The fields of rows that lie side by side in one block, a list for each. Empty lines between them hold nothing. */
+export function csvFields(first: Piece, last: Piece, delimiter: number): string[][] {
+  return parse(first.block.subarray(first.from, last.next), {
+    delimiter: String.fromCharCode(delimiter),
+    record_delimiter: ['\r\n', '\n', '\r'],
+    relax_column_count: true, // who counts the columns names those that are there
+    skip_empty_lines: true,
+  });
+}
+
+export interface Fields {
+  /** all keys, those of nulls too */
+  keys: string[];
+  columns: string[];
+  fields: string[];
+}
+
+/**
+ * The keys of the JSON object `value`, whose text is `text`. A null is no value: its column is left out, as if the key
+ * were not there. A key that comes twice is returned as `twice`.
+ */
+export function objectFields(text: string, value: object): Fields | { twice: string } {
+  const seen = new Set<string>();
+  const columns: string[] = [];
+  const fields: string[] = [];
+  let at = afterSpace(text, text.indexOf('{') + 1);
+  while (text[at] === '"') {
+    const keyEnd = stringEnd(text, at);
+    const key: string = JSON.parse(text.slice(at, keyEnd));
+    const from = afterSpace(text, afterSpace(text, keyEnd) + 1); // past the colon
+    const to = valueEnd(text, from);
+    if (seen.has(key)) return { twice: key };
+    seen.add(key);
+    const found = (value as Record<string, unknown>)[key];
+    if (found !== null) {
+      columns.push(key);
+      fields.push(typeof found === 'string' ? found : text.slice(from, to));
+    }
+    at = afterSpace(text, to);
+    if (text[at] === ',') at = afterSpace(text, at + 1);
+  }
+  return { keys: [...seen], columns, fields };
+}
+
+function afterSpace(text: string, at: number): number {
+  while (text.charCodeAt(at) <= 32) at += 1;
+  return at;
+}
+
+function stringEnd(text: string, open: number): number {
+  let at = open + 1;
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at + 1;
+}
+
+function valueEnd(text: string, from: number): number {
+  let depth = 0;
+  let at = from;
+  while (at < text.length) {
+    const unit = text[at];
+    if (unit === '"') {
+      at = stringEnd(text, at);
+      if (depth === 0) return at;
+      continue;
+    }
+    if (unit === '{' || unit === '[') depth += 1;
+    else if (unit === '}' || unit === ']') {
+      if (depth === 0) return at; // of the object around a number
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    } else if (depth === 0 && (unit === ',' || text.charCodeAt(at) <= 32)) return at;
+    at += 1;
+  }
+  return at;
+}

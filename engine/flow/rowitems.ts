@@ -1,0 +1,127 @@
+/**
+ * From a row of a table to its items: where the id and the prompt come from, one item for each ordering, and a failed
+ * item for what is no row, so that every row can be found again.
+ */
+import { hash } from 'node:crypto';
+import { lossless } from '../integrity/lossless.ts';
+import { type Code, dataError, ItemFailure } from './failure.ts';
+import { createIdSet } from './idset.ts';
+import type { Item, JsonObject } from './item.ts';
+import { listed } from './rows.ts';
+import type { TableRow } from './table.ts';
+import type { Template } from './template.ts';
+
+export interface MakerOptions {
+  /** the stage that speaks in failures */
+  stage: string;
+  /** the column of the id; default: id, else prompt_id, else a hash of the row */
+  id?: string;
+  /** the column of the prompt, or what writes it */
+  prompt: string | Template;
+  /** one item a row for each; `label` ends its id */
+  orderings: readonly { keys: string[]; label: string }[] | null;
+}
+
+export interface Maker {
+  /** Throws (65) where the columns of a source lack one that is needed. */
+  expect(columns: readonly string[], source: string): void;
+  /**
+   * The items of a row; none where it is not taken, but its id counts all the same: parts of a table (--offset,
+   * --shard) then make up the whole, with the same row as the first of its id.
+   */
+  itemsOf(row: TableRow, taken: boolean): readonly Item[];
+}
+
+export function itemMaker({ stage, id: idOption, prompt, orderings }: MakerOptions): Maker {
+  const ids = createIdSet();
+  let idColumn: string | null | undefined; // null: the hash of the row
+
+  return {
+    expect(columns, source) {
+      if (idColumn === undefined) {
+        idColumn = idOption ?? ['id', 'prompt_id'].find(name => columns.includes(name)) ?? null;
+      }
+      const wanted = typeof prompt === 'string' ? [prompt] : prompt.variables;
+      const needed = idColumn === null ? wanted : [idColumn, ...wanted];
+      const missing = new Set(needed.filter(name => !columns.includes(name)));
+      if (missing.size === 0) return;
+      const found = `${listed(columns)}${columns.length === 1 ? ' alone (is the --format right?)' : ''}`;
+      const advice = typeof prompt === 'string' ? 'name others with --id and --prompt' : `see ${prompt.path}`;
+      throw dataError(`${source}: expected the columns ${listed(missing)}, found ${found}; ${advice}`);
+    },
+
+    itemsOf(row, taken) {
+      const known: Item = { id: null, row: row.row }; // what is there to say if it fails
+      try {
+        if (row.trouble) return taken ? [failed(known, row, row.trouble)] : [];
+        return row.item ? ofItem(row, taken) : ofFields(row, known, taken);
+      } catch (error) {
+        if (!(error instanceof ItemFailure)) throw error;
+        if (!taken) return [];
+        const more = row.item ? { text: row.text } : {};
+        return [failed(known, row, { code: error.code, message: error.message, more })];
+      }
+    },
+  };
+
+  function ofFields({ row, columns, fields = [] }: TableRow, known: Item, taken: boolean): readonly Item[] {
+    const input = Object.fromEntries(columns.map((column, at) => [column, fields[at] as string]));
+    known.input = input;
+    const id = idColumn === null ? contentId(columns, fields) : (input[idColumn as string] ?? '');
+    if (id.trim() === '') throw new ItemFailure('empty-id', `expected an id in '${idColumn}', found none`);
+    claim(id);
+    if (!taken) return [];
+    known.id = id;
+    const text = typeof prompt === 'string' ? (input[prompt] ?? '') : prompt.render(input);
+    if (text.trim() === '') {
+      const from = typeof prompt === 'string' ? `in '${prompt}'` : `from ${prompt.path}`;
+      throw new ItemFailure('empty-prompt', `expected a prompt ${from}, found none`);
+    }
+    if (orderings === null) return [{ id, row, input, prompt: text }];
+    return orderings.map(({ keys, label }) => ({
+      id: `${id}/${label}`,
+      row,
+      input,
+      prompt: text,
+      ordering: keys,
+    }));
+  }
+
+  /** An item keeps what it has, its row and its ordering too. */
+  function ofItem({ row, item, text = '' }: TableRow, taken: boolean): readonly Item[] {
+    const { id, ...rest } = item as Item;
+    if (id !== null) claim(id);
+    if (!taken) return [];
+    const loss = lossless(text);
+    if (loss) throw new ItemFailure(loss.code, loss.message);
+    if (rest.failure !== undefined) return [item as Item];
+    const whole: Item = { id, row, ...rest };
+    if (orderings === null || rest.ordering !== undefined) return [whole];
+    return orderings.map(({ keys, label }) => ({ ...whole, id: `${id}/${label}`, ordering: keys }));
+  }
+
+  /** The failure of a second row has no id, since ids are unique in a run. */
+  function claim(id: string): void {
+    if (ids.add(id)) return;
+    const advice = idColumn === null ? '; the id is a hash of the row: --id names a column instead' : '';
+    throw new ItemFailure(
+      'duplicate-id',
+      `expected every id once, found '${id}', which an earlier row has${advice}`,
+    );
+  }
+
+  function failed(
+    known: Item,
+    { source, line }: TableRow,
+    { code, message, more }: { code: Code; message: string; more?: JsonObject },
+  ): Item {
+    return { ...known, failure: { stage, code, message: `${source}:${line}: ${message}`, line, ...more } };
+  }
+}
+
+/** 12 hex digits of the SHA-256 of the columns and their text, whatever their order. */
+function contentId(columns: readonly string[], fields: readonly string[]): string {
+  const pairs = columns.map((column, at) => [column, fields[at]] as const);
+  pairs.sort(([a], [b]) => (a < b ? -1 : 1));
+  return hash('sha256', JSON.stringify(pairs)).slice(0, 12);
+}

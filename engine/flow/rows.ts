@@ -1,0 +1,193 @@
+/**
+ * From the pieces of one source to its rows: what a header is, what a row must be to fit it, what a JSON object gives.
+ */
+import { arrayCutter, csvCutter, lineCutter } from './cut.ts';
+import { dataError } from './failure.ts';
+import { csvFields, objectFields } from './fields.ts';
+import { type Item, isItem, type JsonObject } from './item.ts';
+import { type Piece, type Pieces, piecesOf, type Trouble } from './pieces.ts';
+
+/** One row; exactly one of `fields`, `item` and `trouble` is there. */
+export interface Row {
+  /** 1-based, where the row begins */
+  line: number;
+  columns: readonly string[];
+  /** the text of each column */
+  fields?: readonly string[];
+  /** a JSON object that is an item, and its text */
+  item?: Item;
+  text?: string;
+  trouble?: Trouble;
+}
+
+/** What turns the pieces of one source into rows; `end` throws (65) where the source was no table. */
+export interface Decoder {
+  pieces: Pieces;
+  rows(pieces: readonly Piece[]): Row[];
+  end(): void;
+}
+
+export interface DecoderOptions {
+  maxLine: number;
+  takesItems: boolean;
+  expect(columns: readonly string[], source: string): void;
+}
+
+export interface Header {
+  source: string;
+  columns: readonly string[];
+}
+
+/** `delimiter` as a byte. */
+export function csvDecoder(delimiter: number, source: string, options: DecoderOptions): Decoder {
+  let columns: readonly string[] | null = null;
+  let found = 0;
+  return {
+    pieces: piecesOf(csvCutter(delimiter), options.maxLine),
+    rows(pieces) {
+      if (columns === null) {
+        columns = headerOf(pieces[0]!, delimiter, source);
+        options.expect(columns, source);
+        pieces = pieces.slice(1);
+      }
+      found += pieces.length;
+      return csvRows(pieces, delimiter, columns);
+    },
+    end() {
+      if (found === 0) throw dataError(`${source}: expected rows under the header, found none`);
+    },
+  };
+}
+
+function headerOf(piece: Piece, delimiter: number, source: string): string[] {
+  const { trouble } = piece;
+  if (trouble) throw dataError(`${source}:${piece.line}: expected a header: ${trouble.message}`);
+  const [columns = []] = csvFields(piece, piece, delimiter);
+  const twice = columns.filter((name, index) => columns.indexOf(name) < index);
+  if (twice.length > 0) {
+    throw dataError(`${source}: expected every column once, found twice or more: ${listed(new Set(twice))}`);
+  }
+  return columns;
+}
+
+/** The header that the sources of a run share: that of the first. */
+export function sameHeader(found: Header, first: Header | null): Header {
+  if (first === null) return found;
+  const { source, columns } = found;
+  if (columns.length === first.columns.length && columns.every((name, at) => name === first.columns[at])) {
+    return first;
+  }
+  const missing = first.columns.filter(name => !columns.includes(name));
+  const added = columns.filter(name => !first.columns.includes(name));
+  const differences = [
+    ...(missing.length > 0 ? [`without ${listed(missing)}`] : []),
+    ...(added.length > 0 ? [`with ${listed(added)}`] : []),
+  ];
+  const difference = differences.join(', ') || 'in another order';
+  throw dataError(`${source}: expected the same header as ${first.source}, found it ${difference}`);
+}
+
+/** Rows without trouble that lie side by side are parsed together. */
+function csvRows(pieces: readonly Piece[], delimiter: number, columns: readonly string[]): Row[] {
+  const rows: Row[] = [];
+  for (let from = 0; from < pieces.length; ) {
+    const { line, trouble } = pieces[from]!;
+    if (trouble) {
+      rows.push({ line, columns, trouble });
+      from += 1;
+      continue;
+    }
+    let to = from + 1;
+    while (to < pieces.length && !pieces[to]!.trouble) to += 1;
+    const records = csvFields(pieces[from]!, pieces[to - 1]!, delimiter);
+    if (records.length !== to - from)
+      throw new Error(`cut ${to - from} rows, but csv-parse found ${records.length}`);
+    for (const fields of records)
+      rows.push({ columns, ...csvRow(fields, columns), line: pieces[from++]!.line });
+  }
+  return rows;
+}
+
+function csvRow(fields: string[], columns: readonly string[]): { fields: string[] } | { trouble: Trouble } {
+  if (fields.length !== columns.length) {
+    const message = `expected ${columns.length} fields, as the header has, found ${fields.length}`;
+    return { trouble: { code: 'ragged-row', message, more: { fields } } };
+  }
+  if (fields.every((field, at) => field === columns[at] || field === `\ufeff${columns[at]}`)) {
+    const message = 'expected a row, found the header again (are these several files in one?)';
+    return { trouble: { code: 'header-again', message, more: { fields } } };
+  }
+  return { fields };
+}
+
+/** `isArray`: the elements of one array; else an object a line. */
+export function jsonDecoder(isArray: boolean, source: string, options: DecoderOptions): Decoder {
+  let found = 0;
+  let objects = 0;
+  let expected = false;
+  const rowOf = (piece: Piece): Row => {
+    const { line, trouble } = piece;
+    if (trouble) return { line, columns: [], trouble };
+    const { keys, ...row } = objectRow(piece, options.takesItems);
+    if (row.trouble === undefined || row.trouble.code === 'value-not-kept') objects += 1;
+    if (keys !== undefined && !expected) {
+      expected = true;
+      options.expect(keys, source);
+    }
+    return { line, ...row };
+  };
+  return {
+    pieces: piecesOf(isArray ? arrayCutter(source) : lineCutter(), options.maxLine),
+    rows(pieces) {
+      found += pieces.length;
+      return pieces.map(rowOf);
+    },
+    end() {
+      if (objects > 0) return;
+      const none = found > 0 ? `none among ${found} ${isArray ? 'elements' : 'lines'}` : 'none';
+      throw dataError(
+        `${source}: expected objects, ${isArray ? 'in an array' : 'one a line'}, found ${none}`,
+      );
+    },
+  };
+}
+
+function objectRow({ block, from, to }: Piece, takesItems: boolean): Omit<Row, 'line'> & { keys?: string[] } {
+  const text = block.toString('utf8', from, to);
+  const columns: string[] = [];
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    const message = `expected JSON, found: ${(error as Error).message}`;
+    return { columns, trouble: { code: 'not-json', message, more: { text } } };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    const kind = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+    const message = `expected a JSON object, found ${kind}`;
+    return { columns, trouble: { code: 'not-an-object', message, more: { text } } };
+  }
+  if (takesItems && isWhole(value as JsonObject)) return { columns, item: value as Item, text };
+  const fields = objectFields(text, value);
+  if (!('twice' in fields)) return fields;
+  const message = `expected every key once, found '${fields.twice}' twice`;
+  return { columns, trouble: { code: 'value-not-kept', message, more: { text } } };
+}
+
+/** An object with an id and a prompt may be a row of data too; what only an item has tells the two apart. */
+function isWhole(value: JsonObject): boolean {
+  const { id, prompt, ordering, input, steps, failure } = value;
+  if (isObject(failure)) return id === null || typeof id === 'string';
+  if (typeof id !== 'string' || (prompt !== undefined && typeof prompt !== 'string')) return false;
+  return isItem(value) && (Array.isArray(ordering) || Array.isArray(steps) || isObject(input));
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Names in quotes, for messages; at most 40 of them. */
+export function listed(names: Iterable<string>): string {
+  const all = [...names].map(name => `'${name.length > 60 ? `${name.slice(0, 60)}…` : name}'`);
+  return all.length > 40 ? `${all.slice(0, 40).join(', ')} and ${all.length - 40} more` : all.join(', ');
+}

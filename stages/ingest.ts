@@ -1,0 +1,108 @@
+/**
+ * ingest: turn the rows of a table into items.
+ *
+ *   $ printf 'id,question\n7,"Shall we, or not?"\n' | fw ingest --prompt question
+ *   {"id":"7","row":1,"input":{"id":"7","question":"Shall we, or not?"},"prompt":"Shall we, or not?"}
+ *
+ * Reads   CSV, TSV, JSON or NDJSON; JSON lines that are items already pass as they are
+ * Writes  { id, row, input: { columns }, prompt, ordering? }, one for each row and ordering
+ * Fails   ragged-row, bad-quotes, header-again, duplicate-id, empty-id, empty-prompt, template-failed; not-utf8, not-json,
+ *         not-an-object, value-not-kept and line-too-long as elsewhere
+ *
+ * An item's `row` runs over all files of the run. `id` is the column id, else prompt_id, else 12 hex digits of the SHA-256
+ * of the row. The ids of all rows count, also of those that --offset and --shard leave out, so that the parts of a table
+ * make up the whole. A failed row is one item, whatever the orderings. In JSON null is no value, as if the key were absent.
+ */
+import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
+import { orderingLabel, resolveOrderings } from '../engine/agents/orderings.ts';
+import { usageError } from '../engine/flow/failure.ts';
+import { COMMON } from '../engine/flow/join.ts';
+import { itemMaker } from '../engine/flow/rowitems.ts';
+import { stage, type Tools } from '../engine/flow/stage.ts';
+import { FORMATS, readTable } from '../engine/flow/table.ts';
+import { readTemplate } from '../engine/flow/template.ts';
+
+export default stage({
+  name: 'ingest',
+  summary: 'Turn the rows of a CSV, TSV, JSON or NDJSON table into items.',
+  examples: [
+    'fw ingest prompts.csv --orderings batch4 --shard 1/8',
+    "fw ingest 'parts/*.csv' --id name --template ask.liquid --limit 20",
+  ],
+  options: {
+    format: {
+      type: 'string',
+      enum: FORMATS,
+      description: 'Default: by the ending of the file, else JSON where it begins with [ or {, else CSV.',
+    },
+    id: {
+      type: 'string',
+      description: 'Column of the id; default: id, else prompt_id, else a hash of the row.',
+    },
+    prompt: { type: 'string', description: 'Column of the prompt; default: prompt.' },
+    template: {
+      type: 'string',
+      description: 'Liquid template of the prompt, with the columns as its variables.',
+    },
+    offset: { type: 'integer', minimum: 0, default: 0, description: 'Rows left out at the beginning.' },
+    limit: { type: 'integer', minimum: 1, description: 'Rows taken after --offset.' },
+    shard: { type: 'string', description: 'i/n: of the rows taken, every n-th from the i-th on.' },
+    orderings: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'One item a row for each: an ordering (risk,data,…), a list of the agents folder, or all.',
+    },
+    ...AGENTS_OPTION,
+  },
+
+  async source(options, tools) {
+    const { 'max-line': maxLine = COMMON['max-line'].default } = options as { 'max-line'?: number };
+    const { format, id, template, offset, limit = Number.POSITIVE_INFINITY } = options;
+    if (template !== undefined && options.prompt !== undefined) {
+      throw usageError('expected --prompt or --template, found both');
+    }
+    const [part, parts] = shardOf(options.shard);
+    const prompt =
+      template === undefined ? (options.prompt ?? 'prompt') : await readTemplate(template, tools.base);
+    const { expect, itemsOf } = itemMaker({
+      stage: 'ingest',
+      id,
+      prompt,
+      orderings: labelledOrderings(options, tools),
+    });
+    return inputs =>
+      readTable(inputs, {
+        format,
+        maxLine,
+        // an option that says where to look says that the lines are rows
+        takesItems: id === undefined && options.prompt === undefined && template === undefined,
+        expect,
+        itemsOf(row) {
+          const at = row.row - 1 - offset;
+          return itemsOf(row, at >= 0 && at % parts === part - 1);
+        },
+        lastRow: offset + limit,
+        signal: tools.signal,
+      });
+  },
+});
+
+function labelledOrderings(
+  options: { orderings: string[] | undefined; agents: string | undefined },
+  tools: Tools,
+): { keys: string[]; label: string }[] | null {
+  if (options.orderings === undefined) return null;
+  const agents = agentsOf(options, tools);
+  const orderings = resolveOrderings(options.orderings, agents);
+  return orderings.map(keys => ({ keys, label: orderingLabel(keys, agents) }));
+}
+
+function shardOf(text: string | undefined): [part: number, parts: number] {
+  if (text === undefined) return [1, 1];
+  const match = /^(\d{1,9})\/(\d{1,9})$/.exec(text);
+  const [part, parts] = [Number(match?.[1]), Number(match?.[2])];
+  if (!match || part < 1 || part > parts) {
+    throw usageError(`--shard: expected i/n with i from 1 to n, such as 1/8, found '${text}'`);
+  }
+  return [part, parts];
+}
