@@ -13,7 +13,7 @@ import type { Stage, Tools } from '../engine/flow/stage.ts';
 import type { EndpointPool } from '../engine/pool/pool.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { askedOf, makePool } from './pool.ts';
-import { startProgress } from './progress.ts';
+import { type Progress, startProgress } from './progress.ts';
 
 export interface Run {
   /** what messages begin with: the verb, or the pipeline file */
@@ -43,10 +43,13 @@ export async function execute(run: Run): Promise<number> {
   broken.catch(() => {}); // it is raced below; what breaks later has nobody left to tell
 
   let pool: EndpointPool | null = null;
+  let progress: Progress | null = null;
   let making: Promise<EndpointPool> | null = null;
   const makeOnce = async (): Promise<EndpointPool> => {
-    pool = await makePool(asker?.options ?? {}, { file: run.pool, warn: say, signal: quit.signal });
-    return pool;
+    const made = await makePool(asker?.options ?? {}, { file: run.pool, warn: say, signal: quit.signal });
+    pool = made;
+    progress = startProgress(run.label, account, () => askedOf(made));
+    return made;
   };
   const tools: Tools = {
     base: run.base,
@@ -74,7 +77,6 @@ export async function execute(run: Run): Promise<number> {
     idle: () => account.read === 0,
   });
   quit.signal.addEventListener('abort', () => pool?.abort());
-  const progress = asker ? startProgress(run.label, account, () => pool && askedOf(pool)) : null;
   let verdict: Fatal | undefined;
   try {
     const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
@@ -89,7 +91,7 @@ export async function execute(run: Run): Promise<number> {
   } finally {
     stop.abort();
     quit.abort();
-    progress?.stop();
+    (progress as Progress | null)?.stop();
     signals.release();
     const made = pool as EndpointPool | null;
     if (made) account.asked = askedOf(made);

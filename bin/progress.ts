@@ -13,13 +13,13 @@ export interface Progress {
   stop(): void;
 }
 
-/** `asked` tells what the pool has done so far, once there is one. */
-export function startProgress(label: string, account: Account, asked: () => Asked | null): Progress {
+/** `asked` tells what the pool has done so far. */
+export function startProgress(label: string, account: Account, asked: () => Asked): Progress {
   const begun = performance.now();
   const facts = () => {
     const seconds = (performance.now() - begun) / 1000;
     const done = RUNGS.reduce((sum, rung) => sum + account.rungs[rung], 0);
-    const { calls = 0, retries = 0, completionTokens = 0 } = asked() ?? {};
+    const { calls, retries, completionTokens } = asked();
     return {
       label,
       done,

@@ -13,6 +13,7 @@ import { healed, judges, mapSteps, marked, readAgain } from '../engine/agents/re
 import { type Failure, type Item, idOf, isItem } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
+import { lossless } from '../engine/integrity/lossless.ts';
 import { isObject } from '../engine/integrity/pointer.ts';
 
 const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape']);
@@ -57,6 +58,8 @@ function mendedLine(item: Item, failure: Failure): Item {
   if (repairs.length === 0) return item;
   try {
     const value: unknown = JSON.parse(text);
+    const loss = lossless(text);
+    if (loss) return { ...item, failure: { ...failure, code: loss.code, message: loss.message } };
     return isObject(value) ? marked(value, 'repaired', repairs) : item;
   } catch {
     return item;

@@ -46,7 +46,8 @@ export default stage({
     };
     const filledStep = (step: Step): Step => {
       const judged = judge.ofStep(step.agent);
-      const reading = step.output === undefined ? lastReading(step, judged) : { output: step.output, repairs: [] };
+      const reading =
+        step.output === undefined ? lastReading(step, judged) : { output: step.output, repairs: [] };
       const filled = reading.output && filledBy(reading.output, judged);
       if (!filled) return step;
       return changedStep(step, filled.value, 'defaulted', [...reading.repairs, ...filled.repairs]);

@@ -41,7 +41,7 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
   const askOf = (key: string): Ask => {
     const ask = askers.get(key);
     if (ask) return ask;
-    throw new ItemFailure('unknown-agent', `expected agents of ${agents.folder}, found '${key}'`, {
+    throw new ItemFailure('unknown-agent', `expected an agent of the agents folder, found '${key}'`, {
       agent: key,
     });
   };

@@ -23,7 +23,7 @@ export function contextAfter(prompt: string, steps: readonly Step[], agents: Age
     if (display === undefined) {
       throw new ItemFailure(
         'unknown-agent',
-        `expected agents of ${agents.folder}, found a step of '${agent}'`,
+        `expected an agent of the agents folder, found a step of '${agent}'`,
         {
           agent,
         },

@@ -14,7 +14,7 @@ export function legacyResult(item: Item, agents: Agents, timestamp: string): Jso
   if (!Number.isSafeInteger(row) || (row as number) < 1) {
     throw new ItemFailure(
       'no-row',
-      `expected the row of the source, a whole number from 1, found ${row ?? 'none'}`,
+      `expected the row of the source, a whole number from 1, found ${JSON.stringify(row) ?? 'none'}`,
     );
   }
   if (typeof prompt !== 'string' || prompt.trim() === '') {

@@ -67,7 +67,7 @@ function unknownName(name: string, text: string, agents: Agents): string {
   const known = agents.agents.map(({ key, short, display }) => `${key} (${short}, ${display})`).join(', ');
   const lists = ['all', ...agents.orderings.keys()].join(', ');
   const where = name === text ? '' : ` in '${shorten(text)}'`;
-  return `expected an agent, found '${shorten(name)}'${where}. Agents of ${agents.folder}: ${known}. Lists: ${lists}`;
+  return `expected an agent, found '${shorten(name)}'${where}. The agents are ${known}; the lists are ${lists}`;
 }
 
 const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text);

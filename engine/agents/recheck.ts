@@ -49,7 +49,7 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
       agents ??= loadAgents(folderOfAgents(options.agents, base));
       const agent = agents.byKey.get(key);
       if (agent === undefined) {
-        throw new ItemFailure('unknown-agent', `expected agents of ${agents.folder}, found '${key}'`, {
+        throw new ItemFailure('unknown-agent', `expected an agent of the agents folder, found '${key}'`, {
           agent: key,
         });
       }

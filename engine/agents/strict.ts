@@ -58,7 +58,7 @@ export function findInLegacy(line: JsonObject): Finding[] {
       expectIn(line.business_decision, '/business_decision', key, ...(DECISION[key] ?? SOME));
   }
   const { conversation_history: history, all_agent_outputs: outputs, ordering } = line;
-  if (Array.isArray(history)) {
+  if (Array.isArray(history) && history.length > 0) {
     for (let i = 0; i < history.length; i++) {
       const turn: unknown = history[i];
       const at = `/conversation_history/${i}`;

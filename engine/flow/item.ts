@@ -140,6 +140,7 @@ export function rungOf(line: JsonObject): Rung {
   if (known !== undefined) return known;
   const { steps, decision, _fw } = line as Item & { _fw?: Mark };
   let rung: Rung = _fw === undefined ? 'clean' : knownRung(_fw?.rung);
+  if (!isItem(line)) return rung; // a foreign record may have steps and decisions of its own
   if (Array.isArray(steps)) for (const step of steps) rung = worse(rung, rungOfStep(step));
   else if (steps !== undefined) return 'failed';
   return decision === undefined ? rung : worse(rung, rungOfStep(decision));

@@ -93,7 +93,10 @@ export function withFailure(item: Item, failure: Failure): Item {
   const origin = originOf(item);
   const problem = origin && lossless(textOf(origin));
   if (!origin || !problem) return { ...item, failure };
-  const both = `${failure.message}; and the line is kept as text, since ${problem.message}`;
+  const both =
+    failure.code === problem.code
+      ? failure.message
+      : `${failure.message}; and the line is kept as text, since ${problem.message}`;
   return { id: idOf(item), failure: { ...failure, message: both, text: textOf(origin) } };
 }
 

@@ -53,9 +53,9 @@ test('several, as an array or separated by semicolons; a part of the agents; one
 test.each<[string | string[], RegExp]>([
   [
     'risk,finance',
-    /expected an agent, found 'finance' in 'risk,finance'\. Agents of .*risk_manager \(risk, Risk Manager\)/,
+    /expected an agent, found 'finance' in 'risk,finance'\. The agents are risk_manager \(risk, Risk Manager\)/,
   ],
-  ['Risk manager', /expected an agent, found 'Risk manager'\..*Lists: all, default, batch4, balanced12/],
+  ['Risk manager', /expected an agent, found 'Risk manager'\..*lists are all, default, batch4, balanced12/],
   ['risk,risk_manager', /every agent once, found risk_manager twice/],
   ['risk,business_decision', /'business_decision', the synthesis/],
   ['', /expected an agent, found ''/],
