@@ -147,12 +147,12 @@ function listen(listening: Listening): { readonly received: Signal | null; relea
     if (signal === 'SIGHUP' && !hasTerminal) return;
     const again = received !== null;
     received = signal;
-    stop.abort();
     if (again || idle()) {
       quit.abort();
       breakOff(new Fatal(128 + constants.signals[signal], `stopped by ${signal}`));
       return;
     }
+    stop.abort();
     say(`${signal}: taking nothing new; what is in flight has ${grace / 1000} s (again: stop at once)`);
     timer = setTimeout(() => quit.abort(), grace);
   };

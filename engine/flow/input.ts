@@ -3,9 +3,8 @@
  * read synchronously, a MiB at a time; pipes through a socket, since a pending fs.read on a pipe keeps a process from
  * ending.
  */
-import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import { dataError, ioError } from './failure.ts';
 
 const BLOCK = 1 << 20;
@@ -18,8 +17,6 @@ export interface ByteInput {
   regular: boolean;
   /** The next block, beginning with the `rest` of the last one; null at the end. */
   read(rest: Buffer | null): Buffer | null | Promise<Buffer | null>;
-  /** The same bytes as a Node stream, for readers that are not ours (CSV). */
-  stream(): Readable;
   close(): void;
 }
 
@@ -46,12 +43,11 @@ export function inputsOf(paths: readonly string[]): ByteInput[] {
 
 function inputOf(path: string): ByteInput {
   const name = path === '-' ? 'stdin' : path;
-  let fd: number | undefined;
-  let socket: Socket | undefined;
   let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
+  let socket: Socket | undefined;
   const open = (): { fd: number; piped: boolean } => {
     if (opened) return opened;
-    fd ??= path === '-' ? STDIN : openFile(path);
+    const fd = path === '-' ? STDIN : openFile(path);
     const kind = fstatSync(fd);
     if (kind.isDirectory()) throw dataError(`expected a file, found a folder: ${name}`);
     const piped = kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true);
@@ -64,23 +60,14 @@ function inputOf(path: string): ByteInput {
       return !open().piped;
     },
     read(rest) {
-      const at = open();
-      if (!at.piped) return readBlock(at.fd, name, rest);
-      socket ??= at.fd === STDIN ? (process.stdin as Socket) : new Socket({ fd: at.fd, writable: false });
+      const { fd, piped } = open();
+      if (!piped) return readBlock(fd, name, rest);
+      socket ??= fd === STDIN ? (process.stdin as Socket) : new Socket({ fd, writable: false });
       return readSocket(socket, name, rest);
     },
-    stream() {
-      const at = open();
-      if (at.fd === STDIN) return process.stdin;
-      return at.piped
-        ? new Socket({ fd: at.fd, writable: false })
-        : createReadStream(path, { fd: at.fd, autoClose: false, highWaterMark: BLOCK });
-    },
     close() {
-      if (socket) socket.destroy();
-      else if (fd !== undefined && fd !== STDIN) closeSync(fd);
-      else if (fd === STDIN && !open().piped) return;
-      else if (fd === STDIN) process.stdin.destroy();
+      socket?.destroy();
+      if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },
   };
 }

@@ -1,5 +1,4 @@
 /** Runs the stage over bytes in memory, cut into blocks of any size, as a pipe would bring them. */
-import { Readable } from 'node:stream';
 import { newAccount } from '../../engine/flow/account.ts';
 import type { ByteInput } from '../../engine/flow/input.ts';
 import type { Item } from '../../engine/flow/item.ts';
@@ -29,7 +28,6 @@ export function blocks(content: string | Buffer, sizes: readonly number[] = [], 
       at += size;
       return rest === null ? Buffer.from(block) : Buffer.concat([rest, block]);
     },
-    stream: () => Readable.from([bytes]),
     close() {
       this.closed = true;
     },
