@@ -2,7 +2,7 @@
  * legacy-convert: write each answered item as a strict legacy result, its whole conversation rebuilt.
  *
  *   $ fw legacy-convert fixtures/decided.ndjson | jq -c '[.prompt_id, .ordering, .final_output == .all_agent_outputs[-1]]'
- *   [1,"risk_manager,data_science,regulatory,consumer_advocate",true]
+ *   [37,"risk_manager,data_science,regulatory,consumer_advocate",true]
  *
  * Reads   { id, row, prompt, ordering, steps, decision }
  * Writes  { mode, initial_prompt, conversation_history, …, business_decision, prompt_id, ordering, timestamp }

@@ -1,9 +1,12 @@
 /**
  * merge: put two files together by id. The better rung stays, failed being the worst; of equal ones the newer.
  *
- *   $ printf '%s\n' '{"id":"a","prompt":"?","failure":{"stage":"chain","code":"call-failed","message":"…"}}' '{"id":"b","prompt":"?"}' > old.tmp; printf '%s\n' '{"id":"a","prompt":"?","steps":[]}' > new.tmp; fw merge old.tmp new.tmp; rm old.tmp new.tmp
- *   {"id":"a","prompt":"?","steps":[]}
- *   {"id":"b","prompt":"?"}
+ *   $ fw merge fixtures/merge/good/old.ndjson fixtures/merge/good/new.ndjson | jq -c '[.id, .tag, .steps[0].rung]'
+ *   ["a","new","clean"]
+ *   ["b","new","clean"]
+ *   ["c","new","repaired"]
+ *   ["d","old","clean"]
+ *   ["e","new","clean"]
  *
  * Reads   two files, each twice; not standard input
  * Writes  OLD's ids in their order, then those that only NEW has; every line as the bytes that it had. A line without

@@ -2,7 +2,7 @@
  * verify: judge results strictly, account for each, and let nothing pass that a study could not count.
  *
  *   $ fw verify --expect 1 --pass fixtures/decided.ndjson | jq -c '[.id, .decision.rung]'
- *   ["50acc2a3e4e6/risk-data-regulatory-consumer","clean"]
+ *   ["3d4b4b97b840","clean"]
  *
  * Reads   items, legacy results (a line each, or whole documents), other records
  * Writes  nothing; with --pass every line, the refused ones failed

@@ -69,7 +69,7 @@ export function findInLegacy(line: JsonObject): Finding[] {
       const expected = `as many outputs as turns (${history.length})`;
       found.push(broken('all_agent_outputs', '/all_agent_outputs', expected, String(outputs.length)));
     }
-    const order = history.map(turn => (isObject(turn) ? turn.agent : undefined)).join();
+    const order = namesOf(history.map(turn => (isObject(turn) ? turn.agent : undefined)));
     if (typeof ordering === 'string' && ordering !== order) {
       found.push(broken('ordering', '/ordering', `the agents of the turns, ${order}`, show(ordering)));
     }
@@ -110,6 +110,11 @@ const DECISION: Record<string, Shape> = {
   reasoning: ['reasons', isSome],
 };
 
+/** Names as an ordering has them; what is no text is shown, never converted: a `toString` from outside may be anything. */
+function namesOf(names: readonly unknown[]): string {
+  return names.map(name => (typeof name === 'string' ? name : show(name))).join();
+}
+
 function broken(rule: string, at: string, expected: string, got: string): Finding {
   return { code: 'not-strict', rule, at, expected, got };
 }
@@ -137,10 +142,10 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>): Finding[] {
     found.push(broken('missing answer', '/steps', 'at least one answer', show(steps)));
   } else {
     for (let i = 0; i < steps.length; i++) judge(steps[i], `/steps/${i}`);
-    const order = steps.map(step => step?.agent).join();
-    if (ordering !== undefined && order !== String(ordering)) {
-      found.push(broken('ordering', '/steps', `an answer of each of ${ordering}`, `answers of ${order}`));
-    }
+    const order = namesOf(steps.map(step => step?.agent));
+    const due = ordering === undefined ? order : Array.isArray(ordering) ? namesOf(ordering) : show(ordering);
+    if (order !== due)
+      found.push(broken('ordering', '/steps', `an answer of each of ${due}`, `answers of ${order}`));
   }
   // chain --no-decision leaves it out on purpose
   if (decision !== undefined) judge(decision, '/decision');

@@ -52,6 +52,7 @@ export function documentSplitter(
 ): LineSplitter {
   const { maxLine, name } = source;
   const plain = lines(source);
+  const elements = { ...source, unit: 'result' };
   const skim: Skim = { at: 0, depth: 0, inString: false };
   let state: 'start' | 'head' | 'element' | 'tail' | 'lines' = 'start';
   let block: Buffer = Buffer.alloc(0);
@@ -74,7 +75,7 @@ export function documentSplitter(
       skim.at -= from;
       from = 0;
       if (long === null && left.length <= maxLine) return left.length === 0 ? null : left;
-      long ??= longLine(source);
+      long ??= longLine(elements);
       long.add(left);
       skim.at -= left.length;
       return null;
@@ -182,12 +183,12 @@ export function documentSplitter(
     }
     count += 1;
     if (long !== null || end - from > maxLine) {
-      const ended = long ?? longLine(source);
+      const ended = long ?? longLine(elements);
       ended.add(block.subarray(from, end));
       long = null;
       return ended.end(count);
     }
-    const item = parseLine(block, from, end, { checked: false, number: count, source });
+    const item = parseLine(block, from, end, { checked: false, number: count, source: elements });
     if (item.id === null && item.failure !== undefined) return item;
     putOnOneLine(from, end);
     results.add(item);

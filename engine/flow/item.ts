@@ -109,9 +109,11 @@ export function isLegacy(line: JsonObject): boolean {
 
 /** The id of an item, `prompt_id/ordering` of a legacy result, null where a line has none. */
 export function idOf(line: JsonObject): string | null {
-  if (typeof line.id === 'string') return line.id;
-  if (isLegacy(line) && line.prompt_id !== undefined) return `${line.prompt_id}/${line.ordering}`;
-  return null;
+  const { id, prompt_id, ordering } = line;
+  if (typeof id === 'string') return id;
+  const isKnown =
+    (typeof prompt_id === 'number' || typeof prompt_id === 'string') && typeof ordering === 'string';
+  return isKnown && isLegacy(line) ? `${prompt_id}/${ordering}` : null;
 }
 
 /** Lines come from anywhere: a `failure` that is no object still fails its line. */

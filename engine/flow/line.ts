@@ -9,6 +9,7 @@ import type { Item, JsonObject } from './item.ts';
 import { remember } from './origin.ts';
 
 const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
 /** what is kept of a line that is too long to keep */
 const HEAD = 1024;
 
@@ -20,6 +21,8 @@ export interface LineSource {
   name: string;
   /** bytes */
   maxLine: number;
+  /** what is counted, where it is not lines */
+  unit?: string;
 }
 
 /**
@@ -53,22 +56,26 @@ export function parseLine(
   return value as Item;
 }
 
+/** A line that holds nothing, but perhaps the end of a CRLF or, as the first, a byte order mark. */
+export function isEmptyLine(block: Buffer, from: number, to: number, number: number): boolean {
+  const end = to > from && block[to - 1] === CARRIAGE_RETURN ? to - 1 : to;
+  return end === from || (number === 1 && end === from + 3 && hasMark(block, from));
+}
+
 function hasMark(block: Buffer, from: number): boolean {
   return block[from] === 0xef && block[from + 1] === 0xbb && block[from + 2] === 0xbf;
 }
 
 /** The failed item in the place of a line that holds none. */
 export function unreadable(
-  { stage, name }: LineSource,
+  { stage, name, unit }: LineSource,
   number: number,
   code: Code,
   message: string,
   more: JsonObject = {},
 ): Item {
-  return {
-    id: null,
-    failure: { stage, code, message: `${name}:${number}: ${message}`, line: number, ...more },
-  };
+  const where = unit === undefined ? `${name}:${number}` : `${name}: ${unit} ${number}`;
+  return { id: null, failure: { stage, code, message: `${where}: ${message}`, line: number, ...more } };
 }
 
 /** A line beyond --max-line, of which only a hash and the first KiB are kept. */

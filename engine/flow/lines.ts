@@ -7,10 +7,9 @@ import _ from 'highland';
 import { documentSplitter } from './document.ts';
 import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
-import { type LineSource, type LongLine, longLine, parseLine } from './line.ts';
+import { isEmptyLine, type LineSource, type LongLine, longLine, parseLine } from './line.ts';
 
 const NEWLINE = 10;
-const CARRIAGE_RETURN = 13;
 
 export interface LineOptions {
   /** the stage that speaks in the failures of unreadable lines */
@@ -147,7 +146,7 @@ function splitter(source: LineSource): LineSplitter {
   };
 
   function lineAt(from: number, to: number): Item | null {
-    if (to === from || (to === from + 1 && block[from] === CARRIAGE_RETURN)) return null;
+    if (isEmptyLine(block, from, to, number)) return null;
     if (to - from > maxLine) return tooLong(block.subarray(from, to));
     return parseLine(block, from, to, { checked, number, source });
   }

@@ -5,11 +5,10 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { dataError, ioError, usageError } from './failure.ts';
 import type { Item } from './item.ts';
-import { type LineSource, longLine, parseLine } from './line.ts';
+import { isEmptyLine, type LineSource, longLine, parseLine } from './line.ts';
 
 const BLOCK = 1 << 20;
 const NEWLINE = 10;
-const CARRIAGE_RETURN = 13;
 
 /** Where a line stands: bytes `offset` to `offset + length` of the file, its newline not counted. */
 export interface Place {
@@ -63,7 +62,7 @@ export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'na
       for (let to = bytes.indexOf(NEWLINE, rest.length); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
         line.number += 1;
         const length = restAt + to - lineAt;
-        if (!isEmpty(bytes, from, to) || skipped)
+        if (!isEmptyLine(bytes, from, to, line.number) || skipped)
           yield Object.assign(line, { block: bytes, from, offset: lineAt, length });
         skipped = false;
         from = to + 1;
@@ -80,7 +79,7 @@ export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'na
     if (rest.length === 0 && !skipped) return;
     line.number += 1;
     const length = restAt + rest.length - lineAt;
-    if (!isEmpty(rest, 0, rest.length) || skipped)
+    if (!isEmptyLine(rest, 0, rest.length, line.number) || skipped)
       yield Object.assign(line, { block: rest, from: 0, offset: lineAt, length });
   }
 
@@ -141,10 +140,6 @@ export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'na
     }
     return done;
   }
-}
-
-function isEmpty(block: Buffer, from: number, to: number): boolean {
-  return to === from || (to === from + 1 && block[from] === CARRIAGE_RETURN);
 }
 
 function opened(path: string): number {

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, test } from 'vitest';
+import { contextAfter } from '../../engine/agents/context.ts';
+import { isTimestamp, legacyResult } from '../../engine/agents/legacy.ts';
+import { loadAgents } from '../../engine/agents/load.ts';
+import type { Item, JsonObject } from '../../engine/flow/item.ts';
+import { packagedSchema } from '../../engine/flow/root.ts';
+import { folder, ROOT, shell } from '../fw.ts';
+
+const agents = loadAgents(join(ROOT, 'pipelines/fairwatch/agents'));
+const decided = join(ROOT, 'fixtures/decided.ndjson');
+const item: Item = JSON.parse(readFileSync(decided, 'utf8'));
+
+describe('a legacy result', () => {
+  const result = legacyResult(item, agents, '2026-03-01T09:30:00Z');
+
+  test('fits its schema, its keys in their order', () => {
+    const check = new Ajv2020({ strict: false }).compile(packagedSchema('legacy'));
+    expect(check(result), JSON.stringify(check.errors)).toBe(true);
+    expect(Object.keys(result)).toEqual([
+      'mode',
+      'initial_prompt',
+      'conversation_history',
+      'all_agent_outputs',
+      'final_output',
+      'business_decision',
+      'prompt_id',
+      'ordering',
+      'timestamp',
+    ]);
+  });
+
+  test('shows of each turn the whole text that the agent saw', () => {
+    const turns = result.conversation_history as JsonObject[];
+    const steps = item.steps ?? [];
+    expect(turns).toHaveLength(4);
+    for (const [index, turn] of turns.entries()) {
+      expect(turn.input).toBe(contextAfter(item.prompt as string, steps.slice(0, index), agents));
+      expect(turn.agent).toBe(item.ordering?.[index]);
+    }
+  });
+});
+
+test.each([
+  ['2026-03-01T09:30:00Z', true],
+  ['2026-03-01T09:30', true],
+  ['2026-03-01T09:30:00.123+01:00', true],
+  ['2024-02-29T00:00:00Z', true],
+  ['2026-02-29T00:00:00Z', false],
+  ['2026-13-01T00:00:00Z', false],
+  ['2026-03-01T24:00:00Z', false],
+  ['2026-03-01', false],
+  ['yesterday', false],
+])('the timestamp %s: %s', (text, expected) => {
+  expect(isTimestamp(text)).toBe(expected);
+});
+
+describe('fw legacy-convert', () => {
+  test('twice gives the same bytes, but for the start of the run', async () => {
+    const line = `fw legacy-convert --timestamp 2026-03-01T09:30:00Z ${decided}`;
+    expect((await shell(line)).stdout).toBe((await shell(line)).stdout);
+    const started = JSON.parse((await shell(`fw legacy-convert ${decided}`)).stdout).timestamp;
+    expect(isTimestamp(started)).toBe(true);
+  });
+
+  test('a document over many writes is one JSON text, and verify reads it as it was written', async () => {
+    const cwd = folder();
+    const { id: _id, ...rest } = item;
+    const items = Array.from({ length: 300 }, (_, index) =>
+      JSON.stringify({ id: `item ${index}`, ...rest, row: index + 1 }),
+    );
+    const converted = await shell(
+      'fw legacy-convert --document > out.json && fw verify --expect 300 out.json',
+      {
+        cwd,
+        stdin: `${items.join('\n')}\n`,
+      },
+    );
+    expect(converted.code, converted.stderr).toBe(0);
+    const document = JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'));
+    expect(document.status).toBe('complete');
+    expect(document.results.map((result: JsonObject) => result.prompt_id)).toEqual(
+      items.map((_, index) => index + 1),
+    );
+  });
+
+  test('a run that another stage ended early leaves a document that verify refuses', async () => {
+    const cwd = folder();
+    const { code } = await shell(
+      `(cat ${decided}; fw ingest nowhere.csv) | fw legacy-convert --document > out.json`,
+      { cwd },
+    );
+    expect(code).toBe(1);
+    expect(JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'))).toMatchObject({
+      status: 'incomplete',
+      results: [{ prompt_id: 37 }],
+    });
+    const verified = await shell('fw verify out.json', { cwd });
+    expect(verified.code).toBe(1);
+    expect(verified.stderr).toContain('failed before: 1 input-incomplete (verify)');
+  });
+});

@@ -1,0 +1,88 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { newAccount } from '../../engine/flow/account.ts';
+import { type Item, RUNGS, rungOf } from '../../engine/flow/item.ts';
+import { mergeFiles } from '../../engine/flow/merge.ts';
+import { originOf, textOf } from '../../engine/flow/origin.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'fw-merge-'));
+const paths = { old: join(folder, 'old'), new: join(folder, 'new') };
+
+async function merged(old: string, newer: string, signal = new AbortController().signal) {
+  writeFileSync(paths.old, old);
+  writeFileSync(paths.new, newer);
+  const account = newAccount('merge');
+  const stream = mergeFiles({ ...paths, maxLine: 1 << 20, signal, account });
+  const items = await new Promise<Item[]>((resolve, reject) => stream.stopOnError(reject).toArray(resolve));
+  return { items, account };
+}
+
+/** The rule of merge, the slow way. */
+function byHand(lines: string[]): string[] {
+  const best = new Map<string, string>();
+  for (const line of lines) {
+    const { id } = JSON.parse(line);
+    const before = best.get(id);
+    const rank = (text: string): number => RUNGS.indexOf(rungOf(JSON.parse(text)));
+    if (before === undefined || rank(line) <= rank(before)) best.set(id, line);
+  }
+  return [...best.values()];
+}
+
+const line = fc
+  .record({
+    id: fc.integer({ min: 0, max: 12 }),
+    rung: fc.constantFrom(...RUNGS),
+    pad: fc.string({ maxLength: 30 }),
+  })
+  .map(({ id, rung, pad }) => {
+    const steps = [{ agent: 'a', output: { pad }, rung, saw: 'clean' }];
+    return JSON.stringify({ id: `item ${id}`, prompt: '?', steps });
+  });
+
+test('the better rung stays, of equal ones the newer, and every line leaves as its own bytes', async () => {
+  const property = fc.asyncProperty(
+    fc.array(line, { maxLength: 30 }),
+    fc.array(line, { maxLength: 30 }),
+    fc.constantFrom('\n', '\n\n', '\r\n'),
+    fc.boolean(),
+    async (old, newer, between, hasLast) => {
+      const text = (lines: string[]): string => lines.join(between) + (hasLast ? '\n' : '');
+      const { items, account } = await merged(text(old), text(newer));
+      const texts = items.map(item => textOf(originOf(item) as NonNullable<ReturnType<typeof originOf>>));
+      expect(texts).toEqual(byHand([...old, ...newer]));
+      // the lines that leave are counted by the flow
+      expect(account.read + items.length).toBe(old.length + newer.length);
+      expect(account.aside).toBe(account.read);
+    },
+  );
+  await fc.assert(property, { seed: 20261120, numRuns: 150 });
+});
+
+test('more ids than the first table holds, lines over many blocks, in another order', async () => {
+  const ids = Array.from({ length: 5000 }, (_, index) => index);
+  const lineOf = (id: number, tag: string): string =>
+    JSON.stringify({
+      id: `${id}`,
+      prompt: tag,
+      steps: [{ agent: 'a', output: { x: 'é'.repeat(id % 400) }, rung: 'clean', saw: 'clean' }],
+    });
+  const old = ids.map(id => lineOf(id, 'old'));
+  const newer = ids
+    .filter(id => id % 3 === 0)
+    .reverse()
+    .map(id => lineOf(id, 'new'));
+  const { items } = await merged(`${old.join('\n')}\n`, `${newer.join('\n')}\n`);
+  expect(items.map(item => [item.id, item.prompt])).toEqual(
+    ids.map(id => [`${id}`, id % 3 === 0 ? 'new' : 'old']),
+  );
+});
+
+test('a stop signal ends it', async () => {
+  const stop = new AbortController();
+  stop.abort();
+  expect((await merged('{"id":"a","prompt":"?"}\n', '', stop.signal)).items).toEqual([]);
+});
