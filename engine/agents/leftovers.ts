@@ -27,16 +27,7 @@ const SENTINEL = /System Error|Parsing Failure|Manual Review Required/;
  * merely holds one of these words is a reason. Beside them: a text in angle brackets (`<your reason>`), and the
  * alternatives of an enum (`approve | deny`).
  */
-const PLACEHOLDERS = new Set([
-  '...',
-  '…',
-  'string',
-  'text',
-  'reason',
-  'reasoning',
-  'explanation',
-  'your reason here',
-]);
+const PLACEHOLDER = /^\s*(?:\.{3}|…|string|text|reason|reasoning|explanation|your reason here|<[^<>]*>)\s*$/i;
 const LONGEST_PLACEHOLDER = 80;
 
 /** Keys of a legacy result under which answers of models stand. */
@@ -58,34 +49,35 @@ function walk(value: object, inAnswer: boolean, depth: number, found: Finding[])
       expected: `at most ${MAX_DEPTH} levels`,
       got: 'more',
     });
-  } else if (Array.isArray(value)) {
-    for (let i = 0; i < value.length && found.length < MOST; i++) visit(value[i], i, inAnswer, depth, found);
-  } else {
-    for (const key in value) {
-      if (found.length >= MOST) return;
-      visit((value as Record<string, unknown>)[key], key, inAnswer || ANSWERS.has(key), depth, found);
+    return;
+  }
+  // Object.values, since a load by key from objects of many shapes costs more than the rest of the walk
+  const children: unknown[] = Array.isArray(value) ? value : Object.values(value);
+  const keys = inAnswer || Array.isArray(value) ? null : Object.keys(value);
+  for (let i = 0; i < children.length; i++) {
+    const child = children[i];
+    if (typeof child === 'string') {
+      const finding = inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)) ? judgeText(child) : null;
+      if (finding !== null) found.push({ ...finding, at: pointerTo(value, i) });
+    } else if (child === null) {
+      found.push({
+        code: 'not-strict',
+        rule: 'null',
+        at: pointerTo(value, i),
+        expected: 'a value',
+        got: 'null',
+      });
+    } else if (typeof child === 'object') {
+      const before = found.length;
+      walk(child, inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)), depth + 1, found);
+      for (let f = before; f < found.length; f++) prefix(found[f] as Finding, pointerTo(value, i));
     }
+    if (found.length >= MOST) return;
   }
 }
 
-function visit(
-  child: unknown,
-  key: string | number,
-  inAnswer: boolean,
-  depth: number,
-  found: Finding[],
-): void {
-  if (typeof child === 'string') {
-    if (!inAnswer) return;
-    const finding = judgeText(child);
-    if (finding !== null) found.push({ ...finding, at: join('', key) });
-  } else if (child === null) {
-    found.push({ code: 'not-strict', rule: 'null', at: join('', key), expected: 'a value', got: 'null' });
-  } else if (typeof child === 'object') {
-    const before = found.length;
-    walk(child, inAnswer, depth + 1, found);
-    for (let i = before; i < found.length; i++) prefix(found[i] as Finding, join('', key));
-  }
+function pointerTo(value: object, index: number): string {
+  return join('', Array.isArray(value) ? index : (Object.keys(value)[index] as string));
 }
 
 function prefix(finding: Finding, at: string): void {
@@ -97,13 +89,13 @@ function judgeText(text: string): Omit<Finding, 'at'> | null {
     const got = `the text of an error: ${JSON.stringify(shorten(text))}`;
     return { code: 'sentinel-text', rule: 'text of an error', expected: "the model's own words", got };
   }
-  if (text.length > LONGEST_PLACEHOLDER || !isPlaceholder(text.trim())) return null;
+  if (!isPlaceholder(text)) return null;
   const got = `a placeholder: ${JSON.stringify(text)}`;
   return { code: 'placeholder-text', rule: 'placeholder', expected: "the model's own words", got };
 }
 
 function isPlaceholder(text: string): boolean {
-  if (PLACEHOLDERS.has(text.toLowerCase())) return true;
-  if (text.startsWith('<')) return text.endsWith('>') && text.indexOf('>') === text.length - 1;
-  return text.includes('|') && text.split('|').every(part => /^\s*"?\w+"?\s*$/.test(part));
+  if (text.length > LONGEST_PLACEHOLDER) return false;
+  if (text.includes('|')) return text.split('|').every(part => /^\s*"?\w+"?\s*$/.test(part));
+  return PLACEHOLDER.test(text);
 }
