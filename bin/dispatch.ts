@@ -1,13 +1,14 @@
 /** Finds the verb and runs it; every expected ending of the process becomes its exit code here. */
 import { writeSync } from 'node:fs';
-import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
+import { EXIT, type Fatal, usageError } from '../engine/flow/failure.ts';
 import { expandPaths } from '../engine/flow/input.ts';
 import { toNowhere, toStdout } from '../engine/flow/output.ts';
 import { rowOf, type Stage, type StageRow } from '../engine/flow/stage.ts';
 import { stages } from '../stages/index.ts';
 import type { Command } from './command.ts';
 import { commands } from './commands/index.ts';
-import { execute } from './execute.ts';
+import { execute, incompleteLine } from './execute.ts';
+import { fatalOf } from './fatal.ts';
 import { parseFlags, type Spoken } from './flags.ts';
 import { optionsOf } from './options.ts';
 
@@ -25,8 +26,7 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
     throw usageError(`no stage or command '${verb}'; fw --help lists them`);
   } catch (error) {
     const fatal = fatalOf(error);
-    if (fatal === null) throw error;
-    if (fatal.message) process.stderr.write(`fw ${verb}: ${fatal.message}\n`);
+    process.stderr.write(`fw ${verb}: ${fatal.message}\n`);
     if (Object.hasOwn(stages, verb)) writeIncomplete(verb, fatal);
     return fatal.exit;
   }
@@ -72,23 +72,11 @@ function spokenStage(stage: Stage | StageRow): Spoken {
   };
 }
 
-/** Errors that are no bugs: ours, and those of the system (disk full, no permission). */
-function fatalOf(error: unknown): Fatal | null {
-  if (error instanceof Fatal) return error;
-  const { code, syscall, message, path } = error as NodeJS.ErrnoException;
-  if (syscall === undefined || code === undefined) return null;
-  return new Fatal(EXIT.io, `expected ${syscall} to work${path ? ` on ${path}` : ''}, found ${message}`);
-}
-
-/** Tells the next stage that this one ended early, so that it does not take the end of the file for success. */
+/** A stage that could not begin says so to the next one; nothing else was written yet. */
 function writeIncomplete(stage: string, { exit, message }: Fatal): void {
-  if (exit === EXIT.pipe || process.stdout.isTTY) return;
-  const line = {
-    id: null,
-    failure: { stage, code: 'input-incomplete', message: `ended with ${exit}: ${message}` },
-  };
+  if (process.stdout.isTTY) return;
   try {
-    writeSync(1, `${JSON.stringify(line)}\n`);
+    writeSync(1, `${JSON.stringify(incompleteLine(stage, `ended with ${exit}: ${message}`))}\n`);
   } catch {
     // nobody listens, or the disk is full: the exit code has to say it alone
   }

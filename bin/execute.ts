@@ -6,12 +6,14 @@ import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
 import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
+import type { Item } from '../engine/flow/item.ts';
 import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
 import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
 import type { Stage, Tools } from '../engine/flow/stage.ts';
 import type { EndpointPool } from '../engine/pool/pool.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
+import { fatalOf } from './fatal.ts';
 import { askedOf, makePool } from './pool.ts';
 import { type Progress, startProgress } from './progress.ts';
 
@@ -26,7 +28,7 @@ export interface Run {
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
 }
 
-/** Resolves to the exit code; rejects with a Fatal, or with a bug. */
+/** Resolves to the exit code, having said what there was to say; rejects with a bug. */
 export async function execute(run: Run): Promise<number> {
   const begun = performance.now();
   const account = newAccount(run.label);
@@ -77,30 +79,50 @@ export async function execute(run: Run): Promise<number> {
     idle: () => account.read === 0,
   });
   quit.signal.addEventListener('abort', () => pool?.abort());
-  let verdict: Fatal | undefined;
+  const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
+  const output = run.output(breakOff, frame);
+  let fatal: Fatal | undefined;
   try {
-    const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
-    const output = run.output(breakOff, frame);
     const row = run.row.map(placed => ({ ...placed, tools }));
     const inputs = row[0]?.stage.positional ? [] : inputsOf(run.files);
     const items = await Promise.race([join(row, inputs), broken]);
     await Promise.race([drain(items, output, account), broken]);
-    if (signals.received && !frame) output.write(stoppedLine(run.label, signals.received));
-    const complete = account.rungs.failed === 0 && signals.received === null;
-    await Promise.race([output.end(complete), broken]);
-  } finally {
-    stop.abort();
-    quit.abort();
-    (progress as Progress | null)?.stop();
-    signals.release();
-    const made = pool as EndpointPool | null;
-    if (made) account.asked = askedOf(made);
-    verdict = made?.verdict();
-    await made?.close();
+  } catch (error) {
+    fatal = fatalOf(error);
   }
-  for (const line of describeAccount(account, (performance.now() - begun) / 1000)) say(line);
-  if (verdict) throw verdict;
-  return ending(run.row, account, signals.received, say);
+  stop.abort();
+  quit.abort();
+  (progress as Progress | null)?.stop();
+  signals.release();
+  const made = pool as EndpointPool | null;
+  if (made) account.asked = askedOf(made);
+  fatal ??= made?.verdict();
+  await made?.close();
+
+  const ended = fatal && `ended with ${fatal.exit}: ${fatal.message}`;
+  const incomplete = ended ?? (signals.received && `stopped by ${signals.received}`);
+  try {
+    if (incomplete && !frame) output.write(incompleteLine(run.label, incomplete));
+    const whole = !incomplete && account.rungs.failed === 0 && account.findings === 0;
+    await Promise.race([output.end(whole), broken]);
+  } catch (error) {
+    fatal ??= fatalOf(error);
+  }
+  if (fatal?.exit === EXIT.pipe) return fatal.exit;
+  if (fatal === undefined || account.read > 0) {
+    for (const line of describeAccount(account, (performance.now() - begun) / 1000)) say(line);
+  }
+  if (fatal === undefined) return ending(run.row, account, signals.received, say);
+  say(fatal.message);
+  return fatal.exit;
+}
+
+/** Tells the next stage that this one ended early, so that it does not take the end of the stream for success. */
+export function incompleteLine(stage: string, message: string): Item {
+  return {
+    id: null,
+    failure: { stage, code: 'input-incomplete', message },
+  };
 }
 
 function ending(
@@ -173,9 +195,4 @@ function graceOf(options: Values | undefined): number {
   const grace = durationOf(text);
   if (grace === null) throw usageError(`--grace: expected a duration such as 30s, found '${text}'`);
   return grace;
-}
-
-function stoppedLine(stage: string, signal: Signal) {
-  const message = `stopped by ${signal}: what follows is missing`;
-  return { id: null, failure: { stage, code: 'input-incomplete' as const, message } };
 }

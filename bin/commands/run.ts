@@ -66,9 +66,6 @@ export default command({
         outputs = toFiles(pathOf, onBroken, frame);
         return outputs;
       },
-    }).catch(error => {
-      sayPartial(label, outputs);
-      throw error;
     });
     if (code > EXIT.failed) sayPartial(label, outputs);
     else for (const written of outputs?.finish() ?? []) process.stderr.write(`${label}: wrote ${written}\n`);

@@ -74,8 +74,15 @@ export function findInLegacy(line: JsonObject): Finding[] {
       found.push(broken('ordering', '/ordering', `the agents of the turns, ${order}`, show(ordering)));
     }
   }
-  findLeftovers(line, '', false, found);
+  findLeftovers(withoutMark(line), '', false, found);
   return found;
+}
+
+/** fw's own mark records what was null before; that is no null of the result. */
+function withoutMark(line: JsonObject): JsonObject {
+  if (!('_fw' in line)) return line;
+  const { _fw, ...result } = line;
+  return result;
 }
 
 type Shape = [expected: string, fits: (value: unknown) => boolean];

@@ -44,7 +44,9 @@ export function count(account: Account, line: JsonObject): void {
 export function describeAccount(account: Account, seconds: number): string[] {
   const { rungs, aside, asked, failures } = account;
   const parts = RUNGS.map(rung => `${number(rungs[rung])} ${rung}`);
-  const lines = [`in ${number(account.read)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`];
+  const lines = [
+    `in ${number(account.read)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`,
+  ];
   if (asked) {
     lines[0] += ` · ${number(asked.calls)} calls${asked.retries ? ` + ${number(asked.retries)} retries` : ''}`;
     lines[0] += ` · tokens ${number(asked.promptTokens)} in`;

@@ -78,7 +78,7 @@ test.each(Object.entries(FAULTS))(
     faulty = 100;
     const error = await errorOf(pool.call(callOf()));
     expect(error).toMatchObject({ code: 'call-failed' });
-    expect(error.message).toContain(`No answer after 6 tries: ${fake.url}: `);
+    expect(error.message).toContain(`No answer after 6 tries: `);
     expect(fake.asked).toBe(10);
   },
   30_000,
