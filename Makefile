@@ -11,7 +11,7 @@ FW    := node dist/bin/fw.js
 CSV   ?= prompts.csv
 ORDER ?= default
 OUT   ?= demo
-SOURCES := $(shell find bin stages engine fixtures -name '*.ts') tsconfig.json tsconfig.build.json
+SOURCES := $(shell find bin stages engine fixtures -name '*.ts') package.json
 
 .PHONY: demo test check batch batch4 revalidate recover clean
 
