@@ -2,7 +2,7 @@
 # make test          types, lint, every test
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
-# make revalidate    the checks alone, over out/*_legacy.jsonl
+# make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
 # make recover       asks again what failed in the last batch
 #
 # The batches ask the endpoints in FW_ENDPOINTS (comma-separated base URLs, such as http://gpu1:8005/v1).
@@ -31,8 +31,19 @@ batch4:
 revalidate: dist/.built
 	$(FW) run pipelines/fairwatch/revalidate.yaml
 
+# A pass over what failed; its results are merged into the files of the batch, each whole before it takes the old one's
+# place. What fails again is in out/failed.ndjson again.
 recover: dist/.built
-	$(FW) run pipelines/fairwatch/recover.yaml
+	@if [ ! -s out/failed.ndjson ]; then echo 'make recover: out/failed.ndjson is empty or not there: nothing failed'; exit 0; fi; \
+	mv out/failed.ndjson out/failed.before.ndjson; \
+	$(FW) run pipelines/fairwatch/recover.yaml; code=$$?; \
+	if [ $$code -gt 1 ]; then mv out/failed.before.ndjson out/failed.ndjson; exit $$code; fi; \
+	for new in out/recovered_*_legacy.jsonl; do \
+	  [ -e "$$new" ] || continue; \
+	  old="out/sequential_$${new#out/recovered_}"; touch "$$old"; \
+	  $(FW) merge "$$old" "$$new" > "$$old.partial" && mv "$$old.partial" "$$old" && rm "$$new" || exit; \
+	done; \
+	exit $$code
 
 clean:
 	rm -rf dist demo

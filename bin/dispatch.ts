@@ -14,6 +14,7 @@ import { optionsOf } from './options.ts';
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
   const [verb, ...rest] = argv;
+  if (verb === 'help' && rest[0] !== undefined) return dispatch([rest[0], '--help']);
   if (verb === undefined || ['help', '--help', '-h'].includes(verb)) {
     process.stdout.write(await overview());
     return verb === undefined ? EXIT.usage : EXIT.ok;
@@ -45,6 +46,7 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
     label: stage.name,
     row: row.map(each => ({ stage: each, options: values })),
     files: paths,
+    toNext: true,
     base: process.cwd(),
     output: silent ? toNowhere : toStdout,
   });

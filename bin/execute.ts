@@ -1,10 +1,11 @@
 /**
  * Runs a row of stages from its inputs to one output: signals, tools, progress, the account, the exit code.
  */
+import { fstatSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
-import { EXIT, Fatal, usageError } from '../engine/flow/failure.ts';
+import { EXIT, Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
 import type { Item } from '../engine/flow/item.ts';
 import { drain, join } from '../engine/flow/join.ts';
@@ -23,6 +24,8 @@ export interface Run {
   row: readonly { stage: Stage; options: Values }[];
   files: readonly string[];
   base: string;
+  /** the output may be the input of another stage, which is to be told if this run ends early */
+  toNext: boolean;
   /** the `pool:` of a pipeline file */
   pool?: PoolFile;
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
@@ -36,7 +39,8 @@ export async function execute(run: Run): Promise<number> {
     process.stderr.write(`${run.label}: ${message}\n`);
   };
   const asker = run.row.find(placed => placed.stage.asks);
-  const stop = new AbortController(); // take nothing new
+  const stop = new AbortController(); // leave files unread
+  const halt = new AbortController(); // take no further item to ask about
   const quit = new AbortController(); // abandon what is in flight
   let breakOff: (error: Fatal) => void = () => {};
   const broken = new Promise<never>((_resolve, reject) => {
@@ -53,14 +57,18 @@ export async function execute(run: Run): Promise<number> {
     progress = startProgress(run.label, account, () => askedOf(made));
     return made;
   };
+  const inputs = run.row[0]?.stage.positional ? [] : inputsOf(run.files);
   const tools: Tools = {
     base: run.base,
     files: run.files,
     signal: stop.signal,
+    asking: halt.signal,
     account,
     started: new Date(),
     warn: say,
     pool: () => {
+      if (stop.signal.aborted && !making)
+        throw new ItemFailure('interrupted', 'The run was stopped before this was asked.');
       making ??= makeOnce();
       return making;
     },
@@ -72,6 +80,10 @@ export async function execute(run: Run): Promise<number> {
   }
   const signals = listen({
     stop,
+    halt: () => {
+      if (asker?.stage.asks === 'always' || pool !== null || run.row[0]?.stage.source) halt.abort();
+      return halt.signal.aborted || inputs[0]?.regular === true;
+    },
     quit,
     say,
     breakOff,
@@ -79,18 +91,19 @@ export async function execute(run: Run): Promise<number> {
     idle: () => account.read === 0,
   });
   quit.signal.addEventListener('abort', () => pool?.abort());
+  refuseOverwriting(run);
   const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
   const output = run.output(breakOff, frame);
   let fatal: Fatal | undefined;
   try {
     const row = run.row.map(placed => ({ ...placed, tools }));
-    const inputs = row[0]?.stage.positional ? [] : inputsOf(run.files);
     const items = await Promise.race([join(row, inputs), broken]);
     await Promise.race([drain(items, output, account), broken]);
   } catch (error) {
     fatal = fatalOf(error);
   }
   stop.abort();
+  halt.abort();
   quit.abort();
   (progress as Progress | null)?.stop();
   signals.release();
@@ -102,7 +115,7 @@ export async function execute(run: Run): Promise<number> {
   const ended = fatal && `ended with ${fatal.exit}: ${fatal.message}`;
   const incomplete = ended ?? (signals.received && `stopped by ${signals.received}`);
   try {
-    if (incomplete && !frame) output.write(incompleteLine(run.label, incomplete));
+    if (incomplete && !frame && run.toNext) output.write(incompleteLine(run.label, incomplete));
     const whole = !incomplete && account.rungs.failed === 0 && account.findings === 0;
     await Promise.race([output.end(whole), broken]);
   } catch (error) {
@@ -125,6 +138,27 @@ export function incompleteLine(stage: string, message: string): Item {
   };
 }
 
+/** A side file that is also an input would be emptied before it was read. */
+function refuseOverwriting({ row, files }: Run): void {
+  const inputs = [0, ...files.filter(path => path !== '-')].map(identityOf).filter(Boolean);
+  for (const { options } of row) {
+    const path = options.failures as string | undefined;
+    if (path !== undefined && inputs.includes(identityOf(path))) {
+      throw usageError(`--failures ${path}: expected another file than the input, which it would empty`);
+    }
+  }
+}
+
+/** Device and inode of a regular file; undefined for anything else. */
+function identityOf(file: string | number): string | undefined {
+  try {
+    const stat = typeof file === 'number' ? fstatSync(file) : statSync(file);
+    return stat.isFile() ? `${stat.dev}:${stat.ino}` : undefined;
+  } catch {
+    return undefined; // not there yet
+  }
+}
+
 function ending(
   row: Run['row'],
   account: Account,
@@ -132,7 +166,7 @@ function ending(
   say: (message: string) => void,
 ): number {
   if (signal !== null) {
-    say(`stopped by ${signal}; run the same command again on what is left`);
+    say(`stopped by ${signal}; the README says how to go on (Going on after a stop)`);
     return 128 + constants.signals[signal];
   }
   const out = Object.values(account.rungs).reduce((sum, rung) => sum + rung, 0);
@@ -150,6 +184,8 @@ type Signal = (typeof SIGNALS)[number];
 
 interface Listening {
   stop: AbortController;
+  /** Takes no further item to ask about; false where nothing is asked and what comes through a pipe is drained. */
+  halt(): boolean;
   quit: AbortController;
   say(message: string): void;
   breakOff(error: Fatal): void;
@@ -161,18 +197,23 @@ interface Listening {
 
 /** The first signal stops the taking, and after `grace` what is in flight is abandoned; a second one ends at once. */
 function listen(listening: Listening): { readonly received: Signal | null; release(): void } {
-  const { stop, quit, say, breakOff, grace, idle } = listening;
-  let received: Signal | null = null;
+  const { stop, halt, quit, say, breakOff, grace, idle } = listening;
+  let seen = false;
+  let received: Signal | null = null; // the one that ends the run before its input does
   let timer: NodeJS.Timeout | undefined;
   const hasTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
   const onSignal = (signal: Signal): void => {
     if (signal === 'SIGHUP' && !hasTerminal) return;
-    const again = received !== null;
+    const again = seen;
+    seen = true;
+    if (!again && !halt()) {
+      stop.abort();
+      return say(`${signal}: draining what still comes (again: stop at once)`);
+    }
     received = signal;
     if (again || idle()) {
       quit.abort();
-      breakOff(new Fatal(128 + constants.signals[signal], `stopped by ${signal}`));
-      return;
+      return breakOff(new Fatal(128 + constants.signals[signal], `stopped by ${signal}`));
     }
     stop.abort();
     say(`${signal}: taking nothing new; what is in flight has ${grace / 1000} s (again: stop at once)`);

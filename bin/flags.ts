@@ -21,6 +21,9 @@ export interface Flags {
 /** Throws a usage error (64) that names the option, what was expected and what was found. */
 export async function parseFlags(spoken: Spoken, argv: readonly string[]): Promise<Flags> {
   const { name, summary, positional, options, examples } = spoken;
+  const dashed = argv.find(word => /^-[a-z]{2}/.test(word));
+  if (dashed !== undefined)
+    throw usageError(`expected options with two dashes, found '${dashed}': -${dashed}?`);
   const parser = yargs([...argv])
     .scriptName('fw')
     .usage(`fw ${name} [options] ${positional}\n\n${summary}`)

@@ -7,9 +7,11 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-const bin = mkdtempSync(join(tmpdir(), 'fw-bin-'));
+export const binFolder = mkdtempSync(join(tmpdir(), 'fw-bin-'));
 const cli = join(ROOT, 'dist', 'bin', 'fw.js');
-writeFileSync(join(bin, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, { mode: 0o755 });
+writeFileSync(join(binFolder, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
+  mode: 0o755,
+});
 
 export interface Ran {
   code: number;
@@ -29,7 +31,7 @@ export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellO
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
       cwd,
-      env: { ...inherited, ...env, PATH: `${bin}:${process.env.PATH}` },
+      env: { ...inherited, ...env, PATH: `${binFolder}:${process.env.PATH}` },
     });
     const out: Buffer[] = [];
     const err: Buffer[] = [];

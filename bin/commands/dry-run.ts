@@ -35,10 +35,12 @@ export async function dryRun({ row, files, base, target }: DryRun): Promise<numb
   let first: { item: Item; agent: Agent } | null = null;
 
   const account = newAccount('dry-run');
+  const never = new AbortController().signal;
   const tools: Tools = {
     base,
     files,
-    signal: new AbortController().signal,
+    signal: never,
+    asking: never,
     account,
     started: new Date(),
     warn: message => void process.stderr.write(`${message}\n`),

@@ -52,7 +52,15 @@ export default command({
     const target = options.output ?? pipeline.output ?? '-';
     if (options['dry-run']) return dryRun({ row, files, base: pipeline.base, target });
     if (target === '-')
-      return execute({ label, row, files, base: pipeline.base, pool: pipeline.pool, output: toStdout });
+      return execute({
+        label,
+        row,
+        files,
+        base: pipeline.base,
+        pool: pipeline.pool,
+        toNext: true,
+        output: toStdout,
+      });
 
     let outputs: FilesOutput | undefined;
     const pathOf = namer(target, row, pipeline.base);
@@ -62,6 +70,7 @@ export default command({
       files,
       base: pipeline.base,
       pool: pipeline.pool,
+      toNext: false,
       output: (onBroken, frame) => {
         outputs = toFiles(pathOf, onBroken, frame);
         return outputs;

@@ -78,6 +78,10 @@ export function folderOfAgents(
   if (here.env.FW_AGENTS) return existing(resolve(here.folder, here.env.FW_AGENTS), 'FW_AGENTS');
   const beside = join(here.folder, 'agents');
   if (isFolder(beside) && yamlNames(beside).length > 0) return beside;
+  return packagedAgents();
+}
+
+export function packagedAgents(): string {
   return join(packageRoot(), 'pipelines', 'fairwatch', 'agents');
 }
 

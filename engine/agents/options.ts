@@ -3,7 +3,7 @@ import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { parseDefaults } from '../integrity/fill.ts';
 import { type Chain, chainOf } from './chain.ts';
-import { type Agents, folderOfAgents, loadAgents } from './load.ts';
+import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load.ts';
 
 export const AGENTS_OPTION = {
   agents: {
@@ -53,7 +53,10 @@ export async function openChain(
   tools: Tools,
 ): Promise<Chain> {
   const fills = options['on-invalid'] === 'default' && agents.defaults;
-  return chainOf(agents, await tools.pool(), {
+  const pool = await tools.pool();
+  const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;
+  tools.warn(`asking ${pool.model} as ${[...agents.byKey.keys()].join(', ')} (${from})`);
+  return chainOf(agents, pool, {
     attempts: options.attempts,
     guided: options.guided === 'on',
     seed: options.seed,

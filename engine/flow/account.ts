@@ -10,7 +10,8 @@ export interface Account {
   /** items that came in: lines read, or rows times orderings for a source */
   read: number;
   rungs: Record<Rung, number>;
-  failures: Map<Code, number>;
+  /** how many failed with each code, and what the first of them said */
+  failures: Map<Code, { times: number; first: string }>;
   /** items that a stage left out on purpose (select) or took aside (--failures); still accounted for */
   aside: number;
   /** what a stage found wrong with the run as a whole (verify: missing ids), beyond single items */
@@ -37,7 +38,10 @@ export function newAccount(stage: string): Account {
 export function count(account: Account, line: JsonObject): void {
   account.rungs[rungOf(line)] += 1;
   const failure = failureOf(line);
-  if (failure) account.failures.set(failure.code, (account.failures.get(failure.code) ?? 0) + 1);
+  if (!failure) return;
+  const known = account.failures.get(failure.code);
+  if (known) known.times += 1;
+  else account.failures.set(failure.code, { times: 1, first: String(failure.message) });
 }
 
 /** The lines for stderr, without the prefix of the stage. */
@@ -55,11 +59,17 @@ export function describeAccount(account: Account, seconds: number): string[] {
     lines[0] += `, ${number(asked.completionTokens)} out`;
   }
   lines[0] += ` · ${seconds.toFixed(1)} s`;
-  if (failures.size > 0) {
-    const byCount = [...failures].sort((a, b) => b[1] - a[1]);
-    lines.push(`failed: ${byCount.map(([code, times]) => `${number(times)} ${code}`).join(', ')}`);
+  const byCount = [...failures].sort((a, b) => b[1].times - a[1].times);
+  for (const [code, { times, first }] of byCount) {
+    lines.push(`failed: ${number(times)} ${code}${times > 1 ? ', the first: ' : ': '}${shown(first)}`);
   }
   return [...lines, ...account.notes];
+}
+
+/** A message on one line of a terminal: what a model or a server said may hold anything. */
+function shown(message: string): string {
+  const line = message.replace(/\p{Cc}+/gu, ' ');
+  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
 }
 
 /** 28800 → 28,800: the same in every locale, since logs are compared. */

@@ -30,7 +30,10 @@ export async function expandPaths(patterns: readonly string[]): Promise<string[]
     }
     const { default: glob } = await import('fast-glob');
     const matches = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
-    if (matches.length === 0) throw dataError(`expected a file or files that match, found none: ${pattern}`);
+    if (matches.length === 0) {
+      const hint = /^https?:/.test(pattern) ? ' (an endpoint? repeat --endpoint before each URL)' : '';
+      throw dataError(`expected a file or files that match, found none: ${pattern}${hint}`);
+    }
     paths.push(...matches.sort());
   }
   return paths;

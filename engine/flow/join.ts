@@ -68,12 +68,12 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
     const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
     items = source(inputs).map(item => counted(account, item));
   } else {
-    const drains = !row.some(placed => placed.stage.asks);
+    const { asking: halt } = first.tools;
     items = readItems(inputs, {
       stage: first.stage.name,
       maxLine: first.options['max-line'] as number,
       documents: row.some(placed => placed.stage.documents),
-      stopped: input => signal.aborted && (input.regular || !drains),
+      stopped: input => signal.aborted && (input.regular || halt.aborted),
     }).map(item => counted(account, item));
   }
 
@@ -98,7 +98,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
         const pool = stage.asks === 'always' ? await tools.pool() : null;
         const limit =
           (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
-        items = items.through(asking(work, () => limit, options.ordered === true, tools.signal));
+        items = items.through(asking(work, () => limit, options.ordered === true, tools.asking));
       } else fused.push(work as (item: Item) => Item);
     } else if (!stage.source || placed !== first) {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
@@ -129,7 +129,7 @@ function through(works: readonly ((item: Item) => Item | null)[], item: Item): I
  * start, so that an old one is never taken for today's; stages that name the same path share it.
  */
 function divertFailures(
-  { stage, options }: Placed,
+  { stage, options, tools }: Placed,
   account: Account,
   files: Map<string, SideFile>,
 ): ((item: Item) => Item | null) | null {
@@ -137,9 +137,16 @@ function divertFailures(
   if (path === undefined && !stage.dropsFailures) return null;
   if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
   const file = files.get(path ?? '');
+  let told = false;
   return item => {
     if (item.failure === undefined) return item;
     count(account, item);
+    if (!file && !told) {
+      told = true;
+      tools.warn(
+        'failed items are left out here: --failures FILE keeps them, with the answers that they have',
+      );
+    }
     file?.write(item);
     return null;
   };

@@ -86,7 +86,8 @@ function checkedValue(schema: OptionSchema, value: unknown, complain: (message: 
       }
       const { minimum = -Infinity, maximum = Infinity } = schema;
       if (number < minimum || number > maximum) {
-        return complain(`expected ${kind} from ${minimum} to ${maximum}, found ${found()}`);
+        const bounds = maximum === Infinity ? `of at least ${minimum}` : `from ${minimum} to ${maximum}`;
+        return complain(`expected ${kind} ${bounds}, found ${found()}`);
       }
       return number;
     }

@@ -25,8 +25,10 @@ export interface Tools {
   base: string;
   /** the files named after the options; none of them means standard input */
   files: readonly string[];
-  /** aborted by the first signal: take nothing new */
+  /** aborted by the first signal: leave files unread */
   signal: AbortSignal;
+  /** aborted with it where models are asked: take nothing new. What asks nothing drains what its neighbours send */
+  asking: AbortSignal;
   account: Account;
   /** the start of the run, for those few stages whose output carries a date */
   started: Date;

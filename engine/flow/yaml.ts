@@ -69,7 +69,11 @@ export function readYaml(path: string, schemaName: string): YamlFile {
     complain: (segments, message, about = 'value') => placed(offsetOf(document, segments, about), message),
   };
   const fits = validatorFor(schemaName);
-  if (!fits(value)) throw complainOf(file, fits.errors![0]!);
+  if (!fits(value)) {
+    // a misspelt key is also a missing one: what was written is the better thing to point at
+    const unknown = fits.errors!.find(({ keyword }) => keyword === 'additionalProperties');
+    throw complainOf(file, unknown ?? fits.errors![0]!);
+  }
   return file;
 }
 
@@ -78,7 +82,9 @@ const validators = new Map<string, ValidateFunction>();
 function validatorFor(schemaName: string): ValidateFunction {
   let validate = validators.get(schemaName);
   if (validate === undefined) {
-    validate = new Ajv2020({ verbose: true, allowUnionTypes: true }).compile(packagedSchema(schemaName));
+    validate = new Ajv2020({ verbose: true, allErrors: true, allowUnionTypes: true }).compile(
+      packagedSchema(schemaName),
+    );
     validators.set(schemaName, validate);
   }
   return validate;

@@ -80,6 +80,8 @@ function endpointsOf({ endpoint = [], pool }: PoolFlags, env: NodeJS.ProcessEnv)
 export function readUrl(text: string, complain: (message: string) => Error): string {
   const expected = 'expected a base URL such as http://HOST:PORT/v1';
   const secretive = /[@?#]/.test(text);
+  if (text.includes(','))
+    throw complain('expected one URL, found several with commas between: repeat --endpoint');
   const shown = secretive ? ', found none' : `, found ${JSON.stringify(text.slice(0, 200))}`;
   let url: URL;
   try {

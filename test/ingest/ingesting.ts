@@ -49,6 +49,7 @@ export async function open(inputs: readonly ByteInput[], given: Values = {}, bas
     base,
     files: [],
     signal: stopping.signal,
+    asking: stopping.signal,
     account: newAccount('ingest'),
     started: new Date(0),
     warn: () => {},

@@ -1,11 +1,11 @@
 /** How runs end: every exit code with its one clear message, signals, readers that go away. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { folder, ROOT, shell } from '../fw.ts';
+import { binFolder, folder, ROOT, shell } from '../fw.ts';
 import { type Servers, servers } from './servers.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
@@ -78,6 +78,19 @@ describe('bad input', () => {
     ],
     ['a missing file', () => 'fw validate nowhere.ndjson', 65, /nowhere\.ndjson/],
     ['a folder', () => 'fw validate .', 65, /folder/],
+    [
+      'a failures file that is the input',
+      () => `cp ${file('mine.ndjson', `${item}\n`)} x.ndjson; fw select --failures x.ndjson x.ndjson`,
+      64,
+      /which it would empty/,
+    ],
+    [
+      'several URLs in one',
+      () => `echo '${item}' | fw chain --endpoint http://a/v1,http://b/v1`,
+      64,
+      /repeat --endpoint/,
+    ],
+    ['a single dash', () => 'fw chain -endpoint x', 64, /--endpoint\?/],
     ['a full disk', () => `yes '${item}' | head -100000 | fw select > /dev/full`, 74, /ENOSPC/],
   ];
   test.each(cases)('%s', async (_what, line, exit, says) => {
@@ -136,7 +149,7 @@ describe('neighbours', () => {
     const [first, code] = ran.stdout.trimEnd().split('\n');
     expect(JSON.parse(first as string).steps).toHaveLength(4);
     expect(code).toBe('141');
-    expect(ran.stderr).toBe('');
+    expect(ran.stderr).toMatch(/^chain: asking .*\n$/);
     expect(slow.requests()).toBeLessThan(60 * 5);
   });
 
@@ -216,6 +229,26 @@ describe('signals', () => {
       const answered = line.steps.filter((step: { output?: unknown }) => step.output !== undefined);
       expect(after.steps.slice(0, answered.length)).toEqual(answered);
     }
+  });
+
+  test('Ctrl-C reaches every stage of a pipe, and the later ones drain what chain passes on', async () => {
+    const slow = await servers(1, { latency: '100ms' });
+    const out = join(at, 'drained.jsonl');
+    const line = `set -m; (fw ingest ${CSV} | fw chain --in-flight 16 --grace 30s ${slow.flags} | fw legacy --failures ${at}/rest.ndjson > ${out}) & echo $!; wait $!`;
+    const child = spawn('bash', ['-c', line], {
+      env: { ...process.env, PATH: `${binFolder}:${process.env.PATH}` },
+    });
+    const [first] = (await once(child.stdout, 'data')) as [Buffer];
+    await until(() => slow.all.some(server => server.counts().answers >= 60));
+    process.kill(-Number(first.toString()), 'SIGINT'); // to the whole group, as a terminal does
+    await once(child, 'close');
+    const results = readFileSync(out, 'utf8').trimEnd().split('\n');
+    const rest = readFileSync(join(at, 'rest.ndjson'), 'utf8').trimEnd().split('\n');
+    for (const text of results) expect(JSON.parse(text).business_decision).toBeDefined();
+    // every item that was begun was finished within the grace, and the pipe says that more would have come
+    expect(rest.map(text => JSON.parse(text).failure.code)).toContain('input-incomplete');
+    expect(slow.requests()).toBeGreaterThanOrEqual(results.length * 5);
+    expect(slow.requests()).toBeLessThanOrEqual(results.length * 5 + 5);
   });
 
   test('the wait for a server ends with the first signal', async () => {
