@@ -1,11 +1,10 @@
 /**
  * Runs a row of stages from its inputs to one output: signals, tools, progress, the account, the exit code.
  */
-import { fstatSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
-import { EXIT, Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { EXIT, type Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
 import type { Item } from '../engine/flow/item.ts';
 import { drain, join } from '../engine/flow/join.ts';
@@ -15,8 +14,10 @@ import type { Stage, Tools } from '../engine/flow/stage.ts';
 import type { EndpointPool } from '../engine/pool/pool.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { fatalOf } from './fatal.ts';
+import { refuseOverwriting } from './overwriting.ts';
 import { askedOf, makePool } from './pool.ts';
 import { type Progress, startProgress } from './progress.ts';
+import { listen, type Signal } from './signals.ts';
 
 export interface Run {
   /** what messages begin with: the verb, or the pipeline file */
@@ -26,6 +27,8 @@ export interface Run {
   base: string;
   /** the output may be the input of another stage, which is to be told if this run ends early */
   toNext: boolean;
+  /** the path that the output is written to; absent for standard output */
+  target?: string;
   /** the `pool:` of a pipeline file */
   pool?: PoolFile;
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
@@ -36,7 +39,7 @@ export async function execute(run: Run): Promise<number> {
   const begun = performance.now();
   const account = newAccount(run.label);
   const say = (message: string): void => {
-    process.stderr.write(`${run.label}: ${message}\n`);
+    process.stderr.write(`${run.label}: ${onTerminal(message)}\n`);
   };
   const asker = run.row.find(placed => placed.stage.asks);
   const stop = new AbortController(); // leave files unread
@@ -102,6 +105,7 @@ export async function execute(run: Run): Promise<number> {
   } catch (error) {
     fatal = fatalOf(error);
   }
+  const stoppedTwice = quit.signal.aborted && fatal !== undefined;
   stop.abort();
   halt.abort();
   quit.abort();
@@ -112,12 +116,13 @@ export async function execute(run: Run): Promise<number> {
   fatal ??= made?.verdict();
   await made?.close();
 
-  const ended = fatal && `ended with ${fatal.exit}: ${fatal.message}`;
+  const ended = fatal && `ended with ${fatal.exit}: ${fatal.message.split('\n', 1)[0]}`;
   const incomplete = ended ?? (signals.received && `stopped by ${signals.received}`);
   try {
     if (incomplete && !frame && run.toNext) output.write(incompleteLine(run.label, incomplete));
     const whole = !incomplete && account.rungs.failed === 0 && account.findings === 0;
-    await Promise.race([output.end(whole), broken]);
+    // a reader that hangs must not hold up somebody who has asked twice
+    await Promise.race([output.end(whole), stoppedTwice ? after(LAST_WORDS) : broken]);
   } catch (error) {
     fatal ??= fatalOf(error);
   }
@@ -138,25 +143,16 @@ export function incompleteLine(stage: string, message: string): Item {
   };
 }
 
-/** A side file that is also an input would be emptied before it was read. */
-function refuseOverwriting({ row, files }: Run): void {
-  const inputs = [0, ...files.filter(path => path !== '-')].map(identityOf).filter(Boolean);
-  for (const { options } of row) {
-    const path = options.failures as string | undefined;
-    if (path !== undefined && inputs.includes(identityOf(path))) {
-      throw usageError(`--failures ${path}: expected another file than the input, which it would empty`);
-    }
-  }
+/** ms that the last lines have to leave after a second signal */
+const LAST_WORDS = 2_000;
+
+function after(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms).unref());
 }
 
-/** Device and inode of a regular file; undefined for anything else. */
-function identityOf(file: string | number): string | undefined {
-  try {
-    const stat = typeof file === 'number' ? fstatSync(file) : statSync(file);
-    return stat.isFile() ? `${stat.dev}:${stat.ino}` : undefined;
-  } catch {
-    return undefined; // not there yet
-  }
+/** What models, servers and files say may hold anything; on a terminal it stays text, and behind the label. */
+function onTerminal(message: string): string {
+  return message.replace(/[^\P{Cc}\n]/gu, '\ufffd').replaceAll('\n', '\n  ');
 }
 
 function ending(
@@ -166,7 +162,7 @@ function ending(
   say: (message: string) => void,
 ): number {
   if (signal !== null) {
-    say(`stopped by ${signal}; the README says how to go on (Going on after a stop)`);
+    say(`stopped by ${signal}; the README says how to go on`);
     return 128 + constants.signals[signal];
   }
   const out = Object.values(account.rungs).reduce((sum, rung) => sum + rung, 0);
@@ -177,58 +173,6 @@ function ending(
   }
   const judged = row.some(({ stage }) => stage.asks || stage.dropsFailures || stage.judges);
   return judged && (account.rungs.failed > 0 || account.findings > 0) ? EXIT.failed : EXIT.ok;
-}
-
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-type Signal = (typeof SIGNALS)[number];
-
-interface Listening {
-  stop: AbortController;
-  /** Takes no further item to ask about; false where nothing is asked and what comes through a pipe is drained. */
-  halt(): boolean;
-  quit: AbortController;
-  say(message: string): void;
-  breakOff(error: Fatal): void;
-  /** ms */
-  grace: number;
-  /** nothing was taken yet, so nothing can finish */
-  idle(): boolean;
-}
-
-/** The first signal stops the taking, and after `grace` what is in flight is abandoned; a second one ends at once. */
-function listen(listening: Listening): { readonly received: Signal | null; release(): void } {
-  const { stop, halt, quit, say, breakOff, grace, idle } = listening;
-  let seen = false;
-  let received: Signal | null = null; // the one that ends the run before its input does
-  let timer: NodeJS.Timeout | undefined;
-  const hasTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
-  const onSignal = (signal: Signal): void => {
-    if (signal === 'SIGHUP' && !hasTerminal) return;
-    const again = seen;
-    seen = true;
-    if (!again && !halt()) {
-      stop.abort();
-      return say(`${signal}: draining what still comes (again: stop at once)`);
-    }
-    received = signal;
-    if (again || idle()) {
-      quit.abort();
-      return breakOff(new Fatal(128 + constants.signals[signal], `stopped by ${signal}`));
-    }
-    stop.abort();
-    say(`${signal}: taking nothing new; what is in flight has ${grace / 1000} s (again: stop at once)`);
-    timer = setTimeout(() => quit.abort(), grace);
-  };
-  for (const signal of SIGNALS) process.on(signal, onSignal);
-  return {
-    get received() {
-      return received;
-    },
-    release() {
-      clearTimeout(timer);
-      for (const signal of SIGNALS) process.off(signal, onSignal);
-    },
-  };
 }
 
 function graceOf(options: Values | undefined): number {

@@ -1,9 +1,11 @@
 import { EXIT, Fatal } from '../engine/flow/failure.ts';
 
-/** The ending that an error stands for: ours, or one of the system (disk full, no permission). Throws what is a bug. */
+/** The ending that an error stands for: ours, one of the system (disk full, no permission), or a bug. */
 export function fatalOf(error: unknown): Fatal {
   if (error instanceof Fatal) return error;
-  const { code, syscall, message, path } = error as NodeJS.ErrnoException;
-  if (syscall === undefined || code === undefined) throw error;
+  const { code, syscall, message, path, stack } = error as NodeJS.ErrnoException;
+  if (syscall === undefined || code === undefined) {
+    return new Fatal(EXIT.bug, `a bug, please report it: ${stack ?? String(error)}`);
+  }
   return new Fatal(EXIT.io, `expected ${syscall} to work${path ? ` on ${path}` : ''}, found ${message}`);
 }

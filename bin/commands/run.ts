@@ -71,6 +71,7 @@ export default command({
       base: pipeline.base,
       pool: pipeline.pool,
       toNext: false,
+      target,
       output: (onBroken, frame) => {
         outputs = toFiles(pathOf, onBroken, frame);
         return outputs;

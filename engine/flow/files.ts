@@ -1,10 +1,10 @@
 /**
- * The outputs of a pipeline file: one path, or one for each value of `{ordering}` in it. Lines go to `<path>.partial`
+ * The outputs of a pipeline file: one path, or one for each value of `{ordering}` in it. Lines go to `<path>.<pid>.partial`
  * and the file gets its name when the run has ended, so a file with its name is a whole one.
  */
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync } from 'node:fs';
+import { closeSync, fsyncSync, mkdirSync, openSync, realpathSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { ioError } from './failure.ts';
+import { ioError, usageError } from './failure.ts';
 import type { Item } from './item.ts';
 import { type Frame, type OnBroken, type Output, toFile } from './output.ts';
 
@@ -14,26 +14,39 @@ const MOST = 256;
 export interface FilesOutput extends Output {
   /** Gives every file its name; returns the paths. */
   finish(): string[];
-  /** The paths of what was written so far. */
+  /** The paths of what was written so far, under names that end in .partial. */
   partial(): string[];
+}
+
+interface Target {
+  /** where the name leads: a link's target, not the link */
+  path: string;
+  /** null for a device or a pipe, which is written as it is */
+  partial: string | null;
+  fd: number;
+  output: Output;
 }
 
 /** `pathOf` gives the path for a line. */
 export function toFiles(pathOf: (line: Item) => string, onBroken: OnBroken, frame?: Frame): FilesOutput {
-  const open = new Map<string, { fd: number; output: Output }>();
-  const outputFor = (path: string): Output => {
-    const known = open.get(path);
+  const open = new Map<string, Target>();
+  const outputFor = (name: string): Output => {
+    const known = open.get(name);
     if (known) return known.output;
     if (open.size === MOST) {
       throw ioError(
-        `expected at most ${MOST} output files, found one more: ${path}; look at {ordering} in output`,
+        `expected at most ${MOST} output files, found one more: ${name}; look at {ordering} in output`,
       );
     }
-    mkdirSync(dirname(path), { recursive: true });
-    const partial = `${path}.partial`;
-    const fd = openSync(partial, 'w');
-    const output = toFile(fd, partial, onBroken, frame);
-    open.set(path, { fd, output });
+    mkdirSync(dirname(name), { recursive: true });
+    const stat = statSync(name, { throwIfNoEntry: false });
+    if (stat?.isDirectory()) throw usageError(`output: expected a file, found a folder: ${name}`);
+    const path = stat ? realpathSync(name) : name;
+    // the process is in the name, so that two runs to one path never write into each other
+    const partial = stat && !stat.isFile() ? null : `${path}.${process.pid}.partial`;
+    const fd = openSync(partial ?? path, 'w');
+    const output = toFile(fd, partial ?? path, onBroken, frame);
+    open.set(name, { path, partial, fd, output });
     return output;
   };
   return {
@@ -43,13 +56,14 @@ export function toFiles(pathOf: (line: Item) => string, onBroken: OnBroken, fram
       for (const { output } of open.values()) await output.end(complete);
     },
     finish() {
-      for (const [path, { fd }] of open) {
+      for (const { path, partial, fd } of open.values()) {
+        if (partial === null) continue;
         fsyncSync(fd);
         closeSync(fd);
-        renameSync(`${path}.partial`, path);
+        renameSync(partial, path);
       }
       return [...open.keys()];
     },
-    partial: () => [...open.keys()].map(path => `${path}.partial`),
+    partial: () => [...open.values()].flatMap(({ partial }) => partial ?? []),
   };
 }

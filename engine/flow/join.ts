@@ -6,7 +6,7 @@
  *
  * A shell pipe is the same row with one stage a process.
  */
-import { mkdirSync, openSync, writeSync } from 'node:fs';
+import { mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import _ from 'highland';
 import ndjson from 'ndjson';
@@ -16,7 +16,8 @@ import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
 import { readItems } from './lines.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
-import type { Output } from './output.ts';
+import { originOf, textOf } from './origin.ts';
+import { type Output, writeWhole } from './output.ts';
 import { asking, type Items, itemWork, type Stage, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
@@ -156,7 +157,7 @@ export interface SideFile {
   write(line: object): void;
 }
 
-/** An NDJSON file beside the stream (failures, provenance): few lines, so each is written at once. */
+/** An NDJSON file beside the stream (failures, provenance): few lines, so each is written at once, untouched ones as they came. */
 export function sideFile(path: string): SideFile {
   let fd: number;
   try {
@@ -166,10 +167,12 @@ export function sideFile(path: string): SideFile {
     throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
   }
   const lines = ndjson.stringify();
-  lines.on('data', (line: string) => writeSync(fd, line));
+  lines.on('data', (line: string) => writeWhole(fd, Buffer.from(line), path));
   return {
     write: line => {
-      lines.write(line);
+      const origin = originOf(line);
+      if (origin === undefined) lines.write(line);
+      else writeWhole(fd, Buffer.from(`${textOf(origin)}\n`), path);
     },
   };
 }

@@ -169,19 +169,24 @@ function fileDrain(fd: number, name: string): Drain {
   return {
     keeps: false,
     put(bytes) {
-      let at = 0;
-      while (at < bytes.length) {
-        try {
-          at += writeSync(fd, bytes, at, bytes.length - at);
-        } catch (error) {
-          throw broken(error, name);
-        }
-      }
+      writeWhole(fd, bytes, name);
       return true;
     },
     ready: act => act(),
     async end() {},
   };
+}
+
+/** A write may take less than it was given (a disk that fills up), and the rest must not be forgotten. */
+export function writeWhole(fd: number, bytes: Buffer, name: string): void {
+  let at = 0;
+  while (at < bytes.length) {
+    try {
+      at += writeSync(fd, bytes, at, bytes.length - at);
+    } catch (error) {
+      throw broken(error, name);
+    }
+  }
 }
 
 function streamDrain(stream: Writable, name: string, onBroken: OnBroken): Drain {

@@ -1,7 +1,7 @@
 /** How runs end: every exit code with its one clear message, signals, readers that go away. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -126,6 +126,33 @@ describe('bad input', () => {
     expect(Buffer.from(lines[5].failure.base64, 'base64')).toEqual(
       Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]),
     );
+  });
+});
+
+describe('outputs of a pipeline file', () => {
+  const pipeline = () => file('out.yaml', 'stages: [ { select: {} } ]\n');
+  test('a link keeps its target, and a device is written as it is', async () => {
+    file('target.ndjson', 'old\n');
+    file('line.ndjson', '{"id":"a","prompt":"?"}\n');
+    const ran = await shell(
+      `ln -sf target.ndjson link.ndjson && fw run ${pipeline()} line.ndjson --output link.ndjson && mkfifo fifo && (cat fifo > read.ndjson & fw run ${pipeline()} line.ndjson --output fifo; wait)`,
+      { cwd: at },
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(lstatSync(join(at, 'link.ndjson')).isSymbolicLink()).toBe(true);
+    expect(lstatSync(join(at, 'fifo')).isFIFO()).toBe(true);
+    for (const name of ['target', 'read']) {
+      expect(readFileSync(join(at, `${name}.ndjson`), 'utf8')).toBe('{"id":"a","prompt":"?"}\n');
+    }
+  });
+
+  test('a failures file keeps the bytes that came in', async () => {
+    const line =
+      '{ "id":"a", "prompt":"?", "big":12345678901234567890, "failure":{"stage":"s","code":"call-failed","message":"m"} }\n';
+    file('failed-before.ndjson', line);
+    const ran = await shell('fw select --failures kept.ndjson failed-before.ndjson', { cwd: at });
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(readFileSync(join(at, 'kept.ndjson'), 'utf8')).toBe(line);
   });
 });
 
