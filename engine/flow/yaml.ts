@@ -40,8 +40,11 @@ export function readSmallFile(path: string, what: string): string {
   }
 }
 
-/** Reads `path` and checks it against schemas/`schemaName`.schema.json. Exit 65 with file:line:column if it does not fit. */
-export function readYaml(path: string, schemaName: string): YamlFile {
+/**
+ * Reads `path` and checks it against schemas/`schemaName`.schema.json. Exit 65 with file:line:column if it does not fit.
+ * `secretive`: messages repeat nothing of what was written, because people put keys there.
+ */
+export function readYaml(path: string, schemaName: string, secretive = false): YamlFile {
   const text = readSmallFile(path, 'a YAML file');
   const lines = new LineCounter();
   const placed = (offset: number, message: string): Fatal => {
@@ -53,13 +56,18 @@ export function readYaml(path: string, schemaName: string): YamlFile {
   try {
     document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
     const [error] = document.errors;
-    if (error !== undefined) throw placed(error.pos[0], `expected YAML, found: ${error.message}`);
+    if (error !== undefined)
+      throw placed(error.pos[0], `expected YAML, found: ${secretive ? error.code : error.message}`);
     value = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
     // the parser recurses and counts aliases: nesting and alias bombs end here, as errors without a position
     if (error instanceof RangeError)
       throw dataError(`${path}: expected YAML, found nesting that is too deep`);
-    if (error instanceof ReferenceError) throw dataError(`${path}: expected YAML, found: ${error.message}`);
+    if (error instanceof ReferenceError) {
+      throw dataError(
+        `${path}: expected YAML, found ${secretive ? 'an alias without its anchor, or too many' : `this: ${error.message}`}`,
+      );
+    }
     throw error;
   }
   const file: YamlFile = {
@@ -72,7 +80,7 @@ export function readYaml(path: string, schemaName: string): YamlFile {
   if (!fits(value)) {
     // a misspelt key is also a missing one: what was written is the better thing to point at
     const unknown = fits.errors!.find(({ keyword }) => keyword === 'additionalProperties');
-    throw complainOf(file, unknown ?? fits.errors![0]!);
+    throw complainOf(file, unknown ?? fits.errors![0]!, secretive);
   }
   return file;
 }
@@ -109,7 +117,9 @@ function offsetOf(
   return document.contents?.range?.[0] ?? 0;
 }
 
-function complainOf(file: YamlFile, error: ErrorObject): Fatal {
+function complainOf(file: YamlFile, error: ErrorObject, secretive: boolean): Fatal {
+  const shown = (value: unknown): string =>
+    secretive && typeof value === 'string' ? 'another text' : show(value);
   const segments = error.instancePath
     .split('/')
     .slice(1)
@@ -127,7 +137,11 @@ function complainOf(file: YamlFile, error: ErrorObject): Fatal {
     case 'additionalProperties': {
       const key: string = params.additionalProperty;
       const known = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
-      return file.complain([...segments, key], `${at}expected the keys ${known}, found '${key}'`, 'key');
+      return file.complain(
+        [...segments, key],
+        `${at}expected the keys ${known}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
+        'key',
+      );
     }
     case 'required':
       return file.complain(segments, `${at}expected the key '${params.missingProperty}', found none`);
@@ -146,7 +160,7 @@ function complainOf(file: YamlFile, error: ErrorObject): Fatal {
   }
 }
 
-function shown(value: unknown): string {
+function show(value: unknown): string {
   if (value === null) return 'nothing (null)';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';

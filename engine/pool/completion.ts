@@ -5,7 +5,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { Answer } from '../flow/call.ts';
 import type { JsonObject, Usage } from '../flow/item.ts';
-import { type Key, serverWords } from './words.ts';
+import { hide, holdsKey, type Key } from './secret.ts';
+import { oneLine, serverWords } from './words.ts';
 
 /** The engine gave up on the request, or was told to: the text is not what the model meant to say. */
 const NOT_THE_MODEL = new Set(['abort', 'error']);
@@ -22,14 +23,26 @@ export function readCompletion(body: Buffer, key: Key | undefined): Answer | str
   }
   if (!isObject(reply)) return `HTTP 200 with a body that is no completion: ${quote(body, key)}`;
   if (isObject(reply.error)) return `HTTP 200 with an error: ${quote(body, key)}`;
-  const choice: unknown = Array.isArray(reply.choices) ? reply.choices[0] : undefined;
-  if (!isObject(choice)) return 'HTTP 200 without choices';
+  const choice = Array.isArray(reply.choices) ? firstChoice(reply.choices) : undefined;
+  if (choice === undefined) return 'HTTP 200 without choices';
   const content = isObject(choice.message) ? choice.message.content : undefined;
   if (typeof content !== 'string' && content !== null) return 'HTTP 200 without message.content';
   // Only `stop` is whole, so a server that says nothing must not be read as having said it.
   const finish = typeof choice.finish_reason === 'string' ? choice.finish_reason : 'unknown';
   if (NOT_THE_MODEL.has(finish)) return `HTTP 200 with finish_reason ${finish}`;
-  return { text: content ?? '', finish, usage: readUsage(reply.usage), replayed: false };
+  // The model never saw the key, so these are no words of it, and items and ledger are to be free of the key.
+  if (content !== null && holdsKey(content, key)) return 'HTTP 200 with the API key in its answer';
+  return { text: content ?? '', finish: reason(finish, key), usage: readUsage(reply.usage), replayed: false };
+}
+
+/** The choice with index 0, wherever it stands in the list; a server that leaves the index out means the first one. */
+function firstChoice(choices: unknown[]): JsonObject | undefined {
+  return choices.filter(isObject).find(({ index }) => index === 0 || index === undefined);
+}
+
+/** finish_reason goes into items and messages. */
+function reason(finish: string, key: Key | undefined): string {
+  return finish === 'stop' || finish === 'length' ? finish : oneLine(hide(finish, key), 60);
 }
 
 function readUsage(usage: unknown): Usage {

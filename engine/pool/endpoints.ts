@@ -4,7 +4,7 @@
  */
 import { usageError } from '../flow/failure.ts';
 import type { PoolFile } from './poolfile.ts';
-import type { Key } from './words.ts';
+import type { Key } from './secret.ts';
 
 /** Calls at one endpoint at a time unless the pool file says otherwise; vLLM's own batch is 256 or 1024 by default. */
 const LIMIT = 256;

@@ -5,9 +5,9 @@
 import type { Usage } from '../flow/item.ts';
 import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
+import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
 import { openWire, type Wire } from './wire.ts';
-import type { Key } from './words.ts';
 
 /** Recent latencies kept for the median: enough to be steady, few enough to sort at every tick. */
 const KEPT = 64;

@@ -30,7 +30,7 @@ export interface OutageOptions extends Prober {
 }
 
 export function createOutages(options: OutageOptions): Outages {
-  const { endpoints, model, giveUp, warn, onBack, clock, timing } = options;
+  const { endpoints, model, giveUp, warn, onBack, clock, timing, key } = options;
   let lastUp = clock.now();
   let closed = false;
 
@@ -46,7 +46,7 @@ export function createOutages(options: OutageOptions): Outages {
     const finding = await probe(endpoint, options);
     endpoint.probing = false;
     if (closed) return;
-    settle(finding, model);
+    settle(finding, model, key);
     if (endpoint.state === 'up') {
       endpoint.failuresInARow = 0;
       warn(`${endpoint.url} is up`);

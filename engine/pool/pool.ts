@@ -148,10 +148,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const now = clock.now();
     if (outcome instanceof CallFailure) return fail(ticket, outcome);
     if (outcome instanceof Error) {
-      if (neverConnected(outcome)) return notConnected(ticket, endpoint, causeOf(outcome), now);
+      if (neverConnected(outcome)) return notConnected(ticket, endpoint, causeOf(outcome, key), now);
       const late = outcome instanceof NoAnswerInTime;
       if (late) ticket.timeouts++;
-      return notThrough(ticket, endpoint, late ? 'timeout' : 'transport', causeOf(outcome), now);
+      return notThrough(ticket, endpoint, late ? 'timeout' : 'transport', causeOf(outcome, key), now);
     }
     const { status, body } = outcome;
     if (status === 200) {

@@ -22,7 +22,9 @@ export type Locate = (segments: (string | number)[], key: boolean) => string;
 
 /** Reads a pool file. Throws Fatal with file, line and column for whatever is wrong with it. */
 export function readPoolFile(path: string): PoolFile {
-  const file = readYaml(path, 'pool');
+  // It may have a key in it, which the message of a file that is not there would repeat.
+  if (path.includes('://')) throw usageError('expected the path of a pool file, found a URL: use --endpoint');
+  const file = readYaml(path, 'pool', true);
   return withUrls(file.value, (segments, message) => file.complain(segments, message));
 }
 
@@ -63,7 +65,8 @@ function complaint(
   if (keyword === 'additionalProperties') {
     const known = Object.keys((parentSchema as { properties: object }).properties).join(', ');
     const found: string = params.additionalProperty;
-    return `${locate([...segments, found], true)}: ${name}: expected the keys ${known}, found '${found.slice(0, 60)}'`;
+    const shown = /^[a-z_]{1,40}$/.test(found) ? `'${found}'` : 'another one';
+    return `${locate([...segments, found], true)}: ${name}: expected the keys ${known}, found ${shown}`;
   }
   return `${locate(segments, false)}: ${name}: expected a value that ${message}`;
 }

@@ -5,8 +5,9 @@
 import type { Clock, Timing } from './clock.ts';
 import { isObject } from './completion.ts';
 import type { Endpoint } from './health.ts';
+import type { Key } from './secret.ts';
 import type { Reply } from './wire.ts';
-import { causeOf, type Key, NoAnswerInTime, seconds, serverWords } from './words.ts';
+import { causeOf, NoAnswerInTime, seconds, serverWords } from './words.ts';
 
 export interface Served {
   id: string;
@@ -33,7 +34,7 @@ export interface Prober {
 /** Asks one endpoint. Never throws: what goes wrong is the finding. */
 export async function probe(endpoint: Endpoint, prober: Prober): Promise<Finding> {
   const outcome = await get(endpoint, `${endpoint.prefix}/models`, prober);
-  if (outcome instanceof Error) return unusable(endpoint, causeOf(outcome), false);
+  if (outcome instanceof Error) return unusable(endpoint, causeOf(outcome, prober.key), false);
   const { status, body } = outcome;
   if (status === 200) {
     const models = readModels(body);

@@ -6,8 +6,9 @@ import { CallFailure } from '../flow/call.ts';
 import { type Fatal, unavailable } from '../flow/failure.ts';
 import { refusedKey } from './probe.ts';
 import { isTooLong, lengthNumbers } from './retry.ts';
+import type { Key } from './secret.ts';
 import type { Reply } from './wire.ts';
-import { type Key, serverWords } from './words.ts';
+import { serverWords } from './words.ts';
 
 /** Refusals before a run that had no answer is given up in the middle … */
 const ENOUGH = 20;

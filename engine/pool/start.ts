@@ -5,7 +5,8 @@
 import { CallFailure } from '../flow/call.ts';
 import { type Fatal, unavailable, usageError } from '../flow/failure.ts';
 import type { Endpoint } from './health.ts';
-import { type Finding, type Prober, probe } from './probe.ts';
+import { type Finding, type Prober, probe, type Served } from './probe.ts';
+import { hide, holdsKey, type Key } from './secret.ts';
 import { oneLine, seconds } from './words.ts';
 
 /** While waiting, every endpoint is asked again this often. */
@@ -34,10 +35,10 @@ export interface Found {
  */
 export async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Promise<Found> {
   const findings = await firstUsable(endpoints, start);
-  const model = start.model ?? onlyModel(findings);
-  for (const finding of findings) settle(finding, model);
+  const model = start.model ?? onlyModel(findings, start.key);
+  for (const finding of findings) settle(finding, model, start.key);
   const up = endpoints.filter(endpoint => endpoint.state === 'up');
-  if (up.length === 0) throw notServed(model, findings);
+  if (up.length === 0) throw notServed(model, findings, start.key);
   if (up.length < endpoints.length) {
     const out = endpoints.filter(endpoint => endpoint.state !== 'up');
     start.warn(`going on with ${up.length} of ${endpoints.length} endpoints, without ${causes(out)}`);
@@ -48,10 +49,14 @@ export async function startEndpoints(endpoints: readonly Endpoint[], start: Star
 }
 
 /** Takes a finding over: into work if it serves `model`, out of it for good if nothing but a person can help. */
-export function settle({ endpoint, models, cause, settled }: Finding, model: string): void {
+export function settle(
+  { endpoint, models, cause, settled }: Finding,
+  model: string,
+  key: Key | undefined,
+): void {
   const serves = models.some(({ id }) => id === model);
   endpoint.state = serves ? 'up' : settled ? 'unfit' : 'down';
-  endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models.map(({ id }) => id))}, not ${model}`);
+  endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models, key)}, not ${model}`);
 }
 
 export function causes(endpoints: readonly Endpoint[]): string {
@@ -105,29 +110,33 @@ function noneUsable(findings: readonly Finding[], waited: number): Fatal {
 }
 
 /** The model that every usable endpoint serves, if it is exactly one. */
-function onlyModel(findings: readonly Finding[]): string {
+function onlyModel(findings: readonly Finding[], key: Key | undefined): string {
   const usable = findings.filter(({ cause }) => cause === undefined);
   const [first, ...others] = usable.map(({ models }) => new Set(models.map(({ id }) => id)));
   const shared = [...(first ?? [])].filter(id => others.every(models => models.has(id)));
-  if (shared.length === 1) return shared[0] as string;
+  const [model] = shared;
+  // It will be sent and shown: a name with the key or control characters in it is none.
+  if (model !== undefined && shared.length === 1 && isName(model, key)) return model;
   throw usageError(
-    `expected endpoints that serve one and the same model, found${servedBy(usable)}\nsay which one: --model NAME`,
+    `expected endpoints that serve one and the same model, found${servedBy(usable, key)}\nsay which one: --model NAME`,
   );
 }
 
-function notServed(model: string, findings: readonly Finding[]): Fatal {
+function isName(id: string, key: Key | undefined): boolean {
+  return oneLine(id, 1_000) === id && !holdsKey(id, key);
+}
+
+function notServed(model: string, findings: readonly Finding[], key: Key | undefined): Fatal {
   const usable = findings.filter(({ cause }) => cause === undefined);
-  return usageError(`expected an endpoint that serves the model ${model}, found${servedBy(usable)}`);
+  return usageError(`expected an endpoint that serves the model ${model}, found${servedBy(usable, key)}`);
 }
 
-function servedBy(findings: readonly Finding[]): string {
-  return findings
-    .map(({ endpoint, models }) => `\n  ${endpoint.url}: ${listed(models.map(({ id }) => id))}`)
-    .join('');
+function servedBy(findings: readonly Finding[], key: Key | undefined): string {
+  return findings.map(({ endpoint, models }) => `\n  ${endpoint.url}: ${listed(models, key)}`).join('');
 }
 
-function listed(names: readonly string[]): string {
-  const some = names.slice(0, 20).map(name => oneLine(name, 200));
-  if (names.length > some.length) some.push(`and ${names.length - some.length} more`);
+function listed(models: readonly Served[], key: Key | undefined): string {
+  const some = models.slice(0, 20).map(({ id }) => oneLine(hide(id, key), 200));
+  if (models.length > some.length) some.push(`and ${models.length - some.length} more`);
   return some.length > 0 ? some.join(', ') : 'no model';
 }

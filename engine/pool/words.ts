@@ -1,14 +1,10 @@
 /**
- * Causes in words. What a server says is shown once and shortened, without control characters and without the key,
- * which some servers repeat when they refuse it.
+ * Causes in words. What a server says is shown once and shortened, without control characters and without the key.
  */
+import { hide, hideInCut, type Key } from './secret.ts';
 
-/** Where the API key comes from. The key itself stays behind a function, so that printing this shows the name alone. */
-export interface Key {
-  /** as messages call it: the environment variable, such as $FW_API_KEY */
-  name: string;
-  read(): string;
-}
+/** What of an error body is read. */
+const READ = 65_536;
 
 /** Thrown into an exchange by the sweep. */
 export class NoAnswerInTime extends Error {
@@ -61,26 +57,28 @@ function isTls(code: string): boolean {
 }
 
 /** The cause of a failed exchange, such as `connection refused`. */
-export function causeOf(error: Error): string {
+export function causeOf(error: Error, key: Key | undefined): string {
   if (error instanceof NoAnswerInTime) return error.message;
   const code = codeOf(error);
   const known = WORDS[code];
   if (known !== undefined) return known;
   if (isTls(code)) return `TLS failed (${code}); a private authority goes into NODE_EXTRA_CA_CERTS`;
   if (code.startsWith('HPE_') || error.name === 'HTTPParserError') return 'the answer is not HTTP';
-  return code === '' ? oneLine(error.message, 120) : `${oneLine(error.message, 120)} (${code})`;
+  const message = oneLine(hide(error.message, key), 120);
+  return code === '' ? message : `${message} (${code})`;
 }
 
 /** What an error body says: the message of an OpenAI-style error, else its text. At most `most` characters. */
 export function serverWords(body: Buffer, key: Key | undefined, most = 300): string {
-  const text = body.toString('utf8', 0, 65_536);
+  const text = body.toString('utf8', 0, READ);
   let words = text;
   try {
     words = messageIn(JSON.parse(text)) ?? text;
   } catch {
     if (/^\s*</.test(text)) words = 'an HTML page';
   }
-  return oneLine(hide(words, key), most);
+  // Before anything is shortened: half a key is a leak too.
+  return oneLine(body.length > READ ? hideInCut(words, key) : hide(words, key), most);
 }
 
 function messageIn(value: unknown): string | undefined {
@@ -90,12 +88,6 @@ function messageIn(value: unknown): string | undefined {
   for (const words of [message, error]) if (typeof words === 'string') return words;
   if (detail !== undefined) return typeof detail === 'string' ? detail : JSON.stringify(detail);
   return undefined;
-}
-
-/** Applied before anything is cut: half a key is a leak too. */
-function hide(text: string, key: Key | undefined): string {
-  const secret = key?.read();
-  return secret ? text.replaceAll(secret, '***') : text;
 }
 
 /** One line of at most `most` characters, safe to show on a terminal. */

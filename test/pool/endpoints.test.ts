@@ -132,6 +132,21 @@ test.each([
   expect(message).toContain(words);
 });
 
+test.each([
+  'endpoints: "http://user:sk-SECRET123@h/v1"\n',
+  'endpoints: ["http://user:sk-SECRET123@h/v1"]\n',
+  'http://user:sk-SECRET123@h/v1: 8\n',
+  'endpoints: [{ url: "http://h/v1", limit: sk-SECRET123 }]\n',
+  'sk-SECRET123\n',
+  'endpoints: [*sk-SECRET123]\n',
+  'endpoints: [http://h/v1]\nretry_budget: sk-SECRET123\n',
+])('a wrong pool file is told without what may be a key: %j', text => {
+  const { message } = fatal(() => readPoolFile(fileOf(text)));
+  expect(message).toMatch(/pool\.yaml(:\d+:\d+)?: /);
+  expect(message).not.toContain('SECRET');
+  expect(fatal(() => readPoolFile('http://user:sk-SECRET123@h/v1')).message).not.toContain('SECRET');
+});
+
 test('the pool of a pipeline file has the same form', () => {
   const at = (segments: (string | number)[], key: boolean) =>
     `run.yaml<${segments.join('/')}${key ? ' key' : ''}>`;

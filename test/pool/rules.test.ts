@@ -146,6 +146,61 @@ test("a server's words: one line, shortened, without the key and without control
   expect(words(`${'x'.repeat(295)}sk-secret`)).not.toContain('sk-s');
 });
 
+test('the key is hidden in every form that a server may give it back in, also where a long body is cut', () => {
+  const secret = 'sk-SECRET/123+"x';
+  const key = { name: '$FW_API_KEY', read: () => secret };
+  const words = (body: string) => serverWords(Buffer.from(body), key);
+  const escaped = [...secret].map(one => `\\u00${one.charCodeAt(0).toString(16)}`).join('');
+  for (const body of [
+    `{"errors":["Bearer ${escaped}"]}`,
+    JSON.stringify({ errors: [secret] }),
+    JSON.stringify({ error: { message: JSON.stringify({ inner: `${secret}` }) } }),
+    JSON.stringify({ error: { message: `{"inner":"${escaped.toUpperCase().replaceAll('U', 'u')}"}` } }),
+    encodeURIComponent(secret),
+    Buffer.from(secret).toString('hex'),
+    [...secret].map(one => `&#x${one.charCodeAt(0).toString(16)};`).join(''),
+  ]) {
+    expect(words(body)).toContain('***');
+    expect(words(body)).not.toMatch(/SECRET|5345|\\u0053|CRET/i);
+  }
+  for (const before of ['', 'a', 'ab', 'Bearer ']) {
+    for (const encoding of ['base64', 'base64url'] as const) {
+      const body = Buffer.from(`${before}${secret} and more`).toString(encoding);
+      const left = Buffer.from(words(body).replace('***', ''), encoding).toString('latin1');
+      expect(words(body)).toContain('***');
+      expect(left).not.toContain('ECRE');
+    }
+  }
+  for (let cut = 0; cut < secret.length; cut++) {
+    expect(words(`${' '.repeat(65_536 - cut)}${secret}`)).not.toContain('s');
+  }
+});
+
+test('an answer that holds the key is none, and no other field of it carries the key into an item', () => {
+  const key = { name: '$FW_API_KEY', read: () => 'sk-SECRET123' };
+  const read = (content: string, finish_reason = 'stop') =>
+    readCompletion(Buffer.from(JSON.stringify({ choices: [{ message: { content }, finish_reason }] })), key);
+  expect(read('{"a":"sk-SECRET123"}')).toBe('HTTP 200 with the API key in its answer');
+  expect(read('{"a":"sk\\u002dSECRET123"}')).toBe('HTTP 200 with the API key in its answer');
+  expect(read('{"a":"sk"}', 'because of sk-SECRET123')).toMatchObject({ finish: 'because of ***' });
+  // a key that is none must not swallow honest answers
+  const dummy = { name: '$FW_API_KEY', read: () => 'EMPTY' };
+  const body = Buffer.from('{"choices":[{"message":{"content":"EMPTY"},"finish_reason":"stop"}]}');
+  expect(readCompletion(body, dummy)).toMatchObject({ text: 'EMPTY', finish: 'stop' });
+});
+
+test('of several choices the one with index 0 is the answer', () => {
+  const choice = (content: string, index?: number) => ({
+    index,
+    message: { content },
+    finish_reason: 'stop',
+  });
+  const read = (...choices: unknown[]) => readCompletion(Buffer.from(JSON.stringify({ choices })), undefined);
+  expect(read(choice('second', 1), choice('first', 0))).toMatchObject({ text: 'first' });
+  expect(read(choice('first'), choice('second'))).toMatchObject({ text: 'first' });
+  expect(read(choice('second', 1))).toBe('HTTP 200 without choices');
+});
+
 test('least outstanding relative to the limit, never above it, not the one that failed last', () => {
   const [small, large] = up([2, 8]) as [Endpoint, Endpoint];
   const both = [small, large];

@@ -112,6 +112,18 @@ test('a server that accepts and says nothing is given up after 5 s, a refused co
   expect((await opening).message).toContain(`${silent.url}: no answer within 5 s`);
 });
 
+test('a server that puts the key into the names of its models does not get it shown', async () => {
+  const key = { name: '$FW_API_KEY', read: () => 'sk-SECRET123' };
+  const [a, b] = [await serve(nothing, { models: ['m-sk-SECRET123'] }), await serve(nothing)];
+  const alone = (await errorOf(open([a.url], { key }))) as Fatal;
+  expect(alone.message).toContain(`${a.url}: m-***`);
+  const wrong = (await errorOf(open([a.url], { key, model: 'm' }))) as Fatal;
+  expect(wrong.message).toContain(`${a.url}: m-***`);
+  const pool = await open([a.url, b.url], { key, model: 'm' });
+  expect(pool.warnings.join()).toContain('it serves m-***, not m');
+  expect(alone.message + wrong.message + pool.warnings.join()).not.toContain('SECRET');
+});
+
 test('without a key, a server that wants one is understood', async () => {
   const fake = await serve(nothing, { onModels: response => void response.writeHead(401).end() });
   expect((await errorOf(open([fake.url]))).message).toContain('set FW_API_KEY');
