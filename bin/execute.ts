@@ -55,7 +55,12 @@ export async function execute(run: Run): Promise<number> {
   let progress: Progress | null = null;
   let making: Promise<EndpointPool> | null = null;
   const makeOnce = async (): Promise<EndpointPool> => {
-    const made = await makePool(asker?.options ?? {}, { file: run.pool, warn: say, signal: quit.signal });
+    const onGivenUp = (): void => {
+      stop.abort();
+      halt.abort();
+    };
+    const world = { file: run.pool, warn: say, onGivenUp, signal: quit.signal };
+    const made = await makePool(asker?.options ?? {}, world);
     pool = made;
     progress = startProgress(run.label, account, () => askedOf(made));
     return made;

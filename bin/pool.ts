@@ -22,12 +22,17 @@ export interface PoolWorld {
   /** the `pool:` of a pipeline file; flags win over it */
   file?: PoolFile;
   warn(message: string): void;
+  /** called once when the pool gives up in the middle of the run */
+  onGivenUp(): void;
   /** aborted: stop waiting for endpoints */
   signal: AbortSignal;
 }
 
 /** Exit 64 where no endpoint is named, 69 where none answers. */
-export async function makePool(values: Values, { file, warn, signal }: PoolWorld): Promise<EndpointPool> {
+export async function makePool(
+  values: Values,
+  { file, warn, onGivenUp, signal }: PoolWorld,
+): Promise<EndpointPool> {
   const flags = values as OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
   const wait = durationOf(flags.wait);
   if (wait === null)
@@ -45,7 +50,7 @@ export async function makePool(values: Values, { file, warn, signal }: PoolWorld
     },
     process.env,
   );
-  return createPool({ ...settings, wait, warn, signal });
+  return createPool({ ...settings, wait, warn, onGivenUp, signal });
 }
 
 export function askedOf(pool: EndpointPool): Asked {

@@ -47,6 +47,11 @@ export interface PoolOptions extends PoolSettings {
   wait?: number;
   /** told to a person: an endpoint that is gone, a refusal that is news */
   warn: (message: string) => void;
+  /**
+   * Called once when the pool gives up in the middle of a run: nothing new is to be taken. Every call fails as
+   * `interrupted` from then on, so that the items in flight come out with what they have, and `verdict` says why.
+   */
+  onGivenUp?: () => void;
   /** stops the pool, as `stop` does */
   signal?: AbortSignal;
   clock?: Clock;
@@ -57,7 +62,7 @@ export interface PoolOptions extends PoolSettings {
 export interface EndpointPool extends Pool {
   /** tokens of prompt and answer together, where the servers say */
   readonly maxModelLength: number | undefined;
-  /** What ends the run though each item was accounted for: every call was refused. Ask it before the exit code. */
+  /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
   verdict(): Fatal | undefined;
   stats(): PoolStats;
   /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
@@ -91,7 +96,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   let calls = 0;
   let outstanding = 0;
   /** what every further call is told; null while the pool works */
-  let ended: Error | null = null;
+  let ended: CallFailure | null = null;
+  let givenUp: Fatal | undefined;
   let pumping = false;
   let sweptAt = clock.now();
 
@@ -171,7 +177,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     noteRefusal(endpoint);
     fail(ticket, refusals.failureOf(endpoint.url, outcome));
     const hopeless = refusals.hopeless(outstanding);
-    if (hopeless) end(hopeless);
+    if (hopeless) giveUp(hopeless, 'every call was refused');
   }
 
   /** The call lost nothing and keeps its tries; the endpoint is not there and is taken out until a probe finds it. */
@@ -237,15 +243,32 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     }
     waiting.wake(now);
     const gone = outages.sweep(now, outstanding === 0, stood);
-    if (gone) end(gone);
+    if (gone) giveUp(gone, 'no endpoint was there any more');
     pump();
   }
 
   /** Every call that waits, and every further one, is told `reason`. The first reason holds. */
-  function end(reason: Error): void {
+  function end(reason: CallFailure): void {
     if (ended !== null) return;
     ended = reason;
     for (const ticket of waiting.empty()) fail(ticket, reason);
+  }
+
+  /** What a server still holds is dropped too: one that no longer answers would hold up the end for its whole timeout. */
+  function giveUp(fatal: Fatal, why: string): void {
+    if (ended !== null) return;
+    givenUp = fatal;
+    const reason = new CallFailure(
+      'interrupted',
+      `The run was given up before this call was answered: ${why}.`,
+    );
+    end(reason);
+    drop(reason);
+    options.onGivenUp?.();
+  }
+
+  function drop(reason: CallFailure): void {
+    for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
   }
 
   function stop(): void {
@@ -254,8 +277,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   function abort(): void {
     stop();
-    const reason = new CallFailure('interrupted', 'The run was stopped while a server worked on this call.');
-    for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
+    drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
   }
 
   return {
@@ -265,7 +287,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     call,
     stop,
     abort,
-    verdict: refusals.verdict,
+    verdict: () => givenUp ?? refusals.verdict(),
     stats: () => poolStats(endpoints, { calls, waiting: waiting.size, failed }, clock.now()),
     async close() {
       stop();

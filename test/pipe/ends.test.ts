@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { binFolder, folder, ROOT, shell } from '../fw.ts';
+import { serve } from '../pool/serving.ts';
 import { type Servers, servers } from './servers.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
@@ -19,6 +20,25 @@ const file = (name: string, content: string | Buffer): string => {
 
 beforeAll(async () => {
   one = await servers(1);
+});
+
+test('a pool that gives up in the middle: what is in flight comes out with its paid steps, then 69', async () => {
+  const refusing = await serve(ask => ask.send(404, { error: { message: 'gone' } }));
+  const paid = { agent: 'risk_manager', output: { paid: true }, rung: 'clean', saw: 'clean', repairs: [] };
+  const step = { ...paid, calls: ['k'], attempts: 1, usage: { prompt: 1, completion: 1 } };
+  const items = Array.from({ length: 200 }, (_, n) => ({ id: `i${n}`, prompt: '?', steps: [step] }));
+  const { code, stdout, stderr } = await shell(`fw chain --in-flight 100 --endpoint ${refusing.url} | cat`, {
+    stdin: items.map(item => `${JSON.stringify(item)}\n`).join(''),
+  });
+  const lines = stdout.split('\n').filter(Boolean);
+  const out = lines.map(line => JSON.parse(line));
+  expect({ code, last: out.at(-1)?.failure.code }).toEqual({ code: 69, last: 'input-incomplete' });
+  expect(stderr).toContain('expected answers, found none');
+  const kept = out.slice(0, -1);
+  expect(kept.length).toBeGreaterThanOrEqual(100);
+  expect(kept.length).toBeLessThan(200);
+  expect(new Set(kept.map(item => item.failure.code))).toEqual(new Set(['call-refused', 'interrupted']));
+  for (const item of kept) expect(item.steps[0]).toEqual(step);
 });
 
 describe('bad input', () => {

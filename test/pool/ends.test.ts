@@ -1,19 +1,9 @@
 /** How a pool ends: stopped, closed, given up because all is refused or nothing is there any more. */
-import { expect, test } from 'vitest';
-import type { Fatal } from '../../engine/flow/failure.ts';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
 import { manualClock } from './clock.ts';
-import {
-  type Ask,
-  askUntil,
-  callOf,
-  deadUrl,
-  errorOf,
-  open,
-  outcome,
-  QUICK,
-  serve,
-  until,
-} from './serving.ts';
+import { type Ask, askUntil, callOf, deadUrl, open, outcome, QUICK, serve, until } from './serving.ts';
 
 const echo = (ask: Ask) => ask.answer(JSON.parse(ask.body).messages[0].content);
 
@@ -78,10 +68,11 @@ test('every call refused and none answered: the run ends with 69, in the words o
   for (let i = 0; i < 25; i++) codes.push(await outcome(pool));
   expect(codes.slice(0, 20)).toEqual(Array(20).fill('call-refused'));
   expect(fake.asked).toBe(20);
-  const fatal = (await errorOf(pool.call(callOf()))) as Fatal;
-  expect(fatal.exit).toBe(69);
-  expect(fatal.message).toContain('HTTP 404: "The model `m` does not exist."');
-  expect(pool.verdict()?.exit).toBe(69);
+  expect(codes.slice(20)).toEqual(Array(5).fill('interrupted'));
+  expect(pool.verdict()).toMatchObject({
+    exit: 69,
+    message: expect.stringContaining('HTTP 404: "The model `m` does not exist."'),
+  });
 });
 
 test('a small input that was refused altogether ends with 69 too; one answer is enough not to', async () => {
@@ -140,12 +131,35 @@ test('while every endpoint is away calls wait and lose no try; they are answered
 
 test('when that lasts too long the run ends with 69, and says which endpoints are gone', async () => {
   const fake = await serve(echo);
-  const pool = await open([fake.url], { timing: { ...QUICK, giveUp: 30 } });
+  let told = 0;
+  const onGivenUp = () => void told++;
+  const pool = await open([fake.url], { timing: { ...QUICK, giveUp: 30 }, onGivenUp });
   await fake.close();
-  const error = (await errorOf(pool.call(callOf()))) as Fatal;
-  expect(error.exit).toBe(69);
-  expect(error.message).toContain(`${fake.url} (connection refused)`);
-  expect(((await errorOf(pool.call(callOf()))) as Fatal).exit).toBe(69);
+  // the items of these calls come out with what they have: only the run ends
+  expect(await Promise.all([outcome(pool), outcome(pool)])).toEqual(['interrupted', 'interrupted']);
+  expect(await outcome(pool)).toBe('interrupted');
+  expect(told).toBe(1);
+  expect(pool.verdict()).toMatchObject({
+    exit: 69,
+    message: expect.stringContaining(`${fake.url} (connection refused)`),
+  });
+});
+
+test('a call that hangs at a server which is gone for all others does not hold up the end', async () => {
+  const server = createServer((request, response) => {
+    if (request.method === 'GET') return response.end('{"data":[{"id":"m"}]}');
+    server.close(); // takes no further connection; the one of this call stays, and nothing comes over it
+    request.resume();
+  });
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => server.closeAllConnections());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const pool = await open([url], { timing: { ...QUICK, giveUp: 30 } });
+  const hanging = outcome(pool);
+  await until(() => !server.listening);
+  expect(await outcome(pool)).toBe('interrupted');
+  expect(await hanging).toBe('interrupted');
+  expect(pool.verdict()?.exit).toBe(69);
 });
 
 test('an endpoint that comes back with another model stays out', async () => {
