@@ -39,7 +39,9 @@ export async function execute(run: Run): Promise<number> {
   const begun = performance.now();
   const account = newAccount(run.label);
   const say = (message: string): void => {
-    process.stderr.write(`${run.label}: ${onTerminal(message)}\n`);
+    // a bar that stands in this line draws itself again below
+    const clear = process.stderr.isTTY ? '\r\u001b[K' : '';
+    process.stderr.write(`${clear}${run.label}: ${onTerminal(message)}\n`);
   };
   const asker = run.row.find(placed => placed.stage.asks);
   const stop = new AbortController(); // leave files unread

@@ -49,10 +49,10 @@ export function startProgress(label: string, account: Account, asked: () => Aske
     stopOnComplete: false,
     noTTYOutput: false,
   });
-  const now = facts();
-  bar.start(account.read, now.done, now);
   const timer = setInterval(() => {
     const { done, ...rest } = facts();
+    // begun at the first tick, when what there was to say at the start has been said
+    if (!bar.isActive) bar.start(account.read, done, { done, ...rest });
     bar.setTotal(Math.max(account.read, 1));
     bar.update(done, rest);
   }, BAR_EVERY);
