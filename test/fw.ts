@@ -1,13 +1,26 @@
 /** Runs shell lines with `fw` on the PATH, as a user would. */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-export const binFolder = mkdtempSync(join(tmpdir(), 'fw-bin-'));
+const made: string[] = [];
+afterAll(() => {
+  for (const path of made) rmSync(path, { recursive: true, force: true });
+});
+
+/** A folder of its own for a test, gone when the file's tests are over. */
+export function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'fw-test-'));
+  made.push(path);
+  return path;
+}
+
+export const binFolder = folder();
 const cli = join(ROOT, 'dist', 'bin', 'fw.js');
 writeFileSync(join(binFolder, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
   mode: 0o755,
@@ -45,8 +58,4 @@ export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellO
     });
     child.stdin.end(stdin);
   });
-}
-
-export function folder(): string {
-  return mkdtempSync(join(tmpdir(), 'fw-test-'));
 }

@@ -1,11 +1,11 @@
 /** What makes a whole source unusable, in one message; several sources; reading no more than is asked for. */
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Fatal } from '../../engine/flow/failure.ts';
 import type { Item } from '../../engine/flow/item.ts';
 import type { Values } from '../../engine/flow/options.ts';
+import { folder } from '../fw.ts';
 import { blocks, ingested, open, run } from './ingesting.ts';
 
 async function refusal(running: Promise<unknown>): Promise<[number, string]> {
@@ -167,7 +167,7 @@ describe('reading', () => {
 });
 
 describe('--template', () => {
-  const base = mkdtempSync(join(tmpdir(), 'fw-template-'));
+  const base = folder();
   const templated = (template: string, table: string): Promise<Item[]> => {
     writeFileSync(join(base, 'ask.liquid'), template);
     return run([blocks(table)], { template: 'ask.liquid' }, base);

@@ -1,5 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -7,9 +6,10 @@ import { newAccount } from '../../engine/flow/account.ts';
 import { type Item, RUNGS, rungOf } from '../../engine/flow/item.ts';
 import { mergeFiles } from '../../engine/flow/merge.ts';
 import { originOf, textOf } from '../../engine/flow/origin.ts';
+import { folder } from '../fw.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'fw-merge-'));
-const paths = { old: join(folder, 'old'), new: join(folder, 'new') };
+const at = folder();
+const paths = { old: join(at, 'old'), new: join(at, 'new') };
 
 async function merged(old: string, newer: string, signal = new AbortController().signal) {
   writeFileSync(paths.old, old);
