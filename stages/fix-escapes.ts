@@ -11,6 +11,7 @@
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
 import { healed, judges, mapSteps, marked, readAgain } from '../engine/agents/recheck.ts';
 import { type Failure, type Item, idOf, isItem } from '../engine/flow/item.ts';
+import { wrongShape } from '../engine/flow/shape.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
 import { lossless } from '../engine/integrity/lossless.ts';
@@ -60,7 +61,7 @@ function mendedLine(item: Item, failure: Failure): Item {
     const value: unknown = JSON.parse(text);
     const loss = lossless(text);
     if (loss) return { ...item, failure: { ...failure, code: loss.code, message: loss.message } };
-    return isObject(value) ? marked(value, 'repaired', repairs) : item;
+    return isObject(value) && wrongShape(value) === null ? marked(value, 'repaired', repairs) : item;
   } catch {
     return item;
   }

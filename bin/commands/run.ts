@@ -4,13 +4,15 @@
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
 import { basename } from 'node:path';
+import type { Agents } from '../../engine/agents/load.ts';
 import { agentsOf } from '../../engine/agents/options.ts';
 import { orderingLabel, resolveOrdering } from '../../engine/agents/orderings.ts';
-import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { EXIT, Fatal, usageError } from '../../engine/flow/failure.ts';
 import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
 import { expandPaths } from '../../engine/flow/input.ts';
 import type { Item } from '../../engine/flow/item.ts';
 import { toStdout } from '../../engine/flow/output.ts';
+import { isTexts } from '../../engine/flow/shape.ts';
 import { stage } from '../../engine/flow/stage.ts';
 import { command } from '../command.ts';
 import { execute } from '../execute.ts';
@@ -122,7 +124,10 @@ const firstItems = stage({
   },
 });
 
-/** The path for a line: `{ordering}` becomes the short names of its agents, as in the files of the older scripts. */
+/**
+ * The path for a line: `{ordering}` becomes the short names of its agents, as in the files of the older scripts, and
+ * `unordered` where a line has none, or one that is not understood.
+ */
 function namer(target: string, row: Pipeline['row'], base: string): (line: Item) => string {
   const [before, after, ...more] = target.split('{ordering}');
   if (more.length > 0 || /[{}]/.test(`${before}${after ?? ''}`)) {
@@ -134,12 +139,22 @@ function namer(target: string, row: Pipeline['row'], base: string): (line: Item)
   const labels = new Map<string, string>();
   return line => {
     const { ordering } = line as { ordering?: unknown };
-    const keys = Array.isArray(ordering) ? ordering.join(',') : String(ordering ?? '');
-    let label = labels.get(keys);
-    if (label === undefined) {
-      label = keys === '' ? 'unordered' : orderingLabel(resolveOrdering(keys, agents), agents, '_');
-      labels.set(keys, label);
-    }
+    const keys = isTexts(ordering) ? ordering.join(',') : typeof ordering === 'string' ? ordering : '';
+    const label = labels.get(keys) ?? labelOf(keys, agents);
+    if (label !== UNORDERED) labels.set(keys, label);
     return `${before}${label}${after}`;
   };
+}
+
+const UNORDERED = 'unordered';
+
+/** What a line says is never a part of a path but as names that the agents folder has. */
+function labelOf(keys: string, agents: Agents): string {
+  if (keys === '') return UNORDERED;
+  try {
+    return orderingLabel(resolveOrdering(keys, agents), agents, '_');
+  } catch (error) {
+    if (error instanceof Fatal) return UNORDERED;
+    throw error;
+  }
 }

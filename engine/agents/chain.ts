@@ -62,7 +62,8 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
         const round = roundAfter(failed, agent, interrupted);
         const asked = await askOf(agent)({ id: item.id as string, context, saw: sawIn(steps), round });
         steps.push(asked.step);
-        if (asked.failure) fail({ ...kept, steps }, agent, asked.failure);
+        // with its ordering, so that everyone after can see which answers it lacks
+        if (asked.failure) fail({ ...kept, ordering: [...ordering], steps }, agent, asked.failure);
         context += escaped(contextAfter('', [asked.step], agents));
       }
       return { ...kept, ordering: [...ordering], steps };
@@ -73,10 +74,9 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
       if (synthesis === undefined || item.decision?.output !== undefined) return item;
       const { failure: _failure, decision, ...kept } = item;
       const steps = item.steps ?? [];
-      const unanswered = steps.find(step => step.output === undefined);
-      if (steps.length === 0 || unanswered) {
-        const found = unanswered ? `a failed step of ${unanswered.agent}` : 'none';
-        throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${found}`, {
+      const lacking = lackingIn(item, steps);
+      if (lacking !== null) {
+        throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${lacking}`, {
           agent: synthesis.key,
         });
       }
@@ -91,6 +91,15 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
       return answered;
     },
   };
+}
+
+/** Why nobody may decide on these steps; null where all of the ordering have answered. */
+function lackingIn({ ordering }: Item, steps: readonly Step[]): string | null {
+  const unanswered = steps.find(step => step.output === undefined);
+  if (unanswered) return `a failed step of ${unanswered.agent}`;
+  if (steps.length === 0) return 'none';
+  const missing = ordering?.[steps.length];
+  return missing === undefined ? null : `none of ${missing}`;
 }
 
 function fail(item: Item, agent: string, { code, message }: NonNullable<Asked['failure']>): never {

@@ -101,7 +101,7 @@ export function changedStep(step: Step, output: JsonObject, rung: Rung, repairs:
     raw: said,
     ...rest,
     rung: worse(step.output ? step.rung : 'clean', rung),
-    repairs: [...(before ? step.repairs : []), ...repairs],
+    repairs: [...((before && step.repairs) ?? []), ...repairs],
   };
 }
 
@@ -122,11 +122,13 @@ export function marked(record: JsonObject, rung: Rung, repairs: readonly Repair[
   return { ...record, _fw: mark } as unknown as Item;
 }
 
-/** The line without its failure, once that is healed and no step is failed any more. */
+/**
+ * The line without its failure, once the agent that failed has an answer, and no other lacks one. Where nobody answered
+ * at all there was nothing to judge again, and the failure stands.
+ */
 export function healed(item: Item): Item {
-  const { failure: _failure, ...rest } = item;
-  const open = [...(item.steps ?? []), ...(item.decision ? [item.decision] : [])].some(
-    step => step.output === undefined,
-  );
-  return open ? item : rest;
+  const { failure, ...rest } = item;
+  const answers = [...(item.steps ?? []), ...(item.decision ? [item.decision] : [])];
+  const isAnswered = answers.some(step => step.agent === failure?.agent);
+  return isAnswered && answers.every(step => step.output !== undefined) ? rest : item;
 }

@@ -4,8 +4,9 @@
  */
 import { dataError } from './failure.ts';
 import { createIdSet } from './idset.ts';
-import { type Item, idOf, isLegacy, type JsonObject } from './item.ts';
+import { failureOf, type Item, idOf, isLegacy, type JsonObject } from './item.ts';
 import { openLines, type ScannedLine } from './scan.ts';
+import { isTexts } from './shape.ts';
 
 /** Ids that a message names; the rest is a number. */
 const NAMED = 10;
@@ -107,10 +108,10 @@ function keysOf(line: ScannedLine, parse: () => Item, list: string): string[] {
   const item = parse();
   const id = idOf(item);
   if (id === null) {
-    const why = item.failure?.message ?? 'expected an id';
+    const why = failureOf(item)?.message ?? 'expected an id';
     throw dataError(`${list}:${number}: expected an id, an item or a legacy result; ${why}`);
   }
   const { row, ordering } = item;
-  if (row === undefined || isLegacy(item)) return [id];
-  return [id, Array.isArray(ordering) ? `${row}/${ordering.join()}` : anyOrderingOf(row)];
+  if (typeof row !== 'number' || isLegacy(item)) return [id];
+  return [id, isTexts(ordering) ? `${row}/${ordering.join()}` : anyOrderingOf(row)];
 }

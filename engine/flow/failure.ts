@@ -12,7 +12,8 @@ export const CODES = {
   'not-utf8': 'The line is not UTF-8.',
   'line-too-long': 'The line is longer than --max-line.',
   'too-deep': 'The line nests deeper than 512 levels.',
-  'not-an-item': 'An asking stage needs an id and a prompt or steps.',
+  'not-an-item':
+    'A part of the item has a wrong type; or, for who asks, there is no id, or no prompt and no steps.',
   'value-not-kept': 'Rewriting the line would change a value: a number beyond a double, a duplicate key.',
   'input-incomplete': 'The stage before this line ended early: what follows is missing.',
   // ingest

@@ -21,6 +21,8 @@ const WORDS = 4;
 const FIRST_SLOTS = 1024;
 /** beyond this share of full slots, probing takes longer than it is worth */
 const FULLEST = 0.8;
+const HALF_A_PAIR = /\p{Surrogate}/u;
+const NO_UTF8 = Buffer.from([0xff]);
 
 export const createIdSet = (): IdSet => createTable(false);
 export const createIdTable = (): IdTable => createTable(true);
@@ -95,9 +97,13 @@ function createTable(numbered: boolean): IdTable {
   }
 }
 
-/** The first 128 bits of the id's SHA-256; the first word is never 0, which marks an empty slot. */
+/**
+ * The first 128 bits of the id's SHA-256; the first word is never 0, which marks an empty slot. Half a surrogate pair
+ * has no UTF-8 of its own: such an id is hashed as UTF-16, behind a byte that UTF-8 never has.
+ */
 function keyOf(id: string): Uint32Array {
-  const digest = hash('sha256', id, 'buffer');
+  const bytes = HALF_A_PAIR.test(id) ? Buffer.concat([NO_UTF8, Buffer.from(id, 'utf16le')]) : id;
+  const digest = hash('sha256', bytes, 'buffer');
   const key = new Uint32Array(WORDS);
   for (let word = 0; word < WORDS; word++) key[word] = digest.readUInt32LE(word * 4);
   key[0] ||= 1;

@@ -3,6 +3,7 @@
  * types, the ladder of rungs, and the three questions that every stage asks of a line: is it an item, what is its
  * id, what is its rung.
  */
+import { show } from '../integrity/problem.ts';
 import type { Code } from './failure.ts';
 
 export type JsonObject = { [key: string]: unknown };
@@ -116,12 +117,24 @@ export function idOf(line: JsonObject): string | null {
   return isKnown && isLegacy(line) ? `${prompt_id}/${ordering}` : null;
 }
 
-/** Lines come from anywhere: a `failure` that is no object still fails its line. */
+/** Lines come from anywhere: a `failure` that is none still fails its line, but nothing in it is believed. */
 export function failureOf(line: JsonObject): Failure | undefined {
   const { failure } = line;
-  if (failure === undefined || (typeof failure === 'object' && failure !== null)) return failure as Failure;
-  const message = `expected a failure with stage, code and message, found ${JSON.stringify(failure)}`;
-  return { stage: 'unknown', code: 'schema-mismatch', message };
+  if (failure === undefined || isFailure(failure)) return failure;
+  const message = `expected a failure with stage, code and message, found ${show(failure)}`;
+  return { stage: 'unknown', code: 'not-an-item', message };
+}
+
+function isFailure(value: unknown): value is Failure {
+  if (typeof value !== 'object' || value === null) return false;
+  const { stage, code, message, agent, text } = value as JsonObject;
+  return (
+    typeof stage === 'string' &&
+    typeof code === 'string' &&
+    typeof message === 'string' &&
+    (agent === undefined || typeof agent === 'string') &&
+    (text === undefined || typeof text === 'string')
+  );
 }
 
 const carried = new WeakMap<object, Rung>();

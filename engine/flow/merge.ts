@@ -9,7 +9,7 @@ import _ from 'highland';
 import { type Account, number } from './account.ts';
 import { describeNamed, type Named, name, noneNamed } from './expected.ts';
 import { createIdTable } from './idset.ts';
-import { type Item, idOf, isItem, RUNGS, rungOf } from './item.ts';
+import { failureOf, type Item, idOf, isItem, RUNGS, rungOf } from './item.ts';
 import { type LineFile, openLines, type Place } from './scan.ts';
 
 export interface MergeOptions {
@@ -81,7 +81,7 @@ export function mergeFiles(options: MergeOptions): Highland.Stream<Item> {
 
   function note(which: number, place: Place, item: Item): void {
     const id = idOf(item);
-    if (id === null && item.failure?.code === 'input-incomplete') return noteEnd(which, item);
+    if (id === null && failureOf(item)?.code === 'input-incomplete') return noteEnd(which, item);
     const rank = rankOf(item);
     if (id === null) {
       counts.withoutId += 1;

@@ -18,6 +18,7 @@ import { boundedMap } from './map.ts';
 import type { OptionSchemas, OptionsOf } from './options.ts';
 import { forget, originOf, textOf } from './origin.ts';
 import type { Frame } from './output.ts';
+import { wrongShape } from './shape.ts';
 
 /** What a stage may use of the world; made by `bin`, never imported by a stage. */
 export interface Tools {
@@ -60,6 +61,8 @@ export interface StageSpec<S extends OptionSchemas> {
   looks?: boolean;
   /** command lines for the help page */
   examples?: readonly string[];
+  /** what an option asks to be told: printed on stdout in place of a run */
+  tells?(options: OptionsOf<S>): string | undefined;
   /** an input may be a whole legacy document: its results are then the lines */
   documents?: boolean;
   /** what stands around the lines, where the output is to be one JSON document */
@@ -102,6 +105,9 @@ export function withFailure(item: Item, failure: Failure): Item {
   return { id: idOf(item), failure: { ...failure, message: both, text: textOf(origin) } };
 }
 
+/** Characters; a message may quote names, and a name may be anything. */
+const LONGEST_MESSAGE = 2_000;
+
 /** What a stage does to one item of the flow, failures and untouched lines included. */
 export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: Each): Each {
   const failed = (item: Item, error: unknown): Item => {
@@ -112,7 +118,9 @@ export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: E
       );
     }
     if (!(error instanceof ItemFailure)) throw error;
-    const { code, message, agent } = error;
+    const { code, agent } = error;
+    const message =
+      error.message.length <= LONGEST_MESSAGE ? error.message : `${error.message.slice(0, LONGEST_MESSAGE)}…`;
     return withFailure(error.item ?? item, { stage: spec.name, ...(agent && { agent }), code, message });
   };
   const checked = (before: Item, after: Item): Item => {
@@ -122,8 +130,14 @@ export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: E
     return failed(before, new ItemFailure(problem.code, problem.message));
   };
   return item => {
-    if (passes(spec, options, failureOf(item))) return item;
+    const failure = failureOf(item);
+    if (passes(spec, options, failure)) return item;
     try {
+      const wrong = wrongShape(item);
+      if (wrong !== null) {
+        if (failure !== undefined) return item; // it failed before, and nobody can heal this
+        throw new ItemFailure('not-an-item', wrong);
+      }
       const result = spec.asks ? work(entering(item)) : work(item);
       if (!(result instanceof Promise)) return checked(item, result);
       return result.catch(error => failed(item, error));

@@ -40,7 +40,7 @@ export async function readTemplate(path: string, base: string): Promise<Template
       variables: liquid.globalVariablesSync(template),
       render(values) {
         try {
-          return liquid.renderSync(template, values);
+          return liquid.renderSync(template, { ...values }); // {% increment %} writes into what it is given
         } catch (error) {
           throw new ItemFailure('template-failed', `${path}: ${(error as Error).message}`);
         }

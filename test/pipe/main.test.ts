@@ -169,3 +169,32 @@ test('a failures file takes what failed aside, and is made anew', async () => {
   const failed = linesOf(readFileSync(join(at, 'failed.ndjson'), 'utf8'));
   expect(failed.map(({ failure }) => (failure as Line).code)).toEqual(['empty-prompt']);
 });
+
+describe('an item whose first answer was healed', () => {
+  test('is refused as the half chain that it is, and asked on', async () => {
+    const [nulls, calm] = [await servers(1, { faults: 'null=1' }), await servers(1)];
+    const cwd = folder();
+    const begun = `fw ingest ${CSV} --limit 20 | fw chain --attempts 1 ${nulls.flags} | fw null-fix | fw select --no-failed`;
+    await shell(`${begun} > half.ndjson`, { cwd });
+    const half = linesOf(readFileSync(join(cwd, 'half.ndjson'), 'utf8')) as { steps: unknown[] }[];
+    expect(half.length).toBeGreaterThan(0);
+    expect(half[0]).toMatchObject({ ordering: { length: 4 }, steps: { length: 1 } });
+    const strict = 'fw verify --accept clean,repaired,coerced,defaulted';
+    const refused = await shell(`${strict} half.ndjson`, { cwd });
+    expect([refused.code, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining(`0 accepted, ${half.length} refused`),
+    ]);
+    const undecided = await shell(`fw synthesize-decision ${calm.flags} half.ndjson`, { cwd });
+    expect([undecided.code, calm.requests()]).toEqual([1, 0]);
+    const asked = await shell(
+      `fw chain ${calm.flags} half.ndjson | ${strict} --expect ${half.length} --pass`,
+      { cwd },
+    );
+    expect(asked.code, asked.stderr).toBe(0);
+    for (const line of linesOf(asked.stdout)) {
+      expect(line).toMatchObject({ steps: { length: 4 }, decision: { agent: 'business_decision' } });
+      expect(half.map(({ steps }) => steps[0])).toContainEqual((line.steps as unknown[])[0]);
+    }
+  });
+});

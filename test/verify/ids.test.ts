@@ -51,7 +51,7 @@ test('a legacy result stands for the item that it came from, or for any ordering
 test('a list that is no list of ids is refused, with its line', () => {
   writeFileSync(
     path,
-    'a\n{"id": "b", "prompt": "?"}\n{"id": null, "failure": {"code": "input-incomplete", "message": "stopped"}}\n',
+    'a\n{"id": "b", "prompt": "?"}\n{"id": null, "failure": {"stage": "chain", "code": "input-incomplete", "message": "stopped"}}\n',
   );
   expect(() => checkIds(path, options)).toThrow(
     `${path}:3: expected an id, an item or a legacy result; stopped`,
@@ -72,4 +72,11 @@ test('a table gives each id its number, through every growth', () => {
     false,
     true,
   ]);
+});
+
+test('ids of half a surrogate pair are as different as they look', () => {
+  const ids = createIdSet();
+  const odd = ['\ud800', '\ud801', '\udc00', '\ufffd', 'a\ud800', '\ud800\u0080', '\u0000\u0600'];
+  expect(odd.map(id => ids.add(id))).toEqual(odd.map(() => true));
+  expect(odd.map(id => ids.has(id))).toEqual(odd.map(() => true));
 });
