@@ -12,7 +12,15 @@
 
 import { defaultsOf } from '../engine/agents/load.ts';
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { changedStep, healed, type Judge, judges, mapSteps, marked } from '../engine/agents/recheck.ts';
+import {
+  changedStep,
+  healed,
+  isReadable,
+  type Judge,
+  judges,
+  mapSteps,
+  marked,
+} from '../engine/agents/recheck.ts';
 import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { fill } from '../engine/integrity/fill.ts';
@@ -69,6 +77,6 @@ export default stage({
 });
 
 /** The object in the last answer of a failed step, as far as it could be read; nothing of one that was cut off. */
-function lastReading({ raw = '', problem }: Step, { check }: Judge): Pick<Reading, 'output' | 'repairs'> {
-  return readAnswer(raw, check, { finish: problem?.code === 'truncated' ? 'length' : 'stop' });
+function lastReading(step: Step, { check }: Judge): Pick<Reading, 'output' | 'repairs'> {
+  return readAnswer(step.raw ?? '', check, { finish: isReadable(step) ? 'stop' : 'length' });
 }

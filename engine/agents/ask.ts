@@ -11,6 +11,7 @@ import { valueAt } from '../integrity/pointer.ts';
 import { type Reading, readAnswer } from '../integrity/read-answer.ts';
 import { type Check, compileSchema } from '../integrity/schema.ts';
 import { type BodyOf, bodies, keyOf, seedOf } from './body.ts';
+import { isTooLong, keptOf, TOO_LONG } from './kept.ts';
 import type { Agent, AskAgain } from './load.ts';
 
 export interface AskOptions {
@@ -93,6 +94,10 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
       addUsage(step, answer.usage);
       text = answer.text;
       reading = readAnswer(text, check, { finish: answer.finish });
+      if (isTooLong(text, reading.output) && reading.problem?.code !== 'truncated') {
+        const message = `${TOO_LONG}, got ${text.length} characters`;
+        reading = { rung: 'failed', repairs: [], problem: { code: 'no-json-found', message } };
+      }
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
@@ -101,14 +106,15 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
     const { problem } = reading;
     const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
     if (problem === undefined && !redo) return { step: settled(step, text, reading) };
+    const kept = keptOf(text);
     const refusal: Rejected = redo
       ? {
-          raw: text,
+          ...kept,
           code: 'zero-confidence',
           message: `${again?.at} is ${show(reading.output, again)}`,
           temperature,
         }
-      : { raw: text, code: problem?.code as Code, message: problem?.message as string };
+      : { ...kept, code: problem?.code as Code, message: problem?.message as string };
     if (redo) redone += 1;
     else invalid += 1;
 
@@ -123,7 +129,7 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
       temperature = next as number;
       rejected = undefined;
     } else {
-      rejected = { raw: text, complaint: complaintOf(refusal) };
+      rejected = { raw: kept.raw, complaint: complaintOf(refusal) };
     }
   }
 }
@@ -138,12 +144,14 @@ function show(output: JsonObject | undefined, again: AskAgain | undefined): stri
   return JSON.stringify(output && again ? valueAt(output, again.at) : undefined) ?? 'missing';
 }
 
-function complaintOf({ code, message }: Rejected): string {
+function complaintOf({ code, message, whole }: Rejected): string {
   const cause =
     code === 'truncated'
       ? 'it was cut off at the limit of tokens. Be shorter'
       : code === 'no-json-found'
-        ? 'there was no JSON object in it'
+        ? whole === undefined
+          ? 'there was no JSON object in it'
+          : 'it was far too long'
         : message;
   return `That answer cannot be used: ${cause}. Answer again with exactly one JSON object that fits, and nothing else.`;
 }
@@ -187,7 +195,7 @@ function givenUp({ step, text, reading, refusal, redo, check, rules }: GivenUp):
   const { agent, ...rest } = step;
   const asked = `${step.attempts} ${step.attempts === 1 ? 'attempt' : 'attempts'}`;
   return {
-    step: { agent, raw: text, ...rest, problem: { code: refusal.code, message: refusal.message } },
+    step: { agent, ...keptOf(text), ...rest, problem: { code: refusal.code, message: refusal.message } },
     failure: redo
       ? { code: 'zero-confidence', message: `${agent}: ${asked}, and still ${refusal.message}` }
       : {

@@ -41,9 +41,17 @@ export interface Usage {
   cached?: number;
 }
 
+/** What `raw` is only the beginning of: the length and hash of the answer as UTF-8. */
+export interface Whole {
+  bytes: number;
+  sha256: string;
+}
+
 /** An answer that was asked for again: what the model said, and why that was not accepted. */
 export interface Rejected {
   raw: string;
+  /** there where `raw` was cut */
+  whole?: Whole;
   code: Code;
   message: string;
   temperature?: number;
@@ -54,6 +62,8 @@ export interface Step {
   agent: string;
   output?: JsonObject;
   raw?: string;
+  /** of a failed step, there where `raw` was cut */
+  whole?: Whole;
   rung: Rung;
   /** the worst rung among the answers that this agent was shown */
   saw: Rung;

@@ -47,14 +47,14 @@ export function readAnswer(
       `expected finish_reason "stop", got ${show(finish)}: the answer may not be whole`,
     );
   }
-  const whole = parse(text);
-  if (isObject(whole)) return judge(text, whole, [], check, fixes);
   if (text.length > MAX_TEXT) {
     return failed(
       'no-json-found',
       `expected an answer of at most ${MAX_TEXT} characters, got ${text.length}`,
     );
   }
+  const whole = parse(text);
+  if (isObject(whole)) return judge(text, whole, [], check, fixes);
 
   const { found, broke } = findObjects(text);
   let best: Reading | undefined;
