@@ -4,8 +4,9 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-import { type Document, isMap, isNode, LineCounter, parseDocument } from 'yaml';
+import { type Document, isMap, isNode, LineCounter } from 'yaml';
 import { dataError, type Fatal } from './failure.ts';
+import { parseYaml } from './parse-yaml.ts';
 import { packagedSchema } from './root.ts';
 
 const FILE_LIMIT = 1 << 20;
@@ -51,24 +52,18 @@ export function readYaml(path: string, schemaName: string, secretive = false): Y
     const { line, col } = lines.linePos(offset);
     return dataError(`${path}:${line}:${col}: ${message}`);
   };
-  let document: Document.Parsed;
+  const document = parseYaml(text, lines, (offset, message, code) =>
+    placed(offset, secretive ? `expected YAML, found: ${code}` : message),
+  );
   let value: unknown;
   try {
-    document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
-    const [error] = document.errors;
-    if (error !== undefined)
-      throw placed(error.pos[0], `expected YAML, found: ${secretive ? error.code : error.message}`);
     value = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
-    // the parser recurses and counts aliases: nesting and alias bombs end here, as errors without a position
-    if (error instanceof RangeError)
-      throw dataError(`${path}: expected YAML, found nesting that is too deep`);
-    if (error instanceof ReferenceError) {
-      throw dataError(
-        `${path}: expected YAML, found ${secretive ? 'an alias without its anchor, or too many' : `this: ${error.message}`}`,
-      );
-    }
-    throw error;
+    // aliases of aliases multiply
+    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
+    throw dataError(
+      `${path}: expected YAML, found: aliases of aliases without end, or nesting that is too deep`,
+    );
   }
   const file: YamlFile = {
     path,

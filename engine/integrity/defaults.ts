@@ -1,6 +1,17 @@
 /** The YAML file of defaults, checked by hand so that every complaint has a line and a column. */
-import { isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, type YAMLMap } from 'yaml';
-import { usageError } from '../flow/failure.ts';
+import {
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  visit,
+  type YAMLMap,
+} from 'yaml';
+import { dataError } from '../flow/failure.ts';
+import { parseYaml } from '../flow/parse-yaml.ts';
 import type { Defaults, PutRule, Rule, UseRule } from './fill.ts';
 import { parsePointer } from './pointer.ts';
 import { shorten } from './problem.ts';
@@ -9,23 +20,22 @@ const MAX_FILE = 1 << 20;
 
 type Complain = (node: unknown, expected: string, got: string) => never;
 
-/** The rules of a defaults file. Throws Fatal (64) with `file:line:column` where they are none. */
+/** The rules of a defaults file. Throws Fatal (65) with `file:line:column` where they are none. */
 export function parseDefaults(yamlText: string, file: string): Defaults {
   if (yamlText.length > MAX_FILE) {
-    throw usageError(`${file}: expected at most ${MAX_FILE} characters, got ${yamlText.length}.`);
+    throw dataError(`${file}: expected at most ${MAX_FILE} characters, got ${yamlText.length}.`);
   }
   const lines = new LineCounter();
-  const document = parseDocument(yamlText, { lineCounter: lines, prettyErrors: false });
   const place = (offset: number): string => {
     const { line, col } = lines.linePos(offset);
     return `${file}:${line || 1}:${col || 1}`;
   };
   const complain: Complain = (node, expected, got) => {
     const offset = (node as Node | null | undefined)?.range?.[0] ?? 0;
-    throw usageError(`${place(offset)}: expected ${expected}, got ${got}.`);
+    throw dataError(`${place(offset)}: expected ${expected}, got ${got}.`);
   };
-  const [error] = document.errors;
-  if (error) throw usageError(`${place(error.pos[0])}: expected YAML, got this: ${error.message}`);
+  const document = parseYaml(yamlText, lines, (offset, message) => dataError(`${place(offset)}: ${message}`));
+  refuseBorrowed(document, complain);
 
   const lists = new Map<string, { rules: Rule[]; node: unknown }>();
   const uses: { by: string; rule: UseRule; name: string; node: unknown }[] = [];
@@ -44,6 +54,26 @@ export function parseDefaults(yamlText: string, file: string): Defaults {
   }
   link(lists, uses, complain);
   return new Map([...lists].map(([name, { rules }]) => [name, rules]));
+}
+
+/** The tags of JSON's values (YAML 1.2.2, 10.3); others, such as !!binary, make values that JSON does not have. */
+const TAGS = new Set(
+  ['map', 'seq', 'str', 'int', 'float', 'bool', 'null'].map(name => `tag:yaml.org,2002:${name}`),
+);
+
+/** A default is written where it is used: what an alias or a merge key brings in could be changed from afar. */
+function refuseBorrowed(document: Document, complain: Complain): void {
+  visit(document, {
+    Alias: (_key, alias) => complain(alias, 'a value written out', `the alias *${shorten(alias.source)}`),
+    Value(_key, node) {
+      if (node.tag !== undefined && !TAGS.has(node.tag)) {
+        complain(node, 'a value of JSON', `one with the tag ${shorten(node.tag)}`);
+      }
+    },
+    Pair(_key, { key }) {
+      if (isScalar(key) && key.value === '<<') complain(key, 'values written out', 'the merge key <<');
+    },
+  });
 }
 
 function ruleFrom(
@@ -88,16 +118,34 @@ function link(
   uses: { by: string; rule: UseRule; name: string; node: unknown }[],
   complain: Complain,
 ): void {
-  const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
-    uses.some(({ by, name }) => {
-      if (by !== from || seen.has(name)) return false;
-      seen.add(name);
-      return name === to || reaches(name, to, seen);
-    });
-  for (const { by, rule, name, node } of uses) {
-    const used = lists.get(name) ?? complain(node, `one of ${[...lists.keys()].join(', ')}`, name);
-    if (name === by || reaches(name, by)) complain(node, `rules that do not lead back to ${by}`, name);
-    rule.rules = used.rules;
+  const from = new Map<string, typeof uses>();
+  for (const use of uses) {
+    const used =
+      lists.get(use.name) ?? complain(use.node, `one of ${[...lists.keys()].join(', ')}`, use.name);
+    use.rule.rules = used.rules;
+    const others = from.get(use.by);
+    if (others === undefined) from.set(use.by, [use]);
+    else others.push(use);
+  }
+  // depth first, with a stack of our own: chains may be long
+  const done = new Set<string>();
+  for (const start of from.keys()) {
+    const way: { name: string; next: number }[] = [{ name: start, next: 0 }];
+    const on = new Set([start]);
+    while (way.length > 0) {
+      const here = way.at(-1)!;
+      const use = done.has(here.name) ? undefined : from.get(here.name)?.[here.next++];
+      if (use === undefined) {
+        done.add(here.name);
+        on.delete(here.name);
+        way.pop();
+      } else if (on.has(use.name)) {
+        complain(use.node, `rules that do not lead back to ${use.name}`, use.name);
+      } else {
+        on.add(use.name);
+        way.push({ name: use.name, next: 0 });
+      }
+    }
   }
 }
 

@@ -224,6 +224,14 @@ describe('what does not fit is exit 65 with its place', () => {
     ['nesting without end', 'one.yaml', `key: ${'['.repeat(200_000)}`, /one\.yaml/],
     ['an alias bomb', 'one.yaml', bomb(), /one\.yaml: expected YAML, found: .*alias/],
     [
+      'aliases by the thousand',
+      'one.yaml',
+      '- &a x\n- *a\n'.repeat(80_000),
+      /one\.yaml:202:3: .*100 aliases/,
+    ],
+    ['keys by the thousand', 'one.yaml', `${keys(90_000)}k0: 1\n`, /one\.yaml:90001:1: .*must be unique/],
+    ['a key that comes twice as an object', 'one.yaml', '1: a\n"1": b\n', /one\.yaml:2:1: .*must be unique/],
+    [
       'a file beyond all measure',
       'one.yaml',
       `${agentYaml('one')}#${'x'.repeat(1 << 20)}`,
@@ -346,6 +354,10 @@ describe('the folder', () => {
     expect(readFileSync(join(folder, 'a/b/agents/orderings.yaml'), 'utf8')).toContain('batch4');
   });
 });
+
+function keys(count: number): string {
+  return Array.from({ length: count }, (_, n) => `k${n}: 1\n`).join('');
+}
 
 function bomb(): string {
   const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]'];

@@ -111,12 +111,30 @@ describe('parseDefaults', () => {
     ['a:\n  - { at: /x, put: 1, when: { y: 1 } }', 2, /expected a JSON Pointer/],
     ['a:\n  - { at: /x, put: 1, when: { /y: [] } }', 2, /expected a text, a number/],
     ['a:\n  - { at: /x, use: b }', 2, /expected one of a, got b/],
-    ['a:\n  - { at: /x, use: b }\nb:\n  - { at: /y, use: a }', 2, /do not lead back to a/],
+    ['a:\n  - { at: /x, use: b }\nb:\n  - { at: /y, use: a }', 4, /do not lead back to a/],
     ['a: []\na: []', 2, /expected YAML/],
-    [`a: [&x ${'[&y '.repeat(5)}1${']'.repeat(6)}\nb: *x`, 1, /expected a rule/],
+    ['a:\n  - { at: /b, put: &v { q: 1 } }\n  - { at: /c, put: *v }', 3, /written out, got the alias \*v/],
+    ['a:\n  - { at: /b, put: *v }', 2, /an alias of what stands before it/],
+    ['a:\n  - { at: /b, put: !!binary aGk= }', 2, /got one with the tag .*binary/],
+    ['a:\n  - { at: /b, put: { <<: { q: 1 } } }', 2, /got the merge key/],
+    ['a:\n  - { at: /b, put: { q: 1, q: 2 } }', 2, /keys must be unique/],
+    ['a:\n  - { at: /b, put: { [q]: 1 } }', 2, /expected a text as the key/],
+    [`a: ${'['.repeat(50_000)}`, 1, /expected YAML/],
+    [`a: [&x ${'[&y '.repeat(5)}1${']'.repeat(6)}\nb: *x`, 2, /written out, got the alias/],
   ])('refuses %j', (text, line, why) => {
     expect(() => parseDefaults(text, 'defaults.yaml')).toThrow(why);
     expect(() => parseDefaults(text, 'defaults.yaml')).toThrow(new RegExp(`^defaults\\.yaml:${line}:\\d+: `));
+  });
+
+  it('follows a chain of thousands of lists, and finds its end or the circle', () => {
+    const chain = (last: string) =>
+      Array.from(
+        { length: 12_000 },
+        (_, n) => `l${n}: [{ at: /a, use: ${n < 11_999 ? `l${n + 1}` : last} }]`,
+      );
+    const rules = parseDefaults([...chain('end'), 'end: []'].join('\n'), 'f');
+    expect(rules.size).toBe(12_001);
+    expect(() => parseDefaults(chain('l6000').join('\n'), 'f')).toThrow(/^f:12000:\d+: .*lead back to l6000/);
   });
 
   it('takes any text without another error than its own', () => {
