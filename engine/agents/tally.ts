@@ -1,5 +1,5 @@
 /** What verification saw, as sums: for the table on stderr and the report. */
-import { number } from '../flow/account.ts';
+import { nameIn, number } from '../flow/account.ts';
 import type { Named } from '../flow/expected.ts';
 import { type Item, isItem, RUNGS, type Rung, rungOf, type Step, worse } from '../flow/item.ts';
 
@@ -36,7 +36,8 @@ export function newTally(): Tally {
 const noRungs = (): Rungs => Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Rungs;
 
 export function addOne(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
+  const name = nameIn(counts, key);
+  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 export type Kind = 'items' | 'legacy results' | 'other records';
@@ -62,10 +63,11 @@ export function addLine(tally: Tally, line: Item): void {
 function addStep({ agents }: Tally, step: Step | null): void {
   const { agent, rung, saw } = step ?? {};
   if (typeof agent !== 'string' || rung === undefined || !RUNGS.includes(rung)) return;
-  let rungs = agents.get(agent);
+  const name = nameIn(agents, agent);
+  let rungs = agents.get(name);
   if (rungs === undefined) {
     rungs = noRungs();
-    agents.set(agent, rungs);
+    agents.set(name, rungs);
   }
   rungs[worse(rung, saw ?? rung)] += 1;
 }

@@ -2,8 +2,8 @@
  * The account is the closing sum of a run: in = clean + repaired + coerced + defaulted + failed, what was asked and
  * what it cost. It is counted where items leave, so it adds up only if nothing was lost.
  */
-import type { Code } from './failure.ts';
 import { failureOf, type JsonObject, RUNGS, type Rung, rungOf } from './item.ts';
+import { visible } from './visible.ts';
 
 export interface Account {
   stage: string;
@@ -11,7 +11,7 @@ export interface Account {
   read: number;
   rungs: Record<Rung, number>;
   /** how many failed with each code, and what the first of them said */
-  failures: Map<Code, { times: number; first: string }>;
+  failures: Map<string, { times: number; first: string }>;
   /** items that a stage left out on purpose (select) or took aside (--failures); still accounted for */
   aside: number;
   /** what a stage found wrong with the run as a whole (verify: missing ids), beyond single items */
@@ -39,9 +39,10 @@ export function count(account: Account, line: JsonObject): void {
   account.rungs[rungOf(line)] += 1;
   const failure = failureOf(line);
   if (!failure) return;
-  const known = account.failures.get(failure.code);
+  const code = nameIn(account.failures, failure.code);
+  const known = account.failures.get(code);
   if (known) known.times += 1;
-  else account.failures.set(failure.code, { times: 1, first: String(failure.message) });
+  else account.failures.set(code, { times: 1, first: shown(failure.message) });
 }
 
 /** The lines for stderr, without the prefix of the stage. */
@@ -61,15 +62,30 @@ export function describeAccount(account: Account, seconds: number): string[] {
   lines[0] += ` · ${seconds.toFixed(1)} s`;
   const byCount = [...failures].sort((a, b) => b[1].times - a[1].times);
   for (const [code, { times, first }] of byCount) {
-    lines.push(`failed: ${number(times)} ${code}${times > 1 ? ', the first: ' : ': '}${shown(first)}`);
+    lines.push(`failed: ${number(times)} ${code}${times > 1 ? ', the first: ' : ': '}${first}`);
   }
-  return [...lines, ...account.notes];
+  return [...lines, ...account.notes].map(line => visible(cut(line, LONGEST_LINE)));
+}
+
+/** Names that a sum tells apart: lines come from anywhere, and a million of them may have a million names. */
+const MOST_NAMES = 40;
+const LONGEST_NAME = 40;
+const OTHERS = '(others)';
+const LONGEST_LINE = 4_000;
+
+/** The key under which `name` is counted: the name, cut; once there are forty, one for all the others. */
+export function nameIn(names: ReadonlyMap<string, unknown>, name: string): string {
+  const short = cut(name, LONGEST_NAME);
+  return names.has(short) || names.size < MOST_NAMES ? short : OTHERS;
 }
 
 /** A message on one line of a terminal: what a model or a server said may hold anything. */
-function shown(message: string): string {
-  const line = message.replace(/\p{Cc}+/gu, ' ');
-  return line.length > 200 ? `${line.slice(0, 200)}…` : line;
+export function shown(message: string): string {
+  return cut(cut(message, 1_000).replace(/\p{Cc}+/gu, ' '), 200);
+}
+
+export function cut(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
 /** 28800 → 28,800: the same in every locale, since logs are compared. */

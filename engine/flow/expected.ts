@@ -2,6 +2,7 @@
  * Which ids a run should have: those of a file, one a line, as text or as the lines that were asked (items) or are to
  * be had again (legacy results). Only hashes are kept; the file is read again to name what is missing.
  */
+import { cut } from './account.ts';
 import { dataError } from './failure.ts';
 import { createIdSet } from './idset.ts';
 import { failureOf, type Item, idOf, isLegacy, type JsonObject } from './item.ts';
@@ -10,6 +11,8 @@ import { isTexts } from './shape.ts';
 
 /** Ids that a message names; the rest is a number. */
 const NAMED = 10;
+/** characters of an id that are shown */
+const LONGEST_ID = 100;
 
 /** Ids, of which only the first are kept by name. */
 export interface Named {
@@ -21,7 +24,7 @@ export const noneNamed = (): Named => ({ count: 0, first: [] });
 
 export function name(named: Named, id: string): void {
   named.count += 1;
-  if (named.first.length < NAMED) named.first.push(id);
+  if (named.first.length < NAMED) named.first.push(cut(id, LONGEST_ID));
 }
 
 /** `3: a, b, c`, or the first ten and how many more. */

@@ -39,7 +39,9 @@ export function parseLine(
     const base64 = block.toString('base64', from, to);
     return unreadable(source, number, 'not-utf8', 'expected UTF-8, found other bytes', { base64 });
   }
-  const text = block.toString('utf8', number === 1 && hasMark(block, from) ? from + 3 : from, to);
+  // in the middle of a stream a mark would be no space: it is the one thing that an untouched line leaves behind
+  const start = number === 1 && hasMark(block, from) ? from + 3 : from;
+  const text = block.toString('utf8', start, to);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -52,7 +54,7 @@ export function parseLine(
     const message = `expected a JSON object, found ${kindOf(value)}`;
     return unreadable(source, number, 'not-an-object', message, { text });
   }
-  remember(value, { block, from, to: block[to] === NEWLINE ? to + 1 : to });
+  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to });
   return value as Item;
 }
 

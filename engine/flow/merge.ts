@@ -6,7 +6,7 @@
  *   NEW ─ scan ─┴▶ table id → entry ─┴▶ the best line of each, read again where it stands
  */
 import _ from 'highland';
-import { type Account, number } from './account.ts';
+import { type Account, number, shown } from './account.ts';
 import { describeNamed, type Named, name, noneNamed } from './expected.ts';
 import { createIdTable } from './idset.ts';
 import { failureOf, type Item, idOf, isItem, RUNGS, rungOf } from './item.ts';
@@ -98,7 +98,7 @@ export function mergeFiles(options: MergeOptions): Highland.Stream<Item> {
 
   /** OLD's early end is what NEW is there to mend; NEW's is still true of the result. */
   function noteEnd(which: number, item: Item): void {
-    ends.push(`${paths[which]} ended early: ${item.failure?.message}`);
+    ends.push(`${paths[which]} ended early: ${shown(failureOf(item)?.message ?? '')}`);
     if (which === 1 && unfinished === null) unfinished = item;
     else leaveOut();
   }
