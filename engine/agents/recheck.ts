@@ -105,6 +105,11 @@ export function changedStep(step: Step, output: JsonObject, rung: Rung, repairs:
   };
 }
 
+/** Whether the last answer of a failed step is there to be read again: not where it was cut, by the server or by us. */
+export function isReadable({ raw, whole, problem }: Step): boolean {
+  return raw !== undefined && whole === undefined && problem?.code !== 'truncated';
+}
+
 /** Reads the last answer of a failed step again; the same step where it still does not fit, or was cut off. */
 export function readAgain(step: Step, { check }: Judge, fixes: ReadonlySet<string>): Step {
   if (step.output !== undefined || !isReadable(step)) return step;
@@ -130,10 +135,5 @@ export function healed(item: Item): Item {
   const { failure, ...rest } = item;
   const answers = [...(item.steps ?? []), ...(item.decision ? [item.decision] : [])];
   const isAnswered = answers.some(step => step.agent === failure?.agent);
-/** Whether the last answer of a failed step is there to be read again: not where it was cut, by the server or by us. */
-export function isReadable({ raw, whole, problem }: Step): boolean {
-  return raw !== undefined && whole === undefined && problem?.code !== 'truncated';
-}
-
   return isAnswered && answers.every(step => step.output !== undefined) ? rest : item;
 }
