@@ -4,7 +4,7 @@
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
-import { EXIT, type Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { EXIT, type Fatal, ItemFailure } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
 import type { Item } from '../engine/flow/item.ts';
 import { drain, join } from '../engine/flow/join.ts';
@@ -183,8 +183,5 @@ function ending(
 }
 
 function graceOf(options: Values | undefined): number {
-  const text = (options?.grace as string | undefined) ?? '30s';
-  const grace = durationOf(text);
-  if (grace === null) throw usageError(`--grace: expected a duration such as 30s, found '${text}'`);
-  return grace;
+  return durationOf((options?.grace as string | undefined) ?? '30s', '--grace');
 }

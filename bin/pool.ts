@@ -1,6 +1,5 @@
 /** The flags that name endpoints, and the pool they make. */
 import type { Asked } from '../engine/flow/account.ts';
-import { usageError } from '../engine/flow/failure.ts';
 import { durationOf, type OptionSchemas, type OptionsOf, type Values } from '../engine/flow/options.ts';
 import type { EndpointPool } from '../engine/pool/pool.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
@@ -34,9 +33,7 @@ export async function makePool(
   { file, warn, onGivenUp, signal }: PoolWorld,
 ): Promise<EndpointPool> {
   const flags = values as OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
-  const wait = durationOf(flags.wait);
-  if (wait === null)
-    throw usageError(`--wait: expected a duration such as 90s or 10m, found '${flags.wait}'`);
+  const wait = durationOf(flags.wait, '--wait');
   const { createPool } = await import('../engine/pool/pool.ts');
   const { poolSettings } = await import('../engine/pool/endpoints.ts');
   const { readPoolFile } = await import('../engine/pool/poolfile.ts');

@@ -1,6 +1,7 @@
 /**
  * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
  */
+import { usageError } from './failure.ts';
 
 interface Described {
   description: string;
@@ -100,8 +101,14 @@ function isScalar(value: unknown): boolean {
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** `250ms`, `30s`, `10m` or `2h` in milliseconds; null for anything else. */
-export function durationOf(text: string): number | null {
+/** A timer that is set for longer fires at once: its milliseconds are a signed 32-bit number. */
+const LONGEST = 24 * 24 * 3_600_000;
+
+/** `250ms`, `30s`, `10m` or `2h` in milliseconds. Throws a usage error, named after `flag`, beyond 24 days too. */
+export function durationOf(text: string, flag: string): number {
   const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
-  return match ? Number(match[1]) * (UNITS[match[2] as string] as number) : null;
+  const duration = match ? Number(match[1]) * (UNITS[match[2] as string] as number) : Number.NaN;
+  if (duration <= LONGEST) return duration;
+  const most = match ? `of at most ${LONGEST / 3_600_000}h` : 'such as 250ms, 90s, 10m or 2h';
+  throw usageError(`${flag}: expected a duration ${most}, found '${text}'`);
 }

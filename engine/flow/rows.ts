@@ -63,9 +63,11 @@ function headerOf(piece: Piece, delimiter: number, source: string): string[] {
   const { trouble } = piece;
   if (trouble) throw dataError(`${source}:${piece.line}: expected a header: ${trouble.message}`);
   const [columns = []] = csvFields(piece, piece, delimiter);
-  const twice = columns.filter((name, index) => columns.indexOf(name) < index);
-  if (twice.length > 0) {
-    throw dataError(`${source}: expected every column once, found twice or more: ${listed(new Set(twice))}`);
+  const seen = new Set<string>();
+  const twice = new Set<string>();
+  for (const name of columns) (seen.has(name) ? twice : seen).add(name);
+  if (twice.size > 0) {
+    throw dataError(`${source}: expected every column once, found twice or more: ${listed(twice)}`);
   }
   return columns;
 }
@@ -77,8 +79,10 @@ export function sameHeader(found: Header, first: Header | null): Header {
   if (columns.length === first.columns.length && columns.every((name, at) => name === first.columns[at])) {
     return first;
   }
-  const missing = first.columns.filter(name => !columns.includes(name));
-  const added = columns.filter(name => !first.columns.includes(name));
+  const here = new Set(columns);
+  const there = new Set(first.columns);
+  const missing = first.columns.filter(name => !here.has(name));
+  const added = columns.filter(name => !there.has(name));
   const differences = [
     ...(missing.length > 0 ? [`without ${listed(missing)}`] : []),
     ...(added.length > 0 ? [`with ${listed(added)}`] : []),

@@ -5,6 +5,14 @@ import { blocks, ingested, run } from './ingesting.ts';
 const brief = async (text: string | Buffer, given = {}) =>
   (await ingested(text, given)).map(({ id, row, failure }) => [row, id, failure?.code, failure?.line]);
 
+test('a header of some hundred thousand columns is read in time linear in them', async () => {
+  const columns = Array.from({ length: 400_000 }, (_, n) => `c${n}`).join();
+  const row = 'v,'.repeat(400_000);
+  const [item] = await ingested(`id,prompt,${columns}\n1,a,${row.slice(0, -1)}\n`);
+  expect(item?.id).toBe('1');
+  await expect(ingested(`id,prompt,${columns},c7\n1,a,${row}v\n`)).rejects.toThrow("twice or more: 'c7'");
+});
+
 describe('broken rows of CSV', () => {
   test('a ragged row keeps its fields and names both counts', async () => {
     const [short, long, good] = await ingested('id,prompt\n1\n2,a,"b\nc"\n3,d\n');

@@ -67,6 +67,18 @@ describe('bad input', () => {
       64,
       /--attempts: expected a whole number, found "many"/,
     ],
+    [
+      'a duration that is none',
+      () => `fw chain --grace soon ${one.flags}`,
+      64,
+      /--grace: .* such as .*'soon'/,
+    ],
+    [
+      'a duration beyond any timer',
+      () => `echo '${item}' | fw chain --wait 600h ${one.flags}`,
+      64,
+      /--wait: expected a duration of at most 576h, found '600h'/,
+    ],
     ['an unknown agent', () => `fw agent-step --agent nobody ${one.flags} </dev/null`, 64, /nobody/],
     ['no agents folder', () => `fw chain --agents nowhere ${one.flags} </dev/null`, 64, /nowhere/],
     [
