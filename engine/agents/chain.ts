@@ -57,16 +57,19 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
         const message = `expected steps in the order ${ordering.join(', ')}, found ${steps.map(step => step.agent).join(', ')}`;
         throw new ItemFailure('steps-out-of-order', message, { agent: surplus.agent });
       }
+      // who asks one agent of a longer ordering leaves the rest of it to be asked
+      const goesOn = ordering.every((agent, index) => item.ordering?.[index] === agent);
+      const due = [...((goesOn && item.ordering) || ordering)];
       let context = contextOf(item, steps, agents);
       for (const agent of ordering.slice(steps.length)) {
         const round = roundAfter(failed, agent, interrupted);
         const asked = await askOf(agent)({ id: item.id as string, context, saw: sawIn(steps), round });
         steps.push(asked.step);
         // with its ordering, so that everyone after can see which answers it lacks
-        if (asked.failure) fail({ ...kept, ordering: [...ordering], steps }, agent, asked.failure);
+        if (asked.failure) fail({ ...kept, ordering: due, steps }, agent, asked.failure);
         context += escaped(contextAfter('', [asked.step], agents));
       }
-      return { ...kept, ordering: [...ordering], steps };
+      return { ...kept, ordering: due, steps };
     },
 
     async decision(item) {
