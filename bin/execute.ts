@@ -11,7 +11,7 @@ import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
 import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
 import type { Stage, Tools } from '../engine/flow/stage.ts';
-import type { EndpointPool } from '../engine/pool/pool.ts';
+import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { fatalOf } from './fatal.ts';
 import { refuseOverwriting } from './overwriting.ts';

@@ -1,7 +1,7 @@
 /** The flags that name endpoints, and the pool they make. */
 import type { Asked } from '../engine/flow/account.ts';
 import { durationOf, type OptionSchemas, type OptionsOf, type Values } from '../engine/flow/options.ts';
-import type { EndpointPool } from '../engine/pool/pool.ts';
+import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 
 export const POOL_OPTIONS = {

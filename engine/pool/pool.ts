@@ -10,12 +10,12 @@
  * call in hand and given back in one function, whatever the outcome. One sweep finds everything that time brings:
  * calls without an answer, retries that fell due, dead endpoints to look at again.
  */
-import { type Answer, type Call, CallFailure, type Pool } from '../flow/call.ts';
+import { type Answer, type Call, CallFailure } from '../flow/call.ts';
 import type { Code, Fatal } from '../flow/failure.ts';
 import { choose } from './choose.ts';
-import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
+import { systemClock, TIMING, type Timing } from './clock.ts';
 import { readCompletion } from './completion.ts';
-import type { PoolSettings } from './endpoints.ts';
+import type { EndpointPool, PoolOptions } from './contract.ts';
 import {
   createEndpoint,
   type Endpoint,
@@ -33,7 +33,7 @@ import type { Prober } from './probe.ts';
 import { createRefusals } from './refusals.ts';
 import { type Budget, backoff, isRetried, readRetryAfter, TRIES, takeRetry } from './retry.ts';
 import { startEndpoints } from './start.ts';
-import { type PoolStats, poolStats } from './stats.ts';
+import { poolStats } from './stats.ts';
 import { exhausted, noteCause, type Ticket, ticketOf } from './ticket.ts';
 import { createWaiting } from './waiting.ts';
 import type { Reply } from './wire.ts';
@@ -41,35 +41,6 @@ import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from '.
 
 /** A pause that a server asks for is told a person from here on, in ms. */
 const NEWS = 5_000;
-
-export interface PoolOptions extends PoolSettings {
-  /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
-  wait?: number;
-  /** told to a person: an endpoint that is gone, a refusal that is news */
-  warn: (message: string) => void;
-  /**
-   * Called once when the pool gives up in the middle of a run: nothing new is to be taken. Every call fails as
-   * `interrupted` from then on, so that the items in flight come out with what they have, and `verdict` says why.
-   */
-  onGivenUp?: () => void;
-  /** stops the pool, as `stop` does */
-  signal?: AbortSignal;
-  clock?: Clock;
-  timing?: Partial<Timing>;
-  random?: () => number;
-}
-
-export interface EndpointPool extends Pool {
-  /** tokens of prompt and answer together, where the servers say */
-  readonly maxModelLength: number | undefined;
-  /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
-  verdict(): Fatal | undefined;
-  stats(): PoolStats;
-  /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
-  stop(): void;
-  /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
-  abort(): void;
-}
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
