@@ -11,6 +11,7 @@ import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
 import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
 import type { Stage, Tools } from '../engine/flow/stage.ts';
+import { visibleLines } from '../engine/flow/visible.ts';
 import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { fatalOf } from './fatal.ts';
@@ -41,7 +42,7 @@ export async function execute(run: Run): Promise<number> {
   const say = (message: string): void => {
     // a bar that stands in this line draws itself again below
     const clear = process.stderr.isTTY ? '\r\u001b[K' : '';
-    process.stderr.write(`${clear}${run.label}: ${onTerminal(message)}\n`);
+    process.stderr.write(`${clear}${run.label}: ${visibleLines(message).join('\n  ')}\n`);
   };
   const asker = run.row.find(placed => placed.stage.asks);
   const stop = new AbortController(); // leave files unread
@@ -155,11 +156,6 @@ const LAST_WORDS = 2_000;
 
 function after(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, ms).unref());
-}
-
-/** What models, servers and files say may hold anything; on a terminal it stays text, and behind the label. */
-function onTerminal(message: string): string {
-  return message.replace(/[^\P{Cc}\n]/gu, '\ufffd').replaceAll('\n', '\n  ');
 }
 
 function ending(
