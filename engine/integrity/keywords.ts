@@ -11,6 +11,8 @@ const LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
 const NAMED = new Set(
   'properties patternProperties $defs definitions dependentSchemas dependencies'.split(' '),
 );
+/** Stand side by side as well, but are compiled apart, where they are referred to. */
+const DEFINED = new Set(['$defs', 'definitions']);
 
 /** A copy of the schema in which `visit` has rewritten every subschema, the inner ones first. */
 export function mapSchemas(schema: unknown, visit: (schema: JsonObject) => JsonObject): unknown {
@@ -28,6 +30,21 @@ export function mapSchemas(schema: unknown, visit: (schema: JsonObject) => JsonO
     return [keyword, value];
   });
   return visit(Object.fromEntries(entries));
+}
+
+/** How many subschemas there are, and how many at most stand side by side under one keyword. */
+export function partsOf(schema: unknown): { total: number; widest: number } {
+  let total = 0;
+  let widest = 0;
+  mapSchemas(schema, one => {
+    total++;
+    for (const [keyword, value] of Object.entries(one)) {
+      if (DEFINED.has(keyword) || !(LIST.has(keyword) || NAMED.has(keyword))) continue;
+      if (typeof value === 'object' && value !== null) widest = Math.max(widest, Object.keys(value).length);
+    }
+    return one;
+  });
+  return { total, widest };
 }
 
 /** The schema without our own `x-fw-…` keywords, as a server should see it. */

@@ -7,23 +7,30 @@ import { Ajv, type AnySchema, type ErrorObject, type Options } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { usageError } from '../flow/failure.ts';
+import { dataError, Fatal } from '../flow/failure.ts';
 import type { JsonObject } from '../flow/item.ts';
 import { type Finding, findingsOf, unbounded } from './findings.ts';
-import { countSteps } from './keywords.ts';
+import { countSteps, partsOf } from './keywords.ts';
 import { linearPattern } from './pattern.ts';
 import { PatternError } from './pattern-tree.ts';
-import type { Problem } from './problem.ts';
+import { type Problem, summarise } from './problem.ts';
 import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
 
 const MAX_SCHEMA = 1 << 20;
 const MAX_DEPTH = 64;
+/** Subschemas in all, for the time that compiling takes; and side by side, where ajv nests one in the other. */
+const MAX_PARTS = 5_000;
+const MAX_WIDTH = 1_000;
+/** ajv copies what a reference names to where it stands, up to this many keys: thousands of copies add up. */
+const MAX_COPIED = 8;
 /** References followed for one value: two references that both lead back double with every level of the value. */
 const MAX_STEPS = 1_000_000;
 /** A larger value gets its first problem only: with all of them, a wrong array of a million would be a million. */
 const MAX_NODES = 10_000;
 /** uniqueItems compares every pair. */
 const MAX_UNIQUE = 4_096;
+/** Characters of a text in the format `url`. */
+const MAX_URL = 4_096;
 const CACHED = 256;
 /** Names that every object inherits: a schema with one of them must look at own properties, which costs a third. */
 const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype).join('|')})"`);
@@ -48,11 +55,11 @@ const NONE: readonly Finding[] = Object.freeze([]);
 
 /**
  * Compiles a schema once for each text of it. `where` names the schema in messages, such as its file.
- * Throws Fatal (64) where the schema is none, is too large or deep, or refers to something outside of itself.
+ * Throws Fatal (65) where the schema is none, is too large or deep, or refers to something outside of itself.
  */
 export function compileSchema(schema: unknown, where: string): Check {
   const refuse = (found: string): never => {
-    throw usageError(`${where}: ${found}`);
+    throw dataError(`${where}: ${found}`);
   };
   if (
     typeof schema !== 'boolean' &&
@@ -67,6 +74,13 @@ export function compileSchema(schema: unknown, where: string): Check {
   }
   const known = compiled.get(text);
   if (known) return known;
+  const { total, widest } = partsOf(schema);
+  if (total > MAX_PARTS) return refuse(`expected a schema of at most ${MAX_PARTS} subschemas, got ${total}.`);
+  if (widest > MAX_WIDTH) {
+    return refuse(
+      `expected at most ${MAX_WIDTH} subschemas under one keyword, such as properties, got ${widest}.`,
+    );
+  }
   const check = build(schema as JsonObject | boolean, text, refuse);
   if (compiled.size >= CACHED) compiled.clear();
   compiled.set(text, check);
@@ -80,7 +94,7 @@ function build(schema: JsonObject | boolean, text: string, refuse: (found: strin
   const counted = countSteps(schema) as AnySchema;
   const compile = (more: Options): ReturnType<Ajv['compile']> => {
     const ajv = new Dialect({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
-    formats.default(ajv);
+    addFormats(ajv);
     ajv.addKeyword({ ...SUM_KEYWORD });
     ajv.addKeyword({ keyword: 'x-fw-step', validate: () => step(steps), errors: false });
     return ajv.compile(counted);
@@ -90,9 +104,10 @@ function build(schema: JsonObject | boolean, text: string, refuse: (found: strin
   try {
     const meta = metaChecker(Dialect);
     if (meta.validateSchema(schema) !== true)
-      return refuse(`no valid schema: ${meta.errorsText(meta.errors)}.`);
+      return refuse(`expected a valid schema: ${summarise(findingsOf(meta.errors as ErrorObject[]))}.`);
     quick = compile({});
   } catch (error) {
+    if (error instanceof Fatal) throw error;
     return refuse(explain(error));
   }
   if ('$async' in quick) return refuse('expected a schema without $async.');
@@ -112,7 +127,7 @@ function build(schema: JsonObject | boolean, text: string, refuse: (found: strin
       thorough(value);
       return findingsOf(thorough.errors as ErrorObject[]);
     } catch (error) {
-      return unbounded(value, explain(error));
+      return unbounded(value, explain(error).replace(/^expected /, ''));
     }
   };
   return Object.assign((value: unknown) => findings(value) as readonly Problem[], { findings, schema });
@@ -121,6 +136,7 @@ function build(schema: JsonObject | boolean, text: string, refuse: (found: strin
 const OPTIONS: Options = {
   strict: false,
   verbose: true,
+  inlineRefs: MAX_COPIED,
   validateSchema: false,
   logger: false,
   // ajv asks for `code` to print standalone code, which we never do
@@ -149,12 +165,19 @@ function dialectOf(schema: JsonObject | boolean): (new (options: Options) => Ajv
   return Object.hasOwn(DIALECTS, key) ? DIALECTS[key] : undefined;
 }
 
+/** The pattern of `url` takes time that grows with the square of the text; those of the other formats do not. */
+function addFormats(ajv: Ajv): void {
+  formats.default(ajv);
+  const url = ajv.formats.url as RegExp;
+  ajv.addFormat('url', text => text.length <= MAX_URL && url.test(text));
+}
+
 /** The meta-schema takes the longest to compile: one a dialect is enough. */
 function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
   let meta = metaCheckers.get(Dialect);
   if (!meta) {
-    meta = new Dialect({ strict: false, logger: false });
-    formats.default(meta);
+    meta = new Dialect({ strict: false, logger: false, verbose: true });
+    addFormats(meta);
     metaCheckers.set(Dialect, meta);
   }
   return meta;
@@ -162,7 +185,7 @@ function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
 
 function explain(error: unknown): string {
   if (error instanceof PatternError) return error.message;
-  if (error instanceof RangeError) return 'a schema whose references come to an end';
+  if (error instanceof RangeError) return 'a schema of fewer parts, or whose references come to an end';
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -71,7 +71,7 @@ describe('compileSchema', () => {
   it.each([
     [3, /expected a JSON Schema/],
     [{ $schema: 'http://json-schema.org/draft-04/schema#' }, /expected \$schema to be one of/],
-    [{ type: 'strnig' }, /no valid schema: data\/type must be equal to one of the allowed values/],
+    [{ type: 'strnig' }, /expected a valid schema: \/type: expected one of .*, got "strnig"/],
     [
       { $ref: 'https://example.test/other.json' },
       /can't resolve reference https:\/\/example.test\/other.json/,
@@ -90,7 +90,7 @@ describe('compileSchema', () => {
 
   it('comes to an end on schemas that would not', () => {
     expect(messages({ allOf: [{ $ref: '#' }] }, 1)).toEqual([
-      '(root): expected a schema whose references come to an end, got more',
+      '(root): expected a schema of fewer parts, or whose references come to an end, got more',
     ]);
     const chain = Object.fromEntries(
       Array.from({ length: 40 }, (_, n) => [
@@ -112,7 +112,23 @@ describe('compileSchema', () => {
     expect(messages({ items: { type: 'number' } }, wrong)).toEqual(['/0: expected number, got "x"']);
     expect(messages({ uniqueItems: true }, wrong)[0]).toMatch(/at most 4096 items/);
     const patterned = { type: 'string', pattern: '^(a?){900}$' };
-    expect(messages(patterned, 'a'.repeat(1 << 20))[0]).toMatch(/expected a text of at most/);
+    expect(messages(patterned, 'a'.repeat(1 << 20))[0]).toMatch(/^\(root\): expected a text of at most/);
+  });
+
+  it('compiles references by the thousand, and says which bound a large schema meets', () => {
+    const properties = (count: number, part: unknown) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, part]));
+    const referring = {
+      $defs: { a: { properties: properties(300, { type: 'number', minimum: 0 }) } },
+      allOf: [0, 1].map(() => ({ properties: properties(1_000, { $ref: '#/$defs/a' }) })),
+    };
+    expect(messages(referring, { p1: { p1: -1 } })).toContain('/p1/p1: expected a number >= 0, got -1');
+    expect(() => messages({ properties: properties(9_000, true) }, 1)).toThrow(/at most 1000 .*, got 9000/);
+    const alternatives = { oneOf: Array.from({ length: 4_000 }, (_, n) => ({ const: n })) };
+    expect(() => messages(alternatives, 1)).toThrow(/at most 1000 subschemas under one keyword.*got 4000/);
+    expect(() => messages({ $defs: properties(5_000, {}) }, 1)).toThrow(/at most 5000 subschemas, got 5001/);
+    expect(messages({ format: 'url' }, `http://${'a'.repeat(320_000)}`)).toHaveLength(1);
+    expect(messages({ enum: Array.from({ length: 50_000 }, (_, n) => n) }, 'x')).toHaveLength(1);
   });
 
   it('compiles the schemas of the first study', () => {
