@@ -9,8 +9,9 @@
  * Fails   nothing of its own; what it cannot mend stays failed
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { healed, judges, mapSteps, marked, readAgain } from '../engine/agents/recheck.ts';
-import { type Failure, type Item, idOf, isItem } from '../engine/flow/item.ts';
+import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/agents/recheck.ts';
+import { type Failure, type Item, idOf, isItem, type JsonObject, type Repair } from '../engine/flow/item.ts';
+import { remember } from '../engine/flow/origin.ts';
 import { wrongShape } from '../engine/flow/shape.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
@@ -47,6 +48,7 @@ export default stage({
         return item;
       }
       for (const step of item.steps ?? []) report(item.id, step.output);
+      report(item.id, item.decision?.output);
       if (item.failure === undefined) return item;
       return healed(mapSteps(item, step => readAgain(step, judge.ofStep(step.agent), ONLY_ESCAPES)));
     };
@@ -55,14 +57,25 @@ export default stage({
 
 /** A line that was no JSON for its backslashes alone is an object again; any other stays as it is. */
 function mendedLine(item: Item, failure: Failure): Item {
-  const { text, repairs } = fixEscapes(failure.text ?? '');
+  if (!standsAsText(item) || typeof failure.text !== 'string' || typeof item.id === 'string') return item;
+  const { text, repairs } = fixEscapes(failure.text);
   if (repairs.length === 0) return item;
   try {
     const value: unknown = JSON.parse(text);
     const loss = lossless(text);
     if (loss) return { ...item, failure: { ...failure, code: loss.code, message: loss.message } };
-    return isObject(value) && wrongShape(value) === null ? marked(value, 'repaired', repairs) : item;
+    // a line that was no JSON cannot have a mark of ours
+    const isLine = isObject(value) && !Object.hasOwn(value, '_fw') && wrongShape(value) === null;
+    return isLine ? markedLine(text, value, repairs) : item;
   } catch {
     return item;
   }
+}
+
+/** The mended object, its mark behind its own bytes: spaces and spellings stay, so that the entries can be undone. */
+function markedLine(text: string, value: JsonObject, repairs: readonly Repair[]): Item {
+  const item = marked(value, 'repaired', repairs);
+  const line = Buffer.from(`${text.trimEnd().slice(0, -1)},"_fw":${JSON.stringify(item._fw)}}\n`);
+  remember(item, { block: line, from: 0, to: line.length });
+  return item;
 }

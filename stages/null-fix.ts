@@ -20,6 +20,7 @@ import {
   judges,
   mapSteps,
   marked,
+  ownOf,
 } from '../engine/agents/recheck.ts';
 import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -69,9 +70,10 @@ export default stage({
       }
       const judged = judge.ofRecord(item);
       if (judged === null) return item;
-      const { failure: _failure, ...record } = item as Item;
-      const filled = filledBy(record, judged);
-      return filled ? marked(filled.value, 'defaulted', filled.repairs) : item;
+      const record = item as Item;
+      const own = ownOf(record);
+      const filled = own && filledBy(own, judged);
+      return filled ? marked(filled.value, 'defaulted', filled.repairs, record._fw) : record;
     };
   },
 });

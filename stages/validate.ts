@@ -9,7 +9,7 @@
  * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { changedStep, healed, judges, mapSteps, marked, readAgain } from '../engine/agents/recheck.ts';
+import { changedStep, healed, judges, mapSteps, marked, ownOf, readAgain } from '../engine/agents/recheck.ts';
 import { ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -57,9 +57,14 @@ export default stage({
       if (isItem(item)) return afresh(item, mapSteps(item, checkedStep));
       const judged = judge.ofRecord(item);
       if (judged === null) return item;
-      const { failure, ...record } = item as Item;
-      const { value, repairs } = fitting(failure ? record : item, judged.check, fixes);
-      return repairs.length === 0 ? (value as Item) : marked(value, 'coerced', repairs);
+      const record = item as Item;
+      const own = ownOf(record);
+      if (own === null) return record;
+      const { value, repairs } = fitting(own, judged.check, fixes);
+      if (repairs.length > 0) return marked(value, 'coerced', repairs, record._fw);
+      if (record.failure === undefined) return record;
+      const { failure: _failure, ...fits } = record;
+      return fits as Item;
     };
   },
 });

@@ -117,12 +117,31 @@ export function readAgain(step: Step, { check }: Judge, fixes: ReadonlySet<strin
   return output === undefined || problem !== undefined ? step : changedStep(step, output, rung, repairs);
 }
 
-/** A record with its mark: the worse of the rungs, the entries one after another. */
-export function marked(record: JsonObject, rung: Rung, repairs: readonly Repair[]): Item {
-  const before = record._fw as Mark | undefined;
+/** A failed line that stands as text in its failure: it holds no value to judge, and must not pass for an empty one. */
+export function standsAsText(item: Item): boolean {
+  const isText = [item.failure?.text, item.failure?.base64].some(text => typeof text === 'string');
+  return isText && Object.keys(item).every(key => key === 'failure' || key === 'id');
+}
+
+/** What a schema of records judges: the record without what fw adds to it; null for a line that stands as text. */
+export function ownOf(record: Item): JsonObject | null {
+  if (record.failure === undefined && record._fw === undefined) return record;
+  if (standsAsText(record)) return null;
+  const { failure: _failure, _fw, ...own } = record;
+  return own;
+}
+
+/** A record with its mark: the worse of the rungs, the entries one after another. `before` is the mark that it had. */
+export function marked(
+  record: JsonObject,
+  rung: Rung,
+  repairs: readonly Repair[],
+  before: unknown = undefined,
+): Item {
+  const earlier = before as Mark | undefined;
   const mark: Mark = {
-    rung: worse(before?.rung ?? 'clean', rung),
-    repairs: [...(before?.repairs ?? []), ...repairs],
+    rung: worse(earlier?.rung ?? 'clean', rung),
+    repairs: [...(earlier?.repairs ?? []), ...repairs],
   };
   return { ...record, _fw: mark } as unknown as Item;
 }

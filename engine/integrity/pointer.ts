@@ -57,11 +57,11 @@ export function setAt(value: unknown, tokens: readonly string[], to: unknown): u
   return copy;
 }
 
-/** Whether a null is anywhere in a value that JSON.parse made. */
-export function holdsNull(value: unknown): boolean {
-  if (value === null) return true;
+/** Whether a null is anywhere in a value that JSON.parse made; below 512 levels nobody looks, and it may be. */
+export function holdsNull(value: unknown, levels = 512): boolean {
+  if (value === null || levels === 0) return true;
   if (typeof value !== 'object') return false;
-  if (Array.isArray(value)) return value.some(holdsNull);
-  for (const key in value) if (holdsNull((value as JsonObject)[key])) return true;
+  if (Array.isArray(value)) return value.some(below => holdsNull(below, levels - 1));
+  for (const key in value) if (holdsNull((value as JsonObject)[key], levels - 1)) return true;
   return false;
 }

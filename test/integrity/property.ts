@@ -1,9 +1,13 @@
-/** How property tests run: the seed is printed, and SEED=… repeats a run. RUNS=100000 makes it thorough. */
+/**
+ * How property tests run: the seed is printed, and SEED=… repeats a run. Without RUNS the promises of the stages
+ * (stages.test.ts) get 100,000 cases each and the properties of single functions 2,000; `make fuzz` gives both more.
+ */
 import fc from 'fast-check';
 
 export const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
 export const runs = Number(process.env.RUNS ?? 2_000);
-console.log(`integrity properties: SEED=${seed} RUNS=${runs}`);
+export const promiseRuns = Number(process.env.RUNS ?? 100_000);
+console.log(`integrity properties: SEED=${seed} RUNS=${process.env.RUNS ?? `${promiseRuns} or ${runs}`}`);
 
 export function holds<T>(arbitrary: fc.Arbitrary<T>, predicate: (value: T) => void): void {
   // a property that returns something would be judged by it
@@ -11,6 +15,14 @@ export function holds<T>(arbitrary: fc.Arbitrary<T>, predicate: (value: T) => vo
     predicate(value);
   });
   fc.assert(property, { seed, numRuns: runs });
+}
+
+/** The same for what stages do, `promiseRuns` times. */
+export async function promises<T>(
+  arbitrary: fc.Arbitrary<T>,
+  predicate: (value: T) => Promise<void>,
+): Promise<void> {
+  await fc.assert(fc.asyncProperty(arbitrary, predicate), { seed, numRuns: promiseRuns });
 }
 
 /** Text as a model might mangle it: pieces of JSON, prose and mischief in any order. */
