@@ -29,6 +29,7 @@ const SENTINEL = /System Error|Parsing Failure|Manual Review Required/;
  */
 const PLACEHOLDER = /^\s*(?:\.{3}|…|string|text|reason|reasoning|explanation|your reason here|<[^<>]*>)\s*$/i;
 const LONGEST_PLACEHOLDER = 80;
+const FULL_STOP = 46;
 
 /** Keys of a legacy result under which answers of models stand. */
 const ANSWERS = new Set(['output', 'all_agent_outputs', 'final_output', 'business_decision']);
@@ -96,6 +97,8 @@ function judgeText(text: string): Omit<Finding, 'at'> | null {
 
 function isPlaceholder(text: string): boolean {
   if (text.length > LONGEST_PLACEHOLDER) return false;
+  // reasons are sentences: what ends in a full stop is three of them or no placeholder
+  if (text.charCodeAt(text.length - 1) === FULL_STOP) return text.trimStart() === '...';
   if (text.includes('|')) return text.split('|').every(part => /^\s*"?\w+"?\s*$/.test(part));
   return PLACEHOLDER.test(text);
 }

@@ -41,7 +41,10 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
   const named =
     options.schema === undefined || options.schema === 'legacy' ? null : schemaAt(options.schema, base);
   const legacyJudge = (): Judge => {
-    legacy ??= { check: compileSchema(packagedSchema('legacy'), 'legacy.schema.json'), name: 'legacy' };
+    legacy ??= {
+      check: compileSchema(packagedSchema('legacy'), 'legacy.schema.json', { isOurs: true }),
+      name: 'legacy',
+    };
     return legacy;
   };
   return {

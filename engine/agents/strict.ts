@@ -7,18 +7,6 @@ import { join } from '../integrity/pointer.ts';
 import { show } from '../integrity/problem.ts';
 import { type Finding, findLeftovers } from './leftovers.ts';
 
-const KEYS = [
-  'mode',
-  'initial_prompt',
-  'conversation_history',
-  'all_agent_outputs',
-  'final_output',
-  'business_decision',
-  'prompt_id',
-  'ordering',
-  'timestamp',
-];
-
 /** Whether a line means to be a legacy result, even one that lacks what makes it one. */
 export function claimsToBeLegacy(line: JsonObject): boolean {
   return (
@@ -40,29 +28,15 @@ function isEmpty(line: JsonObject): boolean {
 /** What is wrong with a legacy result; empty for a strict one. */
 export function findInLegacy(line: JsonObject): Finding[] {
   const found: Finding[] = [];
-  const expectIn = (
-    parent: JsonObject,
-    at: string,
-    key: string,
-    expected: string,
-    fits: (v: unknown) => boolean,
-  ) => {
-    const value = parent[key];
-    if (value === undefined) found.push(broken('missing key', join(at, key), expected, 'nothing'));
-    // null is found by the walk, wherever it stands
-    else if (value !== null && !fits(value)) found.push(broken(key, join(at, key), expected, show(value)));
-  };
-  for (const key of KEYS) expectIn(line, '', key, ...(SHAPES[key] ?? SOME));
-  if (isObject(line.business_decision)) {
-    for (const key in DECISION)
-      expectIn(line.business_decision, '/business_decision', key, ...(DECISION[key] ?? SOME));
-  }
+  expectAll(line, '', RESULT, found);
+  if (isObject(line.business_decision))
+    expectAll(line.business_decision, '/business_decision', DECISION, found);
   const { conversation_history: history, all_agent_outputs: outputs, ordering } = line;
   if (Array.isArray(history) && history.length > 0) {
     for (let i = 0; i < history.length; i++) {
       const turn: unknown = history[i];
       const at = `/conversation_history/${i}`;
-      if (isObject(turn)) for (const key in TURN) expectIn(turn, at, key, ...(TURN[key] ?? SOME));
+      if (isObject(turn)) expectAll(turn, at, TURN, found);
       else found.push(broken('conversation_history', at, 'agent, input and output', show(turn)));
     }
     if (Array.isArray(outputs) && outputs.length !== history.length) {
@@ -85,37 +59,55 @@ function withoutMark(line: JsonObject): JsonObject {
   return result;
 }
 
-type Shape = [expected: string, fits: (value: unknown) => boolean];
+interface Rule {
+  key: string;
+  expected: string;
+  fits(value: unknown): boolean;
+}
+
+function expectAll(parent: JsonObject, at: string, rules: readonly Rule[], found: Finding[]): void {
+  for (const { key, expected, fits } of rules) {
+    const value = parent[key];
+    if (value === undefined) found.push(broken('missing key', join(at, key), expected, 'nothing'));
+    // null is found by the walk, wherever it stands
+    else if (value !== null && !fits(value)) found.push(broken(key, join(at, key), expected, show(value)));
+  }
+}
 
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string => typeof value === 'string' && /\S/.test(value);
 const isSome = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : !isObject(value) || !isEmpty(value);
+const isList = (value: unknown): boolean => Array.isArray(value) && value.length > 0;
+const isNumber = (value: unknown): value is number => typeof value === 'number';
 
-const TEXT: Shape = ['text', isText];
-const OBJECT: Shape = ['an object', isObject];
-const LIST: Shape = ['an array, not empty', value => Array.isArray(value) && value.length > 0];
-const SOME: Shape = ['a value', () => true];
+const text = (key: string): Rule => ({ key, expected: 'text', fits: isText });
+const object = (key: string): Rule => ({ key, expected: 'an object', fits: isObject });
+const list = (key: string): Rule => ({ key, expected: 'an array, not empty', fits: isList });
 
-const SHAPES: Record<string, Shape> = {
-  mode: TEXT,
-  initial_prompt: TEXT,
-  conversation_history: LIST,
-  all_agent_outputs: LIST,
-  final_output: OBJECT,
-  business_decision: OBJECT,
-  prompt_id: ['the number of a row', value => typeof value === 'number' || isText(value)],
-  ordering: TEXT,
-  timestamp: TEXT,
-};
-const TURN: Record<string, Shape> = { agent: TEXT, input: TEXT, output: OBJECT };
-const DECISION: Record<string, Shape> = {
-  approval_decision: TEXT,
-  interest_rate: ['a number', value => typeof value === 'number'],
-  confidence_probability: ['a number above 0', value => typeof value === 'number' && value > 0],
-  reasoning: ['reasons', isSome],
-};
+const RESULT: readonly Rule[] = [
+  text('mode'),
+  text('initial_prompt'),
+  list('conversation_history'),
+  list('all_agent_outputs'),
+  object('final_output'),
+  object('business_decision'),
+  { key: 'prompt_id', expected: 'the number of a row', fits: value => isNumber(value) || isText(value) },
+  text('ordering'),
+  text('timestamp'),
+];
+const TURN: readonly Rule[] = [text('agent'), text('input'), object('output')];
+const DECISION: readonly Rule[] = [
+  text('approval_decision'),
+  { key: 'interest_rate', expected: 'a number', fits: isNumber },
+  {
+    key: 'confidence_probability',
+    expected: 'a number above 0',
+    fits: value => isNumber(value) && value > 0,
+  },
+  { key: 'reasoning', expected: 'reasons', fits: isSome },
+];
 
 /** Names as an ordering has them; what is no text is shown, never converted: a `toString` from outside may be anything. */
 function namesOf(names: readonly unknown[]): string {

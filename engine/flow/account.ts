@@ -90,5 +90,5 @@ export function cut(text: string, length: number): string {
 
 /** 28800 → 28,800: the same in every locale, since logs are compared. */
 export function number(value: number): string {
-  return value.toLocaleString('en-US');
+  return String(value).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }

@@ -60,11 +60,13 @@ export function documentSplitter(
   let count = 0; // results of this document
   let head: JsonObject = {};
   let long: LongLine | null = null;
+  let isLeased = false; // the whole block is that of lines
   let atEnd = false; // the input is over, and what was kept of it turned out to be lines
   const waiting: Item[] = [];
 
   return {
     feed(next, searched) {
+      isLeased = state === 'lines';
       if (state === 'lines') plain.feed(next, searched);
       else block = next;
     },
@@ -80,6 +82,7 @@ export function documentSplitter(
       skim.at -= left.length;
       return null;
     },
+    lease: () => (isLeased ? plain.lease() : null),
     finish(left) {
       if (state === 'lines') return endOfLines(left);
       if (waiting.length > 0) return waiting.shift() as Item;

@@ -8,6 +8,8 @@ import { Socket } from 'node:net';
 import { dataError, ioError } from './failure.ts';
 
 const BLOCK = 1 << 20;
+/** room for the rest of a line, so that a block which began without one can be used again */
+const SLACK = 1 << 17;
 const STDIN = 0;
 
 export interface ByteInput {
@@ -15,8 +17,11 @@ export interface ByteInput {
   name: string;
   /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
   regular: boolean;
-  /** The next block, beginning with the `rest` of the last one; null at the end. */
-  read(rest: Buffer | null): Buffer | null | Promise<Buffer | null>;
+  /**
+   * The next block, beginning with the `rest` of the last one; null at the end. `again`: the block before the last one
+   * is needed no more, and its memory may be used.
+   */
+  read(rest: Buffer | null, again?: boolean): Buffer | null | Promise<Buffer | null>;
   close(): void;
 }
 
@@ -48,6 +53,8 @@ function inputOf(path: string): ByteInput {
   const name = path === '-' ? 'stdin' : path;
   let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
   let socket: Socket | undefined;
+  let last: Buffer | null = null; // the memory of the last two blocks
+  let before: Buffer | null = null;
   const open = (): { fd: number; piped: boolean } => {
     if (opened) return opened;
     const fd = path === '-' ? STDIN : openFile(path);
@@ -62,9 +69,15 @@ function inputOf(path: string): ByteInput {
     get regular() {
       return !open().piped;
     },
-    read(rest) {
+    read(rest, again = false) {
       const { fd, piped } = open();
-      if (!piped) return readBlock(fd, name, rest);
+      if (!piped) {
+        const needed = (rest?.length ?? 0) + BLOCK;
+        const block: Buffer =
+          again && before && before.length >= needed ? before : Buffer.allocUnsafeSlow(needed + SLACK);
+        [before, last] = [last, block];
+        return readBlock(fd, name, rest, block);
+      }
       socket ??= fd === STDIN ? (process.stdin as Socket) : new Socket({ fd, writable: false });
       return readSocket(socket, name, rest);
     },
@@ -89,9 +102,8 @@ function describe(error: unknown): string {
   return code ?? message;
 }
 
-function readBlock(fd: number, name: string, rest: Buffer | null): Buffer | null {
+function readBlock(fd: number, name: string, rest: Buffer | null, block: Buffer): Buffer | null {
   const kept = rest?.length ?? 0;
-  const block = Buffer.allocUnsafeSlow(kept + BLOCK);
   rest?.copy(block);
   try {
     const got = readSync(fd, block, kept, BLOCK, null);

@@ -16,7 +16,7 @@ import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
 import { readItems } from './lines.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
-import { originOf, textOf } from './origin.ts';
+import { letGo, originOf, textOf } from './origin.ts';
 import { type Output, writeWhole } from './output.ts';
 import { asking, type Items, itemWork, type Stage, type Tools } from './stage.ts';
 
@@ -56,6 +56,9 @@ export const ASKING = {
   },
 } as const satisfies OptionSchemas;
 
+/** What a stage that asks nothing does to an item; null where it leaves the stream. */
+type Work = (item: Item) => Item | null;
+
 /** Items that an asking stage keeps in flight while no pool has said what is right. */
 const IN_FLIGHT_UNKNOWN = 512;
 
@@ -67,7 +70,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   let items: Items;
   if (first.stage.source) {
     const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
-    items = source(inputs).map(item => counted(account, item));
+    items = source(inputs);
   } else {
     const { asking: halt } = first.tools;
     items = readItems(inputs, {
@@ -75,16 +78,14 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
       maxLine: first.options['max-line'] as number,
       documents: row.some(placed => placed.stage.documents),
       stopped: input => signal.aborted && (input.regular || halt.aborted),
-    }).map(item => counted(account, item));
+    });
   }
 
   const failures = new Map<string, SideFile>();
-  let fused: ((item: Item) => Item | null)[] = [];
+  let fused: Work[] = [item => counted(account, item)];
   const settle = (): void => {
-    const works = fused;
-    if (works.length === 0) return;
+    if (fused.length > 0) items = items.consume<Item>(through(fused));
     fused = [];
-    items = items.map(item => through(works, item)).compact() as Items;
   };
   for (const placed of row) {
     const { stage, tools } = placed;
@@ -100,7 +101,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
         const limit =
           (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
         items = items.through(asking(work, () => limit, options.ordered === true, tools.asking));
-      } else fused.push(work as (item: Item) => Item);
+      } else fused.push(work as Work);
     } else if (!stage.source || placed !== first) {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
@@ -116,12 +117,37 @@ function counted(account: Account, item: Item): Item {
   return item;
 }
 
-function through(works: readonly ((item: Item) => Item | null)[], item: Item): Item | null {
+type Consumer = (
+  error: Error,
+  item: Item | Highland.Nil,
+  push: (error: Error | null, item?: Item | Highland.Nil) => void,
+  next: () => void,
+) => void;
+
+/** Fused stages as one consumer, since every hop of the stream costs as much as a light stage. */
+function through(works: readonly Work[]): Consumer {
+  return (error, item, push, next) => {
+    if (_.isNil(item)) return push(null, _.nil);
+    if (error) push(error);
+    else {
+      try {
+        const after = worked(works, item as Item);
+        if (after !== null) push(null, after);
+      } catch (failure) {
+        push(failure as Error);
+      }
+    }
+    next();
+  };
+}
+
+function worked(works: readonly Work[], item: Item): Item | null {
   let current: Item | null = item;
   for (const work of works) {
     current = work(current);
-    if (current === null) return null;
+    if (current === null) break;
   }
+  if (current !== item) letGo(item);
   return current;
 }
 
@@ -133,7 +159,7 @@ function divertFailures(
   { stage, options, tools }: Placed,
   account: Account,
   files: Map<string, SideFile>,
-): ((item: Item) => Item | null) | null {
+): Work | null {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
   if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));

@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { Code } from './failure.ts';
 import type { Item, JsonObject } from './item.ts';
-import { remember } from './origin.ts';
+import { type Lease, remember } from './origin.ts';
 
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
@@ -25,15 +25,24 @@ export interface LineSource {
   unit?: string;
 }
 
+export interface ParseOptions {
+  /** the bytes are known to be UTF-8 */
+  checked: boolean;
+  /** the line's, from 1 */
+  number: number;
+  source: LineSource;
+  lease?: Lease;
+}
+
 /**
  * The object in bytes `from` to `to` of `block`, which it remembers as its origin (with the newline after it, if there
- * is one). `checked`: the bytes are known to be UTF-8. `number` is the line's, from 1.
+ * is one).
  */
 export function parseLine(
   block: Buffer,
   from: number,
   to: number,
-  { checked, number, source }: { checked: boolean; number: number; source: LineSource },
+  { checked, number, source, lease }: ParseOptions,
 ): Item {
   if (!checked && !isUtf8(block.subarray(from, to))) {
     const base64 = block.toString('base64', from, to);
@@ -54,7 +63,7 @@ export function parseLine(
     const message = `expected a JSON object, found ${kindOf(value)}`;
     return unreadable(source, number, 'not-an-object', message, { text });
   }
-  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to });
+  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to, lease });
   return value as Item;
 }
 

@@ -8,6 +8,7 @@ import { documentSplitter } from './document.ts';
 import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
 import { isEmptyLine, type LineSource, type LongLine, longLine, parseLine } from './line.ts';
+import type { Lease } from './origin.ts';
 
 const NEWLINE = 10;
 
@@ -28,6 +29,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
   let lines: LineSplitter | null = null;
   let block: Buffer | null = null;
   let rest: Buffer | null = null;
+  let leases: (Lease | null)[] = []; // of the last two blocks, the older one first
 
   return _<Item>((push, next) => {
     const step = (): void => {
@@ -41,6 +43,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
           return next();
         }
         rest = lines.rest();
+        leases = [leases[1] ?? null, lines.lease()];
         block = null;
         setImmediate(step); // signals and timers have their turn between two blocks
         return;
@@ -48,7 +51,11 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       if (options.stopped(input)) return leave(input, push);
       let got: Buffer | null | Promise<Buffer | null>;
       try {
-        got = input.read(rest);
+        const [before] = leases;
+        const again = before?.holders === 0;
+        if (before && again) before.over = true;
+        leases[0] = null;
+        got = input.read(rest, again);
       } catch (error) {
         return fail(error, push);
       }
@@ -71,6 +78,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       inputs[at]?.close();
       at += 1;
       lines = null;
+      leases = [];
       step();
     };
     step();
@@ -97,6 +105,8 @@ export interface LineSplitter {
   next(): Item | null;
   /** the unfinished line at the end of the block */
   rest(): Buffer | null;
+  /** who holds the block; null where that is not known */
+  lease(): Lease | null;
   /** what is left at the end of the input, one a call: the last line, if it has no newline */
   finish(rest: Buffer | null): Item | null;
 }
@@ -109,10 +119,12 @@ function splitter(source: LineSource): LineSplitter {
   let number = 0;
   let checked = false; // the whole block is UTF-8
   let skipping: LongLine | null = null;
+  let lease: Lease | undefined;
 
   return {
     feed(next, searched) {
       block = next;
+      lease = { holders: 0, over: false };
       lineFrom = 0;
       searchFrom = searched;
       // cut characters at the end belong to the rest, which is checked again with the next block
@@ -135,11 +147,13 @@ function splitter(source: LineSource): LineSplitter {
       skip(left);
       return null;
     },
+    lease: () => lease ?? null,
     finish(left) {
       if (left === null && skipping === null) return null;
       number += 1;
       if (skipping !== null) return tooLong(left ?? Buffer.alloc(0));
       block = left as Buffer;
+      lease = undefined;
       checked = isUtf8(block);
       return lineAt(0, block.length);
     },
@@ -148,7 +162,7 @@ function splitter(source: LineSource): LineSplitter {
   function lineAt(from: number, to: number): Item | null {
     if (isEmptyLine(block, from, to, number)) return null;
     if (to - from > maxLine) return tooLong(block.subarray(from, to));
-    return parseLine(block, from, to, { checked, number, source });
+    return parseLine(block, from, to, { checked, number, source, lease });
   }
 
   function skip(bytes: Buffer): void {

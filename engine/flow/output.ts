@@ -6,7 +6,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 import { EXIT, Fatal, ioError } from './failure.ts';
 import type { Item } from './item.ts';
-import { type Origin, originOf, textOf } from './origin.ts';
+import { letGo, type Origin, originOf, textOf } from './origin.ts';
 
 const ROOM = 256 * 1024;
 const NEWLINE = 10;
@@ -57,13 +57,20 @@ export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
 
 /** For stages that only look (verify). */
 export function toNowhere(): Output {
-  return { write: () => true, ready: act => act(), end: async () => {} };
+  return {
+    write(line) {
+      letGo(line);
+      return true;
+    },
+    ready: act => act(),
+    end: async () => {},
+  };
 }
 
 function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
   const buffer = Buffer.allocUnsafeSlow(ROOM);
   let filled = 0;
-  let run: Origin | null = null; // untouched lines that stand side by side in their block
+  let run: Origin | null = null; // untouched lines that stand side by side in their block; it holds that block
   let willFlush = false;
   let open = true; // the drain takes more without waiting
   let framed = 0; // lines in the frame
@@ -78,13 +85,16 @@ function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
       }
       append(framed === 0 ? frame.begin : frame.between);
       append(origin === undefined ? JSON.stringify(line) : textOf(origin));
+      letGo(line);
       framed += 1;
     } else if (origin !== undefined) {
       if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
       else {
         endRun();
-        run = { block: origin.block, from: origin.from, to: origin.to };
+        run = { ...origin };
+        if (run.lease) run.lease.holders += 1;
       }
+      letGo(line);
       if (run.to - run.from >= ROOM) endRun();
     } else {
       endRun();
@@ -106,15 +116,17 @@ function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
 
   function endRun(): void {
     if (run === null) return;
-    const { block, from, to } = run;
+    const { block, from, to, lease } = run;
     run = null;
-    if (to - from >= WORTH_A_WRITE) {
+    const isWorth = to - from >= WORTH_A_WRITE;
+    if (isWorth) {
       flushBuffer();
       put(block.subarray(from, to));
     } else {
       room(to - from + 1);
       filled += block.copy(buffer, filled, from, to);
     }
+    if (lease && !(isWorth && drain.keeps)) lease.holders -= 1;
     if (block[to - 1] !== NEWLINE) append('\n'); // the last line of a file may lack its newline
   }
 

@@ -22,8 +22,8 @@ type Node =
 export function linearPattern(source: string): { test(text: string): boolean; toString(): string } {
   const tree = parsePattern(source);
   const program = build(tree);
-  const test = isTame(tree) ? builtIn(source) : remembered(text => run(program, text));
-  return { test, toString: () => `linear ${source}` };
+  if (isTame(tree)) return new RegExp(source, 'u');
+  return { test: remembered(text => run(program, text)), toString: () => `linear ${source}` };
 }
 
 /**
@@ -43,11 +43,6 @@ function isTame(tree: Tree): boolean {
   if (only === undefined) return true;
   const anchored = tree.kind === 'all' && tree.parts[0]?.kind === 'start';
   return loose.length === 1 && anchored && only.kind === 'repeat' && only.part.kind === 'char';
-}
-
-function builtIn(source: string): (text: string) => boolean {
-  const expression = new RegExp(source, 'u');
-  return text => expression.test(text);
 }
 
 /** Lists of agents and dates come again with every line. */
