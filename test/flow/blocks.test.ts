@@ -85,7 +85,8 @@ test('a stage may hold lines back for as long as it likes', async () => {
 test('who comes for the bytes of a line that was let go gets an error, never other bytes', async () => {
   const line = { id: 'a' };
   const lease: Lease = { holders: 0, over: false };
-  remember(line, { block: Buffer.from('{}'), from: 0, to: 2, lease });
+  const origin = { block: Buffer.from('{}'), from: 0, to: 2, number: 1, lease };
+  remember(line, origin);
   letGo(line);
   letGo(line);
   expect(lease.holders).toBe(0);
