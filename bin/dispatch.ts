@@ -40,6 +40,11 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
     process.stdout.write(`${help}\n`);
     return EXIT.ok;
   }
+  const told = row.map(each => each.tells?.(values as never)).find(text => text !== undefined);
+  if (told !== undefined) {
+    process.stdout.write(told);
+    return EXIT.ok;
+  }
   const silent = row.some(each => each.looks) && values.pass !== true;
   const paths = row[0]?.positional ? positionals : await expandPaths(positionals);
   return execute({

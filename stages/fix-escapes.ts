@@ -10,16 +10,21 @@
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
 import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/agents/recheck.ts';
+import { number } from '../engine/flow/account.ts';
 import { type Failure, type Item, idOf, isItem, type JsonObject, type Repair } from '../engine/flow/item.ts';
 import { remember } from '../engine/flow/origin.ts';
 import { wrongShape } from '../engine/flow/shape.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { visible } from '../engine/flow/visible.ts';
 import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
 import { lossless } from '../engine/integrity/lossless.ts';
 import { isObject } from '../engine/integrity/pointer.ts';
 
 const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape']);
-/** Suspects that the account names; the rest is a number. */
+/**
+ * Suspects that the account names; all of them are counted. They are said on stderr alone: the line parses, nobody knows
+ * which was meant, and a line that nothing is done to leaves as it came.
+ */
 const NAMED = 10;
 
 export default stage({
@@ -31,14 +36,15 @@ export default stage({
 
   each(options, tools) {
     const judge = judges(options, tools.base);
+    const { notes } = tools.account;
     let suspects = 0;
+    let sumAt = 0;
     const report = (id: string | null, value: unknown): void => {
       for (const { at, text } of suspectsIn(value)) {
         suspects += 1;
-        if (suspects <= NAMED)
-          tools.account.notes.push(
-            `suspect: ${id ?? 'a record'} at ${at}: ${text} is a legal escape that may have been meant as text`,
-          );
+        if (suspects === 1) sumAt = notes.push('') - 1;
+        notes[sumAt] = `suspects: ${number(suspects)} legal escapes that may have been meant as text`;
+        if (suspects <= NAMED) notes.push(`suspect: ${visible(`${id ?? 'a record'} at ${at}: ${text}`)}`);
       }
     };
     return item => {
@@ -66,16 +72,16 @@ function mendedLine(item: Item, failure: Failure): Item {
     if (loss) return { ...item, failure: { ...failure, code: loss.code, message: loss.message } };
     // a line that was no JSON cannot have a mark of ours
     const isLine = isObject(value) && !Object.hasOwn(value, '_fw') && wrongShape(value) === null;
-    return isLine ? markedLine(text, value, repairs) : item;
+    return isLine ? markedLine(text, value, repairs, failure.line) : item;
   } catch {
     return item;
   }
 }
 
 /** The mended object, its mark behind its own bytes: spaces and spellings stay, so that the entries can be undone. */
-function markedLine(text: string, value: JsonObject, repairs: readonly Repair[]): Item {
+function markedLine(text: string, value: JsonObject, repairs: readonly Repair[], at = 0): Item {
   const item = marked(value, 'repaired', repairs);
   const line = Buffer.from(`${text.trimEnd().slice(0, -1)},"_fw":${JSON.stringify(item._fw)}}\n`);
-  remember(item, { block: line, from: 0, to: line.length });
+  remember(item, { block: line, from: 0, to: line.length, number: at });
   return item;
 }

@@ -6,8 +6,8 @@
  *
  * Reads   items, legacy results, records (with --schema)
  * Writes  the same bytes where nothing is null or missing
- * Fails   null-value, schema-mismatch, where the defaults do not suffice. A decision's confidence has no default: it is
- *         asked again
+ * Fails   null-value, schema-mismatch, where the defaults do not suffice. What an agent is asked for again (a decision's
+ *         confidence) is never filled, whatever the defaults say. With --mark-only every line that would be filled
  */
 
 import { defaultsOf } from '../engine/agents/load.ts';
@@ -22,11 +22,13 @@ import {
   marked,
   ownOf,
 } from '../engine/agents/recheck.ts';
-import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
-import { stage } from '../engine/flow/stage.ts';
+import { type Item, isItem, type JsonObject, type Repair, type Step } from '../engine/flow/item.ts';
+import { stage, withFailure } from '../engine/flow/stage.ts';
 import { fill } from '../engine/integrity/fill.ts';
 import { holdsNull } from '../engine/integrity/pointer.ts';
+import { shorten } from '../engine/integrity/problem.ts';
 import { type Reading, readAnswer } from '../engine/integrity/read-answer.ts';
+import { same } from '../engine/integrity/same.ts';
 
 export default stage({
   name: 'null-fix',
@@ -43,40 +45,89 @@ export default stage({
       type: 'string',
       description: 'YAML file of defaults; default: defaults.yaml of the agents folder.',
     },
+    'mark-only': {
+      type: 'boolean',
+      description: 'Fill nothing: fail the line, with what would be filled in failure.would.',
+    },
   },
 
   each(options, tools) {
     const judge = judges(options, tools.base);
     const defaults = defaultsOf(options, tools.base);
     /** The value with its gaps filled; null where there is none, or where the defaults do not make it fit. */
-    const filledBy = (value: JsonObject, { check, name }: Judge) => {
-      const filled = fill(value, defaults.get(name) ?? [], check);
+    const filledBy = (value: JsonObject, { check, name, asked }: Judge) => {
+      const rules = defaults.get(name);
+      if (rules === undefined) return null;
+      const filled = fill(value, rules, check, asked());
       return filled.repairs.length > 0 && check(filled.value).length === 0 ? filled : null;
     };
-    const filledStep = (step: Step): Step => {
+    const filledIn = (step: Step) => {
       const judged = judge.ofStep(step.agent);
       const reading =
         step.output === undefined ? lastReading(step, judged) : { output: step.output, repairs: [] };
       const filled = reading.output && filledBy(reading.output, judged);
-      if (!filled) return step;
-      return changedStep(step, filled.value, 'defaulted', [...reading.repairs, ...filled.repairs]);
+      return filled ? { value: filled.value, repairs: filled.repairs, before: reading.repairs } : null;
     };
-    return item => {
-      // only validate can say that a key is missing; a null is seen here, so the stage also works on its own
-      if (item.failure === undefined && !holdsNull(item)) return item;
+    const filledStep = (step: Step): Step => {
+      const filled = filledIn(step);
+      return filled
+        ? changedStep(step, filled.value, 'defaulted', [...filled.before, ...filled.repairs])
+        : step;
+    };
+    const filled = (item: Item): Item => {
       if (isItem(item)) {
         const after = mapSteps(item, filledStep);
         return after === item || item.failure === undefined ? after : healed(after);
       }
       const judged = judge.ofRecord(item);
-      if (judged === null) return item;
       const record = item as Item;
       const own = ownOf(record);
-      const filled = own && filledBy(own, judged);
-      return filled ? marked(filled.value, 'defaulted', filled.repairs, record._fw) : record;
+      const after = judged && own && filledBy(own, judged);
+      return after ? marked(after.value, 'defaulted', after.repairs, record._fw) : record;
+    };
+    const onlyMarked = (item: Item): Item => {
+      const would: Would[] = [];
+      if (isItem(item)) {
+        for (const [at, step] of placesOf(item)) {
+          for (const entry of filledIn(step)?.repairs ?? [])
+            would.push({ ...entry, at: `${at}/output${entry.at}`, agent: step.agent });
+        }
+      } else {
+        const judged = judge.ofRecord(item);
+        const own = ownOf(item as Item);
+        would.push(...((judged && own && filledBy(own, judged)?.repairs) ?? []));
+      }
+      return markedOnly(item, would);
+    };
+    return item => {
+      // only validate can say that a key is missing; a null is seen here, so the stage also works on its own
+      if (item.failure === undefined && !holdsNull(item)) return item;
+      return options['mark-only'] ? onlyMarked(item) : filled(item);
     };
   },
 });
+
+function placesOf({ steps = [], decision }: Item): [string, Step][] {
+  const places = steps.map((step, index): [string, Step] => [`/steps/${index}`, step]);
+  return decision ? [...places, ['/decision', decision]] : places;
+}
+
+/** An entry that null-fix would make, its pointer into the line. */
+type Would = Repair & { agent?: string };
+
+/** The line failed, with what would be filled; as it came where that is nothing, or was noted before. */
+function markedOnly(item: Item, would: readonly Would[]): Item {
+  const [first] = would;
+  if (first === undefined || same(item.failure?.would, would)) return item;
+  const { agent } = first;
+  const failure = item.failure ?? {
+    stage: 'null-fix',
+    ...(agent !== undefined && { agent }),
+    code: would.every(({ from }) => from === null) ? 'null-value' : 'schema-mismatch',
+    message: `nothing was filled (--mark-only) at ${shorten(would.map(({ at }) => at).join(', '))}`,
+  };
+  return withFailure(item, { ...failure, would });
+}
 
 /** The object in the last answer of a failed step, as far as it could be read; nothing of one that was cut off. */
 function lastReading(step: Step, { check }: Judge): Pick<Reading, 'output' | 'repairs'> {

@@ -13,9 +13,10 @@ import { changedStep, healed, judges, mapSteps, marked, ownOf, readAgain } from 
 import { ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { COERCIONS, coerce } from '../engine/integrity/coerce.ts';
+import { coerce } from '../engine/integrity/coerce.ts';
 import { summarise } from '../engine/integrity/problem.ts';
 import { codeOf, FIXES } from '../engine/integrity/read-answer.ts';
+import { describeRules } from '../engine/integrity/rules.ts';
 import type { Check } from '../engine/integrity/schema.ts';
 
 export default stage({
@@ -24,6 +25,8 @@ export default stage({
   examples: [
     'fw validate < out.jsonl | fw null-fix | fw verify',
     'fw validate --schema note.schema.json notes.ndjson',
+    'fw validate --skip weights-to-sum,fraction < out.jsonl',
+    'fw validate --rules',
   ],
   heals: ['no-valid-answer', 'schema-mismatch', 'null-value'],
   options: {
@@ -35,11 +38,17 @@ export default stage({
     skip: {
       type: 'array',
       items: { type: 'string' },
-      description: `Rules to leave out, also comma-separated: ${Object.keys(COERCIONS).join(', ')}.`,
+      description: 'Rules to leave out, also comma-separated; --rules lists them.',
+    },
+    rules: {
+      type: 'boolean',
+      description: 'List every rule, with the rung that it leads to, and read nothing.',
     },
   },
+  tells: options => (options.rules ? describeRules() : undefined),
 
   each(options, tools) {
+    if (options.rules) throw usageError('--rules: expected on a command line, found in a pipeline');
     const judge = judges(options, tools.base);
     const skipped = (options.skip ?? []).flatMap(text => text.split(','));
     const unknown = skipped.find(rule => !FIXES.has(rule));

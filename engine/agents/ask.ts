@@ -7,7 +7,7 @@ import { CallFailure } from '../flow/call.ts';
 import type { Code } from '../flow/failure.ts';
 import type { JsonObject, Rejected, Repair, Rung, Step } from '../flow/item.ts';
 import { fill, type Rule } from '../integrity/fill.ts';
-import { valueAt } from '../integrity/pointer.ts';
+import { parsePointer, valueAt } from '../integrity/pointer.ts';
 import { type Reading, readAnswer } from '../integrity/read-answer.ts';
 import { type Check, compileSchema } from '../integrity/schema.ts';
 import { type BodyOf, bodies, keyOf, seedOf } from './body.ts';
@@ -121,7 +121,7 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
     const next = again?.temperatures[redone - 1];
     if (redo ? next === undefined : invalid >= options.attempts) {
       const rules = options.defaults?.get(agent.schemaName);
-      return givenUp({ step, text, reading, refusal, redo, check, rules });
+      return givenUp({ step, text, reading, refusal, redo, check, rules, again });
     }
     step.rejected = [...(step.rejected ?? []), refusal];
     if (redo) {
@@ -181,12 +181,13 @@ interface GivenUp {
   redo: boolean;
   check: Check;
   rules: readonly Rule[] | undefined;
+  again: AskAgain | undefined;
 }
 
 /** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
-function givenUp({ step, text, reading, refusal, redo, check, rules }: GivenUp): Asked {
+function givenUp({ step, text, reading, refusal, redo, check, rules, again }: GivenUp): Asked {
   if (rules !== undefined && !redo && reading.output !== undefined) {
-    const filled = fill(reading.output, rules, check);
+    const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
     if (filled.repairs.length > 0 && check(filled.value).length === 0) {
       const repairs = [...reading.repairs, ...filled.repairs];
       return { step: withAnswer(step, text, { rung: 'defaulted', output: filled.value, repairs }) };

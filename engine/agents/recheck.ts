@@ -3,9 +3,8 @@
  * share. A step is judged by its agent's schema, a legacy result by the packaged one, any other record by the schema
  * that was named, or by none.
  */
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { dataError, ItemFailure, usageError } from '../flow/failure.ts';
+import { dataError, ItemFailure } from '../flow/failure.ts';
 import {
   type Item,
   isLegacy,
@@ -17,14 +16,19 @@ import {
   worse,
 } from '../flow/item.ts';
 import { packagedSchema } from '../flow/root.ts';
+import { visible } from '../flow/visible.ts';
+import { readSmallFile } from '../flow/yaml.ts';
+import { parsePointer } from '../integrity/pointer.ts';
 import { readAnswer } from '../integrity/read-answer.ts';
 import { type Check, compileSchema } from '../integrity/schema.ts';
-import { type Agents, folderOfAgents, loadAgents } from './load.ts';
+import { type Agent, type Agents, folderOfAgents, loadAgents } from './load.ts';
 
 export interface Judge {
   check: Check;
   /** the name by which defaults are found */
   name: string;
+  /** places whose value is asked for again (an agent's `ask_again`), and never filled; `*` is any one token */
+  asked(): string[][];
 }
 
 export interface Judges {
@@ -38,25 +42,35 @@ export interface Judges {
 export function judges(options: { schema?: string; agents?: string }, base: string): Judges {
   let agents: Agents | null = null;
   let legacy: Judge | null = null;
+  const loaded = (): Agents => {
+    agents ??= loadAgents(folderOfAgents(options.agents, base));
+    return agents;
+  };
   const named =
-    options.schema === undefined || options.schema === 'legacy' ? null : schemaAt(options.schema, base);
+    options.schema === undefined || options.schema === 'legacy'
+      ? null
+      : schemaAt(options.schema, base, name => askedOf(loaded(), agent => agent.schemaName === name));
   const legacyJudge = (): Judge => {
     legacy ??= {
       check: compileSchema(packagedSchema('legacy'), 'legacy.schema.json', { isOurs: true }),
       name: 'legacy',
+      asked: () => askedInLegacy(loaded()),
     };
     return legacy;
   };
   return {
     ofStep(key) {
-      agents ??= loadAgents(folderOfAgents(options.agents, base));
-      const agent = agents.byKey.get(key);
+      const agent = loaded().byKey.get(key);
       if (agent === undefined) {
         throw new ItemFailure('unknown-agent', `expected an agent of the agents folder, found '${key}'`, {
           agent: key,
         });
       }
-      return { check: compileSchema(agent.schema, agent.schemaPath), name: agent.schemaName };
+      return {
+        check: compileSchema(agent.schema, agent.schemaPath),
+        name: agent.schemaName,
+        asked: () => askedOf(loaded(), other => other === agent),
+      };
     },
     ofRecord(record) {
       if (named !== null) return named;
@@ -65,24 +79,33 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
   };
 }
 
-function schemaAt(path: string, base: string): Judge {
-  const file = resolve(base, path);
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw usageError(
-      `--schema: expected a JSON Schema file or 'legacy', found ${(error as NodeJS.ErrnoException).code}: ${path}`,
-    );
-  }
+function askedOf({ byKey }: Agents, isMeant: (agent: Agent) => boolean): string[][] {
+  return [...byKey.values()]
+    .filter(isMeant)
+    .flatMap(({ askAgain }) => (askAgain ? [parsePointer(askAgain.at)] : []));
+}
+
+/** The same places in a legacy result, wherever an answer stands there. */
+function askedInLegacy(agents: Agents): string[][] {
+  const decided = askedOf(agents, ({ role }) => role === 'synthesis');
+  const answered = askedOf(agents, ({ role }) => role === 'agent');
+  const turns = [['conversation_history', '*', 'output'], ['all_agent_outputs', '*'], ['final_output']];
+  return [
+    ...decided.map(at => ['business_decision', ...at]),
+    ...answered.flatMap(at => turns.map(turn => [...turn, ...at])),
+  ];
+}
+
+function schemaAt(path: string, base: string, asked: (name: string) => string[][]): Judge {
+  const text = readSmallFile(resolve(base, path), 'a JSON Schema, or the word legacy for --schema');
   let schema: unknown;
   try {
     schema = JSON.parse(text);
   } catch (error) {
-    throw dataError(`${path}: expected a JSON Schema, found: ${(error as Error).message}`);
+    throw dataError(`${path}: expected a JSON Schema, found: ${visible((error as Error).message)}`);
   }
   const name = (path.split('/').at(-1) ?? path).replace(/(\.schema)?\.json$/, '');
-  return { check: compileSchema(schema, path), name };
+  return { check: compileSchema(schema, path), name, asked: () => asked(name) };
 }
 
 /** The item with every step (and the decision) that `judge` changed; the same item where it changed none. */

@@ -3,8 +3,9 @@
  * over whole studies at the speed of JSON.parse. What a schema would say beyond them is validate's business.
  */
 import { type Item, type JsonObject, type Rung, rungOf, type Step } from '../flow/item.ts';
-import { join } from '../integrity/pointer.ts';
+import { join, valueAt } from '../integrity/pointer.ts';
 import { show } from '../integrity/problem.ts';
+import { differenceIn, same } from '../integrity/same.ts';
 import { type Finding, findLeftovers } from './leftovers.ts';
 
 /** Whether a line means to be a legacy result, even one that lacks what makes it one. */
@@ -49,7 +50,24 @@ export function findInLegacy(line: JsonObject): Finding[] {
     }
   }
   findLeftovers(withoutMark(line), '', false, found);
+  if (found.length === 0) findEchoes(line, found);
   return found;
+}
+
+/** What a result that is strict otherwise says twice must be the same both times: each output, and the last one again. */
+function findEchoes(line: JsonObject, found: Finding[]): void {
+  const { all_agent_outputs, conversation_history, final_output: last } = line;
+  const outputs = all_agent_outputs as unknown[];
+  const history = conversation_history as unknown[];
+  const compare = (echo: unknown, turn: unknown, at: string, rule: string): void => {
+    if (!isObject(turn) || !isObject(echo) || !isObject(turn.output) || same(turn.output, echo)) return;
+    const below = differenceIn(turn.output, echo) ?? '';
+    const expected = `what the turn has, ${show(valueAt(turn.output, below))}`;
+    found.push(broken(rule, at + below, expected, show(valueAt(echo, below))));
+  };
+  for (let i = 0; i < history.length; i++)
+    compare(outputs[i], history[i], `/all_agent_outputs/${i}`, 'all_agent_outputs');
+  compare(last, history.at(-1), '/final_output', 'final_output');
 }
 
 /** fw's own mark records what was null before; that is no null of the result. */

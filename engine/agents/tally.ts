@@ -1,7 +1,17 @@
 /** What verification saw, as sums: for the table on stderr and the report. */
 import { nameIn, number } from '../flow/account.ts';
 import type { Named } from '../flow/expected.ts';
-import { type Item, isItem, RUNGS, type Rung, rungOf, type Step, worse } from '../flow/item.ts';
+import {
+  failureOf,
+  type Item,
+  isItem,
+  type Mark,
+  RUNGS,
+  type Rung,
+  rungOf,
+  type Step,
+  worse,
+} from '../flow/item.ts';
 
 export type Rungs = Record<Rung, number>;
 
@@ -13,12 +23,21 @@ export interface Tally {
   accepted: number;
   /** items, legacy results and other records that did not come in failed */
   kinds: Map<string, { accepted: number; refused: number }>;
-  /** answers of each agent, the decision under its agent's name */
-  agents: Map<string, Rungs>;
-  /** lines that came in failed, by stage and code */
+  /** of each agent, the decision under its agent's name: items = clean + repaired + … + failed + unasked */
+  agents: Map<string, Rungs & { unasked: number }>;
+  /** failed lines by the stage that failed them and the code; of this one too */
+  stages: Map<string, Map<string, number>>;
+  /** lines that came in failed, by code and stage */
   failed: Map<string, number>;
   /** lines refused here, by the rule that they broke first */
   refused: Map<string, number>;
+  /** changes to answers and records, by the rule that made them */
+  rules: Map<string, number>;
+  /** lines = different ids + repeated ids + lines without one */
+  withoutId: number;
+  /** agents who decided, and items without a decision: unasked, where it is one agent who decides */
+  deciders: Set<string>;
+  undecided: number;
 }
 
 export function newTally(): Tally {
@@ -28,8 +47,13 @@ export function newTally(): Tally {
     accepted: 0,
     kinds: new Map(),
     agents: new Map(),
+    stages: new Map(),
     failed: new Map(),
     refused: new Map(),
+    rules: new Map(),
+    withoutId: 0,
+    deciders: new Set(),
+    undecided: 0,
   };
 }
 
@@ -55,21 +79,59 @@ export function addVerdict({ kinds }: Tally, kind: Kind, isAccepted: boolean): v
 export function addLine(tally: Tally, line: Item): void {
   tally.read += 1;
   tally.rungs[rungOf(line)] += 1;
-  if (!isItem(line)) return;
-  for (const step of Array.isArray(line.steps) ? line.steps : []) addStep(tally, step);
-  if (line.decision) addStep(tally, line.decision);
+  const failure = failureOf(line);
+  if (failure !== undefined) {
+    const name = nameIn(tally.stages, failure.stage);
+    const codes = tally.stages.get(name) ?? new Map();
+    tally.stages.set(name, codes);
+    addOne(codes, failure.code);
+  }
+  if (!isItem(line)) {
+    const { _fw: mark } = line as { _fw?: Mark | null };
+    if (mark) addRules(tally, mark.repairs);
+    return;
+  }
+  const { steps, ordering, decision } = line;
+  const answers = Array.isArray(steps) ? steps : [];
+  for (const step of answers) addStep(tally, step);
+  // a chain that broke off asked nobody after the step that failed
+  if (Array.isArray(ordering)) {
+    for (const agent of ordering.slice(answers.length))
+      if (typeof agent === 'string') agentIn(tally, agent).unasked += 1;
+  }
+  if (decision) {
+    addStep(tally, decision);
+    if (typeof decision.agent === 'string') tally.deciders.add(decision.agent);
+  } else tally.undecided += 1;
 }
 
-function addStep({ agents }: Tally, step: Step | null): void {
-  const { agent, rung, saw } = step ?? {};
+/** Once, after the last line: what only the whole can tell. */
+export function closeTally({ deciders, undecided, agents }: Tally): void {
+  const [decider, ...others] = deciders;
+  const counts = decider === undefined || others.length > 0 ? undefined : agents.get(decider);
+  if (counts) counts.unasked += undecided;
+}
+
+function addStep(tally: Tally, step: Step | null): void {
+  const { agent, rung, saw, repairs } = step ?? {};
   if (typeof agent !== 'string' || rung === undefined || !RUNGS.includes(rung)) return;
+  agentIn(tally, agent)[worse(rung, saw ?? rung)] += 1;
+  addRules(tally, repairs);
+}
+
+function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } {
   const name = nameIn(agents, agent);
   let rungs = agents.get(name);
   if (rungs === undefined) {
-    rungs = noRungs();
+    rungs = { ...noRungs(), unasked: 0 };
     agents.set(name, rungs);
   }
-  rungs[worse(rung, saw ?? rung)] += 1;
+  return rungs;
+}
+
+function addRules({ rules }: Tally, repairs: unknown): void {
+  if (!Array.isArray(repairs)) return;
+  for (const repair of repairs) if (typeof repair?.rule === 'string') addOne(rules, repair.rule);
 }
 
 export interface Verdict extends Tally {
@@ -78,18 +140,22 @@ export interface Verdict extends Tally {
 }
 
 /** The lines for stderr: a table of the agents' answers, then what was refused, then what is wrong with the whole. */
-export function describeVerdict({ agents, failed, refused, kinds, findings }: Verdict): string[] {
+export function describeVerdict({ agents, failed, refused, rules, kinds, findings }: Verdict): string[] {
   const lines: string[] = [];
   if (agents.size > 0) {
     const widest = Math.max(...[...agents.keys()].map(agent => agent.length), 'answers of'.length);
     const row = (head: string, cells: string[]): string =>
       `${head.padEnd(widest)}${cells.map(cell => cell.padStart(11)).join('')}`;
-    lines.push(row('answers of', [...RUNGS]));
-    for (const [agent, rungs] of agents)
+    const columns = [
+      ...RUNGS,
+      ...([...agents.values()].some(({ unasked }) => unasked > 0) ? ['unasked' as const] : []),
+    ];
+    lines.push(row('answers of', columns));
+    for (const [agent, counts] of agents)
       lines.push(
         row(
           agent,
-          RUNGS.map(rung => number(rungs[rung])),
+          columns.map(column => number(counts[column])),
         ),
       );
   }
@@ -103,20 +169,31 @@ export function describeVerdict({ agents, failed, refused, kinds, findings }: Ve
       .join(', ');
   if (refused.size > 0) lines.push(`refused: ${counts(refused)}`);
   if (failed.size > 0) lines.push(`failed before: ${counts(failed)}`);
+  if (rules.size > 0) lines.push(`changes: ${counts(rules)}`);
   return [...lines, ...findings];
 }
 
 /** The report as plain JSON; its keys are always in this order. */
-export function reportOf({ read, rungs, accepted, kinds, agents, failed, refused, ids, findings }: Verdict) {
+export function reportOf(verdict: Verdict) {
+  const { read, rungs, accepted, kinds, agents, stages, refused, rules, withoutId, ids, findings } = verdict;
+  const { unknown, duplicates, expected, missing } = ids;
   return {
     in: read,
     ...rungs,
     accepted,
     kinds: Object.fromEntries(kinds),
     agents: Object.fromEntries(agents),
-    failed_before: Object.fromEntries(failed),
+    stages: Object.fromEntries([...stages].map(([name, codes]) => [name, Object.fromEntries(codes)])),
     refused: Object.fromEntries(refused),
-    ids,
+    rules: Object.fromEntries(rules),
+    ids: {
+      different: read - duplicates.count - withoutId,
+      repeated: duplicates.count,
+      without: withoutId,
+      ...(expected !== undefined && { expected, missing }),
+      unknown,
+      duplicates,
+    },
     findings,
     ok: rungs.failed === 0 && findings.length === 0,
   };

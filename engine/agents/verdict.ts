@@ -2,11 +2,11 @@
 import { number } from '../flow/account.ts';
 import { isFromDocument } from '../flow/document.ts';
 import { checkIds, describeNamed, type Named } from '../flow/expected.ts';
-import { type Failure, failureOf, type Item, isItem, type Rung } from '../flow/item.ts';
+import { type Failure, failureOf, type Item, idOf, isItem, type Rung } from '../flow/item.ts';
 import { withFailure } from '../flow/stage.ts';
 import type { Finding } from './leftovers.ts';
 import { claimsToBeLegacy, findInItem, findInLegacy, findInRecord, isDocument } from './strict.ts';
-import { addLine, addOne, addVerdict, type Kind, newTally, type Verdict } from './tally.ts';
+import { addLine, addOne, addVerdict, closeTally, type Kind, newTally, type Verdict } from './tally.ts';
 
 export interface VerifyOptions {
   stage: string;
@@ -36,6 +36,7 @@ export function verifier(options: VerifyOptions): Verifier {
       const before = failureOf(line);
       const found = before === undefined ? findIn(line) : null;
       const judged = found?.length ? withFailure(line, refusal(stage, found)) : line;
+      if (idOf(line) === null) tally.withoutId += 1;
       if (before !== undefined) addOne(tally.failed, `${before.code} (${before.stage})`);
       else if (found?.length) addOne(tally.refused, (found[0] as Finding).rule);
       else if (isFirst) tally.accepted += 1;
@@ -45,6 +46,7 @@ export function verifier(options: VerifyOptions): Verifier {
     },
 
     close() {
+      closeTally(tally);
       const { duplicates, unknown } = ids;
       const list = ids.missing();
       const findings: string[] = [];

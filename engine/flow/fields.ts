@@ -3,6 +3,7 @@
  * hold as text keeps the text that it has: 8.50 stays 8.50, a long number keeps its digits, an array its brackets.
  */
 import { parse } from 'csv-parse/sync';
+import { afterSpace, stringEnd, valueEnd } from '../integrity/span.ts';
 import type { Piece } from './pieces.ts';
 
 /** The fields of rows that lie side by side in one block, a list for each. Empty lines between them hold nothing. */
@@ -47,36 +48,4 @@ export function objectFields(text: string, value: object): Fields | { twice: str
     if (text[at] === ',') at = afterSpace(text, at + 1);
   }
   return { keys: [...seen], columns, fields };
-}
-
-function afterSpace(text: string, at: number): number {
-  while (text.charCodeAt(at) <= 32) at += 1;
-  return at;
-}
-
-function stringEnd(text: string, open: number): number {
-  let at = open + 1;
-  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at + 1;
-}
-
-function valueEnd(text: string, from: number): number {
-  let depth = 0;
-  let at = from;
-  while (at < text.length) {
-    const unit = text[at];
-    if (unit === '"') {
-      at = stringEnd(text, at);
-      if (depth === 0) return at;
-      continue;
-    }
-    if (unit === '{' || unit === '[') depth += 1;
-    else if (unit === '}' || unit === ']') {
-      if (depth === 0) return at; // of the object around a number
-      depth -= 1;
-      if (depth === 0) return at + 1;
-    } else if (depth === 0 && (unit === ',' || text.charCodeAt(at) <= 32)) return at;
-    at += 1;
-  }
-  return at;
 }

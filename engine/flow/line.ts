@@ -63,7 +63,7 @@ export function parseLine(
     const message = `expected a JSON object, found ${kindOf(value)}`;
     return unreadable(source, number, 'not-an-object', message, { text });
   }
-  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to, lease });
+  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to, number, lease });
   return value as Item;
 }
 

@@ -26,14 +26,19 @@ export interface Lease {
   over: boolean;
 }
 
-const origins = new WeakMap<object, Origin>();
+/** Where a line was read; `number` is the line's in its input, from 1, or the result's in a document. */
+export interface LineOrigin extends Origin {
+  number: number;
+}
 
-export function remember(line: object, origin: Origin): void {
+const origins = new WeakMap<object, LineOrigin>();
+
+export function remember(line: object, origin: LineOrigin): void {
   origins.set(line, origin);
   if (origin.lease) origin.lease.holders += 1;
 }
 
-export function originOf(line: object): Origin | undefined {
+export function originOf(line: object): LineOrigin | undefined {
   const origin = origins.get(line);
   if (origin?.lease?.over) throw new Error('the bytes of a line were asked for after it had been let go');
   return origin;

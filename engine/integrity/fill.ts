@@ -12,6 +12,12 @@ import type { JsonObject, Repair } from '../flow/item.ts';
 import { getAt, parsePointer, setAt } from './pointer.ts';
 import type { Check } from './schema.ts';
 
+/** The one rule that puts a value of ours; a step that needed it is `defaulted`. */
+export const FILLS = {
+  'null-default':
+    'A null or a missing value becomes what the file of defaults says (null-fix, or chain --on-invalid default).',
+} as const;
+
 /** Puts `put` at the places that `at` matches, where every condition holds in the object that the rules are for. */
 export interface PutRule {
   at: readonly string[];
@@ -34,13 +40,15 @@ export type Defaults = ReadonlyMap<string, readonly Rule[]>;
 const ROUNDS = 64;
 
 /**
- * Fills what `check` finds null or missing, by the first rule that matches each place. Returns the same value where
- * nothing was filled; whether the result fits is for the caller to check. Never changes its input.
+ * Fills what `check` finds null or missing, by the first rule that matches each place, but for the places `asked` (`*`
+ * is any one token), whose value is asked for again and is nobody's to fill, whatever a rule says. Returns the same
+ * value where nothing was filled; whether the result fits is for the caller to check. Never changes its input.
  */
 export function fill(
   value: JsonObject,
   rules: readonly Rule[],
   check: Check,
+  asked: readonly (readonly string[])[] = [],
 ): { value: JsonObject; repairs: Repair[] } {
   const repairs: Repair[] = [];
   let current: unknown = value;
@@ -48,6 +56,7 @@ export function fill(
     const before = repairs.length;
     for (const at of gapsOf(current, check)) {
       const tokens = parsePointer(at);
+      if (asked.some(place => place.length === tokens.length && matches(place, tokens))) continue;
       const put = defaultFor(current, [], tokens, rules);
       if (put === undefined) continue;
       const from = getAt(current, tokens);

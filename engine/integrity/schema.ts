@@ -13,7 +13,7 @@ import { type Finding, findingsOf, unbounded } from './findings.ts';
 import { countSteps, partsOf } from './keywords.ts';
 import { linearPattern } from './pattern.ts';
 import { PatternError } from './pattern-tree.ts';
-import { type Problem, summarise } from './problem.ts';
+import { type Problem, shorten, show, summarise } from './problem.ts';
 import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
 
 const MAX_SCHEMA = 1 << 20;
@@ -96,7 +96,10 @@ interface Building {
 
 function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building): Check {
   const Dialect =
-    dialectOf(schema) ?? refuse(`expected $schema to be one of ${Object.keys(DIALECTS).join(', ')}.`);
+    dialectOf(schema) ??
+    refuse(
+      `expected $schema to be one of ${Object.keys(DIALECTS).join(', ')}, got ${show((schema as JsonObject).$schema)}.`,
+    );
   const steps = { left: 0 };
   const counted = countSteps(schema) as AnySchema;
   const compile = (more: Options): ReturnType<Ajv['compile']> => {
@@ -200,6 +203,8 @@ function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
 
 function explain(error: unknown): string {
   if (error instanceof PatternError) return error.message;
+  if (error instanceof Ajv.MissingRefError)
+    return `expected references inside the schema, got ${shorten(error.missingRef)}.`;
   if (error instanceof RangeError) return 'a schema of fewer parts, or whose references come to an end';
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,0 +1,129 @@
+/**
+ * explain: the whole story of one item, from files: what was asked, each attempt, each change with before and after.
+ *
+ *   fw explain 50acc2a3e4e6 items.ndjson
+ *   fw explain 50acc2a3e4e6 items.ndjson --value /decision/output/interest_rate
+ */
+import { answersIn, isProvenance } from '../../engine/agents/answers.ts';
+import { keysNear, type Vouching, whoSaid } from '../../engine/agents/said.ts';
+import { storyOf } from '../../engine/agents/story.ts';
+import { number } from '../../engine/flow/account.ts';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { expandPaths } from '../../engine/flow/input.ts';
+import { type Failure, isItem } from '../../engine/flow/item.ts';
+import { COMMON } from '../../engine/flow/join.ts';
+import { type Hit, namesOf, type Search, searchById } from '../../engine/flow/search.ts';
+import { rowOf, type Stage } from '../../engine/flow/stage.ts';
+import { visible } from '../../engine/flow/visible.ts';
+import { lossless } from '../../engine/integrity/lossless.ts';
+import { stages } from '../../stages/index.ts';
+import { command } from '../command.ts';
+
+export default command({
+  name: 'explain',
+  summary: 'Tell the whole story of one item, or whether a model said a value of it.',
+  positional: 'ID [FILE…]',
+  examples: [
+    'fw explain 50acc2a3e4e6 items.ndjson',
+    'fw explain 50acc2a3e4e6 items.ndjson --value /decision/output/interest_rate',
+    "fw explain 37/risk_manager,regulatory 'out/*.jsonl' how.jsonl --value /business_decision/interest_rate",
+  ],
+  options: {
+    value: {
+      type: 'string',
+      description: 'JSON Pointer into the line: say only whether a model said this value, and as what.',
+    },
+    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are passed over.' },
+  },
+
+  async run({ value: pointer, 'max-line': maxLine }, [id, ...patterns]) {
+    if (id === undefined || id === '') throw usageError('expected an id, found none: fw explain ID [FILE…]');
+    if (pointer !== undefined && pointer !== '' && !pointer.startsWith('/')) {
+      throw usageError(`--value: expected a JSON Pointer such as /decision/output, found '${pointer}'`);
+    }
+    const search = await searchById(await expandPaths(patterns), id, maxLine);
+    if (search.hits.length === 0) return notFound(id, search);
+    const told = pointer === undefined ? await stories(search.hits) : values(search.hits, pointer);
+    if (told === null) return EXIT.failed;
+    process.stdout.write(`${told.map(lines => lines.join('\n')).join('\n\n')}\n`);
+    return EXIT.ok;
+  },
+});
+
+async function stories(hits: readonly Hit[]): Promise<string[][]> {
+  const all = await Promise.all(Object.entries(stages).map(async ([, load]) => (await load()).default));
+  const takers = all.flatMap(stage => ('row' in stage ? [] : rowOf(stage)));
+  return hits.map(hit => {
+    const loss = lossless(hit.text);
+    if (loss?.code === 'too-deep') {
+      return [visible(hit.id), `  ${visible(hit.where)} · ${visible(loss.message)}, so it is not shown`];
+    }
+    const lines = storyOf(hit, failure => adviceOn(failure, takers));
+    const note = loss && `  not shown as it is written: ${visible(loss.message)}`;
+    return note ? [...lines.slice(0, 2), note, ...lines.slice(2)] : lines;
+  });
+}
+
+/** What may be done about a failure, by what the stages themselves say that they heal. */
+function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
+  const healing = (options: object): string[] =>
+    takers
+      .filter(({ heals = [] }) =>
+        typeof heals === 'function' ? heals(failure, options as never) : heals.includes(failure.code),
+      )
+      .map(({ name }) => name);
+  const lines: string[] = [];
+  const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
+  if (healing({}).includes('chain')) lines.push('fw chain goes on with it');
+  else if (healing({ 'retry-failed': true }).includes('chain'))
+    lines.push('asked again by: fw select --failed FILE | fw chain --retry-failed');
+  if (mending.length > 0)
+    lines.push(`judged again, without asking, by: ${mending.map(({ name }) => `fw ${name}`).join(', ')}`);
+  if (lines.length === 0)
+    lines.push('no stage takes this up: mend the input that it came from, and run on from there');
+  return lines;
+}
+
+function values(hits: readonly Hit[], pointer: string): string[][] | null {
+  const lines = hits.filter(({ line }) => !isProvenance(line));
+  const told = lines.flatMap(hit => {
+    const said =
+      lossless(hit.text)?.code === 'too-deep' ? null : whoSaid(hit.line, pointer, vouching(hit, hits));
+    return said === null ? [] : [[`${visible(hit.id)}  ${visible(hit.where)}`, ...said]];
+  });
+  if (told.length > 0) return told;
+  const [first] = lines;
+  const near = first && keysNear(first.line, pointer);
+  const found = near
+    ? `at ${near.at || 'the root'} of ${first.where} are ${near.keys.join(', ') || 'none'}`
+    : 'no item';
+  process.stderr.write(
+    `fw explain: --value: expected a value at ${visible(pointer)}, found none; ${visible(found)}\n`,
+  );
+  return null;
+}
+
+/** The line beside a legacy result that says how its answers came about: of --provenance, or the item itself. */
+function vouching({ line, id }: Hit, hits: readonly Hit[]): Vouching | null {
+  if (isItem(line)) return null;
+  const names = new Set([id, ...namesOf(line)]);
+  const others = hits.filter(hit => hit.line !== line && namesOf(hit.line).some(name => names.has(name)));
+  const best = others.find(hit => isItem(hit.line)) ?? others.find(hit => isProvenance(hit.line));
+  return best ? { answers: answersIn(best.line), where: best.where } : null;
+}
+
+function notFound(id: string, { several, near, others, read, unreadable }: Search): number {
+  const bad = unreadable > 0 ? `, of which ${number(unreadable)} could not be read` : '';
+  const known =
+    near.length > 0
+      ? `; near it: ${near.join(', ')}`
+      : others.length > 0
+        ? `; there are: ${others.join(', ')}`
+        : '';
+  const found =
+    several.length > 0
+      ? `several that begin with it: ${several.join(', ')}`
+      : `none in ${number(read)} ${read === 1 ? 'line' : 'lines'}${bad}${known}`;
+  process.stderr.write(`fw explain: expected one item with the id ${visible(id)}, found ${visible(found)}\n`);
+  return EXIT.failed;
+}

@@ -1,0 +1,145 @@
+/**
+ * The answers in a line, read for a person: of an item its steps and its decision, of a line of `legacy-convert
+ * --provenance` what it says of each agent. Lines come from anywhere, so whatever has another shape is left out, and
+ * nothing here throws.
+ */
+import { isItem, type JsonObject, type Repair } from '../flow/item.ts';
+import { applyEdits, type Edit } from '../integrity/edits.ts';
+import { lossless } from '../integrity/lossless.ts';
+import { isObject } from '../integrity/pointer.ts';
+import { same } from '../integrity/same.ts';
+import { replay, valueEntries } from '../integrity/trace.ts';
+
+/** What a text that was kept is only the beginning of: bytes and hash of all of it. */
+interface Whole {
+  bytes: number;
+  sha256: string;
+}
+
+export interface Refused {
+  raw: string;
+  whole?: Whole;
+  code: string;
+  message: string;
+  temperature?: number;
+}
+
+export interface Answer {
+  /** JSON Pointer of the step in its line: `/steps/0`, `/decision` */
+  at: string;
+  agent: string;
+  output?: JsonObject;
+  /** the model's text, to the letter; absent where nothing says it */
+  said?: string;
+  /** there where only the beginning of the text was kept */
+  whole?: Whole;
+  rung: string;
+  saw: string;
+  repairs: Repair[];
+  calls: string[];
+  attempts: number;
+  round: number;
+  rejected: Refused[];
+  /** why the last answer was not accepted */
+  problem?: { code: string; message: string };
+  usage?: { prompt: number; completion: number; cached?: number };
+}
+
+export function answersIn(line: JsonObject): Answer[] {
+  const { steps, decision, agents } = line;
+  if (isProvenance(line)) return list(agents).map((agent, index) => answerOf(agent, `/agents/${index}`));
+  if (!isItem(line)) return [];
+  const answers = list(steps).map((step, index) => answerOf(step, `/steps/${index}`));
+  return isObject(decision) ? [...answers, answerOf(decision, '/decision')] : answers;
+}
+
+/** A line of `legacy-convert --provenance`. */
+export function isProvenance(line: JsonObject): boolean {
+  return Array.isArray(line.agents) && 'rung' in line && !isItem(line);
+}
+
+function answerOf(step: unknown, at: string): Answer {
+  const read = isObject(step) ? step : {};
+  const {
+    agent,
+    output,
+    raw,
+    whole: all,
+    rung,
+    saw,
+    calls,
+    attempts,
+    round,
+    rejected,
+    problem,
+    usage,
+  } = read;
+  const repairs = list(read.repairs).filter(isRepair);
+  const whole = isObject(output) && repairs.length === 0 ? JSON.stringify(output) : undefined;
+  const said = typeof raw === 'string' ? raw : whole;
+  return {
+    at,
+    agent: typeof agent === 'string' ? agent : 'an agent without a name',
+    ...(isObject(output) && { output }),
+    ...(said !== undefined && { said }),
+    ...(isWhole(all) && { whole: all }),
+    rung: typeof rung === 'string' ? rung : 'of no rung',
+    saw: typeof saw === 'string' ? saw : 'of no rung',
+    repairs,
+    calls: list(calls).filter(call => typeof call === 'string'),
+    attempts: typeof attempts === 'number' ? attempts : 0,
+    round: typeof round === 'number' ? round : 0,
+    rejected: list(rejected).filter(isRefused),
+    ...(isProblem(problem) && { problem }),
+    ...(isUsage(usage) && { usage }),
+  };
+}
+
+export function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The entries of a record's own mark. */
+export function markedRepairs({ _fw }: JsonObject): Repair[] {
+  return isObject(_fw) ? list(_fw.repairs).filter(isRepair) : [];
+}
+
+export function isRepair(value: unknown): value is Repair {
+  if (!isObject(value) || typeof value.rule !== 'string') return false;
+  const { offset, cut, put, at } = value;
+  if (offset === undefined) return typeof at === 'string' && (at === '' || at.startsWith('/'));
+  return Number.isSafeInteger(offset) && typeof cut === 'string' && typeof put === 'string';
+}
+
+function isRefused(value: unknown): value is Refused {
+  if (!isProblem(value)) return false;
+  const { raw, whole } = value as JsonObject;
+  return typeof raw === 'string' && (whole === undefined || isWhole(whole));
+}
+
+function isWhole(value: unknown): value is Whole {
+  return isObject(value) && typeof value.bytes === 'number' && typeof value.sha256 === 'string';
+}
+
+function isProblem(value: unknown): value is { code: string; message: string } {
+  return isObject(value) && typeof value.code === 'string' && typeof value.message === 'string';
+}
+
+function isUsage(value: unknown): value is NonNullable<Answer['usage']> {
+  return isObject(value) && typeof value.prompt === 'number' && typeof value.completion === 'number';
+}
+
+/** Whether the entries, applied to the model's text, give the output; undefined where the text is not known. */
+export function isAccountedFor({ said, repairs, output }: Answer): boolean | undefined {
+  if (said === undefined || output === undefined) return undefined;
+  const mended = applyEdits(
+    said,
+    repairs.filter((repair): repair is Edit => repair.offset !== undefined),
+  );
+  if (lossless(mended)?.code === 'too-deep') return false;
+  try {
+    return same(replay(JSON.parse(mended), valueEntries(repairs)), output);
+  } catch {
+    return false;
+  }
+}

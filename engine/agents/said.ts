@@ -1,0 +1,179 @@
+/** "Did the model say this?", asked of one value of a line, and answered from the entries that the line carries. */
+import { isItem, isLegacy, type JsonObject, type Repair } from '../flow/item.ts';
+import { visible } from '../flow/visible.ts';
+import { applyEdits, editsOf, spanBefore } from '../integrity/edits.ts';
+import { getAt, parsePointer } from '../integrity/pointer.ts';
+import { shorten } from '../integrity/problem.ts';
+import { RULES } from '../integrity/rules.ts';
+import { same } from '../integrity/same.ts';
+import { spanOf } from '../integrity/span.ts';
+import { pointerOf, type Trace, trace, valueEntries } from '../integrity/trace.ts';
+import { type Answer, answersIn, isAccountedFor, list, markedRepairs } from './answers.ts';
+import { changesOf } from './story.ts';
+
+/** What another line says of a legacy result: the item that it was made of, or a line of `legacy-convert --provenance`. */
+export interface Vouching {
+  answers: Answer[];
+  where: string;
+}
+
+/** Characters of a value that are printed; the story of the line has all of it. */
+const LONGEST = 400;
+
+/** The lines to print about the value at `pointer`; null where the line holds none there. */
+export function whoSaid(line: JsonObject, pointer: string, vouching: Vouching | null): string[] | null {
+  const tokens = parsePointer(pointer);
+  const value = getAt(line, tokens);
+  if (value === undefined) return null;
+  const text = JSON.stringify(value);
+  const most =
+    text.length > LONGEST ? `${visible(text.slice(0, LONGEST))}… (${text.length} characters)` : visible(text);
+  const head = `${visible(pointer)} is ${most}`;
+  const answer = isItem(line) ? inItem(line, tokens) : inRecord(line, tokens, vouching);
+  return [head, ...answer.map(text => `  ${text}`)];
+}
+
+/** The keys at the deepest place of `pointer` that is there, for a message. */
+export function keysNear(line: JsonObject, pointer: string): { at: string; keys: string[] } {
+  const tokens = parsePointer(pointer);
+  while (typeof (getAt(line, tokens) ?? null) !== 'object' || getAt(line, tokens) === undefined) tokens.pop();
+  return { at: pointerOf(tokens), keys: Object.keys((getAt(line, tokens) ?? {}) as object) };
+}
+
+const FROM_THE_SOURCE = ['id', 'row', 'input', 'prompt', 'ordering'];
+
+function inItem(item: JsonObject, tokens: readonly string[]): string[] {
+  const [first = '', ...more] = tokens;
+  const depth = first === 'decision' ? 1 : first === 'steps' ? 2 : 0;
+  const answer = depth > 0 && answersIn(item).find(({ at }) => at === pointerOf(tokens.slice(0, depth)));
+  if (!answer) {
+    if (FROM_THE_SOURCE.includes(first))
+      return ['no model said this: it is of the source, or made from it by ingest'];
+    return ['no: this is no answer of a model, but a part of the record around it'];
+  }
+  const [part, ...rest] = more.slice(depth - 1);
+  if (part === 'raw') return [`yes: this is the text of ${visible(answer.agent)}, to the letter`];
+  if (part === 'rejected' && rest[1] === 'raw') {
+    const number = Number(rest[0]) + 1;
+    return [`yes: this is the text of ${visible(answer.agent)} in attempt ${number}, which was not accepted`];
+  }
+  if (part !== 'output') return ['no: this is what fw says about the answer'];
+  return inAnswer(answer, rest);
+}
+
+function inAnswer(answer: Answer, tokens: readonly string[]): string[] {
+  const who = visible(answer.agent);
+  if (answer.said === undefined) return [`unknown: the record does not hold the text of ${who}`];
+  if (isAccountedFor(answer) !== true) return [alteredBySomeone(who)];
+  const found = trace(valueEntries(answer.repairs), tokens);
+  const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(answer, found.at);
+  return [verdictOf(found, who, mended), ...lines, ...changesIn(found)];
+}
+
+const alteredBySomeone = (who: string): string =>
+  `unknown: the text of ${who}, with the changes recorded, does not give this answer; something else changed it`;
+
+const isDefault = ({ rule }: Repair): boolean => RULES.get(rule)?.rung === 'defaulted';
+
+/** The first line: yes, yes with a reserve, or no. */
+function verdictOf({ at, changes, inside }: Trace, who: string, mended = false): string {
+  const ours = changes.findLast(isDefault);
+  if (ours) {
+    const said = 'from' in ours ? JSON.stringify(ours.from) : 'nothing';
+    return `no: ${who} said ${visible(said)} here, and ${visible(ours.rule)} put a default`;
+  }
+  if (at === null) return `yes, in another form: ${who} said what is in it, but not this object around it`;
+  const [first] = changes;
+  if (first !== undefined) {
+    const form = 'from' in first ? JSON.stringify(first.from) : 'it in another place';
+    return `yes, in another form: ${who} said ${visible(form)}`;
+  }
+  const places = inside.length === 1 ? 'a change' : `${inside.length} changes`;
+  const but = inside.length > 0 ? `, but for ${places} inside it` : '';
+  return `yes${mended ? ', its syntax mended' : ''}: ${who} said this${but}`;
+}
+
+/** Where it stands in the model's text and as what, with what was mended inside it. */
+function textIn(
+  { said = '', repairs, attempts, rejected }: Answer,
+  at: readonly string[],
+): { lines: string[]; mended: boolean } {
+  const edits = editsOf(repairs);
+  const span = spanOf(applyEdits(said, edits), at);
+  if (span === null) return { lines: [], mended: false };
+  const { from, to, edits: inside } = spanBefore(edits, span);
+  const attempt = Math.max(attempts, rejected.length);
+  const place = `in attempt ${attempt}, at offset ${from} of its text`;
+  return {
+    lines: [
+      `${place}: ${visible(shorten(said.slice(from, to)))}`,
+      ...changesOf(inside, { said, indent: '' }),
+    ],
+    mended: inside.length > 0,
+  };
+}
+
+function changesIn({ changes, inside }: Trace): string[] {
+  return changesOf([...changes, ...inside], { indent: '' });
+}
+
+const SILENT = [
+  'unknown: a legacy result has no place to say so. Name the items that it was made of beside it, or the',
+  'file that legacy-convert --provenance wrote',
+];
+
+/** A legacy result or another record: what its own mark says, then what others say of the result before that. */
+function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouching | null): string[] {
+  const found = trace(valueEntries(markedRepairs(line)), tokens);
+  const changed = found.changes.length + found.inside.length > 0;
+  const byMark = [
+    verdictOf(found, `the ${isLegacy(line) ? 'legacy result' : 'record'}`),
+    ...changesIn(found),
+  ];
+  if (!isLegacy(line)) return changed ? byMark : ['unchanged by fw: it came in like this'];
+  const place = found.at && placeIn(line, found.at);
+  if (!place)
+    return changed
+      ? byMark
+      : ['no: this is no answer of a model, but a part of the result around the answers'];
+  if (found.changes.some(isDefault)) return byMark;
+  const answer = Number.isInteger(place.index) ? vouching?.answers.at(place.index) : undefined;
+  if (!vouching || !answer) return changed ? byMark : SILENT;
+  const where = visible(vouching.where);
+  if (isAccountedFor(answer) === false) return [alteredBySomeone(visible(answer.agent)), `by ${where}`];
+  if (answer.output !== undefined) {
+    const before = 'from' in (found.changes[0] ?? {}) ? found.changes[0]?.from : getAt(line, tokens);
+    const there = getAt(answer.output, place.rest);
+    if (!same(before, there) && found.inside.length === 0) {
+      return [
+        `unknown: the item at ${where} holds ${visible(JSON.stringify(there) ?? 'nothing')} there`,
+        ...changesIn(found),
+      ];
+    }
+  }
+  const earlier = trace(valueEntries(answer.repairs), place.rest);
+  const both: Trace = {
+    at: earlier.at,
+    changes: [...earlier.changes, ...found.changes],
+    inside: [...earlier.inside, ...found.inside],
+  };
+  const mended = new Set(editsOf(answer.repairs).map(({ rule }) => rule));
+  const lines = [verdictOf(both, visible(answer.agent)), `by ${where}`];
+  if (mended.size > 0)
+    lines.push(
+      `the syntax of its text was mended, here or elsewhere: ${[...mended].map(visible).join(', ')}`,
+    );
+  return [...lines, ...changesIn(both)];
+}
+
+/** Which answer a place of a legacy result is in (-1: the decision), and where in it; null for any other place. */
+function placeIn(line: JsonObject, tokens: readonly string[]): { index: number; rest: string[] } | null {
+  const [key, index, part, ...rest] = tokens;
+  if (key === 'business_decision') return { index: -1, rest: tokens.slice(1) };
+  if (key === 'final_output')
+    return { index: list(line.conversation_history).length - 1, rest: tokens.slice(1) };
+  if (key === 'all_agent_outputs' && index !== undefined)
+    return { index: Number(index), rest: tokens.slice(2) };
+  if (key === 'conversation_history' && part === 'output') return { index: Number(index), rest };
+  return null;
+}

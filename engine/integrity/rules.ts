@@ -1,0 +1,28 @@
+/** Every rule by which fw changes what a model said, in the order in which they apply, with the rung that each leads to. */
+import type { Rung } from '../flow/item.ts';
+import { COERCIONS } from './coerce.ts';
+import { FILLS } from './fill.ts';
+import { MENDS } from './mend.ts';
+
+export interface RuleLine {
+  rung: Rung;
+  line: string;
+}
+
+const of = (rules: Readonly<Record<string, string>>, rung: Rung): [string, RuleLine][] =>
+  Object.entries(rules).map(([name, line]) => [name, { rung, line }]);
+
+export const RULES: ReadonlyMap<string, RuleLine> = new Map([
+  ...of(MENDS, 'repaired'),
+  ...of(COERCIONS, 'coerced'),
+  ...of(FILLS, 'defaulted'),
+]);
+
+/** The rules as a table for a person: name, rung, what it does. */
+export function describeRules(): string {
+  const widest = Math.max(...[...RULES.keys()].map(name => name.length));
+  const rows = [...RULES].map(
+    ([name, { rung, line }]) => `${name.padEnd(widest)}  ${rung.padEnd('defaulted'.length)}  ${line}\n`,
+  );
+  return rows.join('');
+}
