@@ -1,5 +1,7 @@
 # make demo          the whole study on a laptop: 5,760 applications, three simulated servers, verified results
 # make test          types, lint, every test
+# make suites        third-party suites, their data installed from npm and Debian into a temporary folder
+# make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
@@ -13,7 +15,7 @@ ORDER ?= default
 OUT   ?= demo
 SOURCES := $(shell find bin stages engine fixtures -name '*.ts') package.json
 
-.PHONY: demo test check batch batch4 revalidate recover clean
+.PHONY: demo test check suites fuzz batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -21,6 +23,12 @@ demo: dist/.built
 test: dist/.built
 	npm run --silent check
 	npm test --silent
+
+suites: dist/.built
+	@test/suites/run.sh
+
+fuzz: node_modules/.installed
+	@test/by-hand/fuzz.sh
 
 batch: dist/.built
 	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER)
