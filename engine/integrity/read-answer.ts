@@ -55,6 +55,10 @@ export function readAnswer(
   }
   const whole = parse(text);
   if (isObject(whole)) return judge(text, whole, [], check, fixes);
+  // a whole JSON text says what it is: only a list of objects may have been meant as one
+  const isList = Array.isArray(whole) && whole.length > 0 && whole.every(isObject);
+  if (whole !== undefined && !isList)
+    return failed('no-json-found', `expected a JSON object, got ${show(whole)}`);
 
   const { found, broke } = findObjects(text);
   let best: Reading | undefined;
@@ -65,10 +69,7 @@ export function readAnswer(
   }
   if (best) return best;
   if (broke !== undefined) return failed('no-json-found', `expected a JSON object, and one breaks: ${broke}`);
-  return failed(
-    'no-json-found',
-    `expected a JSON object, got ${whole === undefined ? describe(text) : show(whole)}`,
-  );
+  return failed('no-json-found', `expected a JSON object, got ${describe(text)}`);
 }
 
 function readMended(text: string, edits: readonly Edit[], check: Check, fixes: ReadonlySet<string>): Reading {

@@ -105,14 +105,41 @@ describe('entries', () => {
     const prose = fc.string({ unit: fc.constantFrom(...'ab .:\n"\'!'.split('')) });
     holds(fc.tuple(prose, fc.dictionary(fc.string(), fc.jsonValue()), prose), ([before, value, after]) => {
       const text = JSON.stringify(value);
-      const { output, rung } = read(`${before}${text}${after}`);
+      const talk = `${before}${text}${after}`;
+      if (isJsonText(talk)) return;
+      const { output, rung } = read(talk);
       expect(rung === 'clean' || rung === 'repaired').toBe(true);
       expect(output).toEqual(JSON.parse(text));
     });
   });
 });
 
+/** `"{}"` is no object in talk, but a text. */
+function isJsonText(talk: string): boolean {
+  try {
+    return typeof JSON.parse(talk) === 'string';
+  } catch {
+    return false;
+  }
+}
+
 describe('reading', () => {
+  it('finds no object in JSON that is another value, unless that is a list of objects', () => {
+    for (const text of [
+      '"{a:2}"',
+      '"{}"',
+      '[1,{"a":2}]',
+      '[[{"a":2}]]',
+      '[]',
+      '7',
+      'null',
+      '"so: {\\"a\\":1}"',
+    ]) {
+      expect(read(text)).toMatchObject({ rung: 'failed', repairs: [], problem: { code: 'no-json-found' } });
+    }
+    expect(read('[{"a":2}]')).toMatchObject({ rung: 'repaired', output: { a: 2 } });
+  });
+
   it('never throws', () => {
     holds(fc.oneof(mangled, fc.string({ unit: 'binary' }), fc.uint8Array()), text => {
       const { rung, problem } = read(typeof text === 'string' ? text : Buffer.from(text).toString('latin1'));

@@ -156,4 +156,4 @@ export const bytes: fc.Arbitrary<Buffer> = fc.oneof(
 );
 
 /** Sizes of the blocks in which bytes come. */
-export const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 4 });
+export const sizes = fc.array(fc.integer({ min: 1, max: 150 }), { minLength: 1, maxLength: 4 });

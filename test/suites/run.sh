@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Third-party suites, run by hand: test/suites/run.sh [SUITE…]; without a name all that install their own data.
-# Each installs its data into a temporary folder, runs the built program on it, and closes with `N passed, N failed`.
+# Third-party suites, run by hand: test/suites/run.sh [SUITE…]; without a name all that install their own data, which is
+# every one but json-repair. Each installs its data into a temporary folder, runs the built program on it, and closes with `N passed, N failed`.
 # Exit 1 where a case fails that is not named as an exception in the suite's script, or where an exception passes.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
