@@ -11,6 +11,7 @@ import { execute, incompleteLine } from './execute.ts';
 import { fatalOf } from './fatal.ts';
 import { parseFlags, type Spoken } from './flags.ts';
 import { optionsOf } from './options.ts';
+import { writePage } from './stdout.ts';
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
   const [verb, ...rest] = argv;
@@ -27,6 +28,7 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
     throw usageError(`no stage or command '${verb}'; fw --help lists them`);
   } catch (error) {
     const fatal = fatalOf(error);
+    if (fatal.exit === EXIT.pipe) return fatal.exit;
     process.stderr.write(`fw ${verb}: ${fatal.message}\n`);
     if (Object.hasOwn(stages, verb)) writeIncomplete(verb, fatal);
     return fatal.exit;
@@ -42,7 +44,7 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
   }
   const told = row.map(each => each.tells?.(values as never)).find(text => text !== undefined);
   if (told !== undefined) {
-    process.stdout.write(told);
+    await writePage(told);
     return EXIT.ok;
   }
   const silent = row.some(each => each.looks) && values.pass !== true;

@@ -18,6 +18,7 @@ import { visible } from '../../engine/flow/visible.ts';
 import { lossless } from '../../engine/integrity/lossless.ts';
 import { stages } from '../../stages/index.ts';
 import { command } from '../command.ts';
+import { writePage } from '../stdout.ts';
 
 export default command({
   name: 'explain',
@@ -45,7 +46,7 @@ export default command({
     if (search.hits.length === 0) return notFound(id, search);
     const told = pointer === undefined ? await stories(search.hits) : values(search.hits, pointer);
     if (told === null) return EXIT.failed;
-    process.stdout.write(`${told.map(lines => lines.join('\n')).join('\n\n')}\n`);
+    await writePage(`${told.map(lines => lines.join('\n')).join('\n\n')}\n`);
     return EXIT.ok;
   },
 });

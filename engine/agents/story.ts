@@ -37,21 +37,26 @@ export interface Told {
 export function storyOf({ line, where, id }: Told, advice: (failure: Failure) => string[]): string[] {
   const lines = [visible(id), `  ${visible(where)} · ${kindOf(line)} · rung ${rungIn(line)}`];
   if (isProvenance(line)) return [...lines, ...answersIn(line).flatMap(answer => ['', ...stepOf(answer)])];
-  lines.push(...askedIn(line));
+  add(lines, askedIn(line));
   if (isItem(line)) {
     const answers = answersIn(line);
-    for (const answer of answers) lines.push('', ...stepOf(answer));
+    for (const answer of answers) add(lines, ['', ...stepOf(answer)]);
     if (answers.length === 0) lines.push('', 'no answers: nobody was asked yet');
-  } else if (isLegacy(line)) lines.push(...turnsIn(line));
+  } else if (isLegacy(line)) add(lines, turnsIn(line));
   else lines.push('', 'record', ...pretty(line, '  '));
   const changes = markedRepairs(line);
   if (changes.length > 0) {
     lines.push('', `changes to the ${isLegacy(line) ? 'legacy result' : 'record'} (_fw)`);
-    lines.push(...changesOf(changes));
+    add(lines, changesOf(changes));
   }
   const failure = failureOf(line);
-  if (failure !== undefined) lines.push('', ...failureIn(failure, advice));
+  if (failure !== undefined) add(lines, ['', ...failureIn(failure, advice)]);
   return lines;
+}
+
+/** A call takes some ten thousand arguments at most, and a hostile line has more changes than that. */
+function add(lines: string[], more: readonly string[]): void {
+  for (const line of more) lines.push(line);
 }
 
 function kindOf(line: JsonObject): string {
@@ -71,7 +76,10 @@ function askedIn(line: JsonObject): string[] {
   const lines: string[] = [];
   const columns = isItem(line) && isObject(input) ? Object.entries(input) : [];
   if (columns.length > 0) {
-    const widest = Math.min(24, Math.max(...columns.map(([column]) => column.length)));
+    const widest = Math.min(
+      24,
+      columns.reduce((most, [column]) => Math.max(most, column.length), 0),
+    );
     lines.push('', 'input');
     for (const [column, value] of columns) {
       const text = value === prompt ? '(the prompt below)' : excerpt(shown(value));
@@ -107,7 +115,7 @@ function stepOf(answer: Answer): string[] {
     attempt(attempts, endOf(answer));
     if (isText) lines.push(...textOfModel(said, whole));
   }
-  if (repairs.length > 0) lines.push('  changes by fw, in order', ...changesOf(repairs, { said }));
+  if (repairs.length > 0) add(lines, ['  changes by fw, in order', ...changesOf(repairs, { said })]);
   if (output !== undefined)
     lines.push(`  answer${isText ? '' : ', as it was said'}`, ...pretty(output, '    '));
   const checked = isAccountedFor(answer);
@@ -194,7 +202,7 @@ function failureIn(failure: Failure, advice: (failure: Failure) => string[]): st
   lines.push(`  ${visible(String(message))}`);
   if (typeof text === 'string') lines.push('  the line as it was', ...block(text, '    '));
   const entries = list(would).filter(isRepair);
-  if (entries.length > 0) lines.push('  null-fix would put', ...changesOf(entries));
+  if (entries.length > 0) add(lines, ['  null-fix would put', ...changesOf(entries)]);
   return [...lines, ...advice(failure).map(line => `  ${line}`)];
 }
 
@@ -202,8 +210,13 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
 }
 
+/** One string for all lines of the text: there may be a million. */
 function block(text: string, indent: string): string[] {
-  return visibleLines(text).map(line => `${indent}| ${line}`);
+  return [
+    visibleLines(text)
+      .map(line => `${indent}| ${line}`)
+      .join('\n'),
+  ];
 }
 
 function pretty(value: unknown, indent: string): string[] {

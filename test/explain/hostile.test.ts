@@ -106,7 +106,7 @@ describe('any line', () => {
   test('has a story that a terminal shows as it is', () => {
     holds(line, value => {
       const lines = storyOf({ line: value, id: '\u001b[2J', where: 'a\u202eb:1' }, () => []);
-      for (const one of lines) expect(one.replaceAll('\t', '')).not.toMatch(HARMFUL);
+      for (const one of lines) expect(one.replaceAll(/[\t\n]/g, '')).not.toMatch(HARMFUL);
     });
   });
 
@@ -120,6 +120,19 @@ describe('any line', () => {
       }
       expect(whoSaid(value, '/nothing/is/here', null)).toBe(null);
     });
+  });
+
+  test('is told even where it has a million of everything', () => {
+    const many = 200_000;
+    const repairs = Array.from({ length: many }, () => ({ rule: 'percent', at: '/a', from: 1, to: 1 }));
+    const step = { agent: 'b', output: { a: 1 }, raw: '{"a": 1}', repairs };
+    const input = Object.fromEntries(Array.from({ length: many }, (_, at) => [`k${at}`, 'v']));
+    const lines = storyOf(
+      { line: { id: 'a', input, prompt: '\n'.repeat(many), steps: [step] }, id: 'a', where: 'a:1' },
+      () => [],
+    );
+    expect(lines.join('\n').split('\n').length).toBeGreaterThan(3 * many);
+    expect(whoSaid({ id: 'a', steps: [step] }, '/steps/0/output/a', null)?.length).toBeGreaterThan(many);
   });
 
   test('is never vouched for by a text that does not lead to it', () => {

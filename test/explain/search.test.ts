@@ -97,3 +97,11 @@ test('a line that nests too deep is found, and said to be so', async () => {
   ]);
   expect((await shell(`fw explain deep ${path} --value /x`)).code).toBe(1);
 });
+
+test('a reader that goes away ends it quietly, a full disk with 74', async () => {
+  const path = file('big', [{ id: 'big', prompt: 'x\n'.repeat(500_000) }]);
+  const { stdout, stderr, code } = await shell(`fw explain big ${path} | head -1; echo "\${PIPESTATUS[0]}"`);
+  expect([stdout, stderr, code]).toEqual(['big\n141\n', '', 0]);
+  const full = await shell(`fw explain big ${path} > /dev/full`);
+  expect([full.code, full.stderr]).toEqual([74, 'fw explain: stdout: expected to write, found ENOSPC\n']);
+});
