@@ -14,9 +14,14 @@ import { agentsFolder, type Left, pass } from './inflow.ts';
 
 /** ms: cases are counted, not timed */
 export const LONG = 3_600_000;
-const rate = `${ROOT}fixtures/rate.schema.json`;
+const open = JSON.parse(readFileSync(`${ROOT}fixtures/rate.schema.json`, 'utf8'));
+const agents = agentsFolder({
+  judge: open,
+  // closed, so that what fw adds to a record would be found
+  rate: { ...open, properties: { ...open.properties, note: true }, additionalProperties: false },
+});
+const rate = `${agents}/rate.schema.json`;
 const defaults = `${ROOT}fixtures/rate.defaults.yaml`;
-const agents = agentsFolder({ judge: JSON.parse(readFileSync(rate, 'utf8')) });
 
 /** The stage opened once for all cases, as it is for all lines of a run. */
 function opened(stage: Stage): Stage {
