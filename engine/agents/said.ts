@@ -126,20 +126,23 @@ const SILENT = [
 function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouching | null): string[] {
   const found = trace(valueEntries(markedRepairs(line)), tokens);
   const changed = found.changes.length + found.inside.length > 0;
+  const ofLine = mendedIn(markedRepairs(line), 'line');
   const byMark = [
     verdictOf(found, `the ${isLegacy(line) ? 'legacy result' : 'record'}`),
+    ...ofLine,
     ...changesIn(found),
   ];
-  if (!isLegacy(line)) return changed ? byMark : ['unchanged by fw: it came in like this'];
+  if (!isLegacy(line))
+    return changed ? byMark : ['unchanged: no rule of fw made or changed this value', ...ofLine];
   const place = found.at && placeIn(line, found.at);
   if (!place)
     return changed
       ? byMark
       : ['no: this is no answer of a model, but a part of the result around the answers'];
   if (found.changes.some(isDefault)) return byMark;
-  const answer = Number.isInteger(place.index) ? vouching?.answers.at(place.index) : undefined;
-  if (!vouching || !answer) return changed ? byMark : SILENT;
-  const where = visible(vouching.where);
+  const answer = vouching && answerAt(vouching, place.index);
+  if (!answer) return changed ? byMark : [...SILENT, ...ofLine];
+  const where = visible(vouching?.where ?? '');
   if (isAccountedFor(answer) === false) return [alteredBySomeone(visible(answer.agent)), `by ${where}`];
   if (answer.output !== undefined) {
     const before = 'from' in (found.changes[0] ?? {}) ? found.changes[0]?.from : getAt(line, tokens);
@@ -157,13 +160,20 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
     changes: [...earlier.changes, ...found.changes],
     inside: [...earlier.inside, ...found.inside],
   };
-  const mended = new Set(editsOf(answer.repairs).map(({ rule }) => rule));
-  const lines = [verdictOf(both, visible(answer.agent)), `by ${where}`];
-  if (mended.size > 0)
-    lines.push(
-      `the syntax of its text was mended, here or elsewhere: ${[...mended].map(visible).join(', ')}`,
-    );
-  return [...lines, ...changesIn(both)];
+  const ofText = mendedIn(answer.repairs, 'text');
+  return [verdictOf(both, visible(answer.agent)), `by ${where}`, ...ofText, ...ofLine, ...changesIn(both)];
+}
+
+function mendedIn(repairs: readonly Repair[], what: 'text' | 'line'): string[] {
+  const rules = new Set(editsOf(repairs).map(({ rule }) => visible(rule)));
+  if (rules.size === 0) return [];
+  return [`the syntax of its ${what} was mended, here or elsewhere: ${[...rules].join(', ')}`];
+}
+
+/** The answer of a turn, or (-1) the decision, which an item may lack. */
+function answerAt({ answers }: Vouching, index: number): Answer | undefined {
+  const answer = Number.isInteger(index) ? answers.at(index) : undefined;
+  return index === -1 && answer?.at.startsWith('/steps/') ? undefined : answer;
 }
 
 /** Which answer a place of a legacy result is in (-1: the decision), and where in it; null for any other place. */
