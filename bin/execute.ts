@@ -4,6 +4,7 @@
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { type Account, describeAccount, newAccount } from '../engine/flow/account.ts';
+import type { AsksWith } from '../engine/flow/call.ts';
 import { EXIT, type Fatal, ItemFailure } from '../engine/flow/failure.ts';
 import { inputsOf } from '../engine/flow/input.ts';
 import type { Item } from '../engine/flow/item.ts';
@@ -30,8 +31,9 @@ export interface Run {
   toNext: boolean;
   /** the path that the output is written to; absent for standard output */
   target?: string;
-  /** the `pool:` of a pipeline file */
+  /** the `pool:` and the `ledger:` of a pipeline file */
   pool?: PoolFile;
+  ledger?: string;
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
 }
 
@@ -57,12 +59,13 @@ export async function execute(run: Run): Promise<number> {
   let pool: EndpointPool | null = null;
   let progress: Progress | null = null;
   let making: Promise<EndpointPool> | null = null;
-  const makeOnce = async (): Promise<EndpointPool> => {
+  const makeOnce = async (asksWith: AsksWith): Promise<EndpointPool> => {
     const onGivenUp = (): void => {
       stop.abort();
       halt.abort();
     };
-    const world = { file: run.pool, warn: say, onGivenUp, signal: quit.signal };
+    const { label, files, pool: file, ledger } = run;
+    const world = { label, files, file, ledger, asksWith, warn: say, onGivenUp, signal: quit.signal };
     const made = await makePool(asker?.options ?? {}, world);
     pool = made;
     progress = startProgress(run.label, account, () => askedOf(made));
@@ -77,11 +80,17 @@ export async function execute(run: Run): Promise<number> {
     account,
     started: new Date(),
     warn: say,
-    pool: () => {
-      if (stop.signal.aborted && !making)
-        throw new ItemFailure('interrupted', 'The run was stopped before this was asked.');
-      making ??= makeOnce();
-      return making;
+    pool: async asksWith => {
+      if (making === null) {
+        if (stop.signal.aborted)
+          throw new ItemFailure('interrupted', 'The run was stopped before this was asked.');
+        if (asksWith === undefined) throw new Error('who asks first says with what');
+        making = makeOnce(asksWith);
+        return making;
+      }
+      const made = await making;
+      if (asksWith) made.asksWith(asksWith);
+      return made;
     },
   };
   if (asker) {

@@ -16,6 +16,8 @@ export interface Pipeline {
   row: { stage: Stage; options: Values }[];
   output?: string;
   pool?: PoolFile;
+  /** the folder of the ledger, from the current folder; absent where the file turns it off */
+  ledger?: string;
 }
 
 /** `sets` are `stage.option=value` texts; they win over the file. */
@@ -26,11 +28,13 @@ export async function readPipeline(path: string, sets: readonly string[]): Promi
     stages: places,
     output,
     pool,
+    ledger = 'ledger/',
   } = file.value as {
     input?: string | string[];
     stages: Record<string, Values>[];
     output?: string;
     pool?: string | object;
+    ledger?: string | false;
   };
   const overrides = sets.map(setOf);
   const row: Pipeline['row'] = [];
@@ -53,6 +57,7 @@ export async function readPipeline(path: string, sets: readonly string[]): Promi
     row,
     ...(output !== undefined && { output }),
     ...(pool !== undefined && { pool: poolOf(pool, file) }),
+    ...(ledger !== false && { ledger }),
   };
 }
 

@@ -1,8 +1,13 @@
 /** The flags that name endpoints, and the pool they make. */
+import { resolve } from 'node:path';
 import type { Asked } from '../engine/flow/account.ts';
+import type { AsksWith } from '../engine/flow/call.ts';
 import { durationOf, type OptionSchemas, type OptionsOf, type Values } from '../engine/flow/options.ts';
+import type { Fsync } from '../engine/ledger/writer.ts';
 import type { EndpointPool } from '../engine/pool/contract.ts';
+import type { PoolFlags } from '../engine/pool/endpoints.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
+import { version } from './version.ts';
 
 export const POOL_OPTIONS = {
   endpoint: {
@@ -14,10 +19,28 @@ export const POOL_OPTIONS = {
   pool: { type: 'string', description: 'YAML file that names endpoints, their limits and the model.' },
   model: { type: 'string', description: 'Model to ask for; default: the one that the endpoints serve.' },
   'api-key-env': { type: 'string', description: 'Environment variable of the API key; default: FW_API_KEY.' },
+  ledger: {
+    type: 'string',
+    description:
+      'Folder that keeps every answer: the same command again asks only what is not in it. Default: FW_LEDGER.',
+  },
+  fsync: {
+    type: 'string',
+    default: '100ms',
+    description:
+      'How often the ledger is forced to disk: a duration, always (before an answer is used) or never.',
+  },
   wait: { type: 'string', default: '0s', description: 'How long to wait for a first endpoint, such as 10m.' },
 } as const satisfies OptionSchemas;
 
 export interface PoolWorld {
+  /** what the run calls itself, and the files that it reads */
+  label: string;
+  files: readonly string[];
+  /** what the first stage that asks asks with */
+  asksWith: AsksWith;
+  /** the `ledger:` of a pipeline file; a flag wins over it */
+  ledger?: string | undefined;
   /** the `pool:` of a pipeline file; flags win over it */
   file?: PoolFile;
   warn(message: string): void;
@@ -30,31 +53,55 @@ export interface PoolWorld {
 /** Exit 64 where no endpoint is named, 69 where none answers. */
 export async function makePool(
   values: Values,
-  { file, warn, onGivenUp, signal }: PoolWorld,
+  { file, label, files, asksWith, ledger: folder, warn, onGivenUp, signal }: PoolWorld,
 ): Promise<EndpointPool> {
   const flags = values as OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
   const wait = durationOf(flags.wait, '--wait');
   const { createPool } = await import('../engine/pool/pool.ts');
   const { poolSettings } = await import('../engine/pool/endpoints.ts');
   const { readPoolFile } = await import('../engine/pool/poolfile.ts');
-  const settings = poolSettings(
-    {
-      endpoint: flags.endpoint,
-      pool: flags.pool === undefined ? (flags.endpoint ? undefined : file) : readPoolFile(flags.pool),
-      model: flags.model,
-      inFlight: flags['in-flight'],
-      apiKeyEnv: flags['api-key-env'],
-    },
-    process.env,
-  );
-  return createPool({ ...settings, wait, warn, onGivenUp, signal });
+  const named: PoolFlags = {
+    endpoint: flags.endpoint,
+    pool: flags.pool === undefined ? (flags.endpoint ? undefined : file) : readPoolFile(flags.pool),
+    model: flags.model,
+    inFlight: flags['in-flight'],
+    apiKeyEnv: flags['api-key-env'],
+  };
+  const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
+  if (!path) return createPool({ ...poolSettings(named, process.env), wait, warn, onGivenUp, signal });
+
+  const { openLedger } = await import('../engine/ledger/ledger.ts');
+  let made: EndpointPool | null = null;
+  const ledger = openLedger({
+    path,
+    fsync: fsyncOf(flags.fsync),
+    version: version(),
+    label,
+    files: files.map(name => resolve(name)),
+    asksWith,
+    shard: process.env.JOB_COMPLETION_INDEX ?? process.env.SLURM_ARRAY_TASK_ID,
+    warn,
+    onBroken: error => made?.giveUp(error),
+  });
+  try {
+    made = await createPool({ ...poolSettings(named, process.env), ledger, wait, warn, onGivenUp, signal });
+    return made;
+  } catch (error) {
+    ledger.close();
+    throw error;
+  }
+}
+
+function fsyncOf(text: string): Fsync {
+  return text === 'always' || text === 'never' ? text : durationOf(text, '--fsync');
 }
 
 export function askedOf(pool: EndpointPool): Asked {
-  const { calls, retries, usage } = pool.stats();
+  const { calls, retries, replayed, usage } = pool.stats();
   return {
     calls,
     retries,
+    replayed,
     promptTokens: usage.prompt,
     completionTokens: usage.completion,
     cachedTokens: usage.cached,

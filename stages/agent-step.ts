@@ -31,7 +31,7 @@ export default stage({
     const { synthesis } = agents;
     const decides = synthesis !== undefined && agents.names.get(options.agent) === synthesis.key;
     const [key] = decides ? [] : resolveOrdering(options.agent, agents);
-    const chain = await openChain(agents, options, tools);
+    const chain = await openChain(agents, options, tools, 'agent-step');
     return item => {
       if (key === undefined) return chain.decision(item);
       const answered = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);

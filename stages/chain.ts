@@ -39,7 +39,7 @@ export default stage({
     if (standard === undefined || others.length > 0) {
       throw usageError(`${agents.folder}/orderings.yaml: expected one ordering in the list 'default'`);
     }
-    const chain = await openChain(agents, options, tools);
+    const chain = await openChain(agents, options, tools, 'chain');
     return async item => {
       const ordering = item.ordering ? orderingOf(item.ordering, agents) : standard;
       const answered = await chain.steps(item, ordering);

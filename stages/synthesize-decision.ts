@@ -31,7 +31,7 @@ export default stage({
     let chain: Promise<Chain> | null = null;
     return async item => {
       if (item.decision?.output !== undefined) return item;
-      chain ??= openChain(agents, options, tools);
+      chain ??= openChain(agents, options, tools, 'synthesize-decision');
       return (await chain).decision(item);
     };
   },

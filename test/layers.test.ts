@@ -12,7 +12,15 @@ const MAY_USE: Record<string, string[]> = {
   'engine/pool': ['engine/flow', 'engine/integrity', 'engine/ledger'],
   'engine/agents': ['engine/flow', 'engine/integrity', 'engine/pool'],
   stages: ['engine/flow', 'engine/integrity', 'engine/agents'],
-  bin: ['engine/flow', 'engine/integrity', 'engine/agents', 'engine/pool', 'engine/simulator', 'stages'],
+  bin: [
+    'engine/flow',
+    'engine/integrity',
+    'engine/agents',
+    'engine/pool',
+    'engine/ledger',
+    'engine/simulator',
+    'stages',
+  ],
 };
 
 const files = ['bin', 'engine', 'stages'].flatMap(top =>

@@ -60,6 +60,7 @@ export default command({
         files,
         base: pipeline.base,
         pool: pipeline.pool,
+        ledger: pipeline.ledger,
         toNext: true,
         output: toStdout,
       });
@@ -72,6 +73,7 @@ export default command({
       files,
       base: pipeline.base,
       pool: pipeline.pool,
+      ledger: pipeline.ledger,
       toNext: false,
       target,
       output: (onBroken, frame) => {

@@ -10,7 +10,7 @@ import { fill, type Rule } from '../integrity/fill.ts';
 import { parsePointer, valueAt } from '../integrity/pointer.ts';
 import { type Reading, readAnswer } from '../integrity/read-answer.ts';
 import { type Check, compileSchema } from '../integrity/schema.ts';
-import { type BodyOf, bodies, keyOf, seedOf } from './body.ts';
+import { type Bodies, bodies, keyOf, seedOf } from './body.ts';
 import { isTooLong, keptOf, TOO_LONG } from './kept.ts';
 import type { Agent, AskAgain } from './load.ts';
 
@@ -30,6 +30,8 @@ export interface Question {
   /** the worst rung among the answers in the context */
   saw: Rung;
   round: number;
+  /** texts of the item that a ledger must not keep */
+  redact?: readonly string[] | undefined;
 }
 
 /** A step; where it failed, also why. */
@@ -43,8 +45,8 @@ export type Ask = (question: Question) => Promise<Asked>;
 /** Prepares an agent for many questions: its schema is compiled and its body prefix built once. */
 export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
   const check = compileSchema(agent.schema, agent.schemaPath);
-  const bodyOf = bodies(agent, pool.model, options.guided);
-  return question => askOne({ agent, pool, options, check, bodyOf }, question);
+  const own = bodies(agent, pool.model, options.guided);
+  return question => askOne({ agent, pool, options, check, own }, question);
 }
 
 interface Asker {
@@ -52,11 +54,11 @@ interface Asker {
   pool: Pool;
   options: AskOptions;
   check: Check;
-  bodyOf: BodyOf;
+  own: Bodies;
 }
 
-async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: Question): Promise<Asked> {
-  const { id, context, saw, round } = question;
+async function askOne({ agent, pool, options, check, own }: Asker, question: Question): Promise<Asked> {
+  const { id, context, saw, round, redact } = question;
   const step: Step = {
     agent: agent.key,
     rung: 'failed',
@@ -75,7 +77,7 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
 
   for (;;) {
     const identity = { id, agent: agent.key, round, attempt: step.attempts + 1 };
-    const body = bodyOf({ context, rejected, temperature, seed: seedOf(options.seed, identity) });
+    const body = own.bodyOf({ context, rejected, temperature, seed: seedOf(options.seed, identity) });
     const key = keyOf(body, identity);
     step.attempts += 1;
     step.calls.push(key);
@@ -85,10 +87,14 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
       const call = {
         path: '/chat/completions',
         body,
+        head: own.head,
+        tail: own.tail,
         key,
         item: id,
         agent: agent.key,
+        round,
         attempt: step.attempts,
+        ...(redact && { redact }),
       };
       const answer = await pool.call(call);
       addUsage(step, answer.usage);
@@ -105,7 +111,10 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
 
     const { problem } = reading;
     const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
-    if (problem === undefined && !redo) return { step: settled(step, text, reading) };
+    if (problem === undefined && !redo) {
+      pool.judge(key, reading.rung);
+      return { step: settled(step, text, reading) };
+    }
     const kept = keptOf(text);
     const refusal: Rejected = redo
       ? {
@@ -121,8 +130,11 @@ async function askOne({ agent, pool, options, check, bodyOf }: Asker, question: 
     const next = again?.temperatures[redone - 1];
     if (redo ? next === undefined : invalid >= options.attempts) {
       const rules = options.defaults?.get(agent.schemaName);
-      return givenUp({ step, text, reading, refusal, redo, check, rules, again });
+      const asked = givenUp({ step, text, reading, refusal, redo, check, rules, again });
+      pool.judge(key, asked.step.rung, refusal.code);
+      return asked;
     }
+    pool.judge(key, 'failed', refusal.code);
     step.rejected = [...(step.rejected ?? []), refusal];
     if (redo) {
       // a fresh sample: telling the model which confidence we would like to read would be putting it into its mouth

@@ -20,7 +20,12 @@ export interface Particulars {
   seed: number;
 }
 
-export type BodyOf = (particulars: Particulars) => string;
+/** The bodies of one agent's calls: each begins with `head` and ends with `tail`. */
+export interface Bodies {
+  head: string;
+  tail: string;
+  bodyOf(particulars: Particulars): string;
+}
 
 /** Text as it stands between the quotes of a JSON string. */
 export function escaped(text: string): string {
@@ -28,17 +33,18 @@ export function escaped(text: string): string {
 }
 
 /** The bodies for one agent on one model; with `guided`, the server is told to obey the agent's schema. */
-export function bodies(agent: Agent, model: string, guided: boolean): BodyOf {
+export function bodies(agent: Agent, model: string, guided: boolean): Bodies {
   const { max_tokens, temperature: _temperature, ...sampling } = agent.sampling;
   const system = { role: 'system', content: agent.persona };
-  const prefix = `{"model":${JSON.stringify(model)},"messages":[${JSON.stringify(system)},{"role":"user","content":"`;
+  const head = `{"model":${JSON.stringify(model)},"messages":[${JSON.stringify(system)},`;
+  const prefix = `${head}{"role":"user","content":"`;
   const more: JsonObject = { max_tokens, ...sampling };
   if (guided) {
     const schema = stripAnnotations(agent.schema);
     more.response_format = { type: 'json_schema', json_schema: { name: agent.key, schema, strict: true } };
   }
-  const end = `,${JSON.stringify(more).slice(1)}`;
-  return ({ context, rejected, temperature, seed }) => {
+  const tail = `,${JSON.stringify(more).slice(1)}`;
+  const bodyOf = ({ context, rejected, temperature, seed }: Particulars): string => {
     let messages = `${prefix}${context}"}`;
     if (rejected !== undefined) {
       // chat templates refuse an empty turn, and some two turns of one role in a row: then the complaint stands alone
@@ -46,8 +52,9 @@ export function bodies(agent: Agent, model: string, guided: boolean): BodyOf {
       messages += `,{"role":"assistant","content":"${escaped(answer)}"}`;
       messages += `,{"role":"user","content":"${escaped(rejected.complaint)}"}`;
     }
-    return `${messages}],"temperature":${temperature},"seed":${seed}${end}`;
+    return `${messages}],"temperature":${temperature},"seed":${seed}${tail}`;
   };
+  return { head, tail, bodyOf };
 }
 
 /** Who asks for what, and which time: what a seed and a key are made of besides the body. */

@@ -6,6 +6,7 @@
 import type { Pool } from '../flow/call.ts';
 import { type Code, ItemFailure } from '../flow/failure.ts';
 import { type Failure, type Item, type Rung, type Step, worse } from '../flow/item.ts';
+import { getAt } from '../integrity/pointer.ts';
 import { type Ask, type Asked, type AskOptions, asker } from './ask.ts';
 import { escaped } from './body.ts';
 import { contextAfter } from './context.ts';
@@ -34,8 +35,13 @@ export interface Chain {
   decision(item: Item): Promise<Item>;
 }
 
+export interface ChainOptions extends AskOptions {
+  /** parsed JSON Pointers into an item, to texts that a ledger must not keep */
+  redact: readonly (readonly string[])[];
+}
+
 /** Exit 65 where an agent's schema does not compile. */
-export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain {
+export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chain {
   const askers = new Map<string, Ask>();
   for (const agent of agents.byKey.values()) askers.set(agent.key, asker(agent, pool, options));
   const askOf = (key: string): Ask => {
@@ -61,9 +67,16 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
       const goesOn = ordering.every((agent, index) => item.ordering?.[index] === agent);
       const due = [...((goesOn && item.ordering) || ordering)];
       let context = contextOf(item, steps, agents);
+      const redact = redacted(item, options.redact);
       for (const agent of ordering.slice(steps.length)) {
         const round = roundAfter(failed, agent, interrupted);
-        const asked = await askOf(agent)({ id: item.id as string, context, saw: sawIn(steps), round });
+        const asked = await askOf(agent)({
+          id: item.id as string,
+          context,
+          saw: sawIn(steps),
+          round,
+          redact,
+        });
         steps.push(asked.step);
         // with its ordering, so that everyone after can see which answers it lacks
         if (asked.failure) fail({ ...kept, ordering: due, steps }, agent, asked.failure);
@@ -88,12 +101,22 @@ export function chainOf(agents: Agents, pool: Pool, options: AskOptions): Chain 
         context: contextOf(item, steps, agents),
         saw: sawIn(steps),
         round: roundAfter(decision, synthesis.key, item.failure?.code === 'interrupted'),
+        redact: redacted(item, options.redact),
       });
       const answered = { ...kept, decision: asked.step };
       if (asked.failure) fail(answered, synthesis.key, asked.failure);
       return answered;
     },
   };
+}
+
+/** The texts at `pointers`; undefined where there are no pointers. */
+function redacted(item: Item, pointers: ChainOptions['redact']): string[] | undefined {
+  if (pointers.length === 0) return undefined;
+  return pointers
+    .map(pointer => getAt(item, pointer))
+    .filter(value => value !== undefined && value !== null)
+    .map(String);
 }
 
 /** Why nobody may decide on these steps; null where all of the ordering have answered. */

@@ -43,8 +43,8 @@ export interface Agent {
   schemaPath: string;
   sampling: Sampling;
   askAgain?: AskAgain;
-  /** of persona, schema and sampling: what changes the question changes the hash */
-  hash: string;
+  /** what changes the question changes one of them */
+  hashes: { persona: string; schema: string; sampling: string };
 }
 
 export interface Agents {
@@ -123,7 +123,7 @@ export function loadAgents(folder: string): Agents {
   return loaded;
 }
 
-type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'askAgain' | 'hash'> & {
+type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'askAgain' | 'hashes'> & {
   schema: string | JsonObject;
   ask_again?: AskAgain;
 };
@@ -146,13 +146,17 @@ function addAgent(loaded: Agents, file: YamlFile): void {
     }
     loaded.names.set(name, rest.key);
   }
+  const found = schemaOf(file, rest.key, schema);
   const agent: Agent = {
     ...rest,
     ...(askAgain && { askAgain }),
-    ...schemaOf(file, rest.key, schema),
-    hash: '',
+    ...found,
+    hashes: {
+      persona: hashOf(rest.persona),
+      schema: hashOf(found.schema),
+      sampling: hashOf([rest.sampling, askAgain ?? null]),
+    },
   };
-  agent.hash = hashOf(agent);
   loaded.byKey.set(agent.key, agent);
   if (agent.role === 'agent') loaded.agents.push(agent);
   else if (loaded.synthesis === undefined) loaded.synthesis = agent;
@@ -192,9 +196,8 @@ function schemaOf(
 }
 
 /** The order of keys inside a schema counts: guided decoding writes the answer in that order. */
-function hashOf({ persona, schema, sampling, askAgain }: Agent): string {
-  const text = JSON.stringify([persona, schema, sampling, askAgain ?? null]);
-  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+function hashOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
 }
 
 function addOrderings(loaded: Agents, file: YamlFile): void {

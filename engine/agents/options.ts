@@ -1,7 +1,10 @@
 /** The options of every stage that asks agents, and what they become. */
+
+import { usageError } from '../flow/failure.ts';
 import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { parseDefaults } from '../integrity/fill.ts';
+import { parsePointer } from '../integrity/pointer.ts';
 import { type Chain, chainOf } from './chain.ts';
 import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load.ts';
 
@@ -39,6 +42,12 @@ export const ASK_OPTIONS = {
     default: 0,
     description: 'Seed of the run; every call has its own from it.',
   },
+  redact: {
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'JSON Pointer of an item, such as /input/name: its text is not kept in the ledger; repeat it for several.',
+  },
   'retry-failed': { type: 'boolean', description: 'Take failed items up again at the step that failed.' },
 } as const satisfies OptionSchemas;
 
@@ -51,15 +60,24 @@ export async function openChain(
   agents: Agents,
   options: OptionsOf<typeof ASK_OPTIONS>,
   tools: Tools,
+  stage: string,
 ): Promise<Chain> {
   const fills = options['on-invalid'] === 'default' && agents.defaults;
-  const pool = await tools.pool();
+  const pool = await tools.pool({
+    stage,
+    agents: Object.fromEntries([...agents.byKey.values()].map(({ key, hashes }) => [key, hashes])),
+    options: { guided: options.guided, seed: options.seed },
+  });
   const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;
   tools.warn(`asking ${pool.model} as ${[...agents.byKey.keys()].join(', ')} (${from})`);
   return chainOf(agents, pool, {
     attempts: options.attempts,
     guided: options.guided === 'on',
     seed: options.seed,
+    redact: (options.redact ?? []).map(pointer => {
+      if (pointer.startsWith('/')) return parsePointer(pointer);
+      throw usageError(`--redact: expected a JSON Pointer such as /input/name, found '${pointer}'`);
+    }),
     ...(fills && { defaults: parseDefaults(fills.text, fills.path) }),
   });
 }

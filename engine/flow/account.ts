@@ -25,6 +25,8 @@ export interface Account {
 export interface Asked {
   calls: number;
   retries: number;
+  /** calls that were answered from the ledger; null where there is none, so that a stop loses what was not passed on */
+  replayed: number | null;
   promptTokens: number;
   completionTokens: number;
   cachedTokens: number;
@@ -54,12 +56,14 @@ export function describeAccount(account: Account, seconds: number): string[] {
   ];
   if (asked) {
     lines[0] += ` · ${number(asked.calls)} calls${asked.retries ? ` + ${number(asked.retries)} retries` : ''}`;
+    if (asked.replayed) lines[0] += ` + ${number(asked.replayed)} replayed`;
     lines[0] += ` · tokens ${number(asked.promptTokens)} in`;
     if (asked.cachedTokens > 0)
       lines[0] += ` (${Math.round((100 * asked.cachedTokens) / asked.promptTokens)} % cached)`;
     lines[0] += `, ${number(asked.completionTokens)} out`;
   }
   lines[0] += ` · ${seconds.toFixed(1)} s`;
+  if (asked?.replayed === null) lines[0] += ' · not resumable: no --ledger';
   const byCount = [...failures].sort((a, b) => b[1].times - a[1].times);
   for (const [code, { times, first }] of byCount) {
     lines.push(`failed: ${number(times)} ${code}${times > 1 ? ', the first: ' : ': '}${first}`);

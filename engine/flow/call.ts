@@ -3,7 +3,7 @@
  * flow can hand a pool to a stage without importing one.
  */
 import type { Code } from './failure.ts';
-import type { Usage } from './item.ts';
+import type { Rung, Usage } from './item.ts';
 
 /** One request to a model. `key` names the call for the ledger: the same key is the same question. */
 export interface Call {
@@ -11,11 +11,17 @@ export interface Call {
   path: string;
   /** the request body as it goes over the wire: JSON */
   body: string;
+  /** what the body begins and ends with and many calls share; between them are its own messages and sampling */
+  head: string;
+  tail: string;
   key: string;
   item: string;
   agent: string;
-  /** 1-based */
+  round: number;
+  /** 1-based, within the round */
   attempt: number;
+  /** texts of the item that a ledger must not keep */
+  redact?: readonly string[];
 }
 
 export interface Answer {
@@ -24,6 +30,14 @@ export interface Answer {
   finish: string;
   usage: Usage;
   replayed: boolean;
+}
+
+/** What a stage asks with, for the record: hashes, so that it is short and holds no persona that a study may not publish. */
+export interface AsksWith {
+  stage: string;
+  agents: Record<string, { persona: string; schema: string; sampling: string }>;
+  /** of the options, those that change requests */
+  options: Record<string, string | number | boolean>;
 }
 
 /** A call that no retry could save. Its code goes into the item's failure as it is. */
@@ -42,5 +56,7 @@ export interface Pool {
   /** items that an asking stage keeps in flight unless told otherwise: twice the sum of the endpoints' limits */
   readonly itemsInFlight: number;
   call(call: Call): Promise<Answer>;
+  /** For the record: what was made of the answer to the call of this key. */
+  judge(key: string, rung: Rung, code?: Code): void;
   close(): Promise<void>;
 }

@@ -10,7 +10,7 @@
  */
 import { lossless } from '../integrity/lossless.ts';
 import type { Account } from './account.ts';
-import type { Pool } from './call.ts';
+import type { AsksWith, Pool } from './call.ts';
 import { type Code, ItemFailure } from './failure.ts';
 import type { ByteInput } from './input.ts';
 import { type Failure, failureOf, type Item, idOf, isItem } from './item.ts';
@@ -35,8 +35,8 @@ export interface Tools {
   started: Date;
   /** one line to stderr, prefixed by the stage */
   warn(message: string): void;
-  /** the endpoints, probed on first use; exit 64 where none is named, 69 where none answers */
-  pool(): Promise<Pool>;
+  /** the endpoints, probed on first use; exit 64 where none is named, 69 where none answers. Who asks says with what */
+  pool(asksWith?: AsksWith): Promise<Pool>;
 }
 
 export type Items = Highland.Stream<Item>;

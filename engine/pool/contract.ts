@@ -1,11 +1,17 @@
 /** What a pool is given, and what it offers those who run it; those who ask see flow's Pool alone. */
-import type { Pool } from '../flow/call.ts';
+import type { AsksWith, Pool } from '../flow/call.ts';
 import type { Fatal } from '../flow/failure.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock, Timing } from './clock.ts';
 import type { PoolSettings } from './endpoints.ts';
 import type { PoolStats } from './stats.ts';
 
 export interface PoolOptions extends PoolSettings {
+  /**
+   * Answers on record are taken from here, and every try is recorded. That no endpoint is there then ends the run only
+   * when a call has to be asked.
+   */
+  ledger?: Ledger;
   /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
   wait?: number;
   /** told to a person: an endpoint that is gone, a refusal that is news */
@@ -23,6 +29,10 @@ export interface PoolOptions extends PoolSettings {
 }
 
 export interface EndpointPool extends Pool {
+  /** For the record: what a further stage on this pool asks with. */
+  asksWith(asksWith: AsksWith): void;
+  /** Ends the run with `fatal`: for who finds that the ledger is broken. */
+  giveUp(fatal: Fatal): void;
   /** tokens of prompt and answer together, where the servers say */
   readonly maxModelLength: number | undefined;
   /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */

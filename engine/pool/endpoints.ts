@@ -2,7 +2,7 @@
  * Which endpoints a run asks, and with what: from `--endpoint URL`, a pool file (`--pool FILE`) or FW_ENDPOINTS, in
  * this order. Nothing here opens a connection.
  */
-import { usageError } from '../flow/failure.ts';
+import { type Fatal, usageError } from '../flow/failure.ts';
 import type { PoolFile } from './poolfile.ts';
 import type { Key } from './secret.ts';
 
@@ -19,6 +19,7 @@ export interface EndpointSetting {
 }
 
 export interface PoolSettings {
+  /** none where none was named */
   endpoints: EndpointSetting[];
   /** what to ask for; undefined leaves it to what the endpoints serve */
   model?: string;
@@ -26,6 +27,14 @@ export interface PoolSettings {
   inFlight?: number;
   key?: Key;
   retryBudget: number;
+}
+
+/** Ends a run that has to ask. One that finds all on record needs no endpoint, so it is not said before. */
+export function noneNamed(): Fatal {
+  return usageError(
+    'expected an endpoint to ask, found none: give --endpoint http://HOST:PORT/v1 (as often as there are servers), ' +
+      '--pool FILE, or the environment variable FW_ENDPOINTS (comma-separated)',
+  );
 }
 
 /** What was given on the command line; a flag wins over the same word in the pool file. */
@@ -64,12 +73,6 @@ function endpointsOf({ endpoint = [], pool }: PoolFlags, env: NodeJS.ProcessEnv)
   if (endpoint.length > 0) return endpoint.map(text => ({ url: readNamed(text, '--endpoint'), limit }));
   const listed = (env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim());
   const named = listed.filter(text => text !== '');
-  if (named.length === 0) {
-    throw usageError(
-      'expected an endpoint to ask, found none: give --endpoint http://HOST:PORT/v1 (as often as there are servers), ' +
-        '--pool FILE, or the environment variable FW_ENDPOINTS (comma-separated)',
-    );
-  }
   return named.map(text => ({ url: readNamed(text, 'FW_ENDPOINTS'), limit }));
 }
 

@@ -8,6 +8,7 @@ import type { EndpointSetting } from './endpoints.ts';
 import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
 import { openWire, type Wire } from './wire.ts';
+import { NoAnswerInTime, seconds } from './words.ts';
 
 /** Recent latencies kept for the median: enough to be steady, few enough to sort at every tick. */
 const KEPT = 64;
@@ -140,4 +141,17 @@ export function medianLatency(endpoint: Endpoint): number {
 export function timeoutOf(endpoint: Endpoint, timing: Timing): number {
   if (endpoint.answers < timing.answersToKnow) return timing.timeoutUnknown;
   return Math.max(timing.timeoutFloor, timing.timeoutFactor * medianLatency(endpoint));
+}
+
+/** Drops the calls that have had their time; `stood` is how long this process stood still, which is nobody's fault. */
+export function dropLate(endpoint: Endpoint, timing: Timing, now: number, stood: number): void {
+  const timeout = timeoutOf(endpoint, timing);
+  // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
+  for (let i = endpoint.running.length - 1; i >= 0; i--) {
+    const ticket = endpoint.running[i] as Ticket;
+    ticket.sentAt += stood;
+    if (now - ticket.sentAt > timeout) {
+      ticket.exchange?.abort(new NoAnswerInTime(`no answer within ${seconds(timeout)}`));
+    }
+  }
 }

@@ -16,8 +16,10 @@ import { choose } from './choose.ts';
 import { systemClock, TIMING, type Timing } from './clock.ts';
 import { readCompletion } from './completion.ts';
 import type { EndpointPool, PoolOptions } from './contract.ts';
+import { noneNamed } from './endpoints.ts';
 import {
   createEndpoint,
+  dropLate,
   type Endpoint,
   enter,
   leave,
@@ -26,29 +28,31 @@ import {
   noteNotConnected,
   noteRefusal,
   pause,
-  timeoutOf,
 } from './health.ts';
 import { createOutages } from './outage.ts';
 import type { Prober } from './probe.ts';
+import { foundBy, notOnRecord, recordingOf, type Trouble } from './recording.ts';
 import { createRefusals } from './refusals.ts';
 import { type Budget, backoff, isRetried, readRetryAfter, TRIES, takeRetry } from './retry.ts';
-import { startEndpoints } from './start.ts';
 import { poolStats } from './stats.ts';
-import { exhausted, noteCause, type Ticket, ticketOf } from './ticket.ts';
+import { exhausted, interruptedBy, noteCause, type Ticket, ticketOf } from './ticket.ts';
 import { createWaiting } from './waiting.ts';
 import type { Reply } from './wire.ts';
 import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from './words.ts';
 
+const BROKEN = 'the ledger could not be written';
+/** Items in flight where all is on record and nothing is asked. */
+const REPLAYED = 64;
 /** A pause that a server asks for is told a person from here on, in ms. */
 const NEWS = 5_000;
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
-  const { key, warn, signal, wait = 0, clock = systemClock, random = Math.random } = options;
+  const { key, warn, signal, ledger, wait = 0, clock = systemClock, random = Math.random } = options;
   const timing: Timing = { ...TIMING, ...options.timing };
   const prober: Prober = { clock, timing, key };
   const endpoints = options.endpoints.map((setting, index) => createEndpoint(setting, index, key));
-  const found = await startEndpoints(endpoints, { ...prober, model: options.model, wait, warn, signal });
+  const found = await foundBy(options, endpoints, prober);
   const places = endpoints.reduce((sum, { limit }) => sum + limit, 0);
 
   const waiting = createWaiting();
@@ -61,10 +65,12 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     warn,
     onBack: pump,
   });
+  const recording = recordingOf(ledger, found.model, clock);
   const budget: Budget = { share: options.retryBudget, floor: Math.max(256, places), spent: 0 };
   const failed = new Map<Code, number>();
   const ticker = clock.every(timing.tick, sweep);
   let calls = 0;
+  let replayed = 0;
   let outstanding = 0;
   /** what every further call is told; null while the pool works */
   let ended: CallFailure | null = null;
@@ -76,10 +82,18 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   function call(asked: Call): Promise<Answer> {
     if (ended !== null) return Promise.reject(ended);
+    const known = ledger?.find(asked.key);
+    if (known) {
+      replayed++;
+      return Promise.resolve(known);
+    }
+    const why = ledger?.closed ?? (endpoints.length === 0 ? noneNamed() : null);
+    if (why) giveUp(notOnRecord(why, asked), 'it is not on record, and nothing can be asked');
+    if (ended !== null) return Promise.reject(ended);
     return new Promise((resolve, reject) => {
       calls++;
       if (outstanding++ === 0) ticker.hold(true);
-      waiting.push(ticketOf(asked, resolve, reject));
+      waiting.push(ticketOf(asked, ledger !== undefined, resolve, reject));
       pump();
     });
   }
@@ -123,7 +137,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   function settle(ticket: Ticket, endpoint: Endpoint, outcome: Reply | Error): void {
     const now = clock.now();
-    if (outcome instanceof CallFailure) return fail(ticket, outcome);
+    if (outcome instanceof CallFailure) {
+      recording.failure(ticket, endpoint, 'interrupted', outcome.message);
+      return fail(ticket, outcome);
+    }
     if (outcome instanceof Error) {
       if (neverConnected(outcome)) return notConnected(ticket, endpoint, causeOf(outcome, key), now);
       const late = outcome instanceof NoAnswerInTime;
@@ -136,8 +153,11 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       if (typeof answer === 'string') return notThrough(ticket, endpoint, 'bad answer', answer, now);
       noteAnswer(endpoint, now - ticket.sentAt, answer.usage);
       refusals.noteAnswer();
-      done();
-      return ticket.resolve(answer);
+      return recording.answer(ticket, endpoint, answer, error => {
+        if (error) return fail(ticket, interruptedBy(BROKEN));
+        done();
+        ticket.resolve(answer);
+      });
     }
     if (isRetried(status)) {
       const rest = readRetryAfter(outcome.retryAfter, clock.date(), timing.pauseCap);
@@ -146,7 +166,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       return notThrough(ticket, endpoint, `HTTP ${status}`, `HTTP ${status}${words && ` "${words}"`}`, now);
     }
     noteRefusal(endpoint);
-    fail(ticket, refusals.failureOf(endpoint.url, outcome));
+    const refusal = refusals.failureOf(endpoint.url, outcome);
+    recording.failure(ticket, endpoint, 'refused', refusal.message);
+    fail(ticket, refusal);
     const hopeless = refusals.hopeless(outstanding);
     if (hopeless) giveUp(hopeless, 'every call was refused');
   }
@@ -165,7 +187,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     pause(endpoint, now + rest);
   }
 
-  function notThrough(ticket: Ticket, endpoint: Endpoint, kind: string, cause: string, now: number): void {
+  function notThrough(ticket: Ticket, endpoint: Endpoint, kind: Trouble, cause: string, now: number): void {
+    recording.failure(ticket, endpoint, kind, cause);
     noteFailure(endpoint, kind, now, timing);
     noteCause(ticket, endpoint, cause);
     ticket.avoid = endpoint;
@@ -201,17 +224,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     // This process stood still (SIGSTOP, a closed laptop): the answers may be here, only unread.
     const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
     sweptAt = now;
-    for (const endpoint of endpoints) {
-      const timeout = timeoutOf(endpoint, timing);
-      // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
-      for (let i = endpoint.running.length - 1; i >= 0; i--) {
-        const ticket = endpoint.running[i] as Ticket;
-        ticket.sentAt += stood;
-        if (now - ticket.sentAt > timeout) {
-          ticket.exchange?.abort(new NoAnswerInTime(`no answer within ${seconds(timeout)}`));
-        }
-      }
-    }
+    for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
     waiting.wake(now);
     const gone = outages.sweep(now, outstanding === 0, stood);
     if (gone) giveUp(gone, 'no endpoint was there any more');
@@ -229,10 +242,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function giveUp(fatal: Fatal, why: string): void {
     if (ended !== null) return;
     givenUp = fatal;
-    const reason = new CallFailure(
-      'interrupted',
-      `The run was given up before this call was answered: ${why}.`,
-    );
+    const reason = interruptedBy(why);
     end(reason);
     drop(reason);
     options.onGivenUp?.();
@@ -254,18 +264,27 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   return {
     model: found.model,
     maxModelLength: found.maxModelLength,
-    itemsInFlight: options.inFlight ?? 2 * places,
+    itemsInFlight: options.inFlight ?? (2 * places || REPLAYED),
     call,
     stop,
     abort,
+    judge: (key, rung, code) => ledger?.judge(key, rung, code),
+    asksWith: asksWith => ledger?.stage(asksWith),
+    giveUp: fatal => giveUp(fatal, BROKEN),
     verdict: () => givenUp ?? refusals.verdict(),
-    stats: () => poolStats(endpoints, { calls, waiting: waiting.size, failed }, clock.now()),
+    stats: () =>
+      poolStats(
+        endpoints,
+        { calls, replayed: ledger ? replayed : null, waiting: waiting.size, failed },
+        clock.now(),
+      ),
     async close() {
       stop();
       ticker.stop();
       outages.close();
       signal?.removeEventListener('abort', stop);
       await Promise.all(endpoints.map(({ wire }) => wire.close()));
+      ledger?.close();
     },
   };
 }

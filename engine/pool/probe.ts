@@ -13,6 +13,8 @@ export interface Served {
   id: string;
   /** tokens of prompt and answer together, where the server says so */
   maxModelLength: number | undefined;
+  /** the weights behind the name, where the server says so */
+  root: string | undefined;
 }
 
 /** What one endpoint answered: its models, or why it cannot be used. */
@@ -102,6 +104,7 @@ function readModels(body: Buffer): Served[] | undefined {
     models.push({
       id: model.id,
       maxModelLength: Number.isSafeInteger(length) ? (length as number) : undefined,
+      root: typeof model.root === 'string' ? model.root : undefined,
     });
   }
   return models;

@@ -27,6 +27,8 @@ export interface Found {
   model: string;
   /** the smallest context length of the endpoints that serve the model, in tokens, where they say */
   maxModelLength: number | undefined;
+  /** the weights behind the model's name, where the endpoints say so and agree */
+  root?: string;
 }
 
 /**
@@ -45,7 +47,14 @@ export async function startEndpoints(endpoints: readonly Endpoint[], start: Star
   }
   const lengths = findings.flatMap(({ models }) => models.filter(({ id }) => id === model));
   const known = lengths.flatMap(({ maxModelLength }) => maxModelLength ?? []);
-  return { model, maxModelLength: known.length > 0 ? Math.min(...known) : undefined };
+  const [root, ...others] = new Set(
+    lengths.flatMap(({ root }) => (root === undefined ? [] : [hide(root, start.key)])),
+  );
+  return {
+    model,
+    maxModelLength: known.length > 0 ? Math.min(...known) : undefined,
+    ...(root !== undefined && others.length === 0 && { root: oneLine(root, 1_000) }),
+  };
 }
 
 /** Takes a finding over: into work if it serves `model`, out of it for good if nothing but a person can help. */

@@ -25,6 +25,8 @@ export interface EndpointStats {
 export interface PoolStats {
   endpoints: EndpointStats[];
   calls: number;
+  /** calls that were answered from the ledger, and are not among the others; null without one */
+  replayed: number | null;
   answered: number;
   /** calls that ended without an answer, by the code of their failure */
   failed: Partial<Record<Code, number>>;
@@ -36,6 +38,7 @@ export interface PoolStats {
 
 export interface Counts {
   calls: number;
+  replayed: number | null;
   waiting: number;
   failed: ReadonlyMap<Code, number>;
 }
@@ -46,6 +49,7 @@ export function poolStats(endpoints: readonly Endpoint[], counts: Counts, now: n
   return {
     endpoints: each,
     calls: counts.calls,
+    replayed: counts.replayed,
     answered: sum(stats => stats.answered),
     failed: Object.fromEntries(counts.failed),
     retries: sum(stats => stats.retries),

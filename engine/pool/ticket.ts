@@ -7,6 +7,8 @@ export interface Ticket {
   readonly path: string;
   /** text until it is sent, bytes from then on: a text that nobody needs any more is freed while the server works */
   body: string | Buffer;
+  /** what was asked, for the ledger; null where there is none */
+  readonly asked: Call | null;
   /** of the item's id: breaks ties between endpoints */
   readonly hash: number;
   readonly resolve: (answer: Answer) => void;
@@ -40,10 +42,17 @@ export function mix(value: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-export function ticketOf(call: Call, resolve: Ticket['resolve'], reject: Ticket['reject']): Ticket {
+/** `recorded`: the call is kept, for the ledger. */
+export function ticketOf(
+  call: Call,
+  recorded: boolean,
+  resolve: Ticket['resolve'],
+  reject: Ticket['reject'],
+): Ticket {
   return {
     path: call.path,
     body: call.body,
+    asked: recorded ? call : null,
     hash: hashOf(call.item),
     resolve,
     reject,
@@ -72,4 +81,9 @@ export function exhausted(ticket: Ticket, why: string): CallFailure {
   const last = [...new Set(ticket.causes?.values())].join('; ');
   const late = ticket.timeouts === ticket.tries;
   return new CallFailure(late ? 'call-timeout' : 'call-failed', `No answer after ${why}: ${last}`);
+}
+
+/** What a call is told that a run given up did not wait for. */
+export function interruptedBy(why: string): CallFailure {
+  return new CallFailure('interrupted', `The run was given up before this call was answered: ${why}.`);
 }

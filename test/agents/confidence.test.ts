@@ -39,6 +39,7 @@ async function asked(answer: JsonObject) {
       usage: { prompt: 1, completion: 1 },
       replayed: false,
     }),
+    judge: () => {},
     close: async () => {},
   };
   const ask = asker(synthesis as never, pool, { attempts: 2, guided: false, seed: 0, defaults });

@@ -84,9 +84,9 @@ describe('the packaged agents', () => {
     for (const agent of agents.byKey.values()) {
       expect(agent.sampling).toEqual({ temperature: 0.7, max_tokens: 500 });
       expect(agent.schemaName).toBe(agent.role === 'agent' ? 'assessment' : 'decision');
-      expect(agent.hash).toMatch(/^sha256:[0-9a-f]{64}$/);
+      for (const hash of Object.values(agent.hashes)) expect(hash).toMatch(/^[0-9a-f]{16}$/);
     }
-    expect(new Set([...agents.byKey.values()].map(agent => agent.hash)).size).toBe(5);
+    expect(new Set([...agents.byKey.values()].map(agent => agent.hashes.persona)).size).toBe(5);
   });
 
   test('have defaults, none of which decides or fills the confidence of a decision', () => {
@@ -116,10 +116,13 @@ describe('a hash', () => {
       { sampling: { temperature: 0.8, max_tokens: 500 } },
     ].map(more => {
       write('one.yaml', agentYaml('one', more));
-      return loadAgents(folder).byKey.get('one')!.hash;
+      return loadAgents(folder).byKey.get('one')!.hashes;
     });
-    expect(hashes[1]).toBe(hashes[0]);
-    expect(new Set(hashes).size).toBe(4);
+    const [first] = hashes;
+    const changed = hashes.map(each =>
+      (['persona', 'schema', 'sampling'] as const).filter(part => each[part] !== first?.[part]),
+    );
+    expect(changed).toEqual([[], [], ['persona'], ['schema'], ['sampling']]);
   });
 });
 

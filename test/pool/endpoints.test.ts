@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Fatal } from '../../engine/flow/failure.ts';
-import { type PoolFlags, poolSettings } from '../../engine/pool/endpoints.ts';
+import { noneNamed, type PoolFlags, poolSettings } from '../../engine/pool/endpoints.ts';
 import { checkPool, readPoolFile } from '../../engine/pool/poolfile.ts';
 
 function fatal(run: () => unknown): Fatal {
@@ -60,7 +60,7 @@ test('--endpoint, then the pool file, then FW_ENDPOINTS', () => {
 });
 
 test('what is no base URL is refused, with what was meant', () => {
-  expect(refused({})).toContain('--endpoint http://HOST:PORT/v1');
+  expect(noneNamed().message).toContain('--endpoint http://HOST:PORT/v1');
   expect(refused({ endpoint: ['localhost:8005/v1'] })).toContain('did you mean http://localhost:8005/v1?');
   expect(refused({ endpoint: ['ftp://a/v1'] })).toContain('found "ftp://a/v1"');
   expect(refused({ endpoint: ['http://'] })).toContain('--endpoint: expected a base URL');

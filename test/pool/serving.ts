@@ -167,7 +167,18 @@ let count = 0;
 export function callOf(more: Partial<Call> = {}): Call {
   const item = `item-${++count}`;
   const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: item }] });
-  return { path: '/chat/completions', body, key: item, item, agent: 'a', attempt: 1, ...more };
+  return {
+    path: '/chat/completions',
+    body,
+    head: '',
+    tail: '',
+    key: item,
+    item,
+    agent: 'a',
+    round: 0,
+    attempt: 1,
+    ...more,
+  };
 }
 
 /** What became of a call: its text, or the code it failed with. */

@@ -1,0 +1,206 @@
+/**
+ * The lines of a ledger, as docs/ledger.md describes them for who reads them in ten years. Each is one JSON object that
+ * ends in its own checksum; the first key says what it is:
+ *
+ *   {"fw":"ledger 1", …}    header: once, first in its file
+ *   {"stage":"chain", …}    what a stage asks with: hashes of its agents, its options
+ *   {"text":"<id>", …}      a part of requests that many calls share, once a file
+ *   {"key":"<key>", …}      a try of a call: request, endpoint, answer or what went wrong
+ *   {"verdict":"<rung>", …} what was made of an answer
+ */
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { type Code, dataError } from '../flow/failure.ts';
+import type { Rung, Usage } from '../flow/item.ts';
+import type { Served } from './changes.ts';
+
+export const FORMAT = 'ledger 1';
+
+/** Hex characters of a key, and where in the bytes of a line it stands: behind `{"key":"`. */
+const KEY_LENGTH = 32;
+const KEY_AT = 8;
+
+/** What became of a try: `answer`, or in words what stood in its way. Only answers are replayed. */
+export type Outcome =
+  | 'answer'
+  | 'bad answer'
+  | 'timeout'
+  | 'transport'
+  | 'refused'
+  | 'interrupted'
+  | `HTTP ${number}`;
+
+/** The lines that hold an answer begin so, up to the key and from there on. */
+const BEFORE_KEY = Buffer.from('{"key":"');
+const ANSWERED = Buffer.from('","outcome":"answer"');
+const BEFORE_VERDICT = Buffer.from('{"verdict":"');
+const BEFORE_STAGE = Buffer.from('{"stage":"');
+const REQUEST = ',"request":{';
+
+export interface Header extends Served {
+  fw: typeof FORMAT;
+  version: string;
+  started: string;
+  host: string;
+  pid: number;
+  label: string;
+  files: readonly string[];
+  endpoints: readonly string[];
+}
+
+export interface TextLine {
+  text: string;
+  content: string;
+}
+
+/** `request` is written as it went over the wire, less its shared beginning and end: see `requestOf`. */
+export interface CallLine {
+  key: string;
+  outcome: Outcome;
+  /** when it ended, ISO 8601 in UTC */
+  time: string;
+  endpoint: string;
+  model: string;
+  item: string;
+  agent: string;
+  round: number;
+  attempt: number;
+  /** from sending to the end of the answer */
+  ms: number;
+  /** what went wrong, in words */
+  detail?: string;
+  finish?: string;
+  usage?: Usage;
+  /** the text of the answer */
+  answer?: string;
+  request: { path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>;
+}
+
+export interface VerdictLine {
+  verdict: Rung;
+  key: string;
+  code?: Code;
+}
+
+/** What the pool has to say of a try. */
+export interface CallRecord extends Omit<CallLine, 'time' | 'request'> {
+  /** milliseconds since 1970 */
+  time: number;
+  path: string;
+  body: string;
+  /** the constant beginning and end of the body: what stands between them is the call's own */
+  head: string;
+  tail: string;
+  /** texts of the item that must not be kept: `[redacted]` stands for them in the request */
+  redact?: readonly string[];
+}
+
+/** A line of the ledger without its checksum and closing brace. `head` and `tail` are ids of text lines. */
+export function callLine(record: CallRecord, head: string, tail: string): string {
+  const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = record;
+  const { detail, finish, usage, answer, path } = record;
+  let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
+  line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)},"item":${JSON.stringify(item)}`;
+  line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
+  if (detail !== undefined) line += `,"detail":${JSON.stringify(detail)}`;
+  if (answer !== undefined) {
+    line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
+  }
+  // the body is JSON already: what is the call's own closes the list of messages, and goes in as it is
+  return `${line}${REQUEST}"path":${JSON.stringify(path)},"head":"${head}","tail":"${tail}","messages":[${ownOf(record)}}`;
+}
+
+const REDACTED = '[redacted]';
+
+function ownOf({ body, head, tail, redact }: CallRecord): string {
+  let own = body.slice(head.length, body.length - tail.length);
+  for (const text of redact ?? []) {
+    if (text === '') continue;
+    // as it stands in a prompt, and as in JSON inside of a prompt
+    const once = JSON.stringify(text).slice(1, -1);
+    const twice = JSON.stringify(once).slice(1, -1);
+    own = own.replaceAll(twice, REDACTED).replaceAll(once, REDACTED);
+  }
+  return own;
+}
+
+/** The request as it went over the wire, from a call line as it stands in the file and the texts that it names. */
+export function bodyOf(line: string, textOf: (id: string) => string): string {
+  const { request } = JSON.parse(line) as CallLine;
+  const from = line.indexOf('"messages":[', line.indexOf(REQUEST)) + '"messages":['.length;
+  const own = line.slice(from, line.lastIndexOf('},"crc":"'));
+  return `${textOf(request.head)}${own}${textOf(request.tail)}`;
+}
+
+export function idOfText(content: string): string {
+  return createHash('sha256').update(content).digest('hex').slice(0, 16);
+}
+
+const CRC = ',"crc":"';
+/** `,"crc":"xxxxxxxx"}` */
+const SEAL_LENGTH = CRC.length + 8 + 2;
+const SEAL = Buffer.from(CRC);
+const OPEN_SEAL = SEAL[0] as number;
+
+/**
+ * Writes a line, its checksum and its newline at `at`; returns where it ends. The checksum is CRC-32 (ISO 3309, as in
+ * gzip) over the bytes before it: it finds every single flipped bit. `bytes` has room for three bytes a character.
+ */
+export function writeSealed(line: string, bytes: Buffer, at: number): number {
+  const end = at + bytes.write(line, at);
+  const sum = crc32(bytes.subarray(at, end)).toString(16).padStart(8, '0');
+  return end + bytes.write(`${CRC}${sum}"}\n`, end, 'latin1');
+}
+
+/** Bytes that a sealed line may need. */
+export function roomFor(line: string): number {
+  return 3 * line.length + SEAL_LENGTH + 1;
+}
+
+/** Whether a line (without its newline) is as it was written. */
+export function isSealed(line: Buffer): boolean {
+  const at = line.length - SEAL_LENGTH;
+  if (at < 1 || line[at] !== OPEN_SEAL || SEAL.compare(line, at, at + CRC.length) !== 0) return false;
+  if (line[line.length - 2] !== 0x22 || line[line.length - 1] !== 0x7d) return false;
+  const sum = line.toString('latin1', at + CRC.length, line.length - 2);
+  return sum === crc32(line.subarray(0, at)).toString(16).padStart(8, '0');
+}
+
+/** Whether a sealed line holds an answer, which is what is replayed. */
+export function isAnswer(line: Buffer): boolean {
+  const after = KEY_AT + KEY_LENGTH;
+  return (
+    line.length > after + ANSWERED.length &&
+    BEFORE_KEY.compare(line, 0, KEY_AT) === 0 &&
+    ANSWERED.compare(line, after, after + ANSWERED.length) === 0
+  );
+}
+
+export const isVerdict = (line: Buffer): boolean => beginsWith(line, BEFORE_VERDICT);
+export const isStage = (line: Buffer): boolean => beginsWith(line, BEFORE_STAGE);
+export const isCall = (line: Buffer): boolean => beginsWith(line, BEFORE_KEY);
+
+function beginsWith(line: Buffer, begin: Buffer): boolean {
+  return line.length > begin.length && begin.compare(line, 0, begin.length) === 0;
+}
+
+/** The key of a call line. */
+export function keyIn(line: Buffer): string {
+  return line.toString('latin1', KEY_AT, KEY_AT + KEY_LENGTH);
+}
+
+/** The answer of a sealed line, the request in it left unread: it is the larger part, and nobody asks for it here. */
+export function readAnswerLine(line: Buffer): { key: string; text: string; finish: string; usage: Usage } {
+  const text = line.toString();
+  const whole = JSON.parse(`${text.slice(0, text.indexOf(REQUEST))}}`) as Required<CallLine>;
+  return { key: whole.key, text: whole.answer, finish: whole.finish, usage: whole.usage };
+}
+
+/** Exit 65 where the first line of a file is no header, or that of a ledger which this version does not know. */
+export function readHeader(path: string, line: Buffer): Header {
+  const header = JSON.parse(line.toString()) as Header;
+  if (header.fw === FORMAT) return header;
+  throw dataError(
+    `${path}: expected a file that begins with {"fw":"${FORMAT}", found ${line.toString('utf8', 0, 40)}`,
+  );
+}

@@ -1,0 +1,115 @@
+/**
+ * Where each answer of a ledger stands, by its key: typed arrays of 25 bytes a slot, since a Map of a million keys costs
+ * as much as all the rest of a run. Of a key the first 64 bits are kept; who reads the line compares all of it.
+ */
+
+export interface Place {
+  file: number;
+  offset: number;
+  length: number;
+}
+
+export interface Keys {
+  readonly size: number;
+  /** False where the key was there already: the first line wins. */
+  add(key: string, place: Place): boolean;
+  /** null where the key is unknown */
+  placeOf(key: string): Place | null;
+  /** A small number (1 to 255) noted beside a known key; 0 where none was. */
+  note(key: string, value: number): void;
+  noteOf(key: string): number;
+}
+
+const FIRST_SLOTS = 1024;
+/** beyond this share of full slots, probing takes longer than it is worth */
+const FULLEST = 0.7;
+
+interface Slots {
+  count: number;
+  high: Uint32Array;
+  low: Uint32Array;
+  /** 0 where the slot is empty */
+  length: Uint32Array;
+  offset: Float64Array;
+  file: Uint32Array;
+  note: Uint8Array;
+}
+
+export function createKeys(): Keys {
+  let slots = slotsOf(FIRST_SLOTS);
+  let size = 0;
+
+  return {
+    get size() {
+      return size;
+    },
+    add(key, { file, offset, length }) {
+      const high = highOf(key);
+      const low = lowOf(key);
+      const at = find(slots, high, low);
+      if (slots.length[at] !== 0) return false;
+      put(slots, at, high, low);
+      slots.length[at] = length;
+      slots.offset[at] = offset;
+      slots.file[at] = file;
+      size += 1;
+      if (size > slots.count * FULLEST) slots = grown(slots);
+      return true;
+    },
+    placeOf(key) {
+      const at = find(slots, highOf(key), lowOf(key));
+      const length = slots.length[at] as number;
+      if (length === 0) return null;
+      return { file: slots.file[at] as number, offset: slots.offset[at] as number, length };
+    },
+    note(key, value) {
+      const at = find(slots, highOf(key), lowOf(key));
+      if (slots.length[at] !== 0) slots.note[at] = value;
+    },
+    noteOf: key => slots.note[find(slots, highOf(key), lowOf(key))] as number,
+  };
+}
+
+// Keys are SHA-256: their first characters are as good as any hash of them.
+const highOf = (key: string): number => Number.parseInt(key.slice(0, 8), 16) >>> 0;
+const lowOf = (key: string): number => Number.parseInt(key.slice(8, 16), 16) >>> 0;
+
+function slotsOf(count: number): Slots {
+  return {
+    count,
+    high: new Uint32Array(count),
+    low: new Uint32Array(count),
+    length: new Uint32Array(count),
+    offset: new Float64Array(count),
+    file: new Uint32Array(count),
+    note: new Uint8Array(count),
+  };
+}
+
+/** The slot of a key, or the empty one where it belongs. */
+function find({ count, high, low, length }: Slots, keyHigh: number, keyLow: number): number {
+  let at = keyLow & (count - 1);
+  while (length[at] !== 0 && (low[at] !== keyLow || high[at] !== keyHigh)) at = (at + 1) & (count - 1);
+  return at;
+}
+
+function put(slots: Slots, at: number, high: number, low: number): void {
+  slots.high[at] = high;
+  slots.low[at] = low;
+}
+
+function grown(old: Slots): Slots {
+  const slots = slotsOf(2 * old.count);
+  for (let from = 0; from < old.count; from++) {
+    if (old.length[from] === 0) continue;
+    const high = old.high[from] as number;
+    const low = old.low[from] as number;
+    const at = find(slots, high, low);
+    put(slots, at, high, low);
+    slots.length[at] = old.length[from] as number;
+    slots.offset[at] = old.offset[from] as number;
+    slots.file[at] = old.file[from] as number;
+    slots.note[at] = old.note[from] as number;
+  }
+  return slots;
+}

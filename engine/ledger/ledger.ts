@@ -1,0 +1,188 @@
+/**
+ * The ledger: every try of every call, appended before its answer is used. The same command again finds what is on
+ * record and asks the rest; so it is checkpoint, cache and audit trail at once.
+ */
+import { statSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import type { Answer, AsksWith } from '../flow/call.ts';
+import { type Code, dataError, type Fatal, usageError } from '../flow/failure.ts';
+import type { Rung } from '../flow/item.ts';
+import { changedModel, changedStage, type Served } from './changes.ts';
+import {
+  type CallRecord,
+  callLine,
+  FORMAT,
+  type Header,
+  idOfText,
+  isSealed,
+  readAnswerLine,
+} from './format.ts';
+import { createKeys } from './keys.ts';
+import { takeLock } from './lock.ts';
+import { noteFor, openLines, readRecord } from './record.ts';
+import { filesOf } from './scan.ts';
+import { createWriter, type Fsync, nameOf } from './writer.ts';
+
+export interface LedgerOptions {
+  /** a folder, or one file that ends in .ndjson: that is written once, and from then on only read */
+  path: string;
+  fsync: Fsync;
+  /** of fw */
+  version: string;
+  /** what the run calls itself, and the files that it reads: with what it asks they are what may run once at a time */
+  label: string;
+  files: readonly string[];
+  asksWith: AsksWith;
+  /** sets runs apart that share the work of one input, such as the tasks of a job array */
+  shard: string | undefined;
+  warn: (message: string) => void;
+  /** called once when writing has failed; every append from then on is told the same */
+  onBroken: (error: Fatal) => void;
+}
+
+export interface Ledger {
+  /** answers on record when it was opened */
+  readonly answers: number;
+  /** the model of the last run */
+  readonly lastModel: string | undefined;
+  /** why nothing can be recorded, and so nothing asked; null where it can */
+  readonly closed: Fatal | null;
+  /** Once, before the first append: what serves. Says what has changed since the last run. */
+  begin(served: Served, endpoints: readonly string[]): void;
+  /** What a further stage on the same pool asks with. */
+  stage(asksWith: AsksWith): void;
+  /** The answer on record to the call of this key. Exit 65 where its bytes have changed since the ledger was opened. */
+  find(key: string): Answer | null;
+  /** `done` is called once the record is written, or with what stood in its way. */
+  append(record: CallRecord, done?: (error?: Fatal) => void): void;
+  /** What was made of the answer to `key`; not written again where the same is on record. */
+  judge(key: string, rung: Rung, code?: Code): void;
+  close(): void;
+}
+
+/** Exit 64 where another run has it, 65 where it is damaged, 74 where it cannot be read. */
+export function openLedger(options: LedgerOptions): Ledger {
+  const { path, fsync, version, label, files, asksWith, shard, warn, onBroken } = options;
+  const started = new Date();
+  const isFile = path.endsWith('.ndjson');
+  const { closed, release } = isFile
+    ? alone(path)
+    : locked(join(path, 'locks'), [label, files, asksWith, shard]);
+  const paths = filesOf(path);
+  const keys = createKeys();
+  const record = readRecord(paths, keys, warn);
+  const lines = openLines(paths);
+  const texts = new Map<string, string>();
+  const stages = [asksWith];
+  let header: Header | null = null;
+
+  const writer = createWriter({
+    path: isFile ? path : nameOf(path, started),
+    fsync,
+    onBroken,
+    head: () => [header, ...stages].map(line => JSON.stringify(line).slice(0, -1)),
+  });
+  let begun = false;
+
+  function textOf(content: string): string {
+    let id = texts.get(content);
+    if (id === undefined) {
+      id = idOfText(content);
+      texts.set(content, id);
+      write(`{"text":"${id}","content":${JSON.stringify(content)}`);
+    }
+    return id;
+  }
+
+  function write(line: string, done?: (error?: Fatal) => void): void {
+    begun = true;
+    writer.append(line, done);
+  }
+
+  function tellChanges(stage: AsksWith): void {
+    const before = record.stages.get(stage.stage);
+    const changes = before ? changedStage(before.facts, stage) : [];
+    if (before && changes.length > 0) {
+      warn(`since the run of ${before.started}: ${changes.join('; ')}; what this touches is asked again`);
+    }
+  }
+
+  return {
+    answers: keys.size,
+    lastModel: record.header?.model,
+    closed,
+    begin({ model, root }, endpoints) {
+      header = {
+        fw: FORMAT,
+        version,
+        started: started.toISOString(),
+        host: hostname(),
+        pid: process.pid,
+        label,
+        files,
+        model,
+        ...(root !== undefined && { root }),
+        endpoints,
+      };
+      const changed = record.header && changedModel(record.header, header);
+      if (changed) warn(`since the run of ${record.header?.started}: ${changed}`);
+      tellChanges(asksWith);
+    },
+    stage(more) {
+      const line = JSON.stringify(more);
+      if (stages.some(known => JSON.stringify(known) === line)) return;
+      tellChanges(more);
+      stages.push(more);
+      if (begun) write(line.slice(0, -1));
+    },
+    find(key) {
+      const place = keys.placeOf(key);
+      if (place === null) return null;
+      const line = lines.read(place);
+      if (!isSealed(line)) {
+        throw dataError(
+          `${paths[place.file]}: the line at byte ${place.offset} has changed since the ledger was opened`,
+        );
+      }
+      const { key: found, text, finish, usage } = readAnswerLine(line);
+      return found === key ? { text, finish, usage, replayed: true } : null;
+    },
+    append(call, done) {
+      write(callLine(call, textOf(call.head), textOf(call.tail)), done);
+    },
+    judge(key, rung, code) {
+      if (closed !== null || keys.noteOf(key) === noteFor(rung)) return;
+      keys.note(key, noteFor(rung));
+      write(`{"verdict":"${rung}","key":"${key}"${code === undefined ? '' : `,"code":"${code}"`}`);
+    },
+    close() {
+      writer.close();
+      lines.close();
+      release();
+    },
+  };
+}
+
+interface Locked {
+  closed: Fatal | null;
+  release: () => void;
+}
+
+/** A ledger that cannot be written to can still be replayed from. */
+function locked(folder: string, what: unknown): Locked {
+  try {
+    return { closed: null, release: takeLock(folder, what) };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    const why = `expected a ledger that can be written to: ${message}`;
+    return { closed: usageError(why), release: () => {} };
+  }
+}
+
+function alone(path: string): Locked {
+  const isThere = statSync(path, { throwIfNoEntry: false }) !== undefined;
+  const why = `${path}: a ledger of one file is written once, and this call is not in it; a folder takes further runs`;
+  return { closed: isThere ? usageError(why) : null, release: () => {} };
+}

@@ -1,0 +1,72 @@
+/** What is on record when a ledger is opened, and lines of it on demand. */
+import { closeSync, openSync, readSync } from 'node:fs';
+import type { AsksWith } from '../flow/call.ts';
+import { RUNGS, type Rung } from '../flow/item.ts';
+import { type Header, isAnswer, isStage, isVerdict, keyIn, readHeader, type VerdictLine } from './format.ts';
+import type { Keys, Place } from './keys.ts';
+import { scanFile } from './scan.ts';
+
+/** The number that stands for a verdict beside its key. */
+export const noteFor = (rung: Rung): number => RUNGS.indexOf(rung) + 1;
+
+export interface OnRecord {
+  /** of the last run */
+  header: Header | null;
+  stages: Map<string, { facts: AsksWith; started: string }>;
+}
+
+/** Fills `keys`; where a file is damaged, or is none of a ledger, exit 65. */
+export function readRecord(paths: readonly string[], keys: Keys, warn: (message: string) => void): OnRecord {
+  const record: OnRecord = { header: null, stages: new Map() };
+  let torn = 0;
+  for (const [file, path] of paths.entries()) {
+    let isFirst = true;
+    const line = (bytes: Buffer, offset: number): void => {
+      if (isFirst) {
+        record.header = readHeader(path, bytes);
+        isFirst = false;
+      } else if (isAnswer(bytes)) {
+        keys.add(keyIn(bytes), { file, offset, length: bytes.length });
+      } else if (isVerdict(bytes)) {
+        const { key, verdict } = JSON.parse(bytes.toString()) as VerdictLine;
+        keys.note(key, noteFor(verdict));
+      } else if (isStage(bytes)) {
+        const facts = JSON.parse(bytes.toString()) as AsksWith;
+        record.stages.set(facts.stage, { facts, started: record.header?.started ?? '' });
+      }
+    };
+    torn += scanFile(path, { line }).torn > 0 ? 1 : 0;
+  }
+  if (torn > 0)
+    warn(`${torn} of ${paths.length} files of the ledger end in a torn line, which is passed over`);
+  return record;
+}
+
+/** files that are kept open at a time: a ledger may have thousands */
+const OPEN = 64;
+
+/** Lines from where they stand; the bytes of the last one are used again. */
+export function openLines(paths: readonly string[]) {
+  const open = new Map<number, number>();
+  let bytes = Buffer.allocUnsafe(1 << 16);
+  return {
+    read({ file, offset, length }: Place): Buffer {
+      let opened = open.get(file);
+      if (opened === undefined) {
+        const [oldest] = open;
+        if (open.size >= OPEN && oldest) {
+          closeSync(oldest[1]);
+          open.delete(oldest[0]);
+        }
+        opened = openSync(paths[file] as string, 'r');
+        open.set(file, opened);
+      }
+      if (bytes.length < length) bytes = Buffer.allocUnsafe(2 * length);
+      return bytes.subarray(0, readSync(opened, bytes, 0, length, offset));
+    },
+    close(): void {
+      for (const opened of open.values()) closeSync(opened);
+      open.clear();
+    },
+  };
+}
