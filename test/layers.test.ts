@@ -7,7 +7,7 @@ import { ROOT } from './fw.ts';
 const MAY_USE: Record<string, string[]> = {
   'engine/flow': ['engine/integrity'],
   'engine/integrity': ['engine/flow'],
-  'engine/simulator': [],
+  'engine/simulator': ['schemas'],
   'engine/ledger': ['engine/flow', 'engine/integrity'],
   'engine/pool': ['engine/flow', 'engine/integrity', 'engine/ledger'],
   'engine/agents': ['engine/flow', 'engine/integrity', 'engine/pool'],

@@ -9,10 +9,10 @@ export interface Message {
 }
 
 /** What a chat template adds around each message (role, header and end markers), and before the answer. */
-const PER_MESSAGE = 4;
-const PER_PROMPT = 3;
+export const PER_MESSAGE = 4;
+export const PER_PROMPT = 3;
 
-const CHARACTERS_PER_TOKEN = 4;
+export const CHARACTERS_PER_TOKEN = 4;
 
 export function tokensOf(text: string): number {
   return Math.ceil(text.length / CHARACTERS_PER_TOKEN);
@@ -35,8 +35,8 @@ export function tokenIds(text: string, count: number): number[] {
   });
 }
 
-/** vLLM caches whole blocks of 16 tokens. */
-const BLOCK = 16;
+/** Tokens of a KV block; vLLM caches whole ones. */
+export const BLOCK = 16;
 const MOST_PREFIXES = 1_000;
 
 /** The prefix cache, in its simplest true form: a system prompt that was seen before is cached, the rest is not. */

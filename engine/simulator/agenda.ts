@@ -1,0 +1,67 @@
+/**
+ * Which running sequence has an event next, by the number of the step in which it happens: a binary heap whose entries
+ * know their place, so that a sequence that is preempted or removed leaves at once. Ties go by age, to be the same in
+ * every run.
+ */
+
+export interface Entry {
+  /** the step of its next event */
+  at: number;
+  /** order of arrival */
+  readonly number: number;
+  /** where it is in the agenda; −1 outside */
+  place: number;
+}
+
+export interface Agenda<E extends Entry> {
+  /** `at` is set by the caller */
+  push(entry: E): void;
+  first(): E | undefined;
+  remove(entry: E): void;
+}
+
+export function createAgenda<E extends Entry>(): Agenda<E> {
+  const heap: E[] = [];
+  const before = (a: E, b: E) => a.at < b.at || (a.at === b.at && a.number < b.number);
+  const set = (entry: E, place: number) => {
+    heap[place] = entry;
+    entry.place = place;
+  };
+
+  function up(entry: E, start: number): void {
+    let place = start;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if (!before(entry, heap[parent]!)) break;
+      set(heap[parent]!, place);
+      place = parent;
+    }
+    set(entry, place);
+  }
+
+  function down(entry: E, start: number): void {
+    let place = start;
+    for (;;) {
+      let child = 2 * place + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && before(heap[child + 1]!, heap[child]!)) child++;
+      if (!before(heap[child]!, entry)) break;
+      set(heap[child]!, place);
+      place = child;
+    }
+    set(entry, place);
+  }
+
+  return {
+    push: entry => up(entry, heap.length),
+    first: () => heap[0],
+    remove(entry) {
+      const { place } = entry;
+      entry.place = -1;
+      const last = heap.pop()!;
+      if (last === entry) return;
+      if (before(last, entry)) up(last, place);
+      else down(last, place);
+    },
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * Models on GPUs, as data: the constants of their step time, what their servers allow, and where each figure is from.
+ * A preset is a file of presets/ and a line below; one that was calibrated is a file of the user's.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import schema from '../../schemas/preset.schema.json' with { type: 'json' };
+import llama3bA100 from './presets/3b-a100-80g.json' with { type: 'json' };
+import llama3bA6000 from './presets/3b-a6000.json' with { type: 'json' };
+import llama3bH100 from './presets/3b-h100.json' with { type: 'json' };
+import llama3bAda from './presets/3b-rtx6000ada.json' with { type: 'json' };
+import llama8bA40 from './presets/8b-a40.json' with { type: 'json' };
+import llama8bA100Small from './presets/8b-a100-40g.json' with { type: 'json' };
+import llama8bA100 from './presets/8b-a100-80g.json' with { type: 'json' };
+import llama8bA6000 from './presets/8b-a6000.json' with { type: 'json' };
+import llama8bH100 from './presets/8b-h100.json' with { type: 'json' };
+import llama8bAda from './presets/8b-rtx6000ada.json' with { type: 'json' };
+import qwen3bA100 from './presets/qwen2.5-3b-a100-80g.json' with { type: 'json' };
+import qwen3bH100 from './presets/qwen2.5-3b-h100.json' with { type: 'json' };
+import qwen3bAda from './presets/qwen2.5-3b-rtx6000ada.json' with { type: 'json' };
+import qwen7bA6000 from './presets/qwen2.5-7b-a6000.json' with { type: 'json' };
+import type { Limits } from './scheduler.ts';
+import type { StepTimes } from './steptime.ts';
+
+/** A preset file, as preset.schema.json describes it. */
+export interface PresetFile {
+  name: string;
+  model: string;
+  gpu: string;
+  weights_ms: number;
+  ms_per_token: number;
+  kv_us_per_1k_tokens: number;
+  attention_ns_per_product?: number;
+  step_ms?: number;
+  sequence_ms?: number;
+  kv_tokens: number;
+  max_num_seqs: number;
+  max_num_batched_tokens: number;
+  basis: string;
+  source: string;
+  error: { mid_load: number; near_saturation: number };
+  calibrated?: { date: string; server: string };
+}
+
+export interface Preset {
+  name: string;
+  step: StepTimes;
+  limits: Limits;
+  /** how far a simulated figure may be from a measured one, as a share; to be said with every such figure */
+  error: { midLoad: number; nearSaturation: number };
+  /** what it was made from */
+  file: PresetFile;
+}
+
+export const PRESETS: readonly PresetFile[] = [
+  llama3bA100,
+  llama3bA6000,
+  llama3bH100,
+  llama3bAda,
+  llama8bA100Small,
+  llama8bA100,
+  llama8bA40,
+  llama8bA6000,
+  llama8bH100,
+  llama8bAda,
+  qwen3bA100,
+  qwen3bH100,
+  qwen3bAda,
+  qwen7bA6000,
+];
+
+/** @throws RangeError that lists the names, where none is so named */
+export function presetNamed(name: string): Preset {
+  const file = PRESETS.find(preset => preset.name === name);
+  if (file) return presetFrom(file, name);
+  throw new RangeError(
+    `expected a preset among ${PRESETS.map(preset => preset.name).join(', ')}, found "${name}"`,
+  );
+}
+
+/** A preset of a file's content; `where` names it in messages. @throws RangeError where it is none */
+export function presetFrom(value: unknown, where: string): Preset {
+  const ajv = new Ajv2020();
+  if (!ajv.validate(schema, value)) {
+    throw new RangeError(
+      `${where}: expected a preset, found: ${ajv.errorsText(ajv.errors, { dataVar: 'it' })}`,
+    );
+  }
+  const file = value as PresetFile;
+  return {
+    name: file.name,
+    step: {
+      t0: file.step_ms ?? 0.5,
+      perSequence: file.sequence_ms ?? 0.008,
+      weights: file.weights_ms,
+      perToken: file.ms_per_token,
+      perKvToken: file.kv_us_per_1k_tokens / 1e6,
+      perAttention: (file.attention_ns_per_product ?? 0) / 1e6,
+    },
+    limits: {
+      maxNumSeqs: file.max_num_seqs,
+      maxNumBatchedTokens: file.max_num_batched_tokens,
+      kvTokens: file.kv_tokens,
+    },
+    error: { midLoad: file.error.mid_load, nearSaturation: file.error.near_saturation },
+    file,
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * A request as the engine sees it, what the engine keeps of it, and lists of such. Times are in milliseconds of the
+ * caller's clock.
+ */
+import type { Entry } from './agenda.ts';
+import type { Prompt } from './prompt.ts';
+
+/** Callbacks may add and remove sequences, and call nothing else of the engine. */
+export interface Sequence {
+  prompt: Prompt;
+  /** tokens that it will generate, at least 1 */
+  output: number;
+  firstToken?(at: number): void;
+  /** called at each `every` tokens, but not for the last one: for answers that are streamed */
+  progress?: { every: number; tokens(at: number, made: number): void };
+  /** called once, unless the sequence is removed before */
+  done(at: number, told: Handle): void;
+}
+
+/** A sequence in the engine, and what can be told of it; NaN where it has not come to that. */
+export interface Handle {
+  readonly arrived: number;
+  /** when it first left the queue */
+  readonly scheduled: number;
+  readonly firstToken: number;
+  /** prompt tokens that the prefix cache had when it first left the queue */
+  readonly cachedTokens: number;
+  readonly preemptions: number;
+}
+
+/** `leaving`: removed by its client, until the running step ends. */
+export type Phase = 'waiting' | 'prefill' | 'decode' | 'leaving' | 'over';
+
+export interface Member extends Entry, Handle {
+  readonly sequence: Sequence;
+  phase: Phase;
+  /** nobody is to be called any more */
+  silent: boolean;
+  scheduled: number;
+  firstToken: number;
+  cachedTokens: number;
+  preemptions: number;
+  /** output tokens up to the end of its last prefill; while it decodes, the number of the step tells */
+  made: number;
+  /** while it decodes: after step s, s + offset tokens of it are in the KV cache */
+  offset: number;
+  /** during prefill: tokens in the KV cache, the blocks taken for them, and how many of its prompt's blocks are known */
+  computed: number;
+  taken: number;
+  known: number;
+  /** its blocks that are cached, by number */
+  readonly held: number[];
+  /** neighbours in the one list that it is in */
+  earlier: Member | null;
+  later: Member | null;
+}
+
+export function memberOf(sequence: Sequence, number: number, arrived: number): Member {
+  return {
+    sequence,
+    number,
+    at: 0,
+    place: -1,
+    phase: 'waiting',
+    silent: false,
+    arrived,
+    scheduled: Number.NaN,
+    firstToken: Number.NaN,
+    cachedTokens: 0,
+    preemptions: 0,
+    made: 0,
+    offset: 0,
+    computed: 0,
+    taken: 0,
+    known: 0,
+    held: [],
+    earlier: null,
+    later: null,
+  };
+}
+
+/** Tokens that its prefill has to compute: the prompt, and after a preemption what it had generated. */
+export function tokensToCompute({ sequence, made }: Member): number {
+  return sequence.prompt.tokens + made;
+}
+
+/** In the order of their places: who waits, or who runs. */
+export interface List {
+  first: Member | null;
+  last: Member | null;
+  size: number;
+}
+
+export function createList(): List {
+  return { first: null, last: null, size: 0 };
+}
+
+export function putLast(list: List, member: Member): void {
+  member.earlier = list.last;
+  if (list.last) list.last.later = member;
+  else list.first = member;
+  list.last = member;
+  list.size++;
+}
+
+export function putFirst(list: List, member: Member): void {
+  member.later = list.first;
+  if (list.first) list.first.earlier = member;
+  else list.last = member;
+  list.first = member;
+  list.size++;
+}
+
+export function takeOut(list: List, member: Member): void {
+  const { earlier, later } = member;
+  if (earlier) earlier.later = later;
+  else list.first = later;
+  if (later) later.earlier = earlier;
+  else list.last = earlier;
+  member.earlier = null;
+  member.later = null;
+  list.size--;
+}
