@@ -2,6 +2,7 @@
 import { createEngine, type Engine } from '../../engine/simulator/engine.ts';
 import type { Preset } from '../../engine/simulator/presets.ts';
 import type { Prompt } from '../../engine/simulator/prompt.ts';
+import type { Handle } from '../../engine/simulator/sequence.ts';
 
 /** Runs an engine until it is idle. */
 export function drain(engine: Engine): void {
@@ -19,57 +20,61 @@ export function promptLike(tokens: number, number: number, shared = 0, family = 
   return { tokens, blocks };
 }
 
+export interface Call {
+  prompt: number;
+  /** tokens at the beginning of the prompt that all calls share which stand at the same place */
+  shared?: number;
+  output: number;
+}
+
 export interface Load {
   clients: number;
-  prompt: number;
-  output: number;
-  /** prompt tokens that all requests share */
-  shared?: number;
-  /** requests of each client */
+  /** what a client asks, one after the other, again and again */
+  calls: readonly Call[];
+  /** how often; what is measured is the middle half of all calls */
   rounds?: number;
 }
 
 export interface Figures {
-  /** (end − first token) / (output − 1), mean over requests, ms */
+  /** (end − first token) / (output − 1), mean over calls, ms */
   tpot: number;
   ttft: number;
-  /** output tokens over the whole run, a second */
+  /** output tokens, a second */
   tokensPerSecond: number;
 }
 
-/** The figures leave out the first and the last round, in which the load is not yet or no longer what is measured. */
-export function closedLoop(
-  preset: Preset,
-  { clients, prompt, output, shared = 0, rounds = 8 }: Load,
-): Figures {
+export function closedLoop(preset: Preset, { clients, calls, rounds = 8 }: Load): Figures {
   const engine = createEngine(preset);
-  let asked = 0;
-  let [tpot, ttft, counted, tokens, begin, finish] = [0, 0, 0, 0, Number.POSITIVE_INFINITY, 0];
-  const ask = (round: number, at: number) => {
-    engine.add(
-      {
-        prompt: promptLike(prompt, asked++, shared),
-        output,
-        done(end, told) {
-          if (round > 0 && round < rounds - 1) {
-            tpot += (end - told.firstToken) / (output - 1);
-            ttft += told.firstToken - told.arrived;
-            counted++;
-            tokens += output;
-            begin = Math.min(begin, told.arrived);
-            finish = Math.max(finish, end);
-          }
-          if (round < rounds - 1) ask(round + 1, end);
-        },
+  const total = clients * calls.length * rounds;
+  let [asked, done, counted, tpot, ttft] = [0, 0, 0, 0, 0];
+  const marks: { at: number; tokens: number }[] = [];
+  const ask = (turn: number, at: number) => {
+    const place = turn % calls.length;
+    const { prompt, shared, output } = calls[place]!;
+    const sequence = {
+      prompt: promptLike(prompt, asked++, shared, place),
+      output,
+      done(end: number, told: Handle) {
+        done++;
+        if (done === total >> 2 || done === total - (total >> 2)) {
+          marks.push({ at: end, tokens: engine.state(end).outputTokens });
+        }
+        if (marks.length === 1 && output > 1) {
+          tpot += (end - told.firstToken) / (output - 1);
+          ttft += told.firstToken - told.arrived;
+          counted++;
+        }
+        if (turn + 1 < calls.length * rounds) ask(turn + 1, end);
       },
-      at,
-    );
+    };
+    engine.add(sequence, at);
   };
   for (let client = 0; client < clients; client++) ask(0, 0);
   drain(engine);
+  const [from, to] = marks as [{ at: number; tokens: number }, { at: number; tokens: number }];
   return {
     tpot: tpot / counted,
     ttft: ttft / counted,
-    tokensPerSecond: (1_000 * tokens) / (finish - begin),
+    tokensPerSecond: (1_000 * (to.tokens - from.tokens)) / (to.at - from.at),
   };
 }

@@ -259,14 +259,14 @@ describe('the scheduler', () => {
 });
 
 test('the same load gives the same numbers, to the last bit', () => {
-  const load = { clients: 300, prompt: 700, output: 150, shared: 320, rounds: 4 };
+  const load = { clients: 300, calls: [{ prompt: 700, output: 150, shared: 320 }], rounds: 4 };
   expect(closedLoop(preset, load)).toEqual(closedLoop(preset, load));
   // made on Node 20; any other engine has to give the same
   expect(closedLoop(preset, load)).toMatchInlineSnapshot(`
     {
-      "tokensPerSecond": 1917.085120763985,
-      "tpot": 94.09604578631128,
-      "ttft": 2621.23080931743,
+      "tokensPerSecond": 2594.295846494421,
+      "tpot": 94.09481446687332,
+      "ttft": 2642.3514907327412,
     }
   `);
 });
