@@ -129,9 +129,10 @@ export async function execute(run: Run): Promise<number> {
   (progress as Progress | null)?.stop();
   signals.release();
   const made = pool as EndpointPool | null;
+  // closed first: the last sync of the ledger may fail
+  await made?.close();
   if (made) account.asked = askedOf(made);
   fatal ??= made?.verdict();
-  await made?.close();
 
   const ended = fatal && `ended with ${fatal.exit}: ${fatal.message.split('\n', 1)[0]}`;
   const incomplete = ended ?? (signals.received && `stopped by ${signals.received}`);
@@ -174,7 +175,12 @@ function ending(
   say: (message: string) => void,
 ): number {
   if (signal !== null) {
-    say(`stopped by ${signal}; the README says how to go on`);
+    const isKept = typeof account.asked?.replayed === 'number';
+    say(
+      isKept
+        ? `stopped by ${signal}; to go on, give the same command again: what is in the ledger is not asked again`
+        : `stopped by ${signal}; the README says how to go on`,
+    );
     return 128 + constants.signals[signal];
   }
   const out = Object.values(account.rungs).reduce((sum, rung) => sum + rung, 0);

@@ -87,7 +87,7 @@ export async function makePool(
     made = await createPool({ ...poolSettings(named, process.env), ledger, wait, warn, onGivenUp, signal });
     return made;
   } catch (error) {
-    ledger.close();
+    await ledger.close();
     throw error;
   }
 }

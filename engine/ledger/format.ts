@@ -113,15 +113,27 @@ export function callLine(record: CallRecord, head: string, tail: string): string
 const REDACTED = '[redacted]';
 
 function ownOf({ body, head, tail, redact }: CallRecord): string {
-  let own = body.slice(head.length, body.length - tail.length);
-  for (const text of redact ?? []) {
-    if (text === '') continue;
-    // as it stands in a prompt, and as in JSON inside of a prompt
-    const once = JSON.stringify(text).slice(1, -1);
-    const twice = JSON.stringify(once).slice(1, -1);
-    own = own.replaceAll(twice, REDACTED).replaceAll(once, REDACTED);
+  const own = body.slice(head.length, body.length - tail.length);
+  const hidden = redact?.filter(text => text !== '') ?? [];
+  if (hidden.length === 0) return own;
+  // in the contents alone: a short text may stand in a role or a number too, where it says nothing of anybody
+  const { messages, ...sampling } = JSON.parse(`{"messages":[${own}}`) as { messages: Message[] };
+  const kept = messages.map(message => ({ ...message, content: withheld(message.content, hidden) }));
+  return JSON.stringify({ messages: kept, ...sampling }).slice('{"messages":['.length, -1);
+}
+
+interface Message {
+  content: string;
+}
+
+function withheld(content: string, hidden: readonly string[]): string {
+  let kept = content;
+  for (const text of hidden) {
+    // as it stands in JSON inside of a prompt, and as it is
+    const inside = JSON.stringify(text).slice(1, -1);
+    kept = kept.replaceAll(inside, REDACTED).replaceAll(text, REDACTED);
   }
-  return own;
+  return kept;
 }
 
 /** The request as it went over the wire, from a call line as it stands in the file and the texts that it names. */

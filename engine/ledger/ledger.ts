@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Answer, AsksWith } from '../flow/call.ts';
-import { type Code, dataError, type Fatal, usageError } from '../flow/failure.ts';
+import { type Code, dataError, type Fatal, ioError, usageError } from '../flow/failure.ts';
 import type { Rung } from '../flow/item.ts';
 import { changedModel, changedStage, type Served } from './changes.ts';
 import {
@@ -58,7 +58,7 @@ export interface Ledger {
   append(record: CallRecord, done?: (error?: Fatal) => void): void;
   /** What was made of the answer to `key`; not written again where the same is on record. */
   judge(key: string, rung: Rung, code?: Code): void;
-  close(): void;
+  close(): Promise<void>;
 }
 
 /** Exit 64 where another run has it, 65 where it is damaged, 74 where it cannot be read. */
@@ -69,9 +69,11 @@ export function openLedger(options: LedgerOptions): Ledger {
   const { closed, release } = isFile
     ? alone(path)
     : locked(join(path, 'locks'), [label, files, asksWith, shard]);
-  const paths = filesOf(path);
   const keys = createKeys();
-  const record = readRecord(paths, keys, warn);
+  const { paths, record } = releasing(release, () => {
+    const found = filesOf(path);
+    return { paths: found, record: readRecord(found, keys, warn) };
+  });
   const lines = openLines(paths);
   const texts = new Map<string, string>();
   const stages = [asksWith];
@@ -156,12 +158,22 @@ export function openLedger(options: LedgerOptions): Ledger {
       keys.note(key, noteFor(rung));
       write(`{"verdict":"${rung}","key":"${key}"${code === undefined ? '' : `,"code":"${code}"`}`);
     },
-    close() {
-      writer.close();
+    async close() {
+      await writer.close();
       lines.close();
       release();
     },
   };
+}
+
+/** Who cannot read the ledger must not keep it from those who come to repair it. */
+function releasing<T>(release: () => void, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 interface Locked {
@@ -176,8 +188,8 @@ function locked(folder: string, what: unknown): Locked {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    const why = `expected a ledger that can be written to: ${message}`;
-    return { closed: usageError(why), release: () => {} };
+    const why = `expected a ledger that can be written to, found ${message}`;
+    return { closed: ioError(why), release: () => {} };
   }
 }
 

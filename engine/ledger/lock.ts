@@ -3,7 +3,7 @@
  * finds it can tell whether that one still lives: by host, boot and start time, since process ids are used again.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { constants, copyFileSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { usageError } from '../flow/failure.ts';
@@ -16,30 +16,30 @@ interface Holder {
   /** of the process, in clock ticks after boot; null where the system does not say */
   begun: string | null;
   since: string;
+  /** tells two locks of one process apart */
+  token: string;
 }
 
 /** Takes the lock of `what` in `folder`; returns what gives it back. Exit 64 where a living run holds it. */
 export function takeLock(folder: string, what: unknown): () => void {
   mkdirSync(folder, { recursive: true });
   const name = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
-  const path = join(folder, `${name}.lock`);
+  return take(join(folder, `${name}.lock`), JSON.stringify(thisProcess()));
+}
+
+const ATTEMPTS = 10;
+
+function take(path: string, holder: string): () => void {
   const own = `${path}.${randomBytes(4).toString('hex')}`;
-  const holder = JSON.stringify(thisProcess());
   // written beside it and linked: a lock is there with all that it says, or not at all
   writeFileSync(own, holder, { flag: 'wx' });
   try {
-    for (let attempt = 0; attempt < 10; attempt++) {
-      try {
-        linkSync(own, path);
-        return () => rmSync(path, { force: true });
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      }
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      if (placed(own, path)) return () => giveBack(path, holder);
       const found = textOf(path);
-      if (found === null) continue;
-      const other = holderIn(found);
-      if (other === null || isAlive(other)) throw refusal(path, other);
-      removeStale(path, found);
+      // a link over the network may be made, its reply lost, and then be there when it is asked for again
+      if (found === holder) return () => giveBack(path, holder);
+      if (found !== null) breakStale(path, found, holder);
     }
     throw refusal(path, null);
   } finally {
@@ -47,23 +47,45 @@ export function takeLock(folder: string, what: unknown): () => void {
   }
 }
 
-/** Two may find the same stale lock: who moves the other's fresh one away puts it back. */
-function removeStale(path: string, stale: string): void {
-  const aside = `${path}.${randomBytes(4).toString('hex')}`;
+/** False where there is a lock. */
+function placed(own: string, path: string): boolean {
   try {
-    renameSync(path, aside);
+    linkSync(own, path);
+    return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return false;
+    if (code === undefined || !NO_LINKS.has(code)) throw error;
+  }
+  try {
+    copyFileSync(own, path, constants.COPYFILE_EXCL);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
   }
-  if (textOf(aside) !== stale) {
-    try {
-      linkSync(aside, path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
+}
+
+/** What file systems without hard links say. A lock may then be seen half written: that is somebody's, too. */
+const NO_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
+
+/**
+ * Removes a lock whose holder is gone; exit 64 where it lives. Of two that find the same stale lock the slower one
+ * would remove the fresh lock of the faster, so removing needs a lock of its own.
+ */
+function breakStale(path: string, stale: string, holder: string): void {
+  const other = holderIn(stale);
+  if (other === null || isAlive(other)) throw refusal(path, other);
+  const release = take(`${path}.breaking`, holder);
+  try {
+    if (textOf(path) === stale) rmSync(path, { force: true });
+  } finally {
+    release();
   }
-  rmSync(aside, { force: true });
+}
+
+function giveBack(path: string, holder: string): void {
+  if (textOf(path) === holder) rmSync(path, { force: true });
 }
 
 function refusal(path: string, holder: Holder | null): Error {
@@ -81,6 +103,7 @@ function thisProcess(): Holder {
     boot: bootId(),
     begun: begunAt(process.pid),
     since: new Date().toISOString(),
+    token: randomBytes(8).toString('hex'),
   };
 }
 
@@ -88,12 +111,15 @@ function thisProcess(): Holder {
 function isAlive({ host, pid, boot, begun }: Holder): boolean {
   if (host !== hostname()) return true;
   if (boot !== bootId()) return false;
+  const found = begunAt(pid);
   try {
     process.kill(pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    // another user's, of which /proc may be hidden
+    if (found === null) return true;
   }
-  return begun === null || begun === begunAt(pid);
+  return begun === null || begun === found;
 }
 
 function holderIn(text: string): Holder | null {

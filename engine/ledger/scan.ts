@@ -5,7 +5,7 @@
 import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { dataError, ioError } from '../flow/failure.ts';
-import { isSealed } from './format.ts';
+import { FORMAT, isSealed } from './format.ts';
 
 const NEWLINE = 10;
 const BLOCK = 1 << 22;
@@ -62,9 +62,12 @@ export function scanFile(path: string, { line, damage = refuse(path) }: Seeing):
 
 function refuse(path: string): (offset: number) => never {
   return offset => {
+    const found =
+      offset === 0
+        ? `expected a file of a ledger, found none that begins with a whole {"fw":"${FORMAT}", line\nif it is none, move it out of the ledger's folder; if it was one, `
+        : `expected whole lines, found damage at byte ${offset} with whole lines behind it\n`;
     throw dataError(
-      `${path}: expected whole lines, found damage at byte ${offset} with whole lines behind it\n` +
-        'fw ledger repair DIR --out NEW copies what is whole; what is lost is asked again',
+      `${path}: ${found}fw ledger repair DIR --out NEW copies what is whole; what is lost is asked again`,
     );
   };
 }

@@ -26,8 +26,8 @@ export interface WriterOptions {
 export interface Writer {
   /** `done` is called once the line is written, or with what stood in its way. */
   append(line: string, done?: (error?: Fatal) => void): void;
-  /** Writes and syncs what is left. */
-  close(): void;
+  /** Writes and syncs what is left; what is appended after that is told so, and is not written. */
+  close(): Promise<void>;
 }
 
 /** A write beyond this goes out before the turn ends. */
@@ -39,8 +39,11 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
   let filled = 0;
   let waiting: ((error?: Fatal) => void)[] = [];
   let due: NodeJS.Immediate | null = null;
-  let syncing: NodeJS.Timeout | null = null;
+  let syncDue: NodeJS.Timeout | null = null;
+  /** a sync that is under way */
+  let syncing: Promise<void> | null = null;
   let broken: Fatal | null = null;
+  let closed = false;
 
   function put(line: string): void {
     const room = roomFor(line);
@@ -62,7 +65,7 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
       file ??= create(path);
       for (let at = 0; at < filled; ) at += writeSync(file, bytes, at, filled - at);
       if (fsync === 'always') fdatasyncSync(file);
-      else if (fsync !== 'never') syncing ??= setTimeout(sync, fsync);
+      else if (fsync !== 'never') syncDue ??= setTimeout(sync, fsync);
     } catch (error) {
       breakOff(error as Error);
     }
@@ -72,10 +75,20 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
   }
 
   function sync(): void {
-    syncing = null;
-    if (file === null) return;
-    fdatasync(file, error => {
-      if (error && file !== null) breakOff(error);
+    syncDue = null;
+    const synced = file;
+    if (synced === null) return;
+    if (syncing !== null) {
+      // a slow disk is not asked again while it works
+      syncDue = setTimeout(sync, fsync as number);
+      return;
+    }
+    syncing = new Promise(resolve => {
+      fdatasync(synced, error => {
+        syncing = null;
+        if (error) breakOff(error);
+        resolve();
+      });
     });
   }
 
@@ -90,17 +103,20 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
 
   return {
     append(line, done) {
-      if (broken !== null) return done?.(broken);
+      if (broken !== null || closed) return done?.(broken ?? ioError(`${path}: the ledger is closed`));
       if (file === null && filled === 0) for (const first of head()) put(first);
       put(line);
       if (done) waiting.push(done);
       if (filled >= ENOUGH) flush();
       else due ??= setImmediate(flush);
     },
-    close() {
+    async close() {
+      if (closed) return;
       if (broken === null) flush();
-      if (syncing !== null) clearTimeout(syncing);
-      syncing = null;
+      closed = true;
+      if (syncDue !== null) clearTimeout(syncDue);
+      // an error of the disk is told once: to the sync that is under way, not to the one that comes after it
+      await syncing;
       if (file === null) return;
       const closing = file;
       file = null;
@@ -126,10 +142,14 @@ export function nameOf(folder: string, started: Date): string {
 
 function create(path: string): number {
   const folder = dirname(path);
-  mkdirSync(folder, { recursive: true });
+  const made = mkdirSync(folder, { recursive: true });
   const file = openSync(path, 'ax');
-  syncFolder(folder);
-  return file;
+  // the folder has the file's name, and the one above each folder that was made has that one's
+  const top = made === undefined ? folder : dirname(made);
+  for (let at = folder; ; at = dirname(at)) {
+    syncFolder(at);
+    if (at === top || at === dirname(at)) return file;
+  }
 }
 
 /** A file that was synced can still be gone with its name; some file systems do not sync folders, and need not. */

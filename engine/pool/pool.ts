@@ -43,6 +43,8 @@ import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from '.
 const BROKEN = 'the ledger could not be written';
 /** Items in flight where all is on record and nothing is asked. */
 const REPLAYED = 64;
+/** Turns of the event loop in which dropped connections are down, by far. */
+const TURNS = 1_000;
 /** A pause that a server asks for is told a person from here on, in ms. */
 const NEWS = 5_000;
 
@@ -75,6 +77,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   /** what every further call is told; null while the pool works */
   let ended: CallFailure | null = null;
   let givenUp: Fatal | undefined;
+  let aborted = false;
   let pumping = false;
   let sweptAt = clock.now();
 
@@ -241,7 +244,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   /** What a server still holds is dropped too: one that no longer answers would hold up the end for its whole timeout. */
   function giveUp(fatal: Fatal, why: string): void {
     if (ended !== null) return;
-    givenUp = fatal;
+    givenUp ??= fatal;
     const reason = interruptedBy(why);
     end(reason);
     drop(reason);
@@ -252,11 +255,18 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
   }
 
+  /** What was dropped goes on record as interrupted, which it can as soon as its connection is down. */
+  async function whenDropped(): Promise<void> {
+    const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
+    for (let turn = 0; aborted && isOut() && turn < TURNS; turn++) await new Promise(setImmediate);
+  }
+
   function stop(): void {
     end(new CallFailure('interrupted', 'The run was stopped before this call was answered.'));
   }
 
   function abort(): void {
+    aborted = true;
     stop();
     drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
   }
@@ -270,7 +280,11 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     abort,
     judge: (key, rung, code) => ledger?.judge(key, rung, code),
     asksWith: asksWith => ledger?.stage(asksWith),
-    giveUp: fatal => giveUp(fatal, BROKEN),
+    giveUp(fatal) {
+      // told even where the run was ending anyway: what it says of the ledger is not so
+      givenUp ??= fatal;
+      giveUp(fatal, BROKEN);
+    },
     verdict: () => givenUp ?? refusals.verdict(),
     stats: () =>
       poolStats(
@@ -284,7 +298,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       outages.close();
       signal?.removeEventListener('abort', stop);
       await Promise.all(endpoints.map(({ wire }) => wire.close()));
-      ledger?.close();
+      await whenDropped();
+      await ledger?.close();
     },
   };
 }
