@@ -155,3 +155,12 @@ export function dropLate(endpoint: Endpoint, timing: Timing, now: number, stood:
     }
   }
 }
+
+/** Turns of the event loop in which dropped connections are down, by far. */
+const TURNS = 1_000;
+
+/** Resolves when every dropped call has left: it goes on record as interrupted when its connection is down. */
+export async function whenDropped(endpoints: readonly Endpoint[]): Promise<void> {
+  const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
+  for (let turn = 0; isOut() && turn < TURNS; turn++) await new Promise(setImmediate);
+}

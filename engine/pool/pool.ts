@@ -28,6 +28,7 @@ import {
   noteNotConnected,
   noteRefusal,
   pause,
+  whenDropped,
 } from './health.ts';
 import { createOutages } from './outage.ts';
 import type { Prober } from './probe.ts';
@@ -43,8 +44,6 @@ import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from '.
 const BROKEN = 'the ledger could not be written';
 /** Items in flight where all is on record and nothing is asked. */
 const REPLAYED = 64;
-/** Turns of the event loop in which dropped connections are down, by far. */
-const TURNS = 1_000;
 /** A pause that a server asks for is told a person from here on, in ms. */
 const NEWS = 5_000;
 
@@ -255,12 +254,6 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
   }
 
-  /** What was dropped goes on record as interrupted, which it can as soon as its connection is down. */
-  async function whenDropped(): Promise<void> {
-    const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
-    for (let turn = 0; aborted && isOut() && turn < TURNS; turn++) await new Promise(setImmediate);
-  }
-
   function stop(): void {
     end(new CallFailure('interrupted', 'The run was stopped before this call was answered.'));
   }
@@ -298,7 +291,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       outages.close();
       signal?.removeEventListener('abort', stop);
       await Promise.all(endpoints.map(({ wire }) => wire.close()));
-      await whenDropped();
+      if (aborted) await whenDropped(endpoints);
       await ledger?.close();
     },
   };
