@@ -33,7 +33,7 @@ export interface Run {
   target?: string;
   /** the `pool:` and the `ledger:` of a pipeline file */
   pool?: PoolFile;
-  ledger?: string;
+  ledger?: string | false;
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
 }
 

@@ -16,8 +16,8 @@ export interface Pipeline {
   row: { stage: Stage; options: Values }[];
   output?: string;
   pool?: PoolFile;
-  /** the folder of the ledger, from the current folder; absent where the file turns it off */
-  ledger?: string;
+  /** the folder of the ledger, from the current folder: the file's, else FW_LEDGER, else ledger/; false for none */
+  ledger: string | false;
 }
 
 /** `sets` are `stage.option=value` texts; they win over the file. */
@@ -28,7 +28,7 @@ export async function readPipeline(path: string, sets: readonly string[]): Promi
     stages: places,
     output,
     pool,
-    ledger = 'ledger/',
+    ledger = process.env.FW_LEDGER || 'ledger/',
   } = file.value as {
     input?: string | string[];
     stages: Record<string, Values>[];
@@ -57,7 +57,7 @@ export async function readPipeline(path: string, sets: readonly string[]): Promi
     row,
     ...(output !== undefined && { output }),
     ...(pool !== undefined && { pool: poolOf(pool, file) }),
-    ...(ledger !== false && { ledger }),
+    ledger,
   };
 }
 

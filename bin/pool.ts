@@ -39,8 +39,8 @@ export interface PoolWorld {
   files: readonly string[];
   /** what the first stage that asks asks with */
   asksWith: AsksWith;
-  /** the `ledger:` of a pipeline file; a flag wins over it */
-  ledger?: string | undefined;
+  /** of a pipeline file, false for none; a flag wins over it */
+  ledger?: string | false | undefined;
   /** the `pool:` of a pipeline file; flags win over it */
   file?: PoolFile;
   warn(message: string): void;

@@ -40,7 +40,9 @@ export interface ShellOptions {
 
 /** Runs a line under `bash -o pipefail`; nothing of the caller's FW_ variables comes through. */
 export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellOptions = {}): Promise<Ran> {
-  const { FW_ENDPOINTS: _e, FW_AGENTS: _a, FW_API_KEY: _k, OPENAI_API_KEY: _o, ...inherited } = process.env;
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('FW_') && name !== 'OPENAI_API_KEY'),
+  );
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
       cwd,

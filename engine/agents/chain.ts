@@ -35,14 +35,22 @@ export interface Chain {
   decision(item: Item): Promise<Item>;
 }
 
+export interface Pointer {
+  text: string;
+  segments: readonly string[];
+}
+
 export interface ChainOptions extends AskOptions {
-  /** parsed JSON Pointers into an item, to texts that a ledger must not keep */
-  redact: readonly (readonly string[])[];
+  /** JSON Pointers into an item, to what a ledger must not keep */
+  redact: readonly Pointer[];
+  /** told once of each pointer where an item has nothing: a misspelt one would keep what was to be left out */
+  onNothingToRedact: (pointer: string, id: string) => void;
 }
 
 /** Exit 65 where an agent's schema does not compile. */
 export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chain {
   const askers = new Map<string, Ask>();
+  const redactionOf = redactions(options);
   for (const agent of agents.byKey.values()) askers.set(agent.key, asker(agent, pool, options));
   const askOf = (key: string): Ask => {
     const ask = askers.get(key);
@@ -67,7 +75,7 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
       const goesOn = ordering.every((agent, index) => item.ordering?.[index] === agent);
       const due = [...((goesOn && item.ordering) || ordering)];
       let context = contextOf(item, steps, agents);
-      const redact = redacted(item, options.redact);
+      const redact = redactionOf(item);
       for (const agent of ordering.slice(steps.length)) {
         const round = roundAfter(failed, agent, interrupted);
         const asked = await askOf(agent)({
@@ -101,7 +109,7 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
         context: contextOf(item, steps, agents),
         saw: sawIn(steps),
         round: roundAfter(decision, synthesis.key, item.failure?.code === 'interrupted'),
-        redact: redacted(item, options.redact),
+        redact: redactionOf(item),
       });
       const answered = { ...kept, decision: asked.step };
       if (asked.failure) fail(answered, synthesis.key, asked.failure);
@@ -110,13 +118,24 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
   };
 }
 
-/** The texts at `pointers`; undefined where there are no pointers. */
-function redacted(item: Item, pointers: ChainOptions['redact']): string[] | undefined {
-  if (pointers.length === 0) return undefined;
-  return pointers
-    .map(pointer => getAt(item, pointer))
-    .filter(value => value !== undefined && value !== null)
-    .map(String);
+/** The texts at the pointers, all of them where a pointer leads to more than one; undefined without pointers. */
+function redactions({ redact, onNothingToRedact }: ChainOptions): (item: Item) => string[] | undefined {
+  if (redact.length === 0) return () => undefined;
+  const told = new Set<string>();
+  return item =>
+    redact.flatMap(({ text, segments }) => {
+      const value = getAt(item, segments);
+      if (value === undefined && !told.has(text)) {
+        told.add(text);
+        onNothingToRedact(text, item.id as string);
+      }
+      return textsIn(value);
+    });
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(textsIn);
+  return typeof value === 'string' || typeof value === 'number' ? [String(value)] : [];
 }
 
 /** Why nobody may decide on these steps; null where all of the ordering have answered. */

@@ -5,7 +5,7 @@ import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { parseDefaults } from '../integrity/fill.ts';
 import { parsePointer } from '../integrity/pointer.ts';
-import { type Chain, chainOf } from './chain.ts';
+import { type Chain, chainOf, type Pointer } from './chain.ts';
 import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load.ts';
 
 export const AGENTS_OPTION = {
@@ -74,10 +74,14 @@ export async function openChain(
     attempts: options.attempts,
     guided: options.guided === 'on',
     seed: options.seed,
-    redact: (options.redact ?? []).map(pointer => {
-      if (pointer.startsWith('/')) return parsePointer(pointer);
-      throw usageError(`--redact: expected a JSON Pointer such as /input/name, found '${pointer}'`);
-    }),
+    redact: (options.redact ?? []).map(pointerOf),
+    onNothingToRedact: (pointer, id) =>
+      tools.warn(`--redact ${pointer}: the item ${id} has nothing there, so nothing of it is left out`),
     ...(fills && { defaults: parseDefaults(fills.text, fills.path) }),
   });
+}
+
+function pointerOf(text: string): Pointer {
+  if (text.startsWith('/')) return { text, segments: parsePointer(text) };
+  throw usageError(`--redact: expected a JSON Pointer such as /input/name, found '${text}'`);
 }

@@ -13,6 +13,7 @@ import { crc32 } from 'node:zlib';
 import { type Code, dataError } from '../flow/failure.ts';
 import type { Rung, Usage } from '../flow/item.ts';
 import type { Served } from './changes.ts';
+import { REDACTED, redactOwn } from './redact.ts';
 
 export const FORMAT = 'ledger 1';
 
@@ -53,7 +54,7 @@ export interface TextLine {
   content: string;
 }
 
-/** `request` is written as it went over the wire, less its shared beginning and end: see `requestOf`. */
+/** `request` is written as it went over the wire, less its shared beginning and end: see `bodyOf`. */
 export interface CallLine {
   key: string;
   outcome: Outcome;
@@ -73,6 +74,8 @@ export interface CallLine {
   usage?: Usage;
   /** the text of the answer */
   answer?: string;
+  /** texts were left out: the key is that of the request as it was sent, and cannot be made again from this one */
+  redacted?: true;
   request: { path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>;
 }
 
@@ -83,7 +86,7 @@ export interface VerdictLine {
 }
 
 /** What the pool has to say of a try. */
-export interface CallRecord extends Omit<CallLine, 'time' | 'request'> {
+export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'request'> {
   /** milliseconds since 1970 */
   time: number;
   path: string;
@@ -91,49 +94,32 @@ export interface CallRecord extends Omit<CallLine, 'time' | 'request'> {
   /** the constant beginning and end of the body: what stands between them is the call's own */
   head: string;
   tail: string;
-  /** texts of the item that must not be kept: `[redacted]` stands for them in the request */
+  /** texts of the item that must not be kept */
   redact?: readonly string[];
 }
 
 /** A line of the ledger without its checksum and closing brace. `head` and `tail` are ids of text lines. */
 export function callLine(record: CallRecord, head: string, tail: string): string {
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = record;
-  const { detail, finish, usage, answer, path } = record;
+  const { detail, finish, usage, answer, path, body, redact } = record;
   let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
-  if (detail !== undefined) line += `,"detail":${JSON.stringify(detail)}`;
+  if (detail !== undefined)
+    line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;
   if (answer !== undefined) {
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
   }
+  const sent = body.slice(record.head.length, body.length - record.tail.length);
+  const own = redact ? redactOwn(sent, redact) : sent;
+  if (own !== sent) line += ',"redacted":true';
   // the body is JSON already: what is the call's own closes the list of messages, and goes in as it is
-  return `${line}${REQUEST}"path":${JSON.stringify(path)},"head":"${head}","tail":"${tail}","messages":[${ownOf(record)}}`;
+  return `${line}${REQUEST}"path":${JSON.stringify(path)},"head":"${head}","tail":"${tail}","messages":[${own}}`;
 }
 
-const REDACTED = '[redacted]';
-
-function ownOf({ body, head, tail, redact }: CallRecord): string {
-  const own = body.slice(head.length, body.length - tail.length);
-  const hidden = redact?.filter(text => text !== '') ?? [];
-  if (hidden.length === 0) return own;
-  // in the contents alone: a short text may stand in a role or a number too, where it says nothing of anybody
-  const { messages, ...sampling } = JSON.parse(`{"messages":[${own}}`) as { messages: Message[] };
-  const kept = messages.map(message => ({ ...message, content: withheld(message.content, hidden) }));
-  return JSON.stringify({ messages: kept, ...sampling }).slice('{"messages":['.length, -1);
-}
-
-interface Message {
-  content: string;
-}
-
-function withheld(content: string, hidden: readonly string[]): string {
-  let kept = content;
-  for (const text of hidden) {
-    // as it stands in JSON inside of a prompt, and as it is
-    const inside = JSON.stringify(text).slice(1, -1);
-    kept = kept.replaceAll(inside, REDACTED).replaceAll(text, REDACTED);
-  }
-  return kept;
+/** What such a detail says are a server's words, which may quote the request in any form, and cut. */
+function isOfServer(outcome: Outcome): boolean {
+  return outcome === 'refused' || outcome === 'bad answer' || outcome.startsWith('HTTP ');
 }
 
 /** The request as it went over the wire, from a call line as it stands in the file and the texts that it names. */

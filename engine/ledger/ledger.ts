@@ -9,6 +9,7 @@ import type { Answer, AsksWith } from '../flow/call.ts';
 import { type Code, dataError, type Fatal, ioError, usageError } from '../flow/failure.ts';
 import type { Rung } from '../flow/item.ts';
 import { changedModel, changedStage, type Served } from './changes.ts';
+import { filesOf } from './files.ts';
 import {
   type CallRecord,
   callLine,
@@ -21,7 +22,6 @@ import {
 import { createKeys } from './keys.ts';
 import { takeLock } from './lock.ts';
 import { noteFor, openLines, readRecord } from './record.ts';
-import { filesOf } from './scan.ts';
 import { createWriter, type Fsync, nameOf } from './writer.ts';
 
 export interface LedgerOptions {

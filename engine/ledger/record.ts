@@ -4,7 +4,7 @@ import type { AsksWith } from '../flow/call.ts';
 import { RUNGS, type Rung } from '../flow/item.ts';
 import { type Header, isAnswer, isStage, isVerdict, keyIn, readHeader, type VerdictLine } from './format.ts';
 import type { Keys, Place } from './keys.ts';
-import { scanFile } from './scan.ts';
+import { damaged, scan } from './scan.ts';
 
 /** The number that stands for a verdict beside its key. */
 export const noteFor = (rung: Rung): number => RUNGS.indexOf(rung) + 1;
@@ -21,7 +21,13 @@ export function readRecord(paths: readonly string[], keys: Keys, warn: (message:
   let torn = 0;
   for (const [file, path] of paths.entries()) {
     let isFirst = true;
-    const line = (bytes: Buffer, offset: number): void => {
+    for (const found of scan(path)) {
+      if (found.kind === 'damage') throw damaged(path, found.at);
+      if (found.kind === 'torn') {
+        torn += 1;
+        continue;
+      }
+      const { at: offset, bytes } = found;
       if (isFirst) {
         record.header = readHeader(path, bytes);
         isFirst = false;
@@ -34,8 +40,7 @@ export function readRecord(paths: readonly string[], keys: Keys, warn: (message:
         const facts = JSON.parse(bytes.toString()) as AsksWith;
         record.stages.set(facts.stage, { facts, started: record.header?.started ?? '' });
       }
-    };
-    torn += scanFile(path, { line }).torn > 0 ? 1 : 0;
+    }
   }
   if (torn > 0)
     warn(`${torn} of ${paths.length} files of the ledger end in a torn line, which is passed over`);

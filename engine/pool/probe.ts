@@ -5,7 +5,7 @@
 import type { Clock, Timing } from './clock.ts';
 import { isObject } from './completion.ts';
 import type { Endpoint } from './health.ts';
-import type { Key } from './secret.ts';
+import { hide, type Key } from './secret.ts';
 import type { Reply } from './wire.ts';
 import { causeOf, NoAnswerInTime, seconds, serverWords } from './words.ts';
 
@@ -39,7 +39,7 @@ export async function probe(endpoint: Endpoint, prober: Prober): Promise<Finding
   if (outcome instanceof Error) return unusable(endpoint, causeOf(outcome, prober.key), false);
   const { status, body } = outcome;
   if (status === 200) {
-    const models = readModels(body);
+    const models = readModels(body, prober.key);
     if (models) return { endpoint, models, cause: undefined, settled: true };
     return unusable(
       endpoint,
@@ -71,7 +71,7 @@ async function notFound(endpoint: Endpoint, prober: Prober): Promise<string> {
   const wrong = `HTTP 404 at ${endpoint.url}/models: is the path right?`;
   if (endpoint.prefix.endsWith('/v1')) return wrong;
   const nearby = await get(endpoint, `${endpoint.prefix}/v1/models`, prober);
-  const found = !(nearby instanceof Error) && nearby.status === 200 && readModels(nearby.body);
+  const found = !(nearby instanceof Error) && nearby.status === 200 && readModels(nearby.body, undefined);
   return found ? `HTTP 404 at ${endpoint.url}/models; did you mean ${endpoint.url}/v1?` : wrong;
 }
 
@@ -89,7 +89,7 @@ function get(endpoint: Endpoint, path: string, { clock, timing }: Prober): Promi
   });
 }
 
-function readModels(body: Buffer): Served[] | undefined {
+function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
   let list: unknown;
   try {
     list = JSON.parse(body.toString());
@@ -104,7 +104,8 @@ function readModels(body: Buffer): Served[] | undefined {
     models.push({
       id: model.id,
       maxModelLength: Number.isSafeInteger(length) ? (length as number) : undefined,
-      root: typeof model.root === 'string' ? model.root : undefined,
+      // it goes into the ledger
+      root: typeof model.root === 'string' ? hide(model.root, key) : undefined,
     });
   }
   return models;
