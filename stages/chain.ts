@@ -9,10 +9,9 @@
  * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
  */
 import { takesUp } from '../engine/agents/chain.ts';
-import type { Agents } from '../engine/agents/load.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { resolveOrdering, resolveOrderings } from '../engine/agents/orderings.ts';
-import { Fatal, ItemFailure, usageError } from '../engine/flow/failure.ts';
+import { orderingOfItem, resolveOrderings } from '../engine/agents/orderings.ts';
+import { usageError } from '../engine/flow/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
@@ -41,19 +40,9 @@ export default stage({
     }
     const chain = await openChain(agents, options, tools, 'chain');
     return async item => {
-      const ordering = item.ordering ? orderingOf(item.ordering, agents) : standard;
+      const ordering = item.ordering ? orderingOfItem(item.ordering, agents) : standard;
       const answered = await chain.steps(item, ordering);
       return options.decision ? chain.decision(answered) : answered;
     };
   },
 });
-
-/** An ordering that cannot be resolved is the item's trouble, not the run's. */
-function orderingOf(names: string[], agents: Agents): string[] {
-  try {
-    return resolveOrdering(names, agents);
-  } catch (error) {
-    if (error instanceof Fatal) throw new ItemFailure('unknown-agent', error.message);
-    throw error;
-  }
-}

@@ -4,10 +4,13 @@
  *   $ printf 'id,question\n7,"Shall we, or not?"\n' | fw ingest --prompt question
  *   {"id":"7","row":1,"input":{"id":"7","question":"Shall we, or not?"},"prompt":"Shall we, or not?"}
  *
- * Reads   CSV, TSV, JSON or NDJSON; JSON lines that are items already pass as they are
+ * Reads   CSV, TSV, JSON or NDJSON; JSON lines that are items already pass as they are. With --format legacy the results
+ *         of earlier runs, as lines or whole documents, which become the items that they were made of
  * Writes  { id, row, input: { columns }, prompt, ordering? }, one for each row and ordering
  * Fails   ragged-row, bad-quotes, header-again, duplicate-id, empty-id, empty-prompt, template-failed; not-utf8, not-json,
- *         not-an-object, value-not-kept and line-too-long as elsewhere
+ *         not-an-object, value-not-kept and line-too-long as elsewhere. Of legacy results also not-strict, unknown-agent,
+ *         no-row, wrong-row; and, each for chain --retry-failed, sentinel-text, placeholder-text, no-valid-answer,
+ *         zero-confidence, interrupted
  *
  * An item's `row` runs over all files of the run. `id` is the column id, else prompt_id, else 12 hex digits of the SHA-256
  * of the row. The ids of all rows count, also of those that --offset and --shard leave out, so that the parts of a table
@@ -15,9 +18,11 @@
  */
 import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
 import { orderingLabel, resolveOrderings } from '../engine/agents/orderings.ts';
+import { readResults } from '../engine/agents/read-results.ts';
 import { usageError } from '../engine/flow/failure.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { itemMaker } from '../engine/flow/rowitems.ts';
+import { readRows } from '../engine/flow/source-rows.ts';
 import { stage, type Tools } from '../engine/flow/stage.ts';
 import { FORMATS, readTable } from '../engine/flow/table.ts';
 import { readTemplate } from '../engine/flow/template.ts';
@@ -28,12 +33,14 @@ export default stage({
   examples: [
     'fw ingest prompts.csv --orderings batch4 --shard 1/8',
     "fw ingest 'parts/*.csv' --id name --template ask.liquid --limit 20",
+    "fw ingest --format legacy --source prompts.csv 'out/*_legacy.json' | fw select --failed",
   ],
   options: {
     format: {
       type: 'string',
-      enum: FORMATS,
-      description: 'Default: by the ending of the file, else JSON where it begins with [ or {, else CSV.',
+      enum: [...FORMATS, 'legacy'],
+      description:
+        'Default: by the ending of the file, else JSON where it begins with [ or {, else CSV. legacy: results back into items.',
     },
     id: {
       type: 'string',
@@ -47,6 +54,10 @@ export default stage({
     offset: { type: 'integer', minimum: 0, default: 0, description: 'Rows left out at the beginning.' },
     limit: { type: 'integer', minimum: 1, description: 'Rows taken after --offset.' },
     shard: { type: 'string', description: 'i/n: of the rows taken, every n-th from the i-th on.' },
+    source: {
+      type: 'string',
+      description: 'Of legacy results: the table that was asked, for their ids, columns and prompts, by row.',
+    },
     orderings: {
       type: 'array',
       items: { type: 'string' },
@@ -57,17 +68,35 @@ export default stage({
 
   async source(options, tools) {
     const { 'max-line': maxLine = COMMON['max-line'].default } = options as { 'max-line'?: number };
-    const { format, id, template, offset, limit = Number.POSITIVE_INFINITY } = options;
+    const { id, template, offset, limit = Number.POSITIVE_INFINITY } = options;
     if (template !== undefined && options.prompt !== undefined) {
       throw usageError('expected --prompt or --template, found both');
     }
     const [part, parts] = shardOf(options.shard);
+    const isTaken = (row: number): boolean => {
+      const at = row - 1 - offset;
+      return at >= 0 && at % parts === part - 1;
+    };
     const prompt =
       template === undefined ? (options.prompt ?? 'prompt') : await readTemplate(template, tools.base);
+    const making = { stage: 'ingest', id, prompt };
+    const looksElsewhere = id !== undefined || options.prompt !== undefined || template !== undefined;
+    const { format } = options;
+    if (format === 'legacy') {
+      if (options.orderings !== undefined)
+        throw usageError('--orderings: expected with rows; a legacy result has its own');
+      if (options.source === undefined && looksElsewhere)
+        throw usageError('--id, --prompt, --template: expected with the rows of --source');
+      const rows =
+        options.source === undefined
+          ? null
+          : await readRows(options.source, making, { maxLine, signal: tools.signal });
+      const world = { stage: 'ingest', agents: agentsOf(options, tools), rows };
+      return inputs => readResults(inputs, { ...world, maxLine, isTaken, lastRow: offset + limit, tools });
+    }
+    if (options.source !== undefined) throw usageError('--source: expected with --format legacy');
     const { expect, itemsOf } = itemMaker({
-      stage: 'ingest',
-      id,
-      prompt,
+      ...making,
       orderings: labelledOrderings(options, tools),
     });
     return inputs =>
@@ -75,12 +104,9 @@ export default stage({
         format,
         maxLine,
         // an option that says where to look says that the lines are rows
-        takesItems: id === undefined && options.prompt === undefined && template === undefined,
+        takesItems: !looksElsewhere,
         expect,
-        itemsOf(row) {
-          const at = row.row - 1 - offset;
-          return itemsOf(row, at >= 0 && at % parts === part - 1);
-        },
+        itemsOf: row => itemsOf(row, isTaken(row.row)),
         lastRow: offset + limit,
         signal: tools.signal,
       });

@@ -5,34 +5,70 @@
  *   "approve"
  *
  * Reads   { id, prompt, steps }
- * Writes  { …, decision }; an item that has one passes, and no endpoint is needed for it
+ * Writes  { …, decision }; an item that has one passes, and no endpoint is needed for it (but for --redo zero-confidence,
+ *         which also asks a decision of zero confidence again that nobody had failed)
  * Fails   zero-confidence, after every temperature of the agent's `ask_again`; and as chain does
  */
-import { type Chain, takesUp } from '../engine/agents/chain.ts';
+import { asksAgain } from '../engine/agents/ask.ts';
+import { ASKING_CODES, type Chain, takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { usageError } from '../engine/flow/failure.ts';
+import { type Code, usageError } from '../engine/flow/failure.ts';
+import type { Item } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'synthesize-decision',
   summary: 'Ask the synthesis, which reads all steps, for the items that have no decision yet.',
   examples: [
+    "fw ingest --format legacy --source prompts.csv 'out/*_legacy.json' | fw synthesize-decision --redo zero-confidence --endpoint http://gpu1:8005/v1",
     'fw chain --no-decision --endpoint http://gpu1:8005/v1 < items.jsonl | fw synthesize-decision --endpoint http://gpu2:8005/v1',
   ],
   asks: 'when-needed',
-  heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),
-  options: ASK_OPTIONS,
+  heals: (failure, options) =>
+    takesUp(failure, options['retry-failed'] === true) || codesIn(options.redo).includes(failure.code),
+  options: {
+    ...ASK_OPTIONS,
+    redo: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'Ask decisions again that failed with this code, such as zero-confidence; also comma-separated.',
+    },
+  },
 
   each(options, tools) {
     const agents = agentsOf(options, tools);
     if (agents.synthesis === undefined) {
       throw usageError(`${agents.folder}: expected an agent with role: synthesis, found none`);
     }
+    const redo = codesIn(options.redo);
+    const unknown = redo.find(code => !ASKING_CODES.includes(code as Code));
+    if (unknown !== undefined)
+      throw usageError(`--redo: expected some of ${ASKING_CODES.join(', ')}, found '${unknown}'`);
+    const retry = options['retry-failed'] === true;
     let chain: Promise<Chain> | null = null;
     return async item => {
-      if (item.decision?.output !== undefined) return item;
+      const { failure, decision } = item;
+      // what is asked again by its code alone must be a decision, and not the answer of a step
+      const isRedone = failure !== undefined && !takesUp(failure, retry);
+      if (isRedone && failure.agent !== agents.synthesis?.key) return item;
+      if (decision?.output !== undefined) {
+        const isZero = asksAgain(agents.synthesis?.askAgain, decision.output);
+        if (!isZero || !redo.includes('zero-confidence')) return item;
+      }
       chain ??= openChain(agents, options, tools, 'synthesize-decision');
-      return (await chain).decision(item);
+      return (await chain).decision(withoutAnswer(item));
     };
   },
 });
+
+function codesIn(texts: readonly string[] = []): string[] {
+  return texts.flatMap(text => text.split(','));
+}
+
+/** Without the decision's answer, so that it is asked in a new round. */
+function withoutAnswer(item: Item): Item {
+  if (item.decision?.output === undefined) return item;
+  const { output: _output, ...unanswered } = item.decision;
+  return { ...item, decision: unanswered };
+}

@@ -120,7 +120,7 @@ async function askOne({ agent, pool, options, check, own }: Asker, question: Que
       ? {
           ...kept,
           code: 'zero-confidence',
-          message: `${again?.at} is ${show(reading.output, again)}`,
+          message: askedAgainFor(reading.output, again),
           temperature,
         }
       : { ...kept, code: problem?.code as Code, message: problem?.message as string };
@@ -146,14 +146,16 @@ async function askOne({ agent, pool, options, check, own }: Asker, question: Que
   }
 }
 
-function asksAgain(again: AskAgain | undefined, output: JsonObject | undefined): boolean {
+/** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */
+export function asksAgain(again: AskAgain | undefined, output: JsonObject | undefined): boolean {
   if (again === undefined || output === undefined) return false;
   const value = valueAt(output, again.at);
   return value !== undefined && again.when.includes(value);
 }
 
-function show(output: JsonObject | undefined, again: AskAgain | undefined): string {
-  return JSON.stringify(output && again ? valueAt(output, again.at) : undefined) ?? 'missing';
+export function askedAgainFor(output: JsonObject | undefined, again: AskAgain | undefined): string {
+  const value = output && again && valueAt(output, again.at);
+  return `${again?.at} is ${JSON.stringify(value) ?? 'missing'}`;
 }
 
 function complaintOf({ code, message, whole }: Rejected): string {

@@ -12,6 +12,9 @@ import { escaped } from './body.ts';
 import { contextAfter } from './context.ts';
 import type { Agents } from './load.ts';
 
+/** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
+const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
+
 /** Failures of asking: those that another round may mend. */
 export const ASKING_CODES: readonly Code[] = [
   'no-valid-answer',
@@ -21,11 +24,16 @@ export const ASKING_CODES: readonly Code[] = [
   'call-failed',
   'call-timeout',
   'interrupted',
+  ...FOUND_CODES,
 ];
 
 /** What a stopped run left is taken up without being told to; what failed only by --retry-failed. */
 export function takesUp(failure: Failure, retryFailed: boolean): boolean {
-  return failure.code === 'interrupted' || (retryFailed && ASKING_CODES.includes(failure.code));
+  return failure.code === 'interrupted' || (retryFailed && isAsked(failure));
+}
+
+function isAsked({ code, agent }: Failure): boolean {
+  return FOUND_CODES.includes(code) ? agent !== undefined : ASKING_CODES.includes(code);
 }
 
 export interface Chain {
@@ -157,7 +165,8 @@ function roundAfter(failed: Step | undefined, agent: string, interrupted: boolea
   return (failed.round ?? 0) + (interrupted ? 0 : 1);
 }
 
-function sawIn(steps: readonly Step[]): Rung {
+/** The worst rung among answers, and among those that they were given after. */
+export function sawIn(steps: readonly Step[]): Rung {
   return steps.reduce<Rung>((rung, step) => worse(rung, worse(step.rung, step.saw)), 'clean');
 }
 

@@ -77,6 +77,20 @@ function walk(value: object, inAnswer: boolean, depth: number, found: Finding[])
   }
 }
 
+/** The first text in an answer that no model meant: of an error, or a placeholder. Below MAX_DEPTH nobody looks. */
+export function leftoverText(answer: object, at = '', depth = 0): Finding | null {
+  for (const [key, child] of Object.entries(answer)) {
+    if (typeof child === 'string') {
+      const finding = judgeText(child);
+      if (finding !== null) return { ...finding, at: join(at, key) };
+    } else if (typeof child === 'object' && child !== null && depth < MAX_DEPTH) {
+      const finding = leftoverText(child, join(at, key), depth + 1);
+      if (finding !== null) return finding;
+    }
+  }
+  return null;
+}
+
 function pointerTo(value: object, index: number): string {
   return join('', Array.isArray(value) ? index : (Object.keys(value)[index] as string));
 }

@@ -61,6 +61,13 @@ export function legacyResult(item: Item, agents: Agents, timestamp: string): Jso
   };
 }
 
+/** When the answers of an item were given, where all of them were read back from a result that says so. */
+export function timestampOf({ timestamp, steps = [], decision }: Item): string | undefined {
+  if (typeof timestamp !== 'string' || !isTimestamp(timestamp)) return undefined;
+  const isOld = [...steps, ...(decision ? [decision] : [])].every(({ calls }) => calls?.length === 0);
+  return isOld ? timestamp : undefined;
+}
+
 /** What the strict document has no place for: how far each answer is from the model's own words. */
 export interface Provenance {
   id: string | null;

@@ -2,7 +2,7 @@
  * The one place where an ordering is understood. People write keys, short names, display names and names of files;
  * inside fw an ordering is an array of keys, and whatever is not understood is refused by name.
  */
-import { usageError } from '../flow/failure.ts';
+import { Fatal, ItemFailure, usageError } from '../flow/failure.ts';
 import type { Agents } from './load.ts';
 
 /** 7! = 5,040 orderings; one agent more makes 40,320, and nobody means that. */
@@ -52,6 +52,16 @@ export function resolveOrdering(wanted: string | readonly string[], agents: Agen
     keys.push(key);
   }
   return keys;
+}
+
+/** The same of one item: an ordering that cannot be resolved is the item's trouble (`unknown-agent`), not the run's. */
+export function orderingOfItem(wanted: string | readonly string[], agents: Agents): string[] {
+  try {
+    return resolveOrdering(wanted, agents);
+  } catch (error) {
+    if (error instanceof Fatal) throw new ItemFailure('unknown-agent', error.message);
+    throw error;
+  }
 }
 
 function namesIn(text: string, agents: Agents): string[] {

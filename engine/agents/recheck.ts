@@ -117,14 +117,18 @@ export function mapSteps(item: Item, judge: (step: Step) => Step): Item {
   return { ...item, ...(steps && { steps: same ? item.steps : steps }), ...(decision && { decision }) };
 }
 
-/** A step whose output was changed: what the model said is kept as `raw`, whatever was changed on the way. */
+/**
+ * A step whose output was changed: what the model said is kept as `raw`, whatever was changed on the way. Where there were
+ * changes before and no `raw`, nobody knows it (an answer that was read back from a legacy result).
+ */
 export function changedStep(step: Step, output: JsonObject, rung: Rung, repairs: readonly Repair[]): Step {
   const { agent, output: before, raw, problem: _problem, ...rest } = step;
-  const said = raw ?? JSON.stringify(before);
+  const isUnknown = raw === undefined && before !== undefined && step.repairs?.length > 0;
+  const said = isUnknown ? {} : { raw: raw ?? JSON.stringify(before) };
   return {
     agent,
     output,
-    raw: said,
+    ...said,
     ...rest,
     rung: worse(step.output ? step.rung : 'clean', rung),
     repairs: [...((before && step.repairs) ?? []), ...repairs],

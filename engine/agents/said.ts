@@ -4,7 +4,7 @@ import { visible } from '../flow/visible.ts';
 import { applyEdits, editsOf, spanBefore } from '../integrity/edits.ts';
 import { getAt, parsePointer } from '../integrity/pointer.ts';
 import { shorten } from '../integrity/problem.ts';
-import { RULES } from '../integrity/rules.ts';
+import { READ_BACK, RULES } from '../integrity/rules.ts';
 import { same } from '../integrity/same.ts';
 import { spanOf } from '../integrity/span.ts';
 import { pointerOf, type Trace, trace, valueEntries } from '../integrity/trace.ts';
@@ -63,11 +63,19 @@ function inItem(item: JsonObject, tokens: readonly string[]): string[] {
 
 function inAnswer(answer: Answer, tokens: readonly string[]): string[] {
   const who = visible(answer.agent);
-  if (answer.said === undefined) return [`unknown: the record does not hold the text of ${who}`];
+  if (answer.said === undefined) return withoutText(answer, tokens);
   if (isAccountedFor(answer) !== true) return [alteredBySomeone(who)];
   const found = trace(valueEntries(answer.repairs), tokens);
   const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(answer, found.at);
   return [verdictOf(found, who, mended), ...lines, ...changesIn(found)];
+}
+
+/** Of an answer whose text nobody kept it is known only what was put there since. */
+function withoutText({ agent, repairs }: Answer, tokens: readonly string[]): string[] {
+  const changes = repairs.filter(({ rule }) => rule !== READ_BACK);
+  const found = trace(valueEntries(changes), tokens);
+  if (found.changes.some(isDefault)) return [verdictOf(found, 'the result'), ...changesIn(found)];
+  return [`unknown: the record does not hold the text of ${visible(agent)}`, ...changesIn(found)];
 }
 
 const alteredBySomeone = (who: string): string =>

@@ -14,7 +14,7 @@ import {
 } from '../flow/item.ts';
 import { visible, visibleLines } from '../flow/visible.ts';
 import { isObject } from '../integrity/pointer.ts';
-import { RULES } from '../integrity/rules.ts';
+import { entryLine, READ_BACK } from '../integrity/rules.ts';
 import {
   type Answer,
   answersIn,
@@ -115,9 +115,14 @@ function stepOf(answer: Answer): string[] {
     attempt(attempts, endOf(answer));
     if (isText) lines.push(...textOfModel(said, whole));
   }
-  if (repairs.length > 0) add(lines, ['  changes by fw, in order', ...changesOf(repairs, { said })]);
+  const changes = repairs.filter(({ rule }) => rule !== READ_BACK);
+  if (changes.length < repairs.length) lines.push(`  ${READ_BACK}: ${entryLine(READ_BACK)?.line}`);
+  if (changes.length > 0) add(lines, ['  changes by fw, in order', ...changesOf(changes, { said })]);
   if (output !== undefined)
-    lines.push(`  answer${isText ? '' : ', as it was said'}`, ...pretty(output, '    '));
+    lines.push(
+      `  answer${isText || said === undefined ? '' : ', as it was said'}`,
+      ...pretty(output, '    '),
+    );
   const checked = isAccountedFor(answer);
   if (checked === true && repairs.length > 0)
     lines.push('  checked: these changes, made to what the model said, give this answer');
@@ -154,7 +159,7 @@ export function changesOf(
     const { rule } = change;
     const line = `${indent}${visible(rule)} ${placeOf(change, said)}`;
     if (changes[index + 1]?.rule === rule) return [line];
-    return [line, `${indent}  ${RULES.get(rule)?.line ?? 'A rule that this version of fw does not have.'}`];
+    return [line, `${indent}  ${entryLine(rule)?.line ?? 'A rule that this version of fw does not have.'}`];
   });
 }
 

@@ -8,7 +8,7 @@ import { documentSplitter } from './document.ts';
 import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
 import { isEmptyLine, type LineSource, type LongLine, longLine, parseLine } from './line.ts';
-import type { Lease } from './origin.ts';
+import { type Lease, letGo } from './origin.ts';
 
 const NEWLINE = 10;
 
@@ -95,6 +95,31 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
     push(error as Error);
     push(null, _.nil);
   }
+}
+
+/** Each line as `work` gives it on, none where it gives null; `end` is called once, after the last. */
+export function mapLines(
+  items: Highland.Stream<Item>,
+  work: (line: Item) => Item | null,
+  end: () => void,
+): Highland.Stream<Item> {
+  return items.consume<Item>((error, line, push, next) => {
+    if (_.isNil(line)) {
+      end();
+      return push(null, _.nil);
+    }
+    if (error) push(error);
+    else {
+      try {
+        const after = work(line as Item);
+        if (after !== line) letGo(line as Item);
+        if (after !== null) push(null, after);
+      } catch (failure) {
+        push(failure as Error);
+      }
+    }
+    next();
+  });
 }
 
 type Push = (error: Error | null, value?: Item | Highland.Nil) => void;

@@ -18,6 +18,19 @@ export const RULES: ReadonlyMap<string, RuleLine> = new Map([
   ...of(FILLS, 'defaulted'),
 ]);
 
+/** Marks an answer that was read back from a legacy result. It changes nothing: the text of the model is not known. */
+export const READ_BACK = 'read-back';
+
+/** What an entry of a record says: a rule, or a mark. */
+export function entryLine(name: string): RuleLine | undefined {
+  return name === READ_BACK ? READ_BACK_LINE : RULES.get(name);
+}
+
+const READ_BACK_LINE: RuleLine = {
+  rung: 'coerced',
+  line: 'Read back from a legacy result: what stands there is known, the text of the model is not.',
+};
+
 /** The rules as a table for a person: name, rung, what it does. */
 export function describeRules(): string {
   const widest = Math.max(...[...RULES.keys()].map(name => name.length));

@@ -1,0 +1,131 @@
+/**
+ * The answers of a legacy result as steps: which of them a model gave, which only stand where an answer should, and
+ * what was noted of changes to them.
+ */
+import type { Code } from '../flow/failure.ts';
+import { type JsonObject, type Mark, type Repair, type Rung, type Step, worse } from '../flow/item.ts';
+import { isObject } from '../integrity/pointer.ts';
+import { shorten, show } from '../integrity/problem.ts';
+import { entryLine, READ_BACK } from '../integrity/rules.ts';
+import { markedRepairs } from './answers.ts';
+import { askedAgainFor, asksAgain } from './ask.ts';
+import { sawIn } from './chain.ts';
+import { keptOf } from './kept.ts';
+import { leftoverText } from './leftovers.ts';
+import type { Agent } from './load.ts';
+
+/** Why an answer is none, or is to be had again: a code that --retry-failed takes up. */
+export interface Trouble {
+  code: Code;
+  message: string;
+  /** what was wrong with the answer itself; absent where there is none */
+  problem?: { code: Code; message: string };
+  /** text that stands there, which may be the model's */
+  text?: string;
+}
+
+/** An output that is a message, and not an answer. */
+const ERROR_TEXT = /^\s*[[(<]?error\b\s*[:\])>-]/i;
+
+/** The answer of a turn; `undefined` where the conversation broke off before it. */
+export function answerIn(
+  turn: { output: unknown } | undefined,
+  agent: Agent | undefined,
+): { output: JsonObject } | Trouble {
+  if (turn === undefined)
+    return { code: 'interrupted', message: 'expected its answer, found none: it was not asked' };
+  const { output } = turn;
+  if (typeof output === 'string') {
+    if (ERROR_TEXT.test(output) || leftoverText([output])) return troubleOf(errorText(output));
+    const problem = { code: 'no-json-found' as const, message: `expected an object, got ${show(output)}` };
+    return { ...troubleOf(problem), code: 'no-valid-answer', text: output };
+  }
+  if (!isObject(output)) {
+    const problem = { code: 'schema-mismatch' as const, message: `expected an object, got ${show(output)}` };
+    return { ...troubleOf(problem), code: 'no-valid-answer' };
+  }
+  if (typeof output.error === 'string') return troubleOf(errorText(output.error));
+  const left = leftoverText(output);
+  if (left !== null)
+    return troubleOf({
+      code: left.code,
+      message: `${left.at}: expected ${left.expected}, got ${left.got}`,
+    });
+  if (!asksAgain(agent?.askAgain, output)) return { output };
+  return troubleOf({ code: 'zero-confidence', message: askedAgainFor(output, agent?.askAgain) });
+}
+
+function troubleOf(problem: { code: Code; message: string }): Trouble {
+  return { code: problem.code, message: `${problem.code}: ${problem.message}`, problem };
+}
+
+function errorText(text: string): { code: Code; message: string } {
+  const got = `the text of an error: ${JSON.stringify(shorten(text))}`;
+  return { code: 'sentinel-text', message: `expected an answer, got ${got}` };
+}
+
+/** What nobody knows any more of an answer that was read back. */
+const UNKNOWN = { calls: [], attempts: 0, usage: { prompt: 0, completion: 0 } };
+
+/** A step to ask again. An error's text is no `raw`: that is a model's. */
+export function failedStep(agent: string, before: readonly Step[], { text, problem }: Trouble): Step {
+  return {
+    agent,
+    ...(text !== undefined && keptOf(text)),
+    rung: 'failed',
+    saw: sawIn(before),
+    repairs: [],
+    ...structuredClone(UNKNOWN),
+    ...(problem && { problem }),
+  };
+}
+
+/** `entries` are those of the record's own mark, with pointers into the answer. */
+export function readStep(
+  agent: string,
+  output: JsonObject,
+  before: readonly Step[],
+  entries: readonly Repair[],
+): Step {
+  const repairs = [{ rule: READ_BACK, at: '' }, ...entries];
+  return {
+    agent,
+    output,
+    rung: rungOfEntries(repairs),
+    saw: sawIn(before),
+    repairs,
+    ...structuredClone(UNKNOWN),
+  };
+}
+
+/** Rules that this version does not have are no better than a default. */
+function rungOfEntries(entries: readonly Repair[]): Rung {
+  return entries.reduce<Rung>((rung, { rule }) => worse(rung, entryLine(rule)?.rung ?? 'defaulted'), 'clean');
+}
+
+export interface Marks {
+  /** entries on the answer at a pointer into the record, as entries on the answer itself */
+  of(at: string): Repair[];
+  /** what is left for the item to say: entries about no answer, and a rung that no entry explains */
+  rest: { _fw?: Mark };
+}
+
+/** Where a legacy result says an answer again: entries there repeat those of the turn. */
+const ECHO = /^\/(?:all_agent_outputs|final_output)(?:\/|$)/;
+const ANSWER = /^\/(?:conversation_history\/\d+\/output|business_decision)(?:\/|$)/;
+
+/** What `_fw` of the record says, in the places of an item. */
+export function marksOf(record: JsonObject): Marks {
+  const entries = markedRepairs(record);
+  const rest = entries.filter(({ at = '' }) => !ECHO.test(at) && !ANSWER.test(at));
+  const said = isObject(record._fw) ? (record._fw as unknown as Mark).rung : 'clean';
+  const unexplained = worse(said, rungOfEntries(entries)) === rungOfEntries(entries) ? 'clean' : said;
+  const rung = worse(unexplained, rungOfEntries(rest));
+  return {
+    of: at =>
+      entries.flatMap(entry =>
+        entry.at === at || entry.at?.startsWith(`${at}/`) ? { ...entry, at: entry.at.slice(at.length) } : [],
+      ),
+    rest: rung === 'clean' && rest.length === 0 ? {} : { _fw: { rung, repairs: rest } },
+  };
+}
