@@ -215,7 +215,7 @@ describe('any line', () => {
         for (const [index, item] of back.entries()) {
           if (item.failure === undefined)
             expect(item).toMatchObject({ id: expect.anything(), prompt: expect.any(String) });
-          else if (item.prompt === undefined && item.failure.text === undefined) {
+          else if (item.prompt === undefined && item.failure?.text === undefined) {
             const { failure: _failure, ...record } = item;
             const { failure: _before, ...said } = JSON.parse(whole[index] as string);
             expect(record).toEqual(said);
