@@ -10,6 +10,7 @@ import { commands } from './commands/index.ts';
 import { execute, incompleteLine } from './execute.ts';
 import { fatalOf } from './fatal.ts';
 import { parseFlags, type Spoken } from './flags.ts';
+import { JOBS } from './jobs.ts';
 import { optionsOf } from './options.ts';
 import { writePage } from './stdout.ts';
 
@@ -55,6 +56,8 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
     files: paths,
     toNext: true,
     base: process.cwd(),
+    silent,
+    jobs: values.jobs as number | undefined,
     output: silent ? toNowhere : toStdout,
   });
 }
@@ -76,7 +79,7 @@ function spokenStage(stage: Stage | StageRow): Spoken {
     name: stage.name,
     summary: stage.summary,
     positional: row[0]?.positional ?? '[FILE…]',
-    options: Object.assign({}, ...row.map(optionsOf)),
+    options: Object.assign({}, ...row.map(optionsOf), row.every(({ apart }) => apart) ? JOBS : {}),
     examples: stage.examples ?? [],
   };
 }

@@ -16,6 +16,7 @@ import { visibleLines } from '../engine/flow/visible.ts';
 import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { fatalOf } from './fatal.ts';
+import { startThreads } from './jobs.ts';
 import { refuseOverwriting } from './overwriting.ts';
 import { askedOf, makePool } from './pool.ts';
 import { type Progress, startProgress } from './progress.ts';
@@ -31,6 +32,10 @@ export interface Run {
   toNext: boolean;
   /** the path that the output is written to; absent for standard output */
   target?: string;
+  /** threads, where the stages and the files allow more than one */
+  jobs?: number;
+  /** nothing is written */
+  silent?: boolean;
   /** the `pool:` and the `ledger:` of a pipeline file */
   pool?: PoolFile;
   ledger?: string | false;
@@ -112,13 +117,17 @@ export async function execute(run: Run): Promise<number> {
   });
   quit.signal.addEventListener('abort', () => pool?.abort());
   refuseOverwriting(run);
+  const apart = startThreads(run, tools);
   const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
   const output = run.output(breakOff, frame);
   let fatal: Fatal | undefined;
   try {
-    const row = run.row.map(placed => ({ ...placed, tools }));
-    const items = await Promise.race([join(row, inputs), broken]);
-    await Promise.race([drain(items, output, account), broken]);
+    const flow = async (): Promise<void> => {
+      if (apart) return apart.run(output, account);
+      const row = run.row.map(placed => ({ ...placed, tools }));
+      await drain(await join(row, inputs), output, account);
+    };
+    await Promise.race([flow(), broken]);
   } catch (error) {
     fatal = fatalOf(error);
   }
@@ -128,6 +137,7 @@ export async function execute(run: Run): Promise<number> {
   quit.abort();
   (progress as Progress | null)?.stop();
   signals.release();
+  apart?.close();
   const made = pool as EndpointPool | null;
   // closed first: the last sync of the ledger may fail
   await made?.close();

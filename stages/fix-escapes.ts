@@ -10,7 +10,7 @@
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
 import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/agents/recheck.ts';
-import { number } from '../engine/flow/account.ts';
+import { sight } from '../engine/flow/account.ts';
 import { type Failure, type Item, idOf, isItem, type JsonObject, type Repair } from '../engine/flow/item.ts';
 import { remember } from '../engine/flow/origin.ts';
 import { wrongShape } from '../engine/flow/shape.ts';
@@ -22,30 +22,24 @@ import { isObject } from '../engine/integrity/pointer.ts';
 
 const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape']);
 /**
- * Suspects that the account names; all of them are counted. They are said on stderr alone: the line parses, nobody knows
- * which was meant, and a line that nothing is done to leaves as it came.
+ * Suspects are said on stderr alone: the line parses, nobody knows which was meant, and a line that nothing is done to
+ * leaves as it came.
  */
-const NAMED = 10;
+const SUSPECTS = 'legal escapes that may have been meant as text';
 
 export default stage({
   name: 'fix-escapes',
   summary: 'Double the illegal backslashes that models put into JSON, and touch nothing else.',
   examples: ['fw fix-escapes < out.jsonl | fw validate | fw verify'],
   heals: ['not-json', 'no-valid-answer'],
+  apart: true,
   options: AGENTS_OPTION,
 
   each(options, tools) {
     const judge = judges(options, tools.base);
-    const { notes } = tools.account;
-    let suspects = 0;
-    let sumAt = 0;
     const report = (id: string | null, value: unknown): void => {
-      for (const { at, text } of suspectsIn(value)) {
-        suspects += 1;
-        if (suspects === 1) sumAt = notes.push('') - 1;
-        notes[sumAt] = `suspects: ${number(suspects)} legal escapes that may have been meant as text`;
-        if (suspects <= NAMED) notes.push(`suspect: ${visible(`${id ?? 'a record'} at ${at}: ${text}`)}`);
-      }
+      for (const { at, text } of suspectsIn(value))
+        sight(tools.account, 'suspect', SUSPECTS, visible(`${id ?? 'a record'} at ${at}: ${text}`));
     };
     return item => {
       if (item.failure?.code === 'not-json') return mendedLine(item, item.failure);

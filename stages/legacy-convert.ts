@@ -14,7 +14,7 @@ import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
 import { DOCUMENT } from '../engine/flow/document.ts';
 import { ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { carryRung, type Item, isItem, rungOf } from '../engine/flow/item.ts';
-import { sideFile } from '../engine/flow/join.ts';
+import { sideFile } from '../engine/flow/side.ts';
 import { stage } from '../engine/flow/stage.ts';
 
 export default stage({

@@ -35,6 +35,7 @@ export default stage({
   summary: 'Give every null that a schema forbids a recorded, conservative default, where there is one.',
   examples: ['fw validate < out.jsonl | fw null-fix | fw verify --accept clean,repaired,coerced,defaulted'],
   heals: ['null-value', 'schema-mismatch', 'no-valid-answer'],
+  apart: true,
   options: {
     ...AGENTS_OPTION,
     schema: {

@@ -15,6 +15,7 @@ export default stage({
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw select --rung coerced,defaulted < items.jsonl',
   ],
+  apart: true,
   options: {
     failed: { type: 'boolean', description: 'Only failed items; --no-failed: only the others.' },
     rung: {

@@ -29,6 +29,7 @@ export default stage({
     'fw validate --rules',
   ],
   heals: ['no-valid-answer', 'schema-mismatch', 'null-value'],
+  apart: true,
   options: {
     ...AGENTS_OPTION,
     schema: {

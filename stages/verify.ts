@@ -10,13 +10,13 @@
  *         a count other than --expect and an empty input are findings: exit code 1, as with failed lines.
  */
 import { writeFileSync } from 'node:fs';
-import _ from 'highland';
-import { describeVerdict, reportOf } from '../engine/agents/tally.ts';
-import { verifier } from '../engine/agents/verdict.ts';
+import { describeVerdict, reportOf, type Tally } from '../engine/agents/tally.ts';
+import { judgeLines, judgeWhole, type Report } from '../engine/agents/verdict.ts';
 import { ioError, usageError } from '../engine/flow/failure.ts';
-import { ACCEPTED, type Item, RUNGS, type Rung } from '../engine/flow/item.ts';
+import { ACCEPTED, RUNGS, type Rung } from '../engine/flow/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
-import { stage } from '../engine/flow/stage.ts';
+import { stage, type Tools } from '../engine/flow/stage.ts';
+import { throughout } from '../engine/flow/throughout.ts';
 
 export default stage({
   name: 'verify',
@@ -49,39 +49,70 @@ export default stage({
     report: { type: 'string', description: 'Write the sums and findings to this file, as JSON.' },
   },
 
-  through(options, { account }) {
-    const { expect, ids, report } = options;
-    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
-    const { judge, close } = verifier({
-      stage: 'verify',
-      accept: rungsOf(options.accept),
-      expect,
-      ids,
-      maxLine,
-    });
+  through(options, tools) {
+    const lines = judgeLines({ stage: 'verify', accept: rungsOf(options.accept) });
+    const { whole, end } = wholeOf(options, tools);
+    return throughout(
+      line => lines.judge(line, whole.hear),
+      () => {
+        whole.add(lines.take());
+        end();
+      },
+    );
+  },
 
-    const finish = (): void => {
-      const verdict = close();
+  apart: {
+    piece(options, _tools, leave) {
+      const lines = judgeLines({ stage: 'verify', accept: rungsOf(options.accept), isPart: true });
+      let reports: Report[] = [];
+      return throughout(
+        line => lines.judge(line, report => void reports.push(report)),
+        () => {
+          leave({ tally: lines.take(), reports } satisfies Part);
+          reports = [];
+        },
+      );
+    },
+    whole(options, tools) {
+      const { whole, end } = wholeOf(options, tools);
+      return {
+        take(part) {
+          const { tally, reports } = part as Part;
+          for (const report of reports) whole.hear(report);
+          whole.add(tally);
+        },
+        end,
+      };
+    },
+  },
+});
+
+/** What the lines of a piece are to the whole. */
+interface Part {
+  tally: Tally;
+  reports: Report[];
+}
+
+interface WholeOptions {
+  expect?: number;
+  ids?: string;
+  report?: string;
+  'max-line'?: number;
+}
+
+function wholeOf({ expect, ids, report, ...rest }: WholeOptions, { account }: Tools) {
+  const maxLine = rest['max-line'] ?? COMMON['max-line'].default;
+  const whole = judgeWhole({ stage: 'verify', expect, ids, maxLine });
+  return {
+    whole,
+    end(): void {
+      const verdict = whole.close();
       account.findings += verdict.findings.length;
       account.notes.push(...describeVerdict(verdict));
       if (report !== undefined) writeReport(report, `${JSON.stringify(reportOf(verdict), null, 2)}\n`);
-    };
-    return items =>
-      items.consume<Item>((error, item, push, next) => {
-        if (error) push(error);
-        else if (!_.isNil(item)) push(null, judge(item));
-        else {
-          try {
-            finish();
-          } catch (failure) {
-            push(failure as Error);
-          }
-          return push(null, _.nil);
-        }
-        next();
-      });
-  },
-});
+    },
+  };
+}
 
 function rungsOf(texts: readonly string[]): Set<Rung> {
   const rungs = new Set(texts.flatMap(text => text.split(',')).map(text => text.trim() as Rung));

@@ -63,6 +63,7 @@ export async function dryRun({ row, files, base, target }: DryRun): Promise<numb
         return true;
       },
       ready: act => act(),
+      pass: () => true,
       end: async () => {},
     },
     account,

@@ -4,20 +4,17 @@
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
 import { basename } from 'node:path';
-import type { Agents } from '../../engine/agents/load.ts';
-import { agentsOf } from '../../engine/agents/options.ts';
-import { orderingLabel, resolveOrdering } from '../../engine/agents/orderings.ts';
-import { EXIT, Fatal, usageError } from '../../engine/flow/failure.ts';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
 import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
 import { expandPaths } from '../../engine/flow/input.ts';
-import type { Item } from '../../engine/flow/item.ts';
 import { toStdout } from '../../engine/flow/output.ts';
-import { isTexts } from '../../engine/flow/shape.ts';
 import { stage } from '../../engine/flow/stage.ts';
 import { command } from '../command.ts';
 import { execute } from '../execute.ts';
+import { JOBS } from '../jobs.ts';
 import { type Pipeline, readPipeline } from '../pipeline.ts';
 import { POOL_OPTIONS } from '../pool.ts';
+import { namer } from '../target.ts';
 import { dryRun } from './dry-run.ts';
 
 export default command({
@@ -39,6 +36,7 @@ export default command({
     },
     output: { type: 'string', description: 'Path instead of the output of the file; - is standard output.' },
     limit: { type: 'integer', minimum: 1, description: 'Only the first N rows (or items) of the input.' },
+    ...JOBS,
     'dry-run': {
       type: 'boolean',
       description: 'Ask nothing: show the first prompt, the calls, the tokens, the disk.',
@@ -53,27 +51,14 @@ export default command({
     const files = await expandPaths(inputs.length > 0 ? inputs : pipeline.input);
     const target = options.output ?? pipeline.output ?? '-';
     if (options['dry-run']) return dryRun({ row, files, base: pipeline.base, target });
-    if (target === '-')
-      return execute({
-        label,
-        row,
-        files,
-        base: pipeline.base,
-        pool: pipeline.pool,
-        ledger: pipeline.ledger,
-        toNext: true,
-        output: toStdout,
-      });
+    const { base, pool, ledger } = pipeline;
+    const run = { label, row, files, base, pool, ledger, jobs: options.jobs };
+    if (target === '-') return execute({ ...run, toNext: true, output: toStdout });
 
     let outputs: FilesOutput | undefined;
-    const pathOf = namer(target, row, pipeline.base);
+    const pathOf = namer(target, row, base);
     const code = await execute({
-      label,
-      row,
-      files,
-      base: pipeline.base,
-      pool: pipeline.pool,
-      ledger: pipeline.ledger,
+      ...run,
       toNext: false,
       target,
       output: (onBroken, frame) => {
@@ -125,38 +110,3 @@ const firstItems = stage({
       });
   },
 });
-
-/**
- * The path for a line: `{ordering}` becomes the short names of its agents, as in the files of the older scripts, and
- * `unordered` where a line has none, or one that is not understood.
- */
-function namer(target: string, row: Pipeline['row'], base: string): (line: Item) => string {
-  const [before, after, ...more] = target.split('{ordering}');
-  if (more.length > 0 || /[{}]/.test(`${before}${after ?? ''}`)) {
-    throw usageError(`output: expected a path with at most one {ordering} in it, found '${target}'`);
-  }
-  if (after === undefined) return () => target;
-  const withAgents = row.find(({ options }) => options.agents !== undefined) ?? row[0];
-  const agents = agentsOf({ agents: withAgents?.options.agents as string | undefined }, { base });
-  const labels = new Map<string, string>();
-  return line => {
-    const { ordering } = line as { ordering?: unknown };
-    const keys = isTexts(ordering) ? ordering.join(',') : typeof ordering === 'string' ? ordering : '';
-    const label = labels.get(keys) ?? labelOf(keys, agents);
-    if (label !== UNORDERED) labels.set(keys, label);
-    return `${before}${label}${after}`;
-  };
-}
-
-const UNORDERED = 'unordered';
-
-/** What a line says is never a part of a path but as names that the agents folder has. */
-function labelOf(keys: string, agents: Agents): string {
-  if (keys === '') return UNORDERED;
-  try {
-    return orderingLabel(resolveOrdering(keys, agents), agents, '_');
-  } catch (error) {
-    if (error instanceof Fatal) return UNORDERED;
-    throw error;
-  }
-}

@@ -38,9 +38,11 @@ export interface Tally {
   /** agents who decided, and items without a decision: unasked, where it is one agent who decides */
   deciders: Set<string>;
   undecided: number;
+  /** the sums of a part (see Account) */
+  isPart: boolean;
 }
 
-export function newTally(): Tally {
+export function newTally(isPart: boolean): Tally {
   return {
     read: 0,
     rungs: noRungs(),
@@ -54,25 +56,51 @@ export function newTally(): Tally {
     withoutId: 0,
     deciders: new Set(),
     undecided: 0,
+    isPart,
   };
 }
 
 const noRungs = (): Rungs => Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Rungs;
 
-export function addOne(counts: Map<string, number>, key: string): void {
-  const name = nameIn(counts, key);
-  counts.set(name, (counts.get(name) ?? 0) + 1);
+export function addOne({ isPart }: Tally, counts: Map<string, number>, key: string, times = 1): void {
+  const name = nameIn(counts, key, isPart);
+  counts.set(name, (counts.get(name) ?? 0) + times);
+}
+
+/** Adds the sums of lines that come after those that are counted already. */
+export function addTally(sum: Tally, part: Tally): void {
+  for (const key of ['read', 'accepted', 'withoutId', 'undecided'] as const) sum[key] += part[key];
+  for (const rung of RUNGS) sum.rungs[rung] += part.rungs[rung];
+  for (const [kind, { accepted, refused }] of part.kinds) {
+    const counts = countsOf(sum, kind);
+    counts.accepted += accepted;
+    counts.refused += refused;
+  }
+  for (const [agent, counts] of part.agents) {
+    const known = agentIn(sum, agent);
+    for (const key of [...RUNGS, 'unasked'] as const) known[key] += counts[key];
+  }
+  for (const [stage, codes] of part.stages) {
+    for (const [code, times] of codes) addOne(sum, codesOf(sum, stage), code, times);
+  }
+  for (const key of ['failed', 'refused', 'rules'] as const)
+    for (const [name, times] of part[key]) addOne(sum, sum[key], name, times);
+  for (const decider of part.deciders) sum.deciders.add(decider);
 }
 
 export type Kind = 'items' | 'legacy results' | 'other records';
 
-export function addVerdict({ kinds }: Tally, kind: Kind, isAccepted: boolean): void {
+export function addVerdict(tally: Tally, kind: Kind, isAccepted: boolean): void {
+  countsOf(tally, kind)[isAccepted ? 'accepted' : 'refused'] += 1;
+}
+
+function countsOf({ kinds }: Tally, kind: string): { accepted: number; refused: number } {
   let counts = kinds.get(kind);
   if (counts === undefined) {
     counts = { accepted: 0, refused: 0 };
     kinds.set(kind, counts);
   }
-  counts[isAccepted ? 'accepted' : 'refused'] += 1;
+  return counts;
 }
 
 /** Counts a line as it leaves, failed where it was refused, and the answers in it. */
@@ -80,12 +108,7 @@ export function addLine(tally: Tally, line: Item): void {
   tally.read += 1;
   tally.rungs[rungOf(line)] += 1;
   const failure = failureOf(line);
-  if (failure !== undefined) {
-    const name = nameIn(tally.stages, failure.stage);
-    const codes = tally.stages.get(name) ?? new Map();
-    tally.stages.set(name, codes);
-    addOne(codes, failure.code);
-  }
+  if (failure !== undefined) addOne(tally, codesOf(tally, failure.stage), failure.code);
   if (!isItem(line)) {
     const { _fw: mark } = line as { _fw?: Mark | null };
     if (mark) addRules(tally, mark.repairs);
@@ -105,6 +128,13 @@ export function addLine(tally: Tally, line: Item): void {
   } else tally.undecided += 1;
 }
 
+function codesOf({ stages, isPart }: Tally, stage: string): Map<string, number> {
+  const name = nameIn(stages, stage, isPart);
+  const codes = stages.get(name) ?? new Map<string, number>();
+  stages.set(name, codes);
+  return codes;
+}
+
 /** Once, after the last line: what only the whole can tell. */
 export function closeTally({ deciders, undecided, agents }: Tally): void {
   const [decider, ...others] = deciders;
@@ -119,8 +149,8 @@ function addStep(tally: Tally, step: Step | null): void {
   addRules(tally, repairs);
 }
 
-function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } {
-  const name = nameIn(agents, agent);
+function agentIn({ agents, isPart }: Tally, agent: string): Rungs & { unasked: number } {
+  const name = nameIn(agents, agent, isPart);
   let rungs = agents.get(name);
   if (rungs === undefined) {
     rungs = { ...noRungs(), unasked: 0 };
@@ -129,9 +159,9 @@ function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } 
   return rungs;
 }
 
-function addRules({ rules }: Tally, repairs: unknown): void {
+function addRules(tally: Tally, repairs: unknown): void {
   if (!Array.isArray(repairs)) return;
-  for (const repair of repairs) if (typeof repair?.rule === 'string') addOne(rules, repair.rule);
+  for (const repair of repairs) if (typeof repair?.rule === 'string') addOne(tally, tally.rules, repair.rule);
 }
 
 export interface Verdict extends Tally {

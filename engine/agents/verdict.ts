@@ -1,16 +1,32 @@
 /** Verification as an account: each line is accepted, refused, or was failed before; and the whole is judged at the end. */
 import { number } from '../flow/account.ts';
 import { isFromDocument } from '../flow/document.ts';
-import { checkIds, describeNamed, type Named } from '../flow/expected.ts';
-import { type Failure, failureOf, type Item, idOf, isItem, type Rung } from '../flow/item.ts';
+import { checkIds, describeNamed, type Identity, identityOf, type Named } from '../flow/expected.ts';
+import { type Failure, failureOf, type Item, isItem, type Rung } from '../flow/item.ts';
 import { withFailure } from '../flow/stage.ts';
 import type { Finding } from './leftovers.ts';
 import { claimsToBeLegacy, findInItem, findInLegacy, findInRecord, isDocument } from './strict.ts';
-import { addLine, addOne, addVerdict, closeTally, type Kind, newTally, type Verdict } from './tally.ts';
+import {
+  addLine,
+  addOne,
+  addTally,
+  addVerdict,
+  closeTally,
+  type Kind,
+  newTally,
+  type Tally,
+  type Verdict,
+} from './tally.ts';
 
-export interface VerifyOptions {
+export interface LineOptions {
   stage: string;
   accept: ReadonlySet<Rung>;
+  /** the sums are parts of those of an input */
+  isPart?: boolean;
+}
+
+export interface WholeOptions {
+  stage: string;
   /** distinct results that must be accepted */
   expect?: number;
   /** a file of ids that must be there, each once */
@@ -18,37 +34,74 @@ export interface VerifyOptions {
   maxLine: number;
 }
 
-export interface Verifier {
-  /** The line as it goes on: itself, or with its failure. */
-  judge(line: Item): Item;
-  /** Once, after the last line. */
-  close(): Verdict;
+/** What a line says to the judge of the whole. */
+export interface Report extends Identity {
+  accepted: boolean;
 }
 
-export function verifier(options: VerifyOptions): Verifier {
-  const { accept, expect, stage, maxLine } = options;
-  const tally = newTally();
-  const ids = checkIds(options.ids, { stage, maxLine });
+/** Judges lines one by one, wherever in the run they stand. */
+export interface LineJudge {
+  /** The line as it goes on: itself, or with its failure. */
+  judge(line: Item, tell: (report: Report) => void): Item;
+  /** The sums of the lines since the last time. */
+  take(): Tally;
+}
 
+export function judgeLines({ accept, stage, isPart = false }: LineOptions): LineJudge {
+  let tally = newTally(isPart);
   return {
-    judge(line) {
-      const isFirst = ids.see(line);
+    judge(line, tell) {
       const before = failureOf(line);
       const found = before === undefined ? findIn(line) : null;
       const judged = found?.length ? withFailure(line, refusal(stage, found)) : line;
-      if (idOf(line) === null) tally.withoutId += 1;
-      if (before !== undefined) addOne(tally.failed, `${before.code} (${before.stage})`);
-      else if (found?.length) addOne(tally.refused, (found[0] as Finding).rule);
-      else if (isFirst) tally.accepted += 1;
+      const identity = identityOf(line);
+      if (identity.id === null) tally.withoutId += 1;
+      if (before !== undefined) addOne(tally, tally.failed, `${before.code} (${before.stage})`);
+      else if (found?.length) addOne(tally, tally.refused, (found[0] as Finding).rule);
+      tell({ ...identity, accepted: found?.length === 0 });
       if (found !== null) addVerdict(tally, kindOf(line), found.length === 0);
       addLine(tally, judged);
       return judged;
     },
+    take() {
+      const taken = tally;
+      tally = newTally(isPart);
+      return taken;
+    },
+  };
 
+  function findIn(line: Item): Finding[] {
+    const kind = kindOf(line);
+    if (kind === 'items') return findInItem(line, accept);
+    const found = kind === 'legacy results' ? findInLegacy(line) : isDocument(line) ? [MISPLACED] : [];
+    found.push(...findInRecord(line, accept));
+    return found;
+  }
+}
+
+/** Judges what only the whole can tell: by id, and by number. */
+export interface WholeJudge {
+  /** Lines in the order of the input. */
+  hear(report: Report): void;
+  add(tally: Tally): void;
+  /** Once, after the last line. */
+  close(): Verdict;
+}
+
+export function judgeWhole({ expect, ids: list, stage, maxLine }: WholeOptions): WholeJudge {
+  const tally = newTally(false);
+  const ids = checkIds(list, { stage, maxLine });
+  return {
+    hear(report) {
+      if (ids.see(report) && report.accepted) tally.accepted += 1;
+    },
+    add(part) {
+      addTally(tally, part);
+    },
     close() {
       closeTally(tally);
       const { duplicates, unknown } = ids;
-      const list = ids.missing();
+      const listed = ids.missing();
       const findings: string[] = [];
       const nameAll = (what: string, named: Named | undefined): void => {
         if (named !== undefined && named.count > 0) findings.push(`${what}: ${describeNamed(named)}`);
@@ -59,19 +112,12 @@ export function verifier(options: VerifyOptions): Verifier {
           `expected ${number(expect)} accepted results, each id once, found ${number(tally.accepted)}`,
         );
       }
-      nameAll(`missing ids (of ${number(list?.expected ?? 0)})`, list?.missing);
+      nameAll(`missing ids (of ${number(listed?.expected ?? 0)})`, listed?.missing);
       nameAll('unknown ids', unknown);
       nameAll('duplicate ids', duplicates);
-      return { ...tally, ids: { ...list, unknown, duplicates }, findings };
+      return { ...tally, ids: { ...listed, unknown, duplicates }, findings };
     },
   };
-
-  function findIn(line: Item): Finding[] {
-    const kind = kindOf(line);
-    if (kind === 'items') return findInItem(line, accept);
-    const found = kind === 'legacy results' ? findInLegacy(line) : isDocument(line) ? [MISPLACED] : [];
-    return [...found, ...findInRecord(line, accept)];
-  }
 }
 
 const MISPLACED: Finding = {

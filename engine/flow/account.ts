@@ -18,8 +18,12 @@ export interface Account {
   findings: number;
   /** what the pool says it did; absent for stages that ask nothing */
   asked?: Asked;
+  /** what a stage may see in many lines, by its name: how often, and the first ten of them */
+  sights: Map<string, { of: string; times: number; first: string[] }>;
   /** one-line facts that a stage wants under the sum */
   notes: string[];
+  /** of a piece of the input, which is added to a sum: which forty names are told apart is decided there */
+  isPart: boolean;
 }
 
 export interface Asked {
@@ -32,19 +36,66 @@ export interface Asked {
   cachedTokens: number;
 }
 
-export function newAccount(stage: string): Account {
-  const rungs = Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Record<Rung, number>;
-  return { stage, read: 0, rungs, failures: new Map(), aside: 0, findings: 0, notes: [] };
+export function newAccount(stage: string, isPart = false): Account {
+  return {
+    stage,
+    read: 0,
+    rungs: Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Record<Rung, number>,
+    failures: new Map(),
+    aside: 0,
+    findings: 0,
+    sights: new Map(),
+    notes: [],
+    isPart,
+  };
 }
 
 export function count(account: Account, line: JsonObject): void {
   account.rungs[rungOf(line)] += 1;
   const failure = failureOf(line);
   if (!failure) return;
-  const code = nameIn(account.failures, failure.code);
+  const code = nameIn(account.failures, failure.code, account.isPart);
   const known = account.failures.get(code);
   if (known) known.times += 1;
   else account.failures.set(code, { times: 1, first: shown(failure.message) });
+}
+
+const SIGHTS = 10;
+
+/** Notes a sight: `suspects: 3 legal escapes that may …` (`of`), then `suspect: ` and each text. */
+export function sight(account: Account, name: string, of: string, text: string): void {
+  const known = account.sights.get(name) ?? { of, times: 0, first: [] };
+  account.sights.set(name, known);
+  known.times += 1;
+  if (known.first.length < SIGHTS) known.first.push(text);
+}
+
+/** Adds the account of a piece of the input, whose lines come after those that are counted already. */
+export function addAccount(sum: Account, part: Account): void {
+  sum.read += part.read;
+  sum.aside += part.aside;
+  sum.findings += part.findings;
+  for (const rung of RUNGS) sum.rungs[rung] += part.rungs[rung];
+  for (const [name, { times, first }] of part.failures) {
+    const code = nameIn(sum.failures, name, sum.isPart);
+    const known = sum.failures.get(code);
+    if (known) known.times += times;
+    else sum.failures.set(code, { times, first });
+  }
+  for (const [name, { of, times, first }] of part.sights) {
+    const known = sum.sights.get(name) ?? { of, times: 0, first: [] };
+    sum.sights.set(name, known);
+    known.times += times;
+    known.first.push(...first.slice(0, SIGHTS - known.first.length));
+  }
+  sum.notes.push(...part.notes);
+}
+
+/** What was counted so far; the account begins again. */
+export function taken(account: Account): Account {
+  const part = { ...account };
+  Object.assign(account, newAccount(account.stage, account.isPart));
+  return part;
 }
 
 /** The lines for stderr, without the prefix of the stage. */
@@ -68,6 +119,9 @@ export function describeAccount(account: Account, seconds: number): string[] {
   for (const [code, { times, first }] of byCount) {
     lines.push(`failed: ${number(times)} ${code}${times > 1 ? ', the first: ' : ': '}${first}`);
   }
+  for (const [name, { of, times, first }] of account.sights) {
+    lines.push(`${name}s: ${number(times)} ${of}`, ...first.map(text => `${name}: ${text}`));
+  }
   return [...lines, ...account.notes].map(line => visible(cut(line, LONGEST_LINE)));
 }
 
@@ -77,10 +131,10 @@ const LONGEST_NAME = 40;
 const OTHERS = '(others)';
 const LONGEST_LINE = 4_000;
 
-/** The key under which `name` is counted: the name, cut; once there are forty, one for all the others. */
-export function nameIn(names: ReadonlyMap<string, unknown>, name: string): string {
+/** The key under which `name` is counted: the name, cut; once there are forty, one for all the others, but not in a part. */
+export function nameIn(names: ReadonlyMap<string, unknown>, name: string, isPart: boolean): string {
   const short = cut(name, LONGEST_NAME);
-  return names.has(short) || names.size < MOST_NAMES ? short : OTHERS;
+  return isPart || names.has(short) || names.size < MOST_NAMES ? short : OTHERS;
 }
 
 /** A message on one line of a terminal: what a model or a server said may hold anything. */

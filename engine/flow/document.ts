@@ -11,7 +11,7 @@
  */
 import type { Code } from './failure.ts';
 import type { Item, JsonObject } from './item.ts';
-import { type LineSource, type LongLine, longLine, parseLine } from './line.ts';
+import { hasMark, type LineSource, type LongLine, longLine, parseLine } from './line.ts';
 import type { LineSplitter } from './lines.ts';
 import type { Frame } from './output.ts';
 import {
@@ -133,8 +133,7 @@ export function documentSplitter(
 
   function start(): void {
     from = skim.at;
-    const hasMark = block[from] === 0xef && block[from + 1] === 0xbb && block[from + 2] === 0xbf;
-    skim.at = afterSpace(block, hasMark ? from + 3 : from);
+    skim.at = afterSpace(block, hasMark(block, from) ? from + 3 : from);
     if (skim.at >= block.length) from = skim.at;
     else if (block[skim.at] !== 0x7b) beLines(block.subarray(from));
     else state = 'head'; // from the mark on, which a line keeps

@@ -32,9 +32,22 @@ export function describeNamed({ count, first }: Named): string {
   return `${count}: ${first.join(', ')}${count > first.length ? `, and ${count - first.length} more` : ''}`;
 }
 
+/** What a line is known by. */
+export interface Identity {
+  id: string | null;
+  /** of a legacy result, the row that it came from */
+  row?: unknown;
+  failed: boolean;
+}
+
+export function identityOf(line: JsonObject): Identity {
+  const known = { id: idOf(line), failed: line.failure !== undefined };
+  return isLegacy(line) ? { ...known, row: line.prompt_id } : known;
+}
+
 export interface IdCheck {
   /** Notes a line; false where its id was there before. A line without an id is always a first. */
-  see(line: JsonObject): boolean;
+  see(line: Identity): boolean;
   readonly duplicates: Named;
   /** ids that nobody expected; none without a list */
   readonly unknown: Named;
@@ -59,16 +72,15 @@ export function checkIds(
   return {
     duplicates,
     unknown,
-    see(line) {
-      const id = idOf(line);
+    see({ id, row: number, failed }) {
       if (id === null) {
-        if (expected !== null && line.failure === undefined) name(unknown, '(a line without an id)');
+        if (expected !== null && !failed) name(unknown, '(a line without an id)');
         return true;
       }
       const first = seen.add(id);
       if (!first) name(duplicates, id);
       if (expected === null) return first;
-      const row = isLegacy(line) ? anyOrderingOf(line.prompt_id) : null;
+      const row = number === undefined ? null : anyOrderingOf(number);
       if (row !== null) seen.add(row);
       if (!expected.has(id) && (row === null || !expected.has(row))) name(unknown, id);
       return first;

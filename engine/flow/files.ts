@@ -52,6 +52,7 @@ export function toFiles(pathOf: (line: Item) => string, onBroken: OnBroken, fram
   return {
     write: line => outputFor(pathOf(line)).write(line),
     ready: act => act(),
+    pass: (bytes, path) => outputFor(path as string).pass(bytes, path),
     async end(complete) {
       for (const { output } of open.values()) await output.end(complete);
     },

@@ -17,6 +17,10 @@ export interface ByteInput {
   name: string;
   /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
   regular: boolean;
+  /** of a file that comes in pieces: the lines of the pieces before this one */
+  linesBefore?: number;
+  /** its memory is another's, and used again once the input is closed */
+  borrowed?: boolean;
   /**
    * The next block, beginning with the `rest` of the last one; null at the end. `again`: the block before the last one
    * is needed no more, and its memory may be used.
@@ -85,6 +89,39 @@ function inputOf(path: string): ByteInput {
       socket?.destroy();
       if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },
+  };
+}
+
+/** A regular file, read into memory of the caller. */
+export interface FileInput {
+  name: string;
+  /** Reads on into `bytes` from `from` until they are full; returns how many bytes came, 0 at the end. */
+  fill(bytes: Buffer, from: number): number;
+  close(): void;
+}
+
+/** Null for a path that is no regular file, standard input among them. Exit 65 where there is none. */
+export function regularFile(path: string): FileInput | null {
+  if (path === '-') return null;
+  const fd = openFile(path);
+  if (!fstatSync(fd).isFile()) {
+    closeSync(fd);
+    return null;
+  }
+  return {
+    name: path,
+    fill(bytes, from) {
+      let at = from;
+      try {
+        for (let got = 1; got > 0 && at < bytes.length; at += got) {
+          got = readSync(fd, bytes, at, bytes.length - at, null);
+        }
+      } catch (error) {
+        throw ioError(`${path}: expected to read on, found ${describe(error)}`);
+      }
+      return at - from;
+    },
+    close: () => closeSync(fd),
   };
 }
 

@@ -6,19 +6,17 @@
  *
  * A shell pipe is the same row with one stage a process.
  */
-import { mkdirSync, openSync } from 'node:fs';
-import { dirname } from 'node:path';
 import _ from 'highland';
-import ndjson from 'ndjson';
 import { type Account, count } from './account.ts';
-import { ioError, usageError } from './failure.ts';
+import { usageError } from './failure.ts';
 import type { ByteInput } from './input.ts';
 import type { Item } from './item.ts';
-import { readItems } from './lines.ts';
+import { type LineOptions, readItems } from './lines.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
-import { letGo, originOf, textOf } from './origin.ts';
-import { type Output, writeWhole } from './output.ts';
-import { asking, type Items, itemWork, type Stage, type Tools } from './stage.ts';
+import { letGo } from './origin.ts';
+import type { Output } from './output.ts';
+import { type SideFile, sideFile } from './side.ts';
+import { asking, type Items, itemWork, type Stage, type Through, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
 export interface Placed {
@@ -66,33 +64,57 @@ const IN_FLIGHT_UNKNOWN = 512;
 export async function join(row: readonly Placed[], inputs: readonly ByteInput[]): Promise<Items> {
   const [first] = row;
   if (first === undefined) throw usageError('expected at least one stage, found none');
-  const { account, signal } = first.tools;
-  let items: Items;
+  const { signal, asking: halt } = first.tools;
   if (first.stage.source) {
     const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
-    items = source(inputs);
-  } else {
-    const { asking: halt } = first.tools;
-    items = readItems(inputs, {
-      stage: first.stage.name,
-      maxLine: first.options['max-line'] as number,
+    return (await openRow(row))(source(inputs));
+  }
+  const flow = await openRow(row);
+  return flow(
+    readItems(inputs, {
+      ...readingOf(row),
       documents: row.some(placed => placed.stage.documents),
       stopped: input => signal.aborted && (input.regular || halt.aborted),
-    });
-  }
+    }),
+  );
+}
 
+/** How the first stage of a row has its lines read. */
+export function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[]): Pick<
+  LineOptions,
+  'stage' | 'maxLine'
+> {
+  return { stage: first?.stage.name ?? '', maxLine: first?.options['max-line'] as number };
+}
+
+/** What a row of stages on a thread hands to the one that writes. */
+export interface Handing {
+  /** A place for failed items that are to be written to `path`. */
+  side(path: string): SideFile;
+  /** Takes what the stage at `index` of the row leaves of a piece. */
+  leave(index: number, part: unknown): void;
+}
+
+/** Opens the stages, once; the flow may then be used for one stream of items, or for one after the other. */
+export async function openRow(row: readonly Placed[], handing?: Handing): Promise<Through> {
+  const account = row[0]?.tools.account as Account;
   const failures = new Map<string, SideFile>();
+  const flows: Through[] = [];
   let fused: Work[] = [item => counted(account, item)];
   const settle = (): void => {
-    if (fused.length > 0) items = items.consume<Item>(through(fused));
+    const works = fused;
+    if (works.length > 0) flows.push(items => items.consume<Item>(through(works)));
     fused = [];
   };
-  for (const placed of row) {
+  for (const [index, placed] of row.entries()) {
     const { stage, tools } = placed;
     const options = placed.options as OptionsOf<OptionSchemas>;
-    if (stage.through) {
+    if (handing && typeof stage.apart === 'object') {
       settle();
-      items = items.through(await stage.through(options, tools));
+      flows.push(await stage.apart.piece(options, tools, part => handing.leave(index, part)));
+    } else if (stage.through) {
+      settle();
+      flows.push(await stage.through(options, tools));
     } else if (stage.each) {
       const work = itemWork(stage, options, await stage.each(options, tools));
       if (stage.asks) {
@@ -100,16 +122,16 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
         const pool = stage.asks === 'always' ? await tools.pool() : null;
         const limit =
           (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
-        items = items.through(asking(work, () => limit, options.ordered === true, tools.asking));
+        flows.push(asking(work, () => limit, options.ordered === true, tools.asking));
       } else fused.push(work as Work);
-    } else if (!stage.source || placed !== first) {
+    } else if (!stage.source || index > 0) {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
-    const divert = divertFailures(placed, account, failures);
+    const divert = divertFailures(placed, account, { files: failures, open: handing?.side ?? sideFile });
     if (divert) fused.push(divert);
   }
   settle();
-  return items;
+  return items => flows.reduce((flow, next) => flow.through(next), items);
 }
 
 function counted(account: Account, item: Item): Item {
@@ -158,11 +180,11 @@ function worked(works: readonly Work[], item: Item): Item | null {
 function divertFailures(
   { stage, options, tools }: Placed,
   account: Account,
-  files: Map<string, SideFile>,
+  { files, open }: { files: Map<string, SideFile>; open(path: string): SideFile },
 ): Work | null {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
-  if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
+  if (path !== undefined && !files.has(path)) files.set(path, open(path));
   const file = files.get(path ?? '');
   let told = false;
   return item => {
@@ -176,30 +198,6 @@ function divertFailures(
     }
     file?.write(item);
     return null;
-  };
-}
-
-export interface SideFile {
-  write(line: object): void;
-}
-
-/** An NDJSON file beside the stream (failures, provenance): few lines, so each is written at once, untouched ones as they came. */
-export function sideFile(path: string): SideFile {
-  let fd: number;
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-    fd = openSync(path, 'w');
-  } catch (error) {
-    throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
-  }
-  const lines = ndjson.stringify();
-  lines.on('data', (line: string) => writeWhole(fd, Buffer.from(line), path));
-  return {
-    write: line => {
-      const origin = originOf(line);
-      if (origin === undefined) lines.write(line);
-      else writeWhole(fd, Buffer.from(`${textOf(origin)}\n`), path);
-    },
   };
 }
 

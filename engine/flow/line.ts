@@ -73,7 +73,8 @@ export function isEmptyLine(block: Buffer, from: number, to: number, number: num
   return end === from || (number === 1 && end === from + 3 && hasMark(block, from));
 }
 
-function hasMark(block: Buffer, from: number): boolean {
+/** A byte order mark. */
+export function hasMark(block: Buffer, from: number): boolean {
   return block[from] === 0xef && block[from + 1] === 0xbb && block[from + 2] === 0xbf;
 }
 
@@ -97,16 +98,15 @@ export interface LongLine {
 
 export function longLine(source: LineSource): LongLine {
   const hash = createHash('sha256');
-  let head: Buffer | null = null;
+  let kept = Buffer.alloc(0);
   let length = 0;
   return {
     add(bytes) {
-      head ??= Buffer.from(bytes.subarray(0, HEAD));
+      if (kept.length < HEAD) kept = Buffer.concat([kept, bytes.subarray(0, HEAD - kept.length)]);
       hash.update(bytes);
       length += bytes.length;
     },
     end(number) {
-      const kept = head ?? Buffer.alloc(0);
       const message = `expected at most ${source.maxLine} bytes (--max-line), found ${length}`;
       return unreadable(source, number, 'line-too-long', message, {
         bytes: length,

@@ -35,7 +35,9 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
     const step = (): void => {
       const input = inputs[at];
       if (input === undefined) return push(null, _.nil);
-      lines ??= options.documents ? documentSplitter(sourceOf(input), splitter) : splitter(sourceOf(input));
+      lines ??= options.documents
+        ? documentSplitter(sourceOf(input), splitter)
+        : splitter(sourceOf(input), input.linesBefore);
       if (block !== null) {
         const item = lines.next();
         if (item !== null) {
@@ -76,6 +78,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
         return next(); // what is left is asked for again, by another read at the end of the input
       }
       inputs[at]?.close();
+      if (inputs[at]?.borrowed) for (const lease of leases) if (lease) lease.over = true;
       at += 1;
       lines = null;
       leases = [];
@@ -136,12 +139,12 @@ export interface LineSplitter {
   finish(rest: Buffer | null): Item | null;
 }
 
-function splitter(source: LineSource): LineSplitter {
+function splitter(source: LineSource, linesBefore = 0): LineSplitter {
   const { maxLine } = source;
   let block: Buffer = Buffer.alloc(0);
   let lineFrom = 0;
   let searchFrom = 0;
-  let number = 0;
+  let number = linesBefore;
   let checked = false; // the whole block is UTF-8
   let skipping: LongLine | null = null;
   let lease: Lease | undefined;

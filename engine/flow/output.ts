@@ -17,6 +17,8 @@ export interface Output {
   /** Takes a line; false when the reader is behind: wait for `ready` before the next. */
   write(line: Item): boolean;
   ready(act: () => void): void;
+  /** Takes lines that a thread has written, as bytes, where `path` says; as `write`. The bytes may change afterwards. */
+  pass(bytes: Buffer, path: string | null): boolean;
   /** Resolves once everything was handed to the system. A framed output says at its end whether it is `complete`. */
   end(complete?: boolean): Promise<void>;
 }
@@ -29,7 +31,7 @@ export interface Frame {
 }
 
 /** Bytes on their way out. A device or file takes them at once; a pipe may ask to wait. */
-interface Drain {
+export interface Drain {
   /** holds on to what was put, after `put` returned */
   keeps: boolean;
   put(bytes: Buffer): boolean;
@@ -63,11 +65,13 @@ export function toNowhere(): Output {
       return true;
     },
     ready: act => act(),
+    pass: () => true,
     end: async () => {},
   };
 }
 
-function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
+/** Lines into a drain. */
+export function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
   const buffer = Buffer.allocUnsafeSlow(ROOM);
   let filled = 0;
   let run: Origin | null = null; // untouched lines that stand side by side in their block; it holds that block
@@ -169,6 +173,11 @@ function output(drain: Drain, onBroken: OnBroken, frame?: Frame): Output {
         open = true;
         act();
       }),
+    pass(bytes) {
+      flush();
+      put(drain.keeps ? Buffer.from(bytes) : bytes);
+      return open;
+    },
     async end(complete = true) {
       if (frame !== undefined) append(`${framed === 0 ? frame.begin : ''}${frame.end(complete && whole)}`);
       flush();

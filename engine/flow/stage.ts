@@ -67,11 +67,26 @@ export interface StageSpec<S extends OptionSchemas> {
   documents?: boolean;
   /** what stands around the lines, where the output is to be one JSON document */
   frame?(options: OptionsOf<S>): Frame | undefined;
+  /** lines have nothing to do with each other and none is kept, so that threads may share an input (--jobs) */
+  apart?: true | Apart<S>;
   /** failed items make the exit code 1; asking stages and those that drop failures do so anyway */
   judges?: boolean;
   each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;
   through?(options: OptionsOf<S>, tools: Tools): Opening<Through>;
   source?(options: OptionsOf<S>, tools: Tools): Opening<Source>;
+}
+
+/** For a stage that asks nothing of other lines while they pass, and judges the whole at the end. */
+export interface Apart<S extends OptionSchemas> {
+  /** Instead of `through`, for a piece of the input; `leave` is called at the end of each with what the sum needs. */
+  piece(options: OptionsOf<S>, tools: Tools, leave: (part: unknown) => void): Opening<Through>;
+  /** Sums the parts up, in the order of the input; `end` does what `through` does after the last line. */
+  whole(options: OptionsOf<S>, tools: Tools): Whole;
+}
+
+export interface Whole {
+  take(part: unknown): void;
+  end(): void;
 }
 
 /** A stage whose options have lost their types, as the list of stages holds it. */

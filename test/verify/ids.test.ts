@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkIds } from '../../engine/flow/expected.ts';
+import { checkIds, identityOf } from '../../engine/flow/expected.ts';
 import { createIdSet, createIdTable } from '../../engine/flow/idset.ts';
 
 const path = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), 'ids');
@@ -14,7 +14,7 @@ test('missing, unknown and twice are what sets say', () => {
   const property = fc.property(ids, ids, fc.boolean(), (listed, seen, asItems) => {
     writeFileSync(path, listed.map(id => (asItems ? JSON.stringify({ id, prompt: '?' }) : id)).join('\n'));
     const check = checkIds(path, options);
-    const firsts = seen.filter(id => check.see({ id, prompt: '?' }));
+    const firsts = seen.filter(id => check.see(identityOf({ id, prompt: '?' })));
     const missing = listed.filter(id => !seen.includes(id));
     const unknown = seen.filter(id => !listed.includes(id));
     expect(firsts).toEqual([...new Set(seen)]);
@@ -43,7 +43,7 @@ test('a legacy result stands for the item that it came from, or for any ordering
     conversation_history: [],
   });
   for (const line of [legacy(1, 'a,b'), legacy(2, 'b,a'), legacy(2, 'a,b'), legacy(3, 'b,a')])
-    expect(check.see(line)).toBe(true);
+    expect(check.see(identityOf(line))).toBe(true);
   expect(check.unknown.first).toEqual(['3/b,a']);
   expect(check.missing()?.missing.first).toEqual(['z']);
 });
