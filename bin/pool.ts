@@ -30,6 +30,10 @@ export const POOL_OPTIONS = {
     description:
       'How often the ledger is forced to disk: a duration, always (before an answer is used) or never.',
   },
+  hedge: {
+    type: 'boolean',
+    description: 'Near the end, ask the slowest calls at a second endpoint too; favours short answers.',
+  },
   wait: { type: 'string', default: '0s', description: 'How long to wait for a first endpoint, such as 10m.' },
 } as const satisfies OptionSchemas;
 
@@ -60,15 +64,20 @@ export async function makePool(
   const { createPool } = await import('../engine/pool/pool.ts');
   const { poolSettings } = await import('../engine/pool/endpoints.ts');
   const { readPoolFile } = await import('../engine/pool/poolfile.ts');
-  const named: PoolFlags = {
+  const settings: PoolFlags = {
     endpoint: flags.endpoint,
     pool: flags.pool === undefined ? (flags.endpoint ? undefined : file) : readPoolFile(flags.pool),
     model: flags.model,
     inFlight: flags['in-flight'],
     apiKeyEnv: flags['api-key-env'],
   };
+  const named = Object.values(asksWith.agents).map(({ model }) => model);
+  const models = [...new Set(named.filter(model => model !== undefined))];
+  const needsDefault = named.includes(undefined);
+  const hedge = flags.hedge === true;
+  const asked = { wait, models, needsDefault, hedge, warn, onGivenUp, signal };
   const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
-  if (!path) return createPool({ ...poolSettings(named, process.env), wait, warn, onGivenUp, signal });
+  if (!path) return createPool({ ...poolSettings(settings, process.env), ...asked });
 
   const { openLedger } = await import('../engine/ledger/ledger.ts');
   let made: EndpointPool | null = null;
@@ -84,7 +93,7 @@ export async function makePool(
     onBroken: error => made?.giveUp(error),
   });
   try {
-    made = await createPool({ ...poolSettings(named, process.env), ledger, wait, warn, onGivenUp, signal });
+    made = await createPool({ ...poolSettings(settings, process.env), ledger, ...asked });
     return made;
   } catch (error) {
     await ledger.close();

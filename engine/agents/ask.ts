@@ -45,8 +45,9 @@ export type Ask = (question: Question) => Promise<Asked>;
 /** Prepares an agent for many questions: its schema is compiled and its body prefix built once. */
 export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
   const check = compileSchema(agent.schema, agent.schemaPath);
-  const own = bodies(agent, pool.model, options.guided);
-  return question => askOne({ agent, pool, options, check, own }, question);
+  const model = agent.model ?? pool.model;
+  const own = bodies(agent, model, options.guided);
+  return question => askOne({ agent, model, pool, options, check, own }, question);
 }
 
 interface Asker {
@@ -55,9 +56,13 @@ interface Asker {
   options: AskOptions;
   check: Check;
   own: Bodies;
+  model: string;
 }
 
-async function askOne({ agent, pool, options, check, own }: Asker, question: Question): Promise<Asked> {
+async function askOne(
+  { agent, model, pool, options, check, own }: Asker,
+  question: Question,
+): Promise<Asked> {
   const { id, context, saw, round, redact } = question;
   const step: Step = {
     agent: agent.key,
@@ -86,6 +91,7 @@ async function askOne({ agent, pool, options, check, own }: Asker, question: Que
     try {
       const call = {
         path: '/chat/completions',
+        model,
         body,
         head: own.head,
         tail: own.tail,

@@ -23,6 +23,7 @@ export const ASKING_CODES: readonly Code[] = [
   'call-refused',
   'call-failed',
   'call-timeout',
+  'call-quarantined',
   'interrupted',
   ...FOUND_CODES,
 ];

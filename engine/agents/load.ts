@@ -42,6 +42,8 @@ export interface Agent {
   /** where the schema was written, for messages */
   schemaPath: string;
   sampling: Sampling;
+  /** what the requests name instead of the model of the run: a LoRA adapter, or a model that some endpoints serve */
+  model?: string;
   askAgain?: AskAgain;
   /** what changes the question changes one of them */
   hashes: { persona: string; schema: string; sampling: string };

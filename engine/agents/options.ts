@@ -65,7 +65,12 @@ export async function openChain(
   const fills = options['on-invalid'] === 'default' && agents.defaults;
   const pool = await tools.pool({
     stage,
-    agents: Object.fromEntries([...agents.byKey.values()].map(({ key, hashes }) => [key, hashes])),
+    agents: Object.fromEntries(
+      [...agents.byKey.values()].map(({ key, hashes, model }) => [
+        key,
+        { ...hashes, ...(model && { model }) },
+      ]),
+    ),
     options: { guided: options.guided, seed: options.seed },
   });
   const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;

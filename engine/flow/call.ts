@@ -9,6 +9,8 @@ import type { Rung, Usage } from './item.ts';
 export interface Call {
   /** path below the endpoint's base URL, such as `/chat/completions` */
   path: string;
+  /** the model that the body names: only endpoints that serve it are asked */
+  model: string;
   /** the request body as it goes over the wire: JSON */
   body: string;
   /** what the body begins and ends with and many calls share; between them are its own messages and sampling */
@@ -35,7 +37,7 @@ export interface Answer {
 /** What a stage asks with, for the record: hashes, so that it is short and holds no persona that a study may not publish. */
 export interface AsksWith {
   stage: string;
-  agents: Record<string, { persona: string; schema: string; sampling: string }>;
+  agents: Record<string, { persona: string; schema: string; sampling: string; model?: string }>;
   /** of the options, those that change requests */
   options: Record<string, string | number | boolean>;
 }
@@ -51,7 +53,7 @@ export class CallFailure extends Error {
 }
 
 export interface Pool {
-  /** the model name that requests carry; known once the endpoints have been probed */
+  /** the model name that requests carry where an agent names none; known once the endpoints have been probed */
   readonly model: string;
   /** items that an asking stage keeps in flight unless told otherwise: twice the sum of the endpoints' limits */
   readonly itemsInFlight: number;

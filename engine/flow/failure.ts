@@ -31,6 +31,7 @@ export const CODES = {
   'prompt-too-long': 'The prompt does not fit into the context length of the model.',
   'call-refused': 'The server refused the request; asking again would not help.',
   'call-failed': 'No endpoint answered, after every retry.',
+  'call-quarantined': 'Servers broke off while they had this call, the last one with nothing else to do.',
   'call-timeout': 'No answer came in time, on any try.',
   'steps-out-of-order': 'The steps of the item are not the beginning of its ordering.',
   interrupted: 'The run was stopped before this item was finished.',

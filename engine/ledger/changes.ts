@@ -17,7 +17,9 @@ export function changedStage(before: AsksWith, now: AsksWith): string[] {
       changes.push(`${agent} is new`);
       continue;
     }
-    const parts = (['persona', 'schema', 'sampling'] as const).filter(part => old[part] !== facts[part]);
+    const parts = (['persona', 'schema', 'sampling', 'model'] as const).filter(
+      part => old[part] !== facts[part],
+    );
     if (parts.length > 0) changes.push(`${agent}: ${parts.join(' and ')} changed`);
   }
   for (const agent of Object.keys(before.agents)) {

@@ -54,9 +54,16 @@ export interface Timing {
   restCap: number;
   /** the longest Retry-After that is obeyed */
   pauseCap: number;
+  /** how often a server's metrics are looked at, and one that has none */
+  look: number;
+  lookAgain: number;
   probeTimeout: number;
-  /** a dead endpoint is probed after `reprobeFirst`, then at doubling intervals up to `reprobeLast` */
+  /**
+   * A dead endpoint is probed after `reprobeFirst`, then at doubling intervals up to `reprobeSoon` for a minute, since
+   * one that flaps is back soon, and up to `reprobeLast` from then on.
+   */
   reprobeFirst: number;
+  reprobeSoon: number;
   reprobeLast: number;
   /** how long no endpoint may be usable before the run ends; --wait when that is longer */
   giveUp: number;
@@ -74,8 +81,11 @@ export const TIMING: Readonly<Timing> = {
   rest: 250,
   restCap: 5_000,
   pauseCap: 600_000,
+  look: 1_000,
+  lookAgain: 60_000,
   probeTimeout: 5_000,
-  reprobeFirst: 500,
+  reprobeFirst: 250,
+  reprobeSoon: 1_000,
   reprobeLast: 15_000,
   giveUp: 60_000,
 };

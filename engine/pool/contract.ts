@@ -5,6 +5,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock, Timing } from './clock.ts';
 import type { PoolSettings } from './endpoints.ts';
 import type { PoolStats } from './stats.ts';
+import type { OpenWire } from './wire.ts';
 
 export interface PoolOptions extends PoolSettings {
   /**
@@ -23,6 +24,12 @@ export interface PoolOptions extends PoolSettings {
   onGivenUp?: () => void;
   /** stops the pool, as `stop` does */
   signal?: AbortSignal;
+  /** the models that agents name, and whether one of them names none */
+  models?: readonly string[];
+  needsDefault?: boolean;
+  /** ask the slowest calls twice once nothing waits */
+  hedge?: boolean;
+  openWire?: OpenWire;
   clock?: Clock;
   timing?: Partial<Timing>;
   random?: () => number;

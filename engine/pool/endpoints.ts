@@ -6,7 +6,7 @@ import { type Fatal, usageError } from '../flow/failure.ts';
 import type { PoolFile } from './poolfile.ts';
 import type { Key } from './secret.ts';
 
-/** Calls at one endpoint at a time unless the pool file says otherwise; vLLM's own batch is 256 or 1024 by default. */
+/** Calls at one endpoint at a time, to begin with; vLLM's own batch is 256 or 1024 by default. */
 const LIMIT = 256;
 /** Retries a run may make, as a share of its calls. */
 const RETRY_BUDGET = 0.2;
@@ -16,6 +16,8 @@ export interface EndpointSetting {
   /** the base URL, normally ending in /v1; no slash at its end */
   url: string;
   limit: number;
+  /** a person has set the limit: it is not moved */
+  pinned: boolean;
 }
 
 export interface PoolSettings {
@@ -68,12 +70,18 @@ function endpointsOf({ endpoint = [], pool }: PoolFlags, env: NodeJS.ProcessEnv)
   if (endpoint.length > 0 && pool) {
     throw usageError('expected --endpoint or a pool file, found both: put all endpoints in one of them');
   }
-  const limit = pool?.limit ?? LIMIT;
-  if (pool) return pool.endpoints.map(one => ({ url: one.url, limit: one.limit ?? limit }));
-  if (endpoint.length > 0) return endpoint.map(text => ({ url: readNamed(text, '--endpoint'), limit }));
+  if (pool) {
+    return pool.endpoints.map(({ url, limit = pool.limit }) => ({
+      url,
+      limit: limit ?? LIMIT,
+      pinned: limit !== undefined,
+    }));
+  }
+  const begin = { limit: LIMIT, pinned: false };
+  if (endpoint.length > 0) return endpoint.map(text => ({ url: readNamed(text, '--endpoint'), ...begin }));
   const listed = (env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim());
   const named = listed.filter(text => text !== '');
-  return named.map(text => ({ url: readNamed(text, 'FW_ENDPOINTS'), limit }));
+  return named.map(text => ({ url: readNamed(text, 'FW_ENDPOINTS'), ...begin }));
 }
 
 /**

@@ -5,22 +5,34 @@
 import type { Usage } from '../flow/item.ts';
 import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
+import type { Load } from './limit.ts';
 import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
-import { openWire, type Wire } from './wire.ts';
+import { type OpenWire, openWire, type Wire } from './wire.ts';
 import { NoAnswerInTime, seconds } from './words.ts';
 
 /** Recent latencies kept for the median: enough to be steady, few enough to sort at every tick. */
 const KEPT = 64;
 /** Failures in a row, answered at once, after which an endpoint gets a rest before it draws more calls to itself. */
 const IN_A_ROW = 5;
+/** … and of its places, how many it has until it answers, where no other endpoint could be asked. */
+const LAST_ONE = 0.25;
 
 export interface Endpoint {
   /** the base URL, without a slash at its end */
   readonly url: string;
   /** the path of the base URL, such as `/v1` */
   readonly prefix: string;
-  readonly limit: number;
+  /** calls at a time, as limit.ts moves it; it need not be whole */
+  limit: number;
+  /** where it began, which is where it stays if a person has set it */
+  readonly start: number;
+  readonly pinned: boolean;
+  cutAt: number;
+  /** what its metrics said last; null where it has none */
+  load: Load | null;
+  /** the models that it serves */
+  models: ReadonlySet<string>;
   readonly salt: number;
   readonly wire: Wire;
   readonly running: Ticket[];
@@ -34,7 +46,9 @@ export interface Endpoint {
   probeWait: number;
   probing: boolean;
   readonly latencies: Float64Array;
+  /** answers of the model; those whose latency still says something */
   answers: number;
+  timed: number;
   medianOf: number;
   median: number;
   // counts for the account
@@ -43,14 +57,24 @@ export interface Endpoint {
   readonly usage: Required<Usage>;
 }
 
-export function createEndpoint(setting: EndpointSetting, index: number, key: Key | undefined): Endpoint {
+export function createEndpoint(
+  setting: EndpointSetting,
+  index: number,
+  key: Key | undefined,
+  open: OpenWire = openWire,
+): Endpoint {
   const { origin, pathname } = new URL(setting.url);
   return {
     url: setting.url,
     prefix: pathname === '/' ? '' : pathname,
     limit: setting.limit,
+    start: setting.limit,
+    pinned: setting.pinned,
+    cutAt: Number.NEGATIVE_INFINITY,
+    load: null,
+    models: new Set(),
     salt: mix(index + 1),
-    wire: openWire(origin, key && `Bearer ${key.read()}`),
+    wire: open(origin, key && `Bearer ${key.read()}`),
     running: [],
     state: 'down',
     cause: 'not probed yet',
@@ -61,6 +85,7 @@ export function createEndpoint(setting: EndpointSetting, index: number, key: Key
     probing: false,
     latencies: new Float64Array(KEPT),
     answers: 0,
+    timed: 0,
     medianOf: 0,
     median: Number.NaN,
     retries: 0,
@@ -71,6 +96,20 @@ export function createEndpoint(setting: EndpointSetting, index: number, key: Key
 
 export function isUsable(endpoint: Endpoint, now: number): boolean {
   return endpoint.state === 'up' && endpoint.pausedUntil <= now;
+}
+
+/**
+ * Calls that it may have at a time. One that failed several times in a row has one place until it answers: a breaker
+ * that is half open. The last one that could be asked keeps a part of its places, for a run must not hang on one call.
+ */
+export function placesOf(endpoint: Endpoint, isLast: boolean): number {
+  const limit = Math.max(1, Math.floor(endpoint.limit));
+  if (!isFailing(endpoint)) return limit;
+  return isLast ? Math.max(1, Math.floor(limit * LAST_ONE)) : 1;
+}
+
+export function isFailing({ failuresInARow }: Endpoint): boolean {
+  return failuresInARow >= IN_A_ROW;
 }
 
 /** Takes a place; the caller has seen that there is one. */
@@ -93,17 +132,28 @@ export function leave(endpoint: Endpoint, ticket: Ticket): void {
 
 export function noteAnswer(endpoint: Endpoint, latency: number, usage: Usage): void {
   endpoint.failuresInARow = 0;
-  endpoint.latencies[endpoint.answers++ % KEPT] = latency;
+  endpoint.answers++;
+  endpoint.latencies[endpoint.timed++ % KEPT] = latency;
   endpoint.usage.prompt += usage.prompt;
   endpoint.usage.completion += usage.completion;
   endpoint.usage.cached += usage.cached ?? 0;
 }
 
-/** A try that got no answer. A server that fails at once is always the emptiest: after several in a row it rests. */
-export function noteFailure(endpoint: Endpoint, kind: string, now: number, timing: Timing): void {
+/**
+ * A try that got no answer. A server that fails at once is always the emptiest: after several in a row it rests, each
+ * time twice as long; the last one that could be asked rests but a moment.
+ */
+export function noteFailure(
+  endpoint: Endpoint,
+  { kind, cause, isLast }: { kind: string; cause: string; isLast: boolean },
+  now: number,
+  timing: Timing,
+): void {
   count(endpoint, kind);
+  endpoint.cause = cause;
   const many = ++endpoint.failuresInARow - IN_A_ROW;
-  if (many >= 0) pause(endpoint, now + Math.min(timing.restCap, timing.rest * 2 ** many));
+  if (many < 0) return;
+  pause(endpoint, now + (isLast ? timing.rest : Math.min(timing.restCap, timing.rest * 2 ** many)));
 }
 
 /** A request that was refused: the server is well. */
@@ -124,12 +174,21 @@ export function pause(endpoint: Endpoint, until: number): void {
   endpoint.pausedUntil = Math.max(endpoint.pausedUntil, until);
 }
 
+/** It was away and is back: how it was before says nothing of how it is now. */
+export function beginAgain(endpoint: Endpoint): void {
+  endpoint.failuresInARow = 0;
+  endpoint.pausedUntil = 0;
+  endpoint.timed = 0;
+  endpoint.medianOf = 0;
+  endpoint.median = Number.NaN;
+}
+
 /** The median of the recent latencies in milliseconds, NaN before the first; sorted anew only if answers have come. */
 export function medianLatency(endpoint: Endpoint): number {
-  if (endpoint.medianOf !== endpoint.answers) {
-    const recent = endpoint.latencies.slice(0, Math.min(KEPT, endpoint.answers)).sort();
+  if (endpoint.medianOf !== endpoint.timed) {
+    const recent = endpoint.latencies.slice(0, Math.min(KEPT, endpoint.timed)).sort();
     endpoint.median = recent[recent.length >> 1] as number;
-    endpoint.medianOf = endpoint.answers;
+    endpoint.medianOf = endpoint.timed;
   }
   return endpoint.median;
 }
@@ -139,7 +198,7 @@ export function medianLatency(endpoint: Endpoint): number {
  * it is there to find a server that has stopped answering.
  */
 export function timeoutOf(endpoint: Endpoint, timing: Timing): number {
-  if (endpoint.answers < timing.answersToKnow) return timing.timeoutUnknown;
+  if (endpoint.timed < timing.answersToKnow) return timing.timeoutUnknown;
   return Math.max(timing.timeoutFloor, timing.timeoutFactor * medianLatency(endpoint));
 }
 

@@ -3,7 +3,7 @@
  * back when they answer. While none is there, calls wait and lose nothing, until it has lasted too long.
  */
 import { type Fatal, unavailable } from '../flow/failure.ts';
-import type { Endpoint } from './health.ts';
+import { beginAgain, type Endpoint, isFailing } from './health.ts';
 import { type Prober, probe } from './probe.ts';
 import { causes, settle } from './start.ts';
 import { seconds } from './words.ts';
@@ -21,7 +21,8 @@ export interface Outages {
 
 export interface OutageOptions extends Prober {
   endpoints: readonly Endpoint[];
-  model: string;
+  /** the models that are asked for: an endpoint is of use if it serves one of them */
+  models: readonly string[];
   /** how long no endpoint may be there, in ms */
   giveUp: number;
   warn: (message: string) => void;
@@ -29,12 +30,17 @@ export interface OutageOptions extends Prober {
   onBack: () => void;
 }
 
+/** One that flaps is told so often, in ms; in between it is only counted. */
+const NEWS = 60_000;
+
 export function createOutages(options: OutageOptions): Outages {
-  const { endpoints, model, giveUp, warn, onBack, clock, timing, key } = options;
+  const { endpoints, models, giveUp, warn, onBack, clock, timing, key } = options;
+  const lostAt = new Map<Endpoint, number>();
+  const toldAt = new Map<Endpoint, number>();
   let lastUp = clock.now();
   let closed = false;
 
-  for (const endpoint of endpoints) if (endpoint.state === 'down') probeLater(endpoint, timing.reprobeLast);
+  for (const endpoint of endpoints) if (endpoint.state === 'down') probeLater(endpoint, timing.reprobeSoon);
 
   function probeLater(endpoint: Endpoint, wait: number): void {
     endpoint.probeWait = wait;
@@ -46,13 +52,17 @@ export function createOutages(options: OutageOptions): Outages {
     const finding = await probe(endpoint, options);
     endpoint.probing = false;
     if (closed) return;
-    settle(finding, model, key);
+    settle(finding, models, key);
     if (endpoint.state === 'up') {
-      endpoint.failuresInARow = 0;
-      warn(`${endpoint.url} is up`);
+      beginAgain(endpoint);
+      if (toldAt.get(endpoint) === lostAt.get(endpoint)) warn(`${endpoint.url} is up`);
       onBack();
     } else if (endpoint.state === 'unfit') warn(`${endpoint.url} is back, but of no use: ${endpoint.cause}`);
-    else probeLater(endpoint, Math.min(timing.reprobeLast, endpoint.probeWait * 2));
+    else {
+      const gone = clock.now() - (lostAt.get(endpoint) ?? 0);
+      const most = gone < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
+      probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
+    }
   }
 
   return {
@@ -61,6 +71,11 @@ export function createOutages(options: OutageOptions): Outages {
       endpoint.state = 'down';
       endpoint.cause = cause;
       probeLater(endpoint, timing.reprobeFirst);
+      const now = clock.now();
+      lostAt.set(endpoint, now);
+      const told = toldAt.get(endpoint);
+      if (told !== undefined && now - told < NEWS) return;
+      toldAt.set(endpoint, now);
       const others = endpoints.filter(({ state }) => state === 'up').length;
       warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints go on`);
     },
@@ -69,7 +84,8 @@ export function createOutages(options: OutageOptions): Outages {
         if (endpoint.state === 'down' && now >= endpoint.probeAt && !endpoint.probing)
           void lookAgain(endpoint);
       }
-      if (idle || endpoints.some(({ state }) => state === 'up')) lastUp = now;
+      const isThere = endpoints.some(endpoint => endpoint.state === 'up' && !isFailing(endpoint));
+      if (idle || isThere) lastUp = now;
       else if (gap > 0) lastUp += gap;
       if (now - lastUp <= giveUp) return undefined;
       return unavailable(

@@ -1,5 +1,5 @@
 /**
- * The pool: carries calls to endpoints, at most `limit` at each, and tries again elsewhere what did not get through.
+ * The pool: carries calls to endpoints, as many as each can take, and tries again elsewhere what did not get through.
  *
  *   call ─► a place is free? ─► endpoint ─► answer
  *              │ no   ▲              │
@@ -8,14 +8,15 @@
  *
  * The queue is here and not on the servers, for a request that waits there cannot be moved. Places are taken with a
  * call in hand and given back in one function, whatever the outcome. One sweep finds everything that time brings:
- * calls without an answer, retries that fell due, dead endpoints to look at again.
+ * calls without an answer, retries that fell due, dead endpoints and servers' metrics to look at again.
  */
 import { type Answer, type Call, CallFailure } from '../flow/call.ts';
-import type { Code, Fatal } from '../flow/failure.ts';
-import { choose } from './choose.ts';
+import type { Code } from '../flow/failure.ts';
+import { isLastUsable } from './choose.ts';
 import { systemClock, TIMING, type Timing } from './clock.ts';
-import { readCompletion } from './completion.ts';
 import type { EndpointPool, PoolOptions } from './contract.ts';
+import { createDispatch } from './dispatch.ts';
+import { createEnding } from './ending.ts';
 import { noneNamed } from './endpoints.ts';
 import {
   createEndpoint,
@@ -28,18 +29,20 @@ import {
   noteNotConnected,
   noteRefusal,
   pause,
-  whenDropped,
 } from './health.ts';
+import { createHedges } from './hedge.ts';
+import { cutAway, followLoad } from './limit.ts';
+import { lookAtLoads } from './metrics.ts';
 import { createOutages } from './outage.ts';
+import { type Outcome, readOutcome } from './outcome.ts';
 import type { Prober } from './probe.ts';
-import { foundBy, notOnRecord, recordingOf, type Trouble } from './recording.ts';
+import { foundBy, notOnRecord, recordingOf } from './recording.ts';
 import { createRefusals } from './refusals.ts';
-import { type Budget, backoff, isRetried, readRetryAfter, TRIES, takeRetry } from './retry.ts';
+import { AWAY, type Budget, backoff, readRetryAfter, TRIES, takeRetry } from './retry.ts';
 import { poolStats } from './stats.ts';
-import { exhausted, interruptedBy, noteCause, type Ticket, ticketOf } from './ticket.ts';
-import { createWaiting } from './waiting.ts';
-import type { Reply } from './wire.ts';
-import { causeOf, NoAnswerInTime, neverConnected, seconds, serverWords } from './words.ts';
+import { createSuspects } from './suspects.ts';
+import { exhausted, interruptedBy, noteCause, quarantined, type Ticket, ticketOf } from './ticket.ts';
+import { seconds } from './words.ts';
 
 const BROKEN = 'the ledger could not be written';
 /** Items in flight where all is on record and nothing is asked. */
@@ -52,67 +55,62 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const { key, warn, signal, ledger, wait = 0, clock = systemClock, random = Math.random } = options;
   const timing: Timing = { ...TIMING, ...options.timing };
   const prober: Prober = { clock, timing, key };
-  const endpoints = options.endpoints.map((setting, index) => createEndpoint(setting, index, key));
+  const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options.openWire));
   const found = await foundBy(options, endpoints, prober);
   const places = endpoints.reduce((sum, { limit }) => sum + limit, 0);
 
-  const waiting = createWaiting();
+  const suspects = createSuspects();
+  const dispatch = createDispatch(endpoints, suspects, send);
   const refusals = createRefusals(key, found.maxModelLength, warn);
   const outages = createOutages({
     ...prober,
     endpoints,
-    model: found.model,
+    models: found.models,
     giveUp: Math.max(wait, timing.giveUp),
     warn,
     onBack: pump,
   });
-  const recording = recordingOf(ledger, found.model, clock);
+  const look = lookAtLoads({
+    ...prober,
+    endpoints,
+    onLoad(endpoint, load) {
+      followLoad(endpoint, load, clock.now(), dispatch.waiting > 0);
+      pump();
+    },
+  });
+  const ending = createEnding(endpoints, failAll, options.onGivenUp);
+  const hedges = createHedges(options.hedge === true, endpoints, send);
+  const recording = recordingOf(ledger, clock);
   const budget: Budget = { share: options.retryBudget, floor: Math.max(256, places), spent: 0 };
   const failed = new Map<Code, number>();
   const ticker = clock.every(timing.tick, sweep);
   let calls = 0;
   let replayed = 0;
   let outstanding = 0;
-  /** what every further call is told; null while the pool works */
-  let ended: CallFailure | null = null;
-  let givenUp: Fatal | undefined;
-  let aborted = false;
-  let pumping = false;
   let sweptAt = clock.now();
 
-  signal?.addEventListener('abort', stop);
+  signal?.addEventListener('abort', ending.stop);
 
   function call(asked: Call): Promise<Answer> {
-    if (ended !== null) return Promise.reject(ended);
+    if (ending.reason) return Promise.reject(ending.reason);
     const known = ledger?.find(asked.key);
     if (known) {
       replayed++;
       return Promise.resolve(known);
     }
     const why = ledger?.closed ?? (endpoints.length === 0 ? noneNamed() : null);
-    if (why) giveUp(notOnRecord(why, asked), 'it is not on record, and nothing can be asked');
-    if (ended !== null) return Promise.reject(ended);
+    if (why) ending.giveUp(notOnRecord(why, asked), 'it is not on record, and nothing can be asked');
+    if (ending.reason) return Promise.reject(ending.reason);
     return new Promise((resolve, reject) => {
       calls++;
       if (outstanding++ === 0) ticker.hold(true);
-      waiting.push(ticketOf(asked, ledger !== undefined, resolve, reject));
+      dispatch.push(ticketOf(asked, ledger !== undefined, resolve, reject));
       pump();
     });
   }
 
   function pump(): void {
-    if (pumping) return;
-    pumping = true;
-    const now = clock.now();
-    try {
-      waiting.offer(ticket => {
-        const endpoint = choose(endpoints, ticket, now);
-        if (endpoint !== null) send(ticket, endpoint, now);
-        return endpoint !== null;
-      });
-    } finally {
-      pumping = false;
-    }
+    dispatch.pump(clock.now());
   }
 
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
@@ -123,10 +121,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     ticket.body = bytes;
     const exchange = endpoint.wire.send(
       { method: 'POST', path: endpoint.prefix + path, body: bytes },
-      outcome => {
+      got => {
         leave(endpoint, ticket);
         try {
-          settle(ticket, endpoint, outcome);
+          settle(ticket, endpoint, readOutcome(got, key));
         } catch (bug) {
           fail(ticket, bug as Error);
         }
@@ -137,23 +135,19 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }
 
-  function settle(ticket: Ticket, endpoint: Endpoint, outcome: Reply | Error): void {
+  function settle(ticket: Ticket, endpoint: Endpoint, outcome: Outcome): void {
     const now = clock.now();
-    if (outcome instanceof CallFailure) {
-      recording.failure(ticket, endpoint, 'interrupted', outcome.message);
-      return fail(ticket, outcome);
+    const isAnswered = outcome.kind === 'answer';
+    if (isAnswered && ticket.over) return recording.answer(ticket, endpoint, outcome.answer, () => {});
+    if (outcome.kind === 'interrupted') {
+      recording.failure(ticket, endpoint, 'interrupted', outcome.reason.message);
+      return void (ticket.over || hedges.leftToTwin(ticket, isAnswered) || fail(ticket, outcome.reason));
     }
-    if (outcome instanceof Error) {
-      if (neverConnected(outcome)) return notConnected(ticket, endpoint, causeOf(outcome, key), now);
-      const late = outcome instanceof NoAnswerInTime;
-      if (late) ticket.timeouts++;
-      return notThrough(ticket, endpoint, late ? 'timeout' : 'transport', causeOf(outcome, key), now);
-    }
-    const { status, body } = outcome;
-    if (status === 200) {
-      const answer = readCompletion(body, key);
-      if (typeof answer === 'string') return notThrough(ticket, endpoint, 'bad answer', answer, now);
+    if (isAnswered) {
+      const { answer } = outcome;
+      hedges.leftToTwin(ticket, isAnswered);
       noteAnswer(endpoint, now - ticket.sentAt, answer.usage);
+      dispatch.noteHome(ticket, endpoint);
       refusals.noteAnswer();
       return recording.answer(ticket, endpoint, answer, error => {
         if (error) return fail(ticket, interruptedBy(BROKEN));
@@ -161,54 +155,64 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
         ticket.resolve(answer);
       });
     }
-    if (isRetried(status)) {
-      const rest = readRetryAfter(outcome.retryAfter, clock.date(), timing.pauseCap);
-      if (rest !== undefined) leaveAlone(endpoint, rest, now);
-      const words = serverWords(body, key, 120);
-      return notThrough(ticket, endpoint, `HTTP ${status}`, `HTTP ${status}${words && ` "${words}"`}`, now);
+    if (outcome.kind === 'refused') {
+      noteRefusal(endpoint);
+      const refusal = refusals.failureOf(endpoint.url, outcome.reply);
+      recording.failure(ticket, endpoint, 'refused', refusal.message);
+      if (hedges.leftToTwin(ticket, isAnswered)) return;
+      fail(ticket, refusal);
+      const hopeless = refusals.hopeless(outstanding);
+      if (hopeless) ending.giveUp(hopeless, 'every call was refused');
+      return;
     }
-    noteRefusal(endpoint);
-    const refusal = refusals.failureOf(endpoint.url, outcome);
-    recording.failure(ticket, endpoint, 'refused', refusal.message);
-    fail(ticket, refusal);
-    const hopeless = refusals.hopeless(outstanding);
-    if (hopeless) giveUp(hopeless, 'every call was refused');
-  }
-
-  /** The call lost nothing and keeps its tries; the endpoint is not there and is taken out until a probe finds it. */
-  function notConnected(ticket: Ticket, endpoint: Endpoint, cause: string, now: number): void {
-    noteNotConnected(endpoint);
-    noteCause(ticket, endpoint, cause);
-    outages.lost(endpoint, cause);
-    again(ticket, now);
-  }
-
-  function leaveAlone(endpoint: Endpoint, rest: number, now: number): void {
+    noteCause(ticket, endpoint, outcome.cause);
+    if (outcome.kind === 'gone') {
+      // The call lost nothing and keeps its tries; the endpoint is taken out until a probe finds it.
+      noteNotConnected(endpoint);
+      suspects.noteDeath(endpoint, now);
+      outages.lost(endpoint, outcome.cause);
+      if (!hedges.leftToTwin(ticket, isAnswered)) again(ticket, now);
+      return;
+    }
+    const { kind, trouble, cause, retryAfter } = outcome;
+    recording.failure(ticket, endpoint, trouble, cause);
+    const isLast = isLastUsable(endpoints, now);
+    noteFailure(endpoint, { kind: trouble, cause, isLast }, now, timing);
+    const rest = readRetryAfter(retryAfter, clock.date(), timing.pauseCap) ?? 0;
     if (rest >= NEWS && endpoint.pausedUntil < now)
       warn(`${endpoint.url} asks for no calls for ${seconds(rest)}`);
     pause(endpoint, now + rest);
+    if (kind === 'away') cutAway(endpoint, now);
+    if (!hedges.leftToTwin(ticket, isAnswered)) notThrough(ticket, endpoint, outcome, now);
   }
 
-  function notThrough(ticket: Ticket, endpoint: Endpoint, kind: Trouble, cause: string, now: number): void {
-    recording.failure(ticket, endpoint, kind, cause);
-    noteFailure(endpoint, kind, now, timing);
-    noteCause(ticket, endpoint, cause);
+  function notThrough(
+    ticket: Ticket,
+    endpoint: Endpoint,
+    { kind, trouble }: Extract<Outcome, { kind: 'away' | 'failed' }>,
+    now: number,
+  ): void {
     ticket.avoid = endpoint;
-    if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
-    if (!takeRetry(budget, calls)) {
-      return fail(
-        ticket,
-        exhausted(ticket, `the retries of this run are spent (${budget.spent} in ${calls} calls)`),
-      );
+    if (kind === 'away') {
+      if (++ticket.away >= AWAY) return fail(ticket, exhausted(ticket, `being sent away ${AWAY} times`));
+      return again(ticket, now);
     }
-    again(ticket, now);
+    if (trouble === 'timeout') ticket.timeouts++;
+    if (trouble === 'transport' || trouble === 'HTTP 500') {
+      if (suspects.isAlone(ticket)) return fail(ticket, quarantined(ticket));
+      suspects.noteBroken(endpoint, ticket, now);
+    }
+    if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
+    if (takeRetry(budget, calls)) return again(ticket, now);
+    const spent = `the retries of this run are spent (${budget.spent} in ${calls} calls)`;
+    fail(ticket, exhausted(ticket, spent));
   }
 
   function again(ticket: Ticket, now: number): void {
-    if (ended !== null) return fail(ticket, ended);
-    ticket.notBefore =
-      now + backoff(Math.max(1, ticket.tries), timing.backoffBase, timing.backoffCap, random);
-    waiting.sleep(ticket);
+    if (ending.reason) return fail(ticket, ending.reason);
+    const times = Math.max(1, ticket.tries + ticket.away);
+    ticket.notBefore = now + backoff(times, timing.backoffBase, timing.backoffCap, random);
+    dispatch.sleep(ticket);
   }
 
   function fail(ticket: Ticket, reason: Error): void {
@@ -227,41 +231,16 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
     sweptAt = now;
     for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
-    waiting.wake(now);
+    dispatch.wake(now);
+    look(now);
+    if (dispatch.waiting === 0) hedges.sweep(now);
     const gone = outages.sweep(now, outstanding === 0, stood);
-    if (gone) giveUp(gone, 'no endpoint was there any more');
+    if (gone) ending.giveUp(gone, 'no endpoint was there any more');
     pump();
   }
 
-  /** Every call that waits, and every further one, is told `reason`. The first reason holds. */
-  function end(reason: CallFailure): void {
-    if (ended !== null) return;
-    ended = reason;
-    for (const ticket of waiting.empty()) fail(ticket, reason);
-  }
-
-  /** What a server still holds is dropped too: one that no longer answers would hold up the end for its whole timeout. */
-  function giveUp(fatal: Fatal, why: string): void {
-    if (ended !== null) return;
-    givenUp ??= fatal;
-    const reason = interruptedBy(why);
-    end(reason);
-    drop(reason);
-    options.onGivenUp?.();
-  }
-
-  function drop(reason: CallFailure): void {
-    for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(reason);
-  }
-
-  function stop(): void {
-    end(new CallFailure('interrupted', 'The run was stopped before this call was answered.'));
-  }
-
-  function abort(): void {
-    aborted = true;
-    stop();
-    drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
+  function failAll(reason: CallFailure): void {
+    for (const ticket of dispatch.empty()) fail(ticket, reason);
   }
 
   return {
@@ -269,29 +248,25 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     maxModelLength: found.maxModelLength,
     itemsInFlight: options.inFlight ?? (2 * places || REPLAYED),
     call,
-    stop,
-    abort,
+    stop: ending.stop,
+    abort: ending.abort,
     judge: (key, rung, code) => ledger?.judge(key, rung, code),
     asksWith: asksWith => ledger?.stage(asksWith),
-    giveUp(fatal) {
-      // told even where the run was ending anyway: what it says of the ledger is not so
-      givenUp ??= fatal;
-      giveUp(fatal, BROKEN);
-    },
-    verdict: () => givenUp ?? refusals.verdict(),
+    giveUp: fatal => ending.breakOff(fatal, BROKEN),
+    verdict: () => ending.verdict ?? refusals.verdict(),
     stats: () =>
       poolStats(
         endpoints,
-        { calls, replayed: ledger ? replayed : null, waiting: waiting.size, failed },
+        { calls, replayed: ledger ? replayed : null, waiting: dispatch.waiting, failed },
         clock.now(),
       ),
     async close() {
-      stop();
+      ending.stop();
       ticker.stop();
       outages.close();
-      signal?.removeEventListener('abort', stop);
+      signal?.removeEventListener('abort', ending.stop);
       await Promise.all(endpoints.map(({ wire }) => wire.close()));
-      if (aborted) await whenDropped(endpoints);
+      await ending.settled();
       await ledger?.close();
     },
   };

@@ -25,11 +25,11 @@ const NONE: Recording = {
   failure: () => {},
 };
 
-export function recordingOf(ledger: Ledger | undefined, model: string, clock: Clock): Recording {
+export function recordingOf(ledger: Ledger | undefined, clock: Clock): Recording {
   if (ledger === undefined) return NONE;
   const tryOf = ({ asked, sentAt }: Ticket, endpoint: Endpoint) => {
     if (asked === null) throw new Error('a recorded try has its call');
-    return { ...asked, endpoint: endpoint.url, model, time: clock.date(), ms: clock.now() - sentAt };
+    return { ...asked, endpoint: endpoint.url, time: clock.date(), ms: clock.now() - sentAt };
   };
   return {
     answer(ticket, endpoint, { text, finish, usage }, done) {
@@ -50,7 +50,7 @@ export function notOnRecord({ exit, message }: Fatal, { item, agent }: Call): Fa
 
 /** What serves, the ledger told; or, where nothing does and a ledger has a run on record, what served then: the rest is replayed. */
 export async function foundBy(options: PoolOptions, endpoints: Endpoint[], prober: Prober): Promise<Found> {
-  const { model, ledger, warn, signal, wait = 0 } = options;
+  const { model, models = [], needsDefault = true, ledger, warn, signal, wait = 0 } = options;
   const last = model ?? ledger?.lastModel;
   const replayable = ledger !== undefined && ledger.answers > 0 && last !== undefined;
   const begin = (found: Found): Found => {
@@ -63,12 +63,20 @@ export async function foundBy(options: PoolOptions, endpoints: Endpoint[], probe
   try {
     if (endpoints.length === 0) throw noneNamed();
     return begin(
-      await startEndpoints(endpoints, { ...prober, model, wait: replayable ? 0 : wait, warn, signal }),
+      await startEndpoints(endpoints, {
+        ...prober,
+        model,
+        models,
+        needsDefault,
+        wait: replayable ? 0 : wait,
+        warn,
+        signal,
+      }),
     );
   } catch (error) {
     const isGone = error instanceof Fatal && (error.exit === EXIT.unavailable || endpoints.length === 0);
     if (!replayable || !isGone) throw error;
     warn(`going on with the ${ledger.answers} answers on record: ${error.message.split('\n', 1)[0]}`);
-    return begin({ model: last, maxModelLength: undefined });
+    return begin({ model: last, models: [last, ...models], maxModelLength: undefined });
   }
 }

@@ -6,6 +6,9 @@
 /** Tries of one call that reached a server. A connection that could not be made is none: nothing was asked. */
 export const TRIES = 6;
 
+/** Times that a server may be full and send a call away, which costs no try. Long before, all of them being full ends the run. */
+export const AWAY = 1_000;
+
 /** Answers that another try can change, beside every 5xx: a timeout of the server, and being sent away for now. */
 const AGAIN = new Set([408, 429]);
 /** 5xx that another try cannot change: the server does not know how. */
@@ -13,6 +16,11 @@ const NEVER = new Set([501, 505]);
 
 export function isRetried(status: number): boolean {
   return AGAIN.has(status) || (status >= 500 && !NEVER.has(status));
+}
+
+/** The server is full, or behind a proxy that says so: another try is no second chance but the first one. */
+export function isSentAway(status: number): boolean {
+  return status === 429 || status === 503;
 }
 
 /** Exponential with jitter between half and whole, so that calls which failed together do not return together. */

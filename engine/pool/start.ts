@@ -17,6 +17,9 @@ const WAIT_NEWS = 60_000;
 export interface Start extends Prober {
   /** as given by a person; undefined leaves it to the endpoints */
   model: string | undefined;
+  /** the models that agents name; those that name none ask for `model` */
+  models: readonly string[];
+  needsDefault: boolean;
   /** how long to wait for the first endpoint, in ms */
   wait: number;
   warn: (message: string) => void;
@@ -25,6 +28,8 @@ export interface Start extends Prober {
 
 export interface Found {
   model: string;
+  /** all that is asked for */
+  models: readonly string[];
   /** the smallest context length of the endpoints that serve the model, in tokens, where they say */
   maxModelLength: number | undefined;
   /** the weights behind the model's name, where the endpoints say so and agree */
@@ -37,10 +42,14 @@ export interface Found {
  */
 export async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Promise<Found> {
   const findings = await firstUsable(endpoints, start);
-  const model = start.model ?? onlyModel(findings, start.key);
-  for (const finding of findings) settle(finding, model, start.key);
+  const [named] = start.models;
+  const model =
+    start.model ?? (start.needsDefault || named === undefined ? onlyModel(findings, start.key) : named);
+  const models = [...new Set(start.needsDefault ? [model, ...start.models] : start.models)];
+  for (const finding of findings) settle(finding, models, start.key);
   const up = endpoints.filter(endpoint => endpoint.state === 'up');
-  if (up.length === 0) throw notServed(model, findings, start.key);
+  const unserved = models.find(one => !up.some(endpoint => endpoint.models.has(one)));
+  if (unserved !== undefined) throw notServed(unserved, findings, start.key);
   if (up.length < endpoints.length) {
     const out = endpoints.filter(endpoint => endpoint.state !== 'up');
     start.warn(`going on with ${up.length} of ${endpoints.length} endpoints, without ${causes(out)}`);
@@ -52,20 +61,22 @@ export async function startEndpoints(endpoints: readonly Endpoint[], start: Star
   );
   return {
     model,
+    models,
     maxModelLength: known.length > 0 ? Math.min(...known) : undefined,
     ...(root !== undefined && others.length === 0 && { root: oneLine(root, 1_000) }),
   };
 }
 
-/** Takes a finding over: into work if it serves `model`, out of it for good if nothing but a person can help. */
+/** Takes a finding over: into work if it serves one of `wanted`, out of it for good if nothing but a person can help. */
 export function settle(
   { endpoint, models, cause, settled }: Finding,
-  model: string,
+  wanted: readonly string[],
   key: Key | undefined,
 ): void {
-  const serves = models.some(({ id }) => id === model);
+  endpoint.models = new Set(wanted.filter(name => models.some(({ id }) => id === name)));
+  const serves = endpoint.models.size > 0;
   endpoint.state = serves ? 'up' : settled ? 'unfit' : 'down';
-  endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models, key)}, not ${model}`);
+  endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models, key)}, not ${wanted.join(', ')}`);
 }
 
 export function causes(endpoints: readonly Endpoint[]): string {

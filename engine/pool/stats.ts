@@ -70,11 +70,11 @@ function endpointStats(endpoint: Endpoint, now: number): EndpointStats {
     state: state === 'up' && endpoint.pausedUntil > now ? 'paused' : state,
     cause,
     inFlight: running.length,
-    limit,
+    limit: Math.floor(limit),
     answered: answers,
     failed: Object.fromEntries(failures),
     retries,
     usage: { ...usage },
-    medianLatency: answers === 0 ? null : medianLatency(endpoint),
+    medianLatency: endpoint.timed === 0 ? null : medianLatency(endpoint),
   };
 }

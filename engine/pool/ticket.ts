@@ -9,12 +9,17 @@ export interface Ticket {
   body: string | Buffer;
   /** what was asked, for the ledger; null where there is none */
   readonly asked: Call | null;
+  readonly model: string;
   /** of the item's id: breaks ties between endpoints */
   readonly hash: number;
+  /** where its chain is at home; null for the first call of a chain */
+  home: Endpoint | null;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (reason: Error) => void;
   /** tries that reached a server */
   tries: number;
+  /** times that a server was full and sent it away */
+  away: number;
   /** of these, how many ended without an answer in time */
   timeouts: number;
   /** the last cause at each endpoint by its URL; null until something went wrong */
@@ -27,6 +32,10 @@ export interface Ticket {
   index: number;
   sentAt: number;
   exchange: Exchange | null;
+  /** the same call at another endpoint (--hedge): the first of the two to answer is the answer */
+  twin: Ticket | null;
+  /** its twin has answered: what becomes of it is for the record only */
+  over: boolean;
 }
 
 /** FNV-1a with a last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned. */
@@ -53,10 +62,13 @@ export function ticketOf(
     path: call.path,
     body: call.body,
     asked: recorded ? call : null,
+    model: call.model,
     hash: hashOf(call.item),
+    home: null,
     resolve,
     reject,
     tries: 0,
+    away: 0,
     timeouts: 0,
     causes: null,
     avoid: null,
@@ -65,6 +77,8 @@ export function ticketOf(
     index: -1,
     sentAt: 0,
     exchange: null,
+    twin: null,
+    over: false,
   };
 }
 
@@ -86,4 +100,13 @@ export function exhausted(ticket: Ticket, why: string): CallFailure {
 /** What a call is told that a run given up did not wait for. */
 export function interruptedBy(why: string): CallFailure {
   return new CallFailure('interrupted', `The run was given up before this call was answered: ${why}.`);
+}
+
+/** A call that broke off wherever it was, alone in the end: it is not sent to yet another server. */
+export function quarantined(ticket: Ticket): CallFailure {
+  const last = [...new Set(ticket.causes?.values())].join('; ');
+  return new CallFailure(
+    'call-quarantined',
+    `Each of several servers broke off while it had this call, the last one had nothing else: ${last}`,
+  );
 }

@@ -108,11 +108,13 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
   }
 }
 
+export type OpenWire = (origin: string, authorization: string | undefined) => Wire;
+
 /**
  * Opens nothing yet: connections are made as requests need them, as many as the caller lets run at once.
  * `origin` is scheme, host and port; `authorization` the header's value, if there is a key.
  */
-export function openWire(origin: string, authorization: string | undefined): Wire {
+export const openWire: OpenWire = (origin, authorization) => {
   const headers = ['content-type', 'application/json'];
   if (authorization !== undefined) headers.push('authorization', authorization);
   const free: Client[] = [];
@@ -132,4 +134,4 @@ export function openWire(origin: string, authorization: string | undefined): Wir
       await Promise.all(free.splice(0).map(client => client.close()));
     },
   };
-}
+};

@@ -66,7 +66,24 @@ test.each(Object.entries(FAULTS))('%s is asked again at the other endpoint', asy
   expect(pool.stats()).toMatchObject({ answered: 8, retries: bad.asked, failed: {} });
 });
 
-test.each(Object.entries(FAULTS))(
+/** the server is full: that is no fault of the call */
+const isAway = (name: string): boolean => /^HTTP (429|503)/.test(name);
+
+test.each(Object.entries(FAULTS).filter(([name]) => isAway(name)))(
+  '%s: a server that is full costs a call no try',
+  async (_, full) => {
+    let times = 20;
+    const fake = await serve(ask => (times-- > 0 ? full(ask) : echo(ask)));
+    const pool = await open([fake.url], { retryBudget: 0 });
+    const call = callOf();
+    expect(await outcome(pool, call)).toBe(call.item);
+    expect(fake.asked).toBe(21);
+    expect(pool.stats()).toMatchObject({ answered: 1, failed: {} });
+  },
+  30_000,
+);
+
+test.each(Object.entries(FAULTS).filter(([name]) => !isAway(name)))(
   '%s: with one endpoint it is asked again there, at most 6 times',
   async (_, fault) => {
     let faulty = 3;
@@ -144,7 +161,8 @@ test.each(['3', 'Thu, 01 Jan 2026 00:00:04 GMT'])(
     expect(busy.asked).toBe(before);
     expect(pool.stats().endpoints[1]?.state).toBe('up');
     clock.pass(2_100);
-    await some();
+    // more than the other one has places for
+    await Promise.all(Array.from({ length: 9 }, () => outcome(pool)));
     expect(busy.asked).toBeGreaterThan(before);
   },
 );

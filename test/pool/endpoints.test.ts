@@ -34,11 +34,11 @@ function fileOf(text: string): string {
 test('--endpoint, then the pool file, then FW_ENDPOINTS', () => {
   const env = { FW_ENDPOINTS: 'http://a:1/v1/, https://b/v1' };
   expect(poolSettings({}, env).endpoints).toEqual([
-    { url: 'http://a:1/v1', limit: 256 },
-    { url: 'https://b/v1', limit: 256 },
+    { url: 'http://a:1/v1', limit: 256, pinned: false },
+    { url: 'https://b/v1', limit: 256, pinned: false },
   ]);
   expect(poolSettings({ endpoint: ['http://c:1'] }, env).endpoints).toEqual([
-    { url: 'http://c:1', limit: 256 },
+    { url: 'http://c:1', limit: 256, pinned: false },
   ]);
   const pool = {
     endpoints: [{ url: 'http://d/v1', limit: 3 }, { url: 'http://e/v1' }],
@@ -47,8 +47,8 @@ test('--endpoint, then the pool file, then FW_ENDPOINTS', () => {
   };
   expect(poolSettings({ pool, inFlight: 9 }, env)).toEqual({
     endpoints: [
-      { url: 'http://d/v1', limit: 3 },
-      { url: 'http://e/v1', limit: 7 },
+      { url: 'http://d/v1', limit: 3, pinned: true },
+      { url: 'http://e/v1', limit: 7, pinned: true },
     ],
     model: 'm',
     inFlight: 9,

@@ -35,8 +35,13 @@ const ticket = (item: string): Ticket =>
   );
 const up = (limits: number[]): Endpoint[] =>
   limits.map((limit, index) => {
-    const endpoint = createEndpoint({ url: `http://127.0.0.1:${index + 1}/v1`, limit }, index, undefined);
+    const endpoint = createEndpoint(
+      { url: `http://127.0.0.1:${index + 1}/v1`, limit, pinned: true },
+      index,
+      undefined,
+    );
     endpoint.state = 'up';
+    endpoint.models = new Set(['m']);
     return endpoint;
   });
 
@@ -263,7 +268,7 @@ test('the queue keeps the order of first tries and loses nothing, whatever is ta
       for (const size of sizes) {
         for (let i = 0; i < size; i++) waiting.push({ ...ticket('x'), tries: next++ });
         let places = size - (size % 7);
-        waiting.offer(one => places-- > 0 && left.push(one.tries) > 0);
+        waiting.offerNew(one => places-- > 0 && left.push(one.tries) > 0);
         taken = left.length;
         expect(waiting.size).toBe(next - taken);
       }
@@ -281,16 +286,18 @@ test('what sleeps is not offered before its time, and then before the first trie
   waiting.push(first);
   waiting.sleep(late);
   const offered: Ticket[] = [];
-  const look = () => {
+  const all = () => {
     offered.length = 0;
-    waiting.offer(one => {
+    const look = (one: Ticket): boolean => {
       offered.push(one);
       return false;
-    });
+    };
+    waiting.offerDue(look);
+    waiting.offerNew(look);
     return [...offered];
   };
   waiting.wake(49);
-  expect(look()).toEqual([first]);
+  expect(all()).toEqual([first]);
   waiting.wake(50);
-  expect(look()).toEqual([late, first]);
+  expect(all()).toEqual([late, first]);
 });

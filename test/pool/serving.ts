@@ -41,6 +41,8 @@ export interface Served {
   models?: string[];
   /** replaces the answer to GET …/models */
   onModels?: (response: ServerResponse, path: string) => void;
+  /** the page of GET …/metrics; absent: there is none */
+  metrics?: () => string;
   port?: number;
   prefix?: string;
 }
@@ -60,6 +62,8 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
   const server = createServer((request, response) => {
     const path = request.url ?? '';
     if (request.method === 'GET') {
+      if (path.endsWith('/metrics'))
+        return response.writeHead(served.metrics ? 200 : 404).end(served.metrics?.());
       if (served.onModels) return served.onModels(response, path);
       const data = (served.models ?? ['m']).map(id => ({ id, object: 'model', max_model_len: 4096 }));
       response.setHeader('content-type', 'application/json');
@@ -141,6 +145,7 @@ export const QUICK: Partial<Timing> = {
   rest: 1,
   restCap: 4,
   reprobeFirst: 2,
+  reprobeSoon: 4,
   reprobeLast: 8,
 };
 
@@ -152,7 +157,10 @@ export async function open(
   more: Partial<PoolOptions> = {},
 ): Promise<Opened> {
   const warnings: string[] = [];
-  const endpoints = urls.map(one => (typeof one === 'string' ? { url: one, limit: 8 } : one));
+  const endpoints = urls.map(one => ({
+    ...(typeof one === 'string' ? { url: one, limit: 8 } : one),
+    pinned: true,
+  }));
   const warn = (message: string) => void warnings.push(message);
   const pool = await createPool({ endpoints, retryBudget: 0.2, warn, timing: QUICK, ...more });
   onTestFinished(async () => {
@@ -169,6 +177,7 @@ export function callOf(more: Partial<Call> = {}): Call {
   const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: item }] });
   return {
     path: '/chat/completions',
+    model: 'm',
     body,
     head: '',
     tail: '',

@@ -1,0 +1,106 @@
+/**
+ * Who goes next, and where: due retries first, then the later calls of chains at their homes, then new chains wherever
+ * there is most room, then what waits for a home that is far behind the others. Places are taken with a call in hand.
+ */
+import { choose } from './choose.ts';
+import { type Endpoint, isUsable, placesOf } from './health.ts';
+import { createHomes } from './homes.ts';
+import type { Suspects } from './suspects.ts';
+import type { Ticket } from './ticket.ts';
+import { createWaiting } from './waiting.ts';
+
+/**
+ * A chain leaves its home when another endpoint has room and the home is behind it by so many calls and so large a
+ * share of them: below that, what its prefix cache holds is worth the wait.
+ */
+const BEHIND = 16;
+const BEHIND_SHARE = 1.25;
+
+export interface Dispatch {
+  /** calls that wait for a place */
+  readonly waiting: number;
+  push(ticket: Ticket): void;
+  /** tried again, not before `ticket.notBefore` */
+  sleep(ticket: Ticket): void;
+  wake(now: number): void;
+  /** Gives places to whoever may have one. */
+  pump(now: number): void;
+  /** A chain is at home where it was answered last. */
+  noteHome(ticket: Ticket, endpoint: Endpoint): void;
+  /** takes everything out */
+  empty(): Ticket[];
+}
+
+export function createDispatch(
+  endpoints: readonly Endpoint[],
+  suspects: Suspects,
+  send: (ticket: Ticket, endpoint: Endpoint, now: number) => void,
+): Dispatch {
+  const waiting = createWaiting();
+  const homes = createHomes(endpoints);
+  let pumping = false;
+
+  function hasRoom(endpoint: Endpoint, reserved: Endpoint | null, isLast: boolean, now: number): boolean {
+    if (endpoint === reserved || !isUsable(endpoint, now)) return false;
+    return endpoint.running.length < placesOf(endpoint, isLast);
+  }
+
+  function give(now: number): void {
+    const usable = endpoints.filter(endpoint => isUsable(endpoint, now));
+    const reserved = suspects.next(usable, (ticket, endpoint) => send(ticket, endpoint, now));
+    const place = (ticket: Ticket): boolean => {
+      const endpoint = choose(endpoints, ticket, now, reserved);
+      if (endpoint !== null) send(ticket, endpoint, now);
+      return endpoint !== null;
+    };
+    waiting.offerDue(place);
+    const isLast = usable.length <= 1;
+    for (const endpoint of usable) {
+      while (waiting.atHome(endpoint) > 0 && hasRoom(endpoint, reserved, isLast, now)) {
+        send(waiting.takeAtHome(endpoint) as Ticket, endpoint, now);
+      }
+    }
+    waiting.offerNew(place);
+    for (const home of endpoints) {
+      while (waiting.atHome(home) > 0) {
+        const ticket = waiting.peekAtHome(home) as Ticket;
+        const other = choose(endpoints, ticket, now, reserved);
+        if (other === null || !isFarBehind(home, other, now)) break;
+        send(waiting.takeAtHome(home) as Ticket, other, now);
+      }
+    }
+  }
+
+  function isFarBehind(home: Endpoint, other: Endpoint, now: number): boolean {
+    if (!isUsable(home, now)) return true;
+    const here = (home.running.length + waiting.atHome(home)) / home.limit;
+    const there = (other.running.length + waiting.atHome(other) + 1) / other.limit;
+    return (here - there) * home.limit > BEHIND && here > BEHIND_SHARE * there;
+  }
+
+  return {
+    get waiting() {
+      return waiting.size + suspects.size;
+    },
+    push(ticket) {
+      const home = homes.of(ticket.hash);
+      ticket.home = home?.state === 'up' && home.models.has(ticket.model) ? home : null;
+      waiting.push(ticket);
+    },
+    sleep(ticket) {
+      if (!suspects.take(ticket)) waiting.sleep(ticket);
+    },
+    wake: now => waiting.wake(now),
+    pump(now) {
+      if (pumping) return;
+      pumping = true;
+      try {
+        if (waiting.size + suspects.size > 0) give(now);
+      } finally {
+        pumping = false;
+      }
+    },
+    noteHome: ({ hash }, endpoint) => homes.note(hash, endpoint),
+    empty: () => [...waiting.empty(), ...suspects.empty()],
+  };
+}

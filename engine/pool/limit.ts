@@ -1,0 +1,83 @@
+/**
+ * How many calls an endpoint is given at once. The right number is what keeps its batch full with a small queue behind
+ * it: fewer leave the GPU idle, and what waits on a server cannot be moved to another one.
+ *
+ * The evidence is what the server says of its batch and its queue, and what it sends away. Latency is none: it follows
+ * the length of answers. Where a server says nothing, the limit stays where it began, is cut when calls are sent away
+ * and comes back step by step.
+ */
+import type { Endpoint } from './health.ts';
+
+/** What a server says of itself, as of one look at its metrics. */
+export interface Load {
+  /** requests in the batch, and requests that wait for a place in it */
+  running: number;
+  waiting: number;
+  /** share of the KV cache in use, 0 to 1; 0 where it is not said */
+  kv: number;
+  /** since the server began */
+  preemptions: number;
+}
+
+/** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
+const QUEUE_LEAST = 0.05;
+const QUEUE_AIM = 0.1;
+const QUEUE_MOST = 0.15;
+/** … and in calls, where the batch is small */
+const FEW = 2;
+
+/** A raise while nothing waits: a tenth at each look, so that a batch of 1024 is found from 256 in 15 looks. */
+const RAISE = 1.1;
+/** The way back after a cut at a server that says nothing, as a share of where it began, at each look. */
+const STEP = 0.05;
+const CUT_AWAY = 0.7;
+const CUT_PREEMPTED = 0.9;
+/** Preemption throws computed tokens away, so a full cache is not approached to the last block. */
+const KV_FULL = 0.97;
+/** What was sent before a cut may still be sent away: one burst is one piece of evidence, in ms. */
+const ONE_BURST = 1_000;
+
+const MOST = 65_535;
+
+/** Calls were sent away (429, 503): the server has said that it is full. */
+export function cutAway(endpoint: Endpoint, now: number): void {
+  if (endpoint.pinned || now - endpoint.cutAt < ONE_BURST) return;
+  endpoint.cutAt = now;
+  setLimit(endpoint, Math.min(endpoint.limit, endpoint.running.length + 1) * CUT_AWAY);
+}
+
+/** A look at the server; null where it says nothing of itself. `wanted`: calls wait in the client for a place. */
+export function followLoad(endpoint: Endpoint, load: Load | null, now: number, wanted: boolean): void {
+  const { load: before } = endpoint;
+  endpoint.load = load;
+  if (endpoint.pinned) return;
+  if (load === null) return followNothing(endpoint, now, wanted);
+  const preempted = before !== null && load.preemptions > before.preemptions;
+  if (preempted || load.kv > KV_FULL) {
+    if (now - endpoint.cutAt < ONE_BURST) return;
+    endpoint.cutAt = now;
+    return setLimit(endpoint, Math.min(endpoint.limit, endpoint.running.length) * CUT_PREEMPTED);
+  }
+  const { running, waiting } = load;
+  const here = endpoint.running.length;
+  if (waiting > running * QUEUE_MOST + FEW) {
+    // of what is in flight here, so many are in the batch; who else asks this server has the rest of it
+    const excess = waiting - running * QUEUE_AIM - FEW;
+    return setLimit(endpoint, Math.min(endpoint.limit, here - excess));
+  }
+  const isFull = here >= Math.floor(endpoint.limit) - 1;
+  if (wanted && isFull && waiting <= running * QUEUE_LEAST && now - endpoint.cutAt >= ONE_BURST) {
+    setLimit(endpoint, endpoint.limit * RAISE + 1);
+  }
+}
+
+function followNothing(endpoint: Endpoint, now: number, wanted: boolean): void {
+  if (!wanted || now - endpoint.cutAt < ONE_BURST) return;
+  if (endpoint.limit < endpoint.start) {
+    setLimit(endpoint, Math.min(endpoint.start, endpoint.limit + Math.max(1, endpoint.start * STEP)));
+  }
+}
+
+function setLimit(endpoint: Endpoint, limit: number): void {
+  endpoint.limit = Math.min(MOST, Math.max(1, limit));
+}
