@@ -5,7 +5,7 @@
 import type { Usage } from '../flow/item.ts';
 import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
-import type { Load } from './limit.ts';
+import type { Load, Seen } from './limit.ts';
 import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
 import { type OpenWire, openWire, type Wire } from './wire.ts';
@@ -31,6 +31,7 @@ export interface Endpoint {
   cutAt: number;
   /** what its metrics said last; null where it has none */
   load: Load | null;
+  seen: Seen | null;
   /** the models that it serves */
   models: ReadonlySet<string>;
   readonly salt: number;
@@ -72,6 +73,7 @@ export function createEndpoint(
     pinned: setting.pinned,
     cutAt: Number.NEGATIVE_INFINITY,
     load: null,
+    seen: null,
     models: new Set(),
     salt: mix(index + 1),
     wire: open(origin, key && `Bearer ${key.read()}`),

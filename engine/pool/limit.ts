@@ -6,7 +6,7 @@
  * the length of answers. Where a server says nothing, the limit stays where it began, is cut when calls are sent away
  * and comes back step by step.
  */
-import type { Endpoint } from './health.ts';
+import { type Endpoint, medianLatency } from './health.ts';
 
 /** What a server says of itself, as of one look at its metrics. */
 export interface Load {
@@ -32,12 +32,24 @@ const RAISE = 1.1;
 const STEP = 0.05;
 const CUT_AWAY = 0.7;
 const CUT_PREEMPTED = 0.9;
-/** Preemption throws computed tokens away, so a full cache is not approached to the last block. */
-const KV_FULL = 0.97;
+/** Preemption throws computed tokens away; a few at a full cache cost less than the places that avoid them. */
+const PREEMPTED = 0.02;
 /** What was sent before a cut may still be sent away: one burst is one piece of evidence, in ms. */
 const ONE_BURST = 1_000;
+/**
+ * A burst of prompts waits for its prefill, and is no queue. What never went away for as long as an answer takes is one
+ * (the standing queue of CoDel, Nichols and Jacobson 2012), so nothing is cut on its account before that time is known.
+ */
+const INTERVAL = 5_000;
 
 const MOST = 65_535;
+
+/** What was seen since `from`. */
+export interface Seen {
+  from: number;
+  leastWaiting: number;
+  preemptions: number;
+}
 
 /** Calls were sent away (429, 503): the server has said that it is full. */
 export function cutAway(endpoint: Endpoint, now: number): void {
@@ -48,22 +60,28 @@ export function cutAway(endpoint: Endpoint, now: number): void {
 
 /** A look at the server; null where it says nothing of itself. `wanted`: calls wait in the client for a place. */
 export function followLoad(endpoint: Endpoint, load: Load | null, now: number, wanted: boolean): void {
-  const { load: before } = endpoint;
   endpoint.load = load;
   if (endpoint.pinned) return;
   if (load === null) return followNothing(endpoint, now, wanted);
-  const preempted = before !== null && load.preemptions > before.preemptions;
-  if (preempted || load.kv > KV_FULL) {
-    if (now - endpoint.cutAt < ONE_BURST) return;
-    endpoint.cutAt = now;
-    return setLimit(endpoint, Math.min(endpoint.limit, endpoint.running.length) * CUT_PREEMPTED);
-  }
-  const { running, waiting } = load;
+  const { running, waiting, preemptions } = load;
   const here = endpoint.running.length;
-  if (waiting > running * QUEUE_MOST + FEW) {
-    // of what is in flight here, so many are in the batch; who else asks this server has the rest of it
-    const excess = waiting - running * QUEUE_AIM - FEW;
-    return setLimit(endpoint, Math.min(endpoint.limit, here - excess));
+  endpoint.seen ??= { from: now, leastWaiting: waiting, preemptions };
+  const { seen } = endpoint;
+  seen.leastWaiting = Math.min(seen.leastWaiting, waiting);
+  const known = endpoint.timed > 0;
+  if (known && now - seen.from >= Math.max(INTERVAL, medianLatency(endpoint))) {
+    endpoint.seen = null;
+    if (preemptions - seen.preemptions > running * PREEMPTED + FEW) {
+      endpoint.cutAt = now;
+      return setLimit(endpoint, Math.min(endpoint.limit, here) * CUT_PREEMPTED);
+    }
+    if (seen.leastWaiting > running * QUEUE_MOST + FEW) {
+      // of what is in flight here so much is in the batch; who else asks this server has the rest of it
+      return setLimit(
+        endpoint,
+        Math.min(endpoint.limit, here - (seen.leastWaiting - running * QUEUE_AIM - FEW)),
+      );
+    }
   }
   const isFull = here >= Math.floor(endpoint.limit) - 1;
   if (wanted && isFull && waiting <= running * QUEUE_LEAST && now - endpoint.cutAt >= ONE_BURST) {

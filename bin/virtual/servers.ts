@@ -1,0 +1,222 @@
+/**
+ * Servers in virtual time: what the pool takes for a connection leads to an engine of the simulator, on one clock. No
+ * socket, no thread, no wall clock; requests, answers, metrics and faults are those that the simulator gives on a port.
+ */
+import type { OpenWire, Reply, Request } from '../../engine/pool/wire.ts';
+import { replyTo } from '../../engine/simulator/chat.ts';
+import { createEngine, type Engine, type EngineState } from '../../engine/simulator/engine.ts';
+import { faultsFrom } from '../../engine/simulator/faults.ts';
+import type { Preset } from '../../engine/simulator/presets.ts';
+import { promptOf } from '../../engine/simulator/prompt.ts';
+import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
+import { Refusal, refusalBody } from '../../engine/simulator/refusal.ts';
+import { wholeBody } from '../../engine/simulator/reply.ts';
+import type { Limits } from '../../engine/simulator/scheduler.ts';
+import { schemaCache } from '../../engine/simulator/schemas.ts';
+import type { Handle } from '../../engine/simulator/sequence.ts';
+import type { Message } from '../../engine/simulator/tokens.ts';
+import type { VirtualClock } from './clock.ts';
+
+export interface VirtualServer {
+  readonly url: string;
+  state(): EngineState;
+  /** 1 is the preset's own speed; what runs goes on at the new one */
+  setSpeed(speed: number): void;
+  /** The process is gone: what it had breaks off, and nobody can connect. */
+  kill(): void;
+  /** It is there again, with an empty cache. */
+  start(): void;
+  /** requests beyond so many are answered with 503, as vLLM does where it is told to; null: the queue has no bound */
+  admits: number | null;
+}
+
+export interface VirtualServers {
+  servers: VirtualServer[];
+  openWire: OpenWire;
+}
+
+export interface VirtualSettings {
+  preset: Preset;
+  limits?: Partial<Limits>;
+  count: number;
+  seed: number;
+  /** shares of faulty answers, as `fw simulate --faults` takes them */
+  faults?: string;
+  /** /metrics are served */
+  metrics?: boolean;
+  model?: string;
+}
+
+export const VIRTUAL_MODEL = 'simulated';
+
+export function virtualServers(clock: VirtualClock, settings: VirtualSettings): VirtualServers {
+  const answer = answering(settings);
+  const opened = Array.from({ length: settings.count }, (_, index) =>
+    virtualServer(`http://virtual-${index + 1}:8000`, clock, settings, answer),
+  );
+  return {
+    servers: opened.map(({ server }) => server),
+    openWire: origin => {
+      const found = opened.find(({ server }) => server.url === `${origin}/v1`);
+      if (found === undefined) throw new Error(`no virtual server at ${origin}`);
+      return found.wire;
+    },
+  };
+}
+
+interface Told {
+  messages: readonly Message[];
+  tokens: number;
+  bodyOf(cached: number): Buffer;
+}
+
+/** What a request will be answered, before the engine has given it its time. @throws Refusal */
+function answering({
+  seed,
+  faults = 'none',
+  model = VIRTUAL_MODEL,
+}: VirtualSettings): (body: Buffer) => Told {
+  const chat = {
+    model,
+    maxModelLength: 131_072,
+    faults: faultsFrom(faults),
+    draws: drawsOf(seed),
+    schemaOf: schemaCache(),
+    cachedTokensOf: () => 0,
+  };
+  return bytes => {
+    const body = bytes.toString();
+    const reply = replyTo(body, sha256(bytes), chat);
+    const { messages } = JSON.parse(body) as { messages: Message[] };
+    return {
+      messages,
+      tokens: reply.usage.completion,
+      bodyOf: cached => Buffer.from(wholeBody({ ...reply, usage: { ...reply.usage, cached } }, 0)),
+    };
+  };
+}
+
+function virtualServer(
+  origin: string,
+  clock: VirtualClock,
+  { preset, limits, metrics = true, model = VIRTUAL_MODEL }: VirtualSettings,
+  answer: (body: Buffer) => Told,
+) {
+  let engine: Engine = createEngine(preset, limits);
+  // the engine has a clock of its own: while the server is slow, less of its time passes
+  let speed = 1;
+  let since = 0;
+  let before = 0;
+  let isUp = true;
+  const open = new Map<Handle, (outcome: Reply | Error) => void>();
+  let reached = 0;
+  const engineNow = (): number => Math.max(reached, before + (clock.now() - since) * speed);
+
+  clock.add({
+    due() {
+      const due = engine.due();
+      return due === null ? null : since + (due - before) / speed;
+    },
+    // a moment of one clock is not always one of the other to the last bit
+    advance() {
+      reached = Math.max(engineNow(), engine.due() ?? 0);
+      engine.advance(reached);
+    },
+  });
+
+  const server: VirtualServer = {
+    url: `${origin}/v1`,
+    admits: null,
+    state: () => engine.state(engineNow()),
+    setSpeed(to) {
+      before = engineNow();
+      since = clock.now();
+      speed = to;
+    },
+    kill() {
+      isUp = false;
+      const broken = [...open.values()];
+      open.clear();
+      engine = createEngine(preset, limits);
+      before = 0;
+      reached = 0;
+      since = clock.now();
+      for (const settle of broken) settle(errorOf('ECONNRESET', 'read ECONNRESET'));
+    },
+    start() {
+      isUp = true;
+    },
+  };
+
+  function ask(body: Buffer, settle: (outcome: Reply | Error) => void): { abort(reason: Error): void } {
+    let told: Told;
+    try {
+      told = answer(body);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      const { status } = error;
+      return later(() => settle({ status, retryAfter: undefined, body: Buffer.from(refusalBody(error)) }));
+    }
+    const { admits } = server;
+    if (admits !== null && open.size >= admits) {
+      return later(() => settle({ status: 503, retryAfter: undefined, body: FULL }));
+    }
+    const handle = engine.add(
+      {
+        prompt: promptOf(told.messages),
+        output: Math.max(1, told.tokens),
+        done(_at, { cachedTokens }) {
+          open.delete(handle);
+          settle({ status: 200, retryAfter: undefined, body: told.bodyOf(cachedTokens) });
+        },
+      },
+      engineNow(),
+    );
+    open.set(handle, settle);
+    return {
+      abort(reason) {
+        if (!open.delete(handle)) return;
+        engine.remove(handle, engineNow());
+        settle(reason);
+      },
+    };
+  }
+
+  /** An answer comes after the request has been sent, never while it is. */
+  function later(act: () => void): { abort(reason: Error): void } {
+    return { abort: clock.after(0, act) };
+  }
+
+  function get(path: string): Reply {
+    if (path === '/v1/models') {
+      const models = { object: 'list', data: [{ id: model, object: 'model', root: model }] };
+      return { status: 200, retryAfter: undefined, body: Buffer.from(JSON.stringify(models)) };
+    }
+    if (!metrics || path !== '/metrics') return { status: 404, retryAfter: undefined, body: Buffer.alloc(0) };
+    const { running, waiting, kvUsage, preemptions } = server.state();
+    const page =
+      `vllm:num_requests_running ${running}\nvllm:num_requests_waiting ${waiting}\n` +
+      `vllm:kv_cache_usage_perc ${kvUsage}\nvllm:num_preemptions_total ${preemptions}\n`;
+    return { status: 200, retryAfter: undefined, body: Buffer.from(page) };
+  }
+
+  return {
+    server,
+    wire: {
+      send({ method, path, body }: Request, settle: (outcome: Reply | Error) => void) {
+        if (!isUp) return later(() => settle(errorOf('ECONNREFUSED', 'connect ECONNREFUSED')));
+        if (method === 'GET') return later(() => settle(get(path)));
+        return ask(body as Buffer, settle);
+      },
+      close: async () => {},
+    },
+  };
+}
+
+const FULL = Buffer.from(
+  refusalBody(
+    new Refusal(503, 'Service Unavailable', 'The engine is currently busy and cannot accept new requests.'),
+  ),
+);
+
+const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });
