@@ -49,7 +49,7 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
     return EXIT.ok;
   }
   const silent = row.some(each => each.looks) && values.pass !== true;
-  const paths = row[0]?.positional ? positionals : await expandPaths(positionals);
+  const paths = await expandPaths(positionals);
   return execute({
     label: stage.name,
     row: row.map(each => ({ stage: each, options: values })),

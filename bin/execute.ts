@@ -11,7 +11,7 @@ import type { Item } from '../engine/flow/item.ts';
 import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
 import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
-import type { Stage, Tools } from '../engine/flow/stage.ts';
+import { isSource, type Stage, type Tools } from '../engine/flow/stage.ts';
 import { visibleLines } from '../engine/flow/visible.ts';
 import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
@@ -76,7 +76,10 @@ export async function execute(run: Run): Promise<number> {
     progress = startProgress(run.label, account, () => askedOf(made));
     return made;
   };
-  const inputs = run.row[0]?.stage.positional ? [] : inputsOf(run.files);
+  const [first] = run.row;
+  const begins = first !== undefined && isSource(first.stage, first.options);
+  // a source whose arguments are no lines to read opens them itself
+  const inputs = begins && first.stage.positional ? [] : inputsOf(run.files);
   const tools: Tools = {
     base: run.base,
     files: run.files,
@@ -106,7 +109,7 @@ export async function execute(run: Run): Promise<number> {
   const signals = listen({
     stop,
     halt: () => {
-      if (asker?.stage.asks === 'always' || pool !== null || run.row[0]?.stage.source) halt.abort();
+      if (asker?.stage.asks === 'always' || pool !== null || begins) halt.abort();
       return halt.signal.aborted || inputs[0]?.regular === true;
     },
     quit,

@@ -15,7 +15,8 @@ const SIDE_FILES = ['failures', 'provenance', 'report'];
 
 /** A file that is also an input would be emptied before it was read, and two writers of one file cut into each other. */
 export function refuseOverwriting({ row, files, target }: Writing): void {
-  const inputs = [0, ...files.filter(path => path !== '-')].map(identityOf).filter(Boolean);
+  const read = row.flatMap(({ options }) => [options.old ?? [], options.source ?? []].flat() as string[]);
+  const inputs = [0, ...read, ...files.filter(path => path !== '-')].map(identityOf).filter(Boolean);
   if (target === undefined && inputs.includes(identityOf(1))) {
     throw usageError('expected another output than the input, which would never end');
   }

@@ -1,5 +1,5 @@
 /**
- * merge: put two files together by id. The better rung stays, failed being the worst; of equal ones the newer.
+ * merge: put files together by id. The better rung stays, failed being the worst; of equal ones the newer.
  *
  *   $ fw merge fixtures/merge/good/old.ndjson fixtures/merge/good/new.ndjson | jq -c '[.id, .tag, .steps[0].rung]'
  *   ["a","new","clean"]
@@ -8,36 +8,57 @@
  *   ["d","old","clean"]
  *   ["e","new","clean"]
  *
- * Reads   two files, each twice; not standard input
- * Writes  OLD's ids in their order, then those that only NEW has; every line as the bytes that it had. A line without
- *         an id is kept; an item that was never asked is worse than a failed one. NEW's input-incomplete stays, OLD's does not: NEW is there to mend it.
+ * Reads   two files or more, the oldest first, each twice: lines, or whole legacy documents. With --old the newest lines
+ *         come through a pipe, or from the stage before
+ * Writes  the ids in the order in which they first came; every line as the bytes that it had. A line without an id is
+ *         kept; an item that was never asked is worse than a failed one, and a legacy result that verify refuses as bad.
+ *         The newest file's input-incomplete stays, that of the others does not: the newest is there to mend it. With
+ *         --old what comes goes on at once, and the old lines follow it
  */
+import { findInLegacy } from '../engine/agents/strict.ts';
+import { rankBy } from '../engine/flow/best.ts';
 import { usageError } from '../engine/flow/failure.ts';
+import { expandPaths } from '../engine/flow/input.ts';
+import { isLegacy } from '../engine/flow/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
-import { mergeFiles } from '../engine/flow/merge.ts';
+import { mergeFiles, mergeInto } from '../engine/flow/merge.ts';
 import { stage } from '../engine/flow/stage.ts';
+
+const rankOf = rankBy(line => isLegacy(line) && findInLegacy(line).length > 0);
 
 export default stage({
   name: 'merge',
-  summary: 'Put two files together by id: the better rung stays, of equal ones the newer.',
-  positional: 'OLD NEW',
+  summary: 'Put files together by id: the better rung stays, of equal ones the newer.',
+  positional: 'OLD… NEW',
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw merge items.jsonl again.jsonl > all.jsonl',
+    "fw chain --retry-failed --endpoint http://gpu1:8005/v1 < failed.jsonl | fw legacy | fw merge --old 'out/*_legacy.jsonl' > all.jsonl",
   ],
-  options: {},
+  options: {
+    old: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'File or files that standard input, or NEW, is merged into, the oldest first.',
+    },
+  },
 
+  isSource: ({ old }) => old === undefined,
   source(options, { files, signal, account }) {
-    const [old, newer] = files;
-    if (old === undefined || newer === undefined || files.length > 2) {
-      throw usageError(`expected two files, OLD and NEW, found ${files.length}`);
-    }
+    if (files.length < 2) throw usageError(`expected two files or more, OLD and NEW, found ${files.length}`);
     if (files.includes('-')) {
-      throw usageError(
-        "expected two files, found '-': merge reads them twice, so write standard input to a file first",
-      );
+      throw usageError("expected files, found '-': merge reads them twice; --old OLD reads NEW from a pipe");
     }
-    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
-    return () => mergeFiles({ old, new: newer, maxLine, signal, account });
+    return () => mergeFiles(files, { maxLine: maxLineOf(options), rankOf, signal, account });
+  },
+
+  async through(options, { account }) {
+    const { old } = options;
+    if (old === undefined) throw usageError('merge behind another stage: expected --old, found none');
+    return mergeInto(await expandPaths(old), { maxLine: maxLineOf(options), rankOf, account });
   },
 });
+
+function maxLineOf(options: object): number {
+  return (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+}

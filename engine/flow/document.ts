@@ -42,6 +42,16 @@ export function isFromDocument(line: object): boolean {
 
 const NEWLINE = 10;
 
+/** Line breaks between the tokens of an element become blanks, so that its bytes can leave as a line. */
+export function putOnOneLine(element: Buffer): void {
+  for (let at = element.indexOf(NEWLINE); at >= 0; at = element.indexOf(NEWLINE, at + 1)) element[at] = 0x20;
+}
+
+export interface DocumentSplitter extends LineSplitter {
+  /** the input has turned out to be lines, from here on */
+  isLines(): boolean;
+}
+
 /**
  * Splits an input that may be a document. The choice falls within the first object; NDJSON is then handed to `lines`,
  * and costs what it always costs.
@@ -49,7 +59,7 @@ const NEWLINE = 10;
 export function documentSplitter(
   source: LineSource,
   lines: (source: LineSource) => LineSplitter,
-): LineSplitter {
+): DocumentSplitter {
   const { maxLine, name } = source;
   const plain = lines(source);
   const elements = { ...source, unit: 'result' };
@@ -65,6 +75,7 @@ export function documentSplitter(
   const waiting: Item[] = [];
 
   return {
+    isLines: () => state === 'lines',
     feed(next, searched) {
       isLeased = state === 'lines';
       if (state === 'lines') plain.feed(next, searched);
@@ -192,15 +203,9 @@ export function documentSplitter(
     }
     const item = parseLine(block, from, end, { checked: false, number: count, source: elements });
     if (item.id === null && item.failure !== undefined) return item;
-    putOnOneLine(from, end);
+    putOnOneLine(block.subarray(from, end));
     results.add(item);
     return item;
-  }
-
-  /** Line breaks between the tokens of an element become blanks, so that its bytes can leave as a line. */
-  function putOnOneLine(first: number, end: number): void {
-    const bytes = block.subarray(first, end);
-    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, at + 1)) bytes[at] = 0x20;
   }
 
   function readTail(): void {

@@ -16,7 +16,7 @@ import type { OptionSchemas, OptionsOf, Values } from './options.ts';
 import { letGo } from './origin.ts';
 import type { Output } from './output.ts';
 import { type SideFile, sideFile } from './side.ts';
-import { asking, type Items, itemWork, type Stage, type Through, type Tools } from './stage.ts';
+import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
 export interface Placed {
@@ -65,7 +65,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   const [first] = row;
   if (first === undefined) throw usageError('expected at least one stage, found none');
   const { signal, asking: halt } = first.tools;
-  if (first.stage.source) {
+  if (first.stage.source && isSource(first.stage, first.options)) {
     const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
     return (await openRow(row))(source(inputs));
   }
@@ -109,7 +109,9 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
   for (const [index, placed] of row.entries()) {
     const { stage, tools } = placed;
     const options = placed.options as OptionsOf<OptionSchemas>;
-    if (handing && typeof stage.apart === 'object') {
+    if (index === 0 && isSource(stage, placed.options)) {
+      // the items are its own
+    } else if (handing && typeof stage.apart === 'object') {
       settle();
       flows.push(await stage.apart.piece(options, tools, part => handing.leave(index, part)));
     } else if (stage.through) {
@@ -124,7 +126,7 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
           (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
         flows.push(asking(work, () => limit, options.ordered === true, tools.asking));
       } else fused.push(work as Work);
-    } else if (!stage.source || index > 0) {
+    } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
     const divert = divertFailures(placed, account, { files: failures, open: handing?.side ?? sideFile });

@@ -139,7 +139,8 @@ export interface LineSplitter {
   finish(rest: Buffer | null): Item | null;
 }
 
-function splitter(source: LineSource, linesBefore = 0): LineSplitter {
+/** Splits an input of lines; `linesBefore` were in it before its first byte. */
+export function splitter(source: LineSource, linesBefore = 0): LineSplitter {
   const { maxLine } = source;
   let block: Buffer = Buffer.alloc(0);
   let lineFrom = 0;

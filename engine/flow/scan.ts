@@ -2,12 +2,10 @@
  * The lines of a regular file, by where they stand: for those who read a file twice (merge, verify --ids) and must not
  * keep its lines in between.
  */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { dataError, ioError, usageError } from './failure.ts';
 import type { Item } from './item.ts';
 import { isEmptyLine, type LineSource, longLine, parseLine } from './line.ts';
+import { BLOCK, openAgain, type ReadableAgain, shorter } from './reread.ts';
 
-const BLOCK = 1 << 20;
 const NEWLINE = 10;
 
 /** Where a line stands: bytes `offset` to `offset + length` of the file, its newline not counted. */
@@ -36,13 +34,15 @@ export interface LineFile {
 
 /** Opens a file to read more than once. Exit 65 where there is none, 64 where it is no regular file. */
 export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'name'>): LineFile {
-  const source = { stage, maxLine, name: path };
-  const fd = opened(path);
-  const size = fstatSync(fd).size;
-  let window = { block: Buffer.alloc(0), offset: 0 };
-  let ahead = 0; // bytes to read beyond a line, while lines are read in order
+  const file = openAgain(path);
+  return { ...linesOf(file, { stage, maxLine, name: path }), close: file.close };
+}
 
-  return { scan, read, item, close: () => closeSync(fd) };
+/** The lines of an open file. */
+export function linesOf(file: ReadableAgain, source: LineSource): Omit<LineFile, 'close'> {
+  const { path, size, readAt, windowOn } = file;
+  const { maxLine } = source;
+  return { scan, read, item };
 
   /** Between two blocks it yields null, where the reader may let the event loop have its turn. */
   function* scan(): Generator<ScannedLine | null> {
@@ -98,61 +98,15 @@ export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'na
     return parseLine(block, from, from + length, { checked: false, number, source });
   }
 
-  /** The bytes of a line and its newline: read alone, or, where lines follow each other, with those after it. */
-  function windowOn(offset: number, length: number): { block: Buffer; from: number } {
-    const end = window.offset + window.block.length;
-    if (offset >= window.offset && offset + length + 1 <= end)
-      return { block: window.block, from: offset - window.offset };
-    const follows = offset >= window.offset && offset <= end;
-    ahead = follows ? Math.min(BLOCK, Math.max(4096, ahead * 2)) : 0;
-    const block = Buffer.allocUnsafeSlow(length + 1 + ahead);
-    const got = readAt(block, 0, block.length, offset);
-    if (got < length)
-      throw ioError(`${path}: expected the file to stay as it is while it is read, found it shorter`);
-    window = { block: block.subarray(0, got), offset };
-    return { block: window.block, from: 0 };
-  }
-
   function readLong(offset: number, length: number, number: number): Item {
     const long = longLine(source);
     for (let done = 0; done < length; ) {
       const block = Buffer.allocUnsafeSlow(Math.min(BLOCK, length - done));
       const got = readAt(block, 0, block.length, offset + done);
-      if (got === 0)
-        throw ioError(`${path}: expected the file to stay as it is while it is read, found it shorter`);
+      if (got === 0) throw shorter(path);
       long.add(block.subarray(0, got));
       done += got;
     }
     return long.end(number);
   }
-
-  /** Reads until `bytes` are there or the file ends. */
-  function readAt(block: Buffer, from: number, bytes: number, offset: number): number {
-    let done = 0;
-    try {
-      while (done < bytes) {
-        const got = readSync(fd, block, from + done, bytes - done, offset + done);
-        if (got === 0) break;
-        done += got;
-      }
-    } catch (error) {
-      throw ioError(`${path}: expected to read on, found ${(error as NodeJS.ErrnoException).code}`);
-    }
-    return done;
-  }
-}
-
-function opened(path: string): number {
-  let fd: number;
-  try {
-    fd = openSync(path, 'r');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
-  }
-  if (fstatSync(fd).isFile()) return fd;
-  closeSync(fd);
-  throw usageError(
-    `expected a file that can be read twice, found a pipe, folder or device: ${path}; write it to a file first`,
-  );
 }

@@ -15,7 +15,7 @@ import { type Code, ItemFailure } from './failure.ts';
 import type { ByteInput } from './input.ts';
 import { type Failure, failureOf, type Item, idOf, isItem } from './item.ts';
 import { boundedMap } from './map.ts';
-import type { OptionSchemas, OptionsOf } from './options.ts';
+import type { OptionSchemas, OptionsOf, Values } from './options.ts';
 import { forget, originOf, textOf } from './origin.ts';
 import type { Frame } from './output.ts';
 import { wrongShape } from './shape.ts';
@@ -74,6 +74,8 @@ export interface StageSpec<S extends OptionSchemas> {
   each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;
   through?(options: OptionsOf<S>, tools: Tools): Opening<Through>;
   source?(options: OptionsOf<S>, tools: Tools): Opening<Source>;
+  /** of a stage with `through` and `source`: whether these options make it a source */
+  isSource?(options: OptionsOf<S>): boolean;
 }
 
 /** For a stage that asks nothing of other lines while they pass, and judges the whole at the end. */
@@ -94,6 +96,11 @@ export type Stage = StageSpec<OptionSchemas>;
 
 export function stage<const S extends OptionSchemas>(spec: StageSpec<S>): Stage {
   return spec as unknown as Stage;
+}
+
+/** Whether a stage that comes first makes the items itself, and does not read them as lines. */
+export function isSource(stage: Stage, options: Values): boolean {
+  return stage.source !== undefined && (stage.isSource?.(options as OptionsOf<OptionSchemas>) ?? true);
 }
 
 /** Several stages under one name: `legacy` is `synthesize-decision | legacy-convert`. */

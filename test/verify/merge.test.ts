@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newAccount } from '../../engine/flow/account.ts';
+import { rankBy } from '../../engine/flow/best.ts';
 import { type Item, RUNGS, rungOf } from '../../engine/flow/item.ts';
 import { mergeFiles } from '../../engine/flow/merge.ts';
 import { originOf, textOf } from '../../engine/flow/origin.ts';
@@ -15,7 +16,12 @@ async function merged(old: string, newer: string, signal = new AbortController()
   writeFileSync(paths.old, old);
   writeFileSync(paths.new, newer);
   const account = newAccount('merge');
-  const stream = mergeFiles({ ...paths, maxLine: 1 << 20, signal, account });
+  const stream = mergeFiles([paths.old, paths.new], {
+    maxLine: 1 << 20,
+    rankOf: rankBy(() => false),
+    signal,
+    account,
+  });
   const items = await new Promise<Item[]>((resolve, reject) => stream.stopOnError(reject).toArray(resolve));
   return { items, account };
 }
