@@ -2,10 +2,14 @@
  * fw simulate: a vLLM server without a GPU, for trying pipelines and for tests. The answers are simulated.
  *
  *   fw simulate --port 8101 --seed 7 --latency 40ms --faults default
+ *   fw simulate --port 8101 --preset 3b-a6000
  *
  * Prints one line of JSON with its URL, so that a script can take a free port (`--port 0`), and serves until SIGTERM or SIGINT.
  */
-import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { dataError, EXIT, usageError } from '../../engine/flow/failure.ts';
+import { readSmallFile, readYaml } from '../../engine/flow/yaml.ts';
+import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
+import { type Preset, presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
 
@@ -14,7 +18,8 @@ export default command({
   summary: 'Serve simulated answers as vLLM would, without a GPU.',
   examples: [
     'fw simulate --port 8101 --seed 7 --latency 40ms',
-    'fw simulate --port 0 --faults 429=0.1,null=0.02,truncated=0.01',
+    'fw simulate --port 8101 --preset 3b-a6000',
+    'fw simulate --port 0 --faults 429=0.1,null=0.02,truncated=0.01 --schedule flapping.yaml',
   ],
   options: {
     port: {
@@ -26,7 +31,15 @@ export default command({
     },
     host: { type: 'string', default: '127.0.0.1', description: 'Address to listen on.' },
     seed: { type: 'integer', default: 7, description: 'The same seed and request give the same answer.' },
-    latency: { type: 'string', default: '40ms', description: 'Time for an answer, or a range: 20ms-80ms.' },
+    latency: {
+      type: 'string',
+      description: 'Time for an answer, or a range: 20ms-80ms. 40ms unless there is a --preset.',
+    },
+    preset: {
+      type: 'string',
+      description:
+        'Take the time of a model on a GPU, such as 3b-a6000: requests share an engine. A name, or a preset file.',
+    },
     faults: {
       type: 'string',
       default: 'none',
@@ -40,17 +53,70 @@ export default command({
       default: 8192,
       description: 'Context length in tokens.',
     },
+    'max-num-queued-reqs': {
+      type: 'integer',
+      minimum: 0,
+      description: 'Answer 503 from so many requests on, running and waiting. No limit unless given.',
+    },
+    'max-num-queued-tokens': {
+      type: 'integer',
+      minimum: 0,
+      description: 'Answer 503 from so many prompt tokens on that are not computed yet; with --preset.',
+    },
+    'startup-delay': {
+      type: 'string',
+      default: '0ms',
+      description: 'Answer 503 on every route for this time, such as 90s.',
+    },
+    'metric-names': {
+      type: 'string',
+      enum: METRIC_NAMES,
+      default: 'new',
+      description: 'Names of the metrics that vLLM renamed.',
+    },
+    admin: { type: 'boolean', description: 'Let POST /admin/config change settings while it runs.' },
+    schedule: {
+      type: 'string',
+      description:
+        'YAML or NDJSON file of settings that change while it runs: {at: 5s, every: 10s, health: down, for: 5s}.',
+    },
   },
 
-  async run({ port, host, seed, latency, faults, model, 'max-model-len': maxModelLength }, positionals) {
+  async run(options, positionals) {
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+    const { port, host, seed, faults, model } = options;
+    if (options.preset !== undefined && options.latency !== undefined) {
+      throw usageError('expected --latency or --preset, found both: with a preset the engine decides');
+    }
+    if (options.preset === undefined && options['max-num-queued-tokens'] !== undefined) {
+      throw usageError(
+        'expected --preset with --max-num-queued-tokens, found none: only an engine has a queue',
+      );
+    }
     const stopped = new Promise<void>(stop => {
       process.once('SIGTERM', stop);
       process.once('SIGINT', stop);
     });
+    const latency = options.preset === undefined ? (options.latency ?? '40ms') : undefined;
+    const preset = options.preset === undefined ? undefined : readPreset(options.preset);
     let simulator: Simulator;
     try {
-      simulator = await startSimulator({ port, host, seed, latency, faults, model, maxModelLength });
+      simulator = await startSimulator({
+        port,
+        host,
+        seed,
+        latency,
+        preset,
+        faults,
+        model,
+        maxModelLength: options['max-model-len'],
+        maxQueuedRequests: options['max-num-queued-reqs'],
+        maxQueuedTokens: options['max-num-queued-tokens'],
+        startupDelay: options['startup-delay'],
+        metricNames: options['metric-names'],
+        admin: options.admin === true,
+        schedule: options.schedule === undefined ? undefined : readSchedule(options.schedule),
+      });
     } catch (error) {
       throw usageErrorFrom(error, host, port);
     }
@@ -58,12 +124,50 @@ export default command({
     process.stderr.write(
       `fw simulate: ${url} answers as ${model}. The answers are simulated; no model is behind them.\n`,
     );
-    process.stdout.write(`${JSON.stringify({ url, model, seed, latency, faults, simulated: true })}\n`);
+    if (preset) {
+      const { midLoad, nearSaturation } = preset.error;
+      process.stderr.write(
+        `fw simulate: its times are those of a formula for ${preset.file.model} on ${preset.file.gpu}: ±${100 * midLoad} % at mid load, ±${100 * nearSaturation} % near saturation.\n`,
+      );
+    }
+    const timing = preset ? { preset: preset.name } : { latency };
+    process.stdout.write(`${JSON.stringify({ url, model, seed, ...timing, faults, simulated: true })}\n`);
     await stopped;
     await simulator.close();
     return EXIT.ok;
   },
 });
+
+/** A preset by name, or the file of one. Exit 64 on an unknown name, 65 on a file that is none. */
+function readPreset(text: string): Preset {
+  if (!/[/\\]|\.json$/.test(text)) {
+    try {
+      return presetNamed(text);
+    } catch (error) {
+      throw usageError(`--preset: ${(error as Error).message}`);
+    }
+  }
+  try {
+    return presetFrom(JSON.parse(readSmallFile(text, 'a preset')), text);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
+    throw error instanceof RangeError ? dataError(error.message) : error;
+  }
+}
+
+/** The entries of a schedule file; a line each where its name says so. Exit 65 where it is none. */
+function readSchedule(path: string): unknown {
+  if (!/\.(?:nd)?jsonl?$/.test(path)) return readYaml(path, 'schedule').value;
+  const lines = readSmallFile(path, 'a schedule').split('\n');
+  return lines.flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    try {
+      return [JSON.parse(line)];
+    } catch (error) {
+      throw dataError(`${path}:${index + 1}: expected JSON, found: ${(error as Error).message}`);
+    }
+  });
+}
 
 function usageErrorFrom(error: unknown, host: string, port: number): unknown {
   const { code, message } = error as NodeJS.ErrnoException;

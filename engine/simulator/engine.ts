@@ -41,6 +41,8 @@ export interface Engine {
   remove(handle: Handle, now: number): void;
   /** When the next event is due; null while idle. `add`, `remove` and `advance` may change it. */
   due(): number | null;
+  /** From the next step on a step takes `factor` times as long: a server that has become slow, or well again. */
+  slow(factor: number, now: number): void;
   /** Runs all steps that end by `now`, in order, with their callbacks; returns `due()`. */
   advance(now: number): number | null;
   state(now: number): EngineState;
@@ -66,19 +68,23 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
   let due: number | null = null;
   let busyMs = 0;
   let added = 0;
+  let factor = 1;
+  let nextFactor = 1;
 
   /** How long the first `steps` of the stretch take; more than one only decode. */
   const stretchMs = ({ sequences, tokens, kv, attention }: Step, steps: number) =>
-    steps === 1 ? stepMs(times, sequences, tokens, kv, attention) : decodeMs(times, sequences, kv, steps);
+    factor *
+    (steps === 1 ? stepMs(times, sequences, tokens, kv, attention) : decodeMs(times, sequences, kv, steps));
 
   /** The step of the stretch that runs at `now`, from 1; 0 where none runs. */
   function runningAt(now: number): number {
     if (step === null || length <= 1) return length;
-    return Math.min(length, decodeStepsBy(times, step.sequences, step.kv, now - from));
+    return Math.min(length, decodeStepsBy(times, step.sequences, step.kv, (now - from) / factor));
   }
 
   function plan(now: number): void {
     step = scheduler.next(now);
+    factor = nextFactor;
     from = now;
     length = step?.alike ?? 0;
     if (step) due = now + stretchMs(step, length);
@@ -126,6 +132,10 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
       cut(now);
     },
     due: () => due,
+    slow(next, now) {
+      cut(now);
+      nextFactor = next;
+    },
     advance(now) {
       while (due !== null && due <= now) {
         const at = due;

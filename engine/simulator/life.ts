@@ -1,17 +1,17 @@
 /**
- * The life of a chat request on a simulated server, and the counts that tests and /metrics read of it:
+ * The life of a request on a simulated server, and the counts that tests and /metrics read of it:
  *
- *   bytes ─ hash ─ transport fault? ─ reply (chat.ts) ─ delay (timing.ts) ─ whole | stream | dropped (reply.ts)
+ *   bytes ─ hash ─ transport fault? ─ let in? ─ reply (chat.ts, embeddings.ts) ─ pace ─ whole | stream | dropped (reply.ts)
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { performance } from 'node:perf_hooks';
-import { type ChatSettings, type Reply, replyTo } from './chat.ts';
+import type { ChatSettings, Reply } from './chat.ts';
+import type { Control } from './control.ts';
 import { drawTransportFault, FAULTS, type Fault, type TransportFault } from './faults.ts';
 import type { Finished, Metrics } from './metrics.ts';
+import { type Listener, type Pace, startAll } from './pace.ts';
 import { PURPOSE, type Random, saltOf, sha256 } from './random.ts';
 import { Refusal } from './refusal.ts';
-import { drop, eventsOf, sendJson, sendRefusal, startStream, wholeBody } from './reply.ts';
-import { type Latency, timingOf } from './timing.ts';
+import { drop, type Script, scriptOf, sendJson, sendRefusal, startStream, wholeBody } from './reply.ts';
 
 export interface ReceivedRequest {
   body: string;
@@ -21,9 +21,9 @@ export interface ReceivedRequest {
 }
 
 export interface Counts {
-  /** chat requests received */
+  /** requests for answers received */
   requests: number;
-  /** completions that were written to their end */
+  /** answers that were written to their end */
   answers: number;
   inFlight: number;
   maxInFlight: number;
@@ -33,22 +33,48 @@ export interface Counts {
   requestsByBody: ReadonlyMap<string, number>;
 }
 
-export interface LifeSettings extends ChatSettings {
-  latency: Latency;
+/** What a server is made of that a restart replaces. */
+export interface Core {
+  pace: Pace;
   metrics: Metrics;
+}
+
+export interface LifeSettings extends Omit<ChatSettings, 'faults'> {
+  control: () => Readonly<Control>;
+  core: () => Core;
   onRequest: ((request: ReceivedRequest) => void) | undefined;
 }
 
+/** From a body and its hash to an answer. @throws Refusal */
+export type Answerer = (body: string, request: Buffer, settings: ChatSettings) => Reply;
+
 export interface Life {
-  /** Answers a chat request; `name` is that of the server. @throws Refusal */
-  serve: (request: IncomingMessage, response: ServerResponse, body: Buffer, name: string) => void;
+  /** Answers a request; `name` is that of the server. @throws Refusal */
+  serve: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: Buffer,
+    answerer: Answerer,
+    name: string,
+  ) => void;
   counts: () => Counts;
 }
 
 const MOST_BODIES = 1_000_000;
+const BUSY =
+  'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';
 
 export function lifeOf(settings: LifeSettings): Life {
-  const { metrics, latency, draws } = settings;
+  const { model, maxModelLength, draws, schemaOf, control } = settings;
+  const asking: ChatSettings = {
+    model,
+    maxModelLength,
+    draws,
+    schemaOf,
+    get faults() {
+      return control().faults;
+    },
+  };
   const arrivals = new Map<string, number>();
   const faults = Object.fromEntries(FAULTS.map(kind => [kind, 0])) as Record<Fault, number>;
   let requests = 0;
@@ -63,8 +89,23 @@ export function lifeOf(settings: LifeSettings): Life {
     return arrival;
   }
 
-  function serve(request: IncomingMessage, response: ServerResponse, bytes: Buffer, name: string): void {
-    const arrived = performance.now();
+  /** Refuses what a limit does not let in, as vLLM from 0.29 on: before the request is read. */
+  function letIn({ pace, metrics }: Core): void {
+    const { maxQueuedRequests, maxQueuedTokens } = control();
+    if (maxQueuedRequests === null && maxQueuedTokens === null) return;
+    const { running, waiting, prefillTokens } = pace.live();
+    const reason =
+      maxQueuedRequests !== null && running + waiting >= maxQueuedRequests
+        ? 'queued_reqs'
+        : maxQueuedTokens !== null && prefillTokens >= maxQueuedTokens
+          ? 'queued_tokens'
+          : undefined;
+    if (reason === undefined) return;
+    metrics.rejected(reason);
+    throw new Refusal(503, 'Service Unavailable', BUSY);
+  }
+
+  const serve: Life['serve'] = (request, response, bytes, answerer, name) => {
     const hash = sha256(bytes);
     const body = bytes.toString();
     const arrival = arrive(hash.toString('hex'));
@@ -75,7 +116,7 @@ export function lifeOf(settings: LifeSettings): Life {
 
     // other servers of the same seed must not fail the same request at the same arrival, or a retry elsewhere were vain
     const random = draws(hash, PURPOSE.transportFault, saltOf(name) + arrival);
-    const fault = drawTransportFault(settings.faults, random);
+    const fault = drawTransportFault(asking.faults, random);
     if (fault === 'hang') {
       faults.hang++;
       return;
@@ -86,78 +127,71 @@ export function lifeOf(settings: LifeSettings): Life {
       sendRefusal(response, busy, random() < 0.5 ? { 'retry-after': '1' } : {});
       return;
     }
-    const reply = replyTo(body, hash, settings);
+    const core = settings.core();
+    letIn(core);
+    const reply = answerer(body, hash, asking);
     // a call that breaks on the way shows nobody what its answer would have been
     for (const kind of fault ? [fault] : reply.faults) faults[kind]++;
-    metrics.started(reply.usage.prompt, reply.usage.cached);
-    answer(response, reply, fault, arrived, timingOf(latency, draws(hash, PURPOSE.delay)), random);
-  }
+    answer(response, reply, fault, hash, core, random);
+  };
 
-  /** Says the reply in its time, in steps of one timer each, and stops where the client goes away. */
+  /** Says the reply in its time, and stops where the client goes away. */
   function answer(
     response: ServerResponse,
     reply: Reply,
     fault: TransportFault | undefined,
-    arrived: number,
-    timing: ReturnType<typeof timingOf>,
+    request: Buffer,
+    { pace, metrics }: Core,
     random: Random,
   ): void {
-    let timer: NodeJS.Timeout | undefined;
+    const streamed = reply.stream && fault !== '500';
+    let script: Script | undefined;
     let over = false;
-    const seconds = () => (performance.now() - arrived) / 1000;
-    const after = (ms: number, then: () => void) => {
-      if (ms <= 0) then();
-      else timer = setTimeout(then, ms);
-    };
-    const end = (how: Finished, completion: number) => {
+    let callOff = () => {};
+    const now = () => Math.floor(Date.now() / 1000);
+    const fail = (how: Finished) => {
       over = true;
-      metrics.ended(how, { prompt: reply.usage.prompt, completion }, seconds());
+      metrics.broken(how);
+    };
+    const listener: Listener = {
+      firstToken() {
+        if (!streamed) return;
+        script = scriptOf(reply, now());
+        startStream(response);
+        response.write(script.upTo(0));
+      },
+      progress(share) {
+        // one that is to break breaks half-way
+        const events = fault && share > 0.5 ? '' : script!.upTo(share);
+        if (events) response.write(events);
+      },
+      done(told) {
+        reply.usage.cached = told.cachedTokens;
+        if (fault === '500') {
+          fail('error');
+          sendRefusal(
+            response,
+            new Refusal(500, 'InternalServerError', 'Simulated fault: the engine failed.'),
+          );
+        } else if (fault) {
+          fail('error');
+          if (script) response.write(script.upTo(0.5), () => response.destroy());
+          else drop(response, random() < 0.5 ? undefined : wholeBody(reply, now()));
+        } else {
+          over = true;
+          answers++;
+          metrics.answered(reply.finish, reply.usage, told);
+          if (script) response.end(script.rest());
+          else sendJson(response, 200, wholeBody(reply, now()));
+        }
+      },
     };
     response.once('close', () => {
-      clearTimeout(timer);
-      if (!over) end('abort', 0);
+      if (over) return;
+      callOff();
+      fail('abort');
     });
-    const now = () => Math.floor(Date.now() / 1000);
-
-    const fail = () => {
-      end('error', 0);
-      if (fault === '500') {
-        sendRefusal(response, new Refusal(500, 'InternalServerError', 'Simulated fault: the engine failed.'));
-      } else drop(response, random() < 0.5 ? undefined : wholeBody(reply, now()));
-    };
-    const finished = () => {
-      end(reply.finish, reply.usage.completion);
-      answers++;
-    };
-    const whole = () => {
-      metrics.firstToken(seconds());
-      finished();
-      sendJson(response, 200, wholeBody(reply, now()));
-    };
-    const stream = () => {
-      metrics.firstToken(seconds());
-      startStream(response);
-      const all = eventsOf(reply, now());
-      const events = fault ? all.slice(0, all.length >> 1) : all;
-      const gap = (timing.lastToken - timing.firstToken) / all.length;
-      const say = (at: number) => {
-        if (gap >= 1 && at < events.length - 1) {
-          response.write(events[at]!);
-          return after(gap, () => say(at + 1));
-        }
-        const rest = events.slice(at).join('');
-        if (fault) {
-          end('error', 0);
-          response.write(rest, () => response.destroy());
-        } else {
-          finished();
-          response.end(rest);
-        }
-      };
-      say(0);
-    };
-    if (reply.stream && fault !== '500') after(timing.firstToken, stream);
-    else after(timing.lastToken, fault ? fail : whole);
+    callOff = startAll(pace, reply, request, streamed, listener);
   }
 
   return {

@@ -3,7 +3,15 @@
  * Two prompts that begin with the same messages share the blocks of what they have in common; a block that is filled in
  * part by what differs is not shared. Tokens are counted as everywhere in the simulator (see tokens.ts).
  */
-import { BLOCK, CHARACTERS_PER_TOKEN, type Message, PER_MESSAGE, PER_PROMPT } from './tokens.ts';
+import {
+  type Asked,
+  BLOCK,
+  CHARACTERS_PER_TOKEN,
+  PER_MESSAGE,
+  PER_PROMPT,
+  promptTokensOf,
+  tokensOf,
+} from './tokens.ts';
 
 export interface Prompt {
   /** tokens, those of the chat template included */
@@ -13,10 +21,8 @@ export interface Prompt {
 }
 
 /** Two multiplicative hashes, which see two characters at a time; together 64 bits, so that no two texts meet. */
-export function promptOf(messages: readonly Message[]): Prompt {
-  let tokens = PER_PROMPT;
-  for (const { content } of messages)
-    tokens += PER_MESSAGE + Math.ceil(content.length / CHARACTERS_PER_TOKEN);
+export function promptOf(asked: Asked): Prompt {
+  const tokens = typeof asked === 'string' ? tokensOf(asked) : promptTokensOf(asked);
   const whole = Math.floor(tokens / BLOCK);
   const blocks = new Int32Array(2 * whole);
   let [low, high, count, block] = [0x243f6a88, 0x13198a2e, 0, 0];
@@ -38,7 +44,11 @@ export function promptOf(messages: readonly Message[]): Prompt {
       if (++count % BLOCK === 0) end();
     }
   };
-  for (const { role, content } of messages) {
+  if (typeof asked === 'string') {
+    add(asked);
+    return { tokens, blocks };
+  }
+  for (const { role, content } of asked) {
     // the tokens of a template stand before the text of their message, and tell roles apart
     add(role.padEnd(PER_MESSAGE * CHARACTERS_PER_TOKEN).slice(0, PER_MESSAGE * CHARACTERS_PER_TOKEN));
     add(content);

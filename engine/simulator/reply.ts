@@ -1,47 +1,79 @@
 /**
  * Answers on the wire: whole, as a stream of events, or broken off half-way.
  *
- * A stream is one event with the role, some with the text, one with the finish_reason, one with the usage where the
- * request asked for it, then `[DONE]`.
+ * A stream is one event with the role, at most PARTS with the text, one with the finish_reason, one with the usage where
+ * the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './chat.ts';
+import { PARTS } from './pace.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
 
 /** Says so in every answer and on every connection: nobody should take these answers for a model's. */
 const FINGERPRINT = 'fw-simulated';
 const SERVER = 'fw-simulate';
-/** The text of a streamed answer comes in at most this many events, however long it is. */
-const TEXT_EVENTS = 16;
 
-/** `now` is in whole seconds since 1970, here and below. */
-export function wholeBody({ id, model, text, finish, usage }: Reply, now: number): string {
-  // put together by hand: only the text and the model need escaping
-  return (
-    `{"id":"${id}","object":"chat.completion","created":${now},"model":${JSON.stringify(model)},` +
-    `"choices":[{"index":0,"message":{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"reasoning":null,"tool_calls":[]},` +
-    `"logprobs":null,"finish_reason":"${finish}","stop_reason":null,"token_ids":null}],` +
-    `"usage":${usageJson(usage)},"system_fingerprint":"${FINGERPRINT}","service_tier":null,` +
-    `"prompt_logprobs":null,"prompt_token_ids":null,"kv_transfer_params":null}`
-  );
+/** `now` is in whole seconds since 1970, here and below. Put together by hand: only text and model need escaping. */
+export function wholeBody({ kind, id, model, text, finish, usage }: Reply, now: number): string {
+  const named = `"model":${JSON.stringify(model)}`;
+  const used = `"usage":${usageJson(usage)}`;
+  if (kind === 'embedding')
+    return `{"id":"${id}","object":"list","created":${now},${named},"data":${text},${used}}`;
+  const ending = `"logprobs":null,"finish_reason":"${finish}","stop_reason":null`;
+  const rest = `${used},"system_fingerprint":"${FINGERPRINT}","service_tier":null,"kv_transfer_params":null`;
+  if (kind === 'completion') {
+    const choice = `{"index":0,"text":${JSON.stringify(text)},${ending},"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}`;
+    return `{"id":"${id}","object":"text_completion","created":${now},${named},"choices":[${choice}],${rest}}`;
+  }
+  const message = `{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"reasoning":null,"tool_calls":[]}`;
+  const choice = `{"index":0,"message":${message},${ending},"token_ids":null}`;
+  return `{"id":"${id}","object":"chat.completion","created":${now},${named},"choices":[${choice}],${rest},"prompt_logprobs":null,"prompt_token_ids":null}`;
 }
 
-/** The events of a streamed answer, in order; the text is cut between UTF-16 pairs, never inside one. */
-export function eventsOf({ id, model, text, finish, usage, includeUsage }: Reply, now: number): string[] {
-  const head = `"id":"${id}","object":"chat.completion.chunk","created":${now},"model":${JSON.stringify(model)}`;
+/** A streamed answer, to be said in parts as its tokens come. */
+export interface Script {
+  /** The events up to this share of the text, 0 to 1, that were not given before. */
+  upTo(share: number): string;
+  /** All that is left, the usage where it was asked for, and `[DONE]`. */
+  rest(): string;
+}
+
+/** The text is cut between UTF-16 pairs, never inside one. */
+export function scriptOf(reply: Reply, now: number): Script {
+  const { kind, id, model, text, finish, usage, includeUsage } = reply;
+  const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
+  const head = `"id":"${id}","object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
   const event = (choices: string, more = '') => `data: {${head},"choices":[${choices}]${more}}\n\n`;
-  const delta = (content: string, finished: string) =>
-    event(`{"index":0,"delta":${content},"logprobs":null,"finish_reason":${finished}}`);
-  const events = [delta('{"role":"assistant","content":""}', 'null')];
+  const piece = (content: string, finished: string) =>
+    kind === 'chat'
+      ? event(`{"index":0,"delta":${content},"logprobs":null,"finish_reason":${finished}}`)
+      : event(`{"index":0,"text":${content},"logprobs":null,"finish_reason":${finished},"stop_reason":null}`);
+  const said = (content: string) => piece(kind === 'chat' ? `{"content":${content}}` : content, 'null');
   const characters = [...text];
-  const step = Math.max(4, Math.ceil(characters.length / TEXT_EVENTS));
-  for (let at = 0; at < characters.length; at += step) {
-    events.push(delta(JSON.stringify({ content: characters.slice(at, at + step).join('') }), 'null'));
-  }
-  events.push(delta('{}', `"${finish}"`));
-  if (includeUsage) events.push(event('', `,"usage":${usageJson(usage)}`));
-  events.push('data: [DONE]\n\n');
-  return events;
+  const step = Math.max(4, Math.ceil(characters.length / PARTS));
+  let at = -1;
+  const upTo = (share: number): string => {
+    let events = '';
+    if (at < 0) {
+      at = 0;
+      if (kind === 'chat') events += piece('{"role":"assistant","content":""}', 'null');
+    }
+    for (const end = share * characters.length; at < characters.length && at + step <= end; at += step) {
+      events += said(JSON.stringify(characters.slice(at, at + step).join('')));
+    }
+    return events;
+  };
+  return {
+    upTo,
+    rest() {
+      let events = upTo(1);
+      if (at < characters.length) events += said(JSON.stringify(characters.slice(at).join('')));
+      at = characters.length;
+      events += piece(kind === 'chat' ? '{}' : '""', `"${finish}"`);
+      if (includeUsage) events += event('', `,"usage":${usageJson(usage)}`);
+      return `${events}data: [DONE]\n\n`;
+    },
+  };
 }
 
 function usageJson({ prompt, completion, cached }: Reply['usage']): string {

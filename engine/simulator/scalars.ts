@@ -2,7 +2,8 @@
  * The leaves of a compiled schema: fixed values, numbers and strings, each with how it is drawn and how it takes a wish.
  */
 import type { Schema } from './merge.ts';
-import type { Node } from './node.ts';
+import { type Node, SchemaError } from './node.ts';
+import { textOfPattern } from './pattern.ts';
 import { pick } from './random.ts';
 import { FORMATS, fitLength, LONGEST_TEXT, text } from './words.ts';
 
@@ -67,15 +68,31 @@ function given(value: unknown, otherwise: number): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 }
 
+/** undefined where the pattern is none, or beyond what texts are made for: the final check of the answer tells. */
+function patternOf(pattern: string) {
+  try {
+    const expression = new RegExp(pattern, 'u');
+    return { test: (made: string) => expression.test(made), make: textOfPattern(pattern) };
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof SchemaError) return undefined;
+    throw error;
+  }
+}
+
 export function stringNode(schema: Schema): Node {
   const min = given(schema.minLength, 0);
   const max = given(schema.maxLength, Math.max(LONGEST_TEXT, min));
   const format = typeof schema.format === 'string' ? FORMATS.get(schema.format) : undefined;
   const height = min <= max && min <= LONGEST_TEXT ? 0 : Number.POSITIVE_INFINITY;
+  const pattern = typeof schema.pattern === 'string' ? patternOf(schema.pattern) : undefined;
   return {
     height,
     measure: () => height,
-    make: ({ random }) => format?.(random) ?? text(random, min, max),
+    make({ random }) {
+      const made = format?.(random) ?? text(random, min, max);
+      // most patterns ask for something in the text, such as a letter, and the text reads better
+      return pattern === undefined || pattern.test(made) ? made : pattern.make(random);
+    },
     fit: wish =>
       typeof wish !== 'string' || format
         ? undefined

@@ -8,6 +8,7 @@ import { isObject, merge, resolve, type Schema } from './merge.ts';
 import { choiceNode, isDeep, makeOf, measureAll, type Node, SchemaError } from './node.ts';
 import type { Random } from './random.ts';
 import { numberNode, stringNode, valueNode } from './scalars.ts';
+import { nameBeside } from './words.ts';
 
 const MOST_NODES = 5_000;
 const DEEPEST_SCHEMA = 100;
@@ -106,6 +107,10 @@ export function compileShape(root: unknown): Compiled {
       needed: required.has(name),
     }));
     const least = bound(schema.minProperties, 0);
+    // an object as a map: properties with names of our own
+    const isMap = isObject(schema.additionalProperties);
+    const isOpen = schema.additionalProperties !== false && least > parts.length;
+    const more = isMap || isOpen ? build(schema.additionalProperties ?? true, depth) : undefined;
     return {
       height: 0,
       measure: () => 1 + Math.max(0, ...parts.filter(part => part.needed).map(part => part.node.height)),
@@ -122,6 +127,14 @@ export function compileShape(root: unknown): Compiled {
             wished !== undefined ||
             (!isDeep(draw, level) && draw.random() < OPTIONAL_SHARE);
           if (taken) entries.push([name, wished ?? makeOf(node, draw, level + 1)]);
+        }
+        if (more && more.height < Number.POSITIVE_INFINITY) {
+          const taken = new Set(properties.map(([name]) => name));
+          const wanted = isDeep(draw, level) || !isMap ? 0 : Math.floor(draw.random() * 4);
+          for (let count = 0; entries.length < least || count < wanted; count++) {
+            const name = nameBeside(taken, draw.random);
+            entries.push([name, makeOf(more, draw, level + 1)]);
+          }
         }
         // fromEntries defines what an assignment to `__proto__` would not
         return Object.fromEntries(entries);

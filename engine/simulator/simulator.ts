@@ -1,38 +1,59 @@
 /**
- * A simulated vLLM server on a real port: its settings, its routes, its sockets.
+ * A simulated vLLM server on a real port: its settings, its sockets, and whether it listens at all.
  *
  * The answers are simulated: they fit the schema of the request and depend on its text and on the seed, and no model
  * is behind them. The same request gets the same answer from every simulator of the same seed, however many run and
- * whatever else is in flight. What a request is answered is in chat.ts, when and with what fault in life.ts.
+ * whatever else is in flight. What a request is answered is in chat.ts, when in pace.ts and realtime.ts, with what
+ * fault in life.ts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { messagesOf, modelAsked, parseObject } from './chat.ts';
+import { completionOf, replyTo } from './chat.ts';
+import { type Clock, systemClock } from './clock.ts';
+import { type Control, controlsOf, scheduleFrom } from './control.ts';
+import { embeddingsOf } from './embeddings.ts';
 import { faultsFrom } from './faults.ts';
-import { type Counts, type LifeSettings, lifeOf, type ReceivedRequest } from './life.ts';
-import { metricsOf } from './metrics.ts';
+import { type Answerer, type Core, type Counts, lifeOf, type ReceivedRequest } from './life.ts';
+import { type MetricNames, metricsOf } from './metrics.ts';
+import { delayPace } from './pace.ts';
+import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
+import { enginePace } from './realtime.ts';
 import { badRequest, Refusal } from './refusal.ts';
-import { sendJson, sendRefusal, sendText } from './reply.ts';
+import { sendRefusal } from './reply.ts';
+import { isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
-import { latencyFrom } from './timing.ts';
-import { prefixCache, promptTokensOf, tokenIds, tokensOf } from './tokens.ts';
+import { durationFrom, latencyFrom } from './timing.ts';
 
 export interface SimulatorOptions {
   /** 0, the default, takes a free port */
   port?: number;
   host?: string;
   seed?: number;
-  /** `40ms`, or a range `20ms-80ms` of which each request draws; default `0ms` */
+  /** `40ms`, or a range `20ms-80ms` of which each request draws; default `0ms`. Without effect where there is a preset. */
   latency?: string;
+  /** an engine that all requests share, in place of a latency */
+  preset?: Preset;
   /** `none` (the default), `default`, or `<kind>=<share>,…` */
   faults?: string;
   model?: string;
   maxModelLength?: number;
+  /** 503 from so many requests on, running and waiting */
+  maxQueuedRequests?: number;
+  /** 503 from so many prompt tokens on that are not computed yet */
+  maxQueuedTokens?: number;
+  /** for so long after it began to listen every route answers 503 */
+  startupDelay?: string;
+  metricNames?: MetricNames;
+  /** whether POST /admin/config changes settings */
+  admin?: boolean;
+  /** what changes while it runs, as schedule.schema.json describes it */
+  schedule?: unknown;
   /** Sets the transport faults of this server apart from those of others with the same seed; default: its port. */
   name?: string;
-  /** sees every chat request as it arrives, before anything is answered */
+  /** sees every request for an answer as it arrives, before anything is answered */
   onRequest?: (request: ReceivedRequest) => void;
+  clock?: Clock;
 }
 
 export interface Simulator {
@@ -45,37 +66,90 @@ export interface Simulator {
   close: () => Promise<void>;
 }
 
-/** vLLM's release, marked as what it is by a local version. */
-const VERSION = '0.32.0+fw.simulated';
 const LARGEST_BODY = 32 * 1024 * 1024;
 const IDLE_MS = 120_000;
 const BACKLOG = 4_096;
 
-/** @throws RangeError on a latency or faults that cannot be read, and the system's error where the port is taken */
+const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
+  ['/v1/chat/completions', replyTo],
+  ['/v1/completions', completionOf],
+  ['/v1/embeddings', embeddingsOf],
+]);
+
+/** @throws RangeError on a setting that cannot be read, and the system's error where the port is taken */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
-  const { host = '127.0.0.1', seed = 7, model = 'simulated-3b', maxModelLength = 8_192 } = options;
-  const settings: LifeSettings = {
+  const { host = '127.0.0.1', seed = 7, model = 'simulated-3b', maxModelLength = 8_192, preset } = options;
+  const { clock = systemClock, metricNames = 'new', admin = false } = options;
+  const startupDelay = durationFrom(options.startupDelay ?? '0ms');
+  const draws = drawsOf(seed);
+  const first: Control = {
+    latency: preset ? null : latencyFrom(options.latency ?? '0ms'),
+    slowdown: 1,
+    faults: faultsFrom(options.faults ?? 'none'),
+    health: startupDelay > 0 ? 'starting' : 'ok',
+    maxQueuedRequests: options.maxQueuedRequests ?? null,
+    maxQueuedTokens: options.maxQueuedTokens ?? null,
+  };
+  const schedule = scheduleFrom(options.schedule ?? [], first);
+
+  const server = createServer({ requestTimeout: 0 });
+  let port = options.port ?? 0;
+  const listen = () =>
+    new Promise<void>((listening, failed) => {
+      server.once('error', failed);
+      server.listen({ port, host, backlog: BACKLOG }, () => {
+        server.off('error', failed);
+        listening();
+      });
+    });
+
+  const controls = controlsOf(first, clock, (now, before) => {
+    core.pace.slow(now.slowdown);
+    if (now.health === before.health) return;
+    if (now.health === 'down') {
+      server.close();
+      server.closeAllConnections();
+      core = coreOf();
+    } else if (before.health === 'down') {
+      // somebody else may have taken the port: then this server stays down, as a real one would
+      listen().catch(() => {});
+    }
+  });
+  const coreOf = (): Core => {
+    const latency = () => controls.now.latency;
+    const pace = preset
+      ? enginePace(preset, clock, maxModelLength)
+      : delayPace({ latency, draws, clock, maxModelLength });
+    pace.slow(controls.now.slowdown);
+    const { kvBlocks } = pace;
+    return { pace, metrics: metricsOf({ model, maxModelLength, names: metricNames, kvBlocks }) };
+  };
+  let core = coreOf();
+  const current = () => core;
+
+  const life = lifeOf({
     model,
     maxModelLength,
-    faults: faultsFrom(options.faults ?? 'none'),
-    latency: latencyFrom(options.latency ?? '0ms'),
-    draws: drawsOf(seed),
+    draws,
     schemaOf: schemaCache(),
-    cachedTokensOf: prefixCache(),
-    metrics: metricsOf(model, maxModelLength),
+    control: () => controls.now,
+    core: current,
     onRequest: options.onRequest,
-  };
-  const life = lifeOf(settings);
-  const routes = routesOf(settings);
+  });
+  const routes = routesOf({ model, maxModelLength, core: current, controls, admin });
   let { name = '' } = options;
 
-  const server = createServer({ requestTimeout: 0 }, (request, response) => {
+  server.on('request', (request, response) => {
     readBody(request, response, body => {
       try {
         const path = request.url!.split('?', 1)[0]!;
-        if (path === '/v1/chat/completions' && request.method === 'POST')
-          life.serve(request, response, body, name);
-        else otherRoute(routes, path, request.method!, response, body);
+        if (isUnwell(response, controls, path)) return;
+        const answerer = request.method === 'POST' ? ANSWERERS.get(path) : undefined;
+        const route = routes.get(`${request.method} ${path}`);
+        if (answerer) life.serve(request, response, body, answerer, name);
+        else if (route) route(response, body);
+        else
+          noRoute(response, ANSWERERS.has(path) || routes.has(`GET ${path}`) || routes.has(`POST ${path}`));
       } catch (error) {
         const { message } = error as Error;
         const refusal = error instanceof Refusal ? error : new Refusal(500, 'InternalServerError', message);
@@ -85,12 +159,11 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   });
   // a client that keeps connections for reuse must not meet a server that closes them just then
   server.keepAliveTimeout = IDLE_MS;
-  await new Promise<void>((listening, failed) => {
-    server.once('error', failed);
-    server.listen({ port: options.port ?? 0, host, backlog: BACKLOG }, listening);
-  });
-  const { port } = server.address() as AddressInfo;
+  await listen();
+  port = (server.address() as AddressInfo).port;
   name ||= String(port);
+  if (startupDelay > 0) controls.follow([{ at: `${startupDelay}ms`, health: 'ok' }]);
+  controls.follow(schedule);
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}/v1`,
     port,
@@ -98,6 +171,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     counts: life.counts,
     close: () =>
       new Promise(closed => {
+        controls.close();
         server.close(() => closed());
         server.closeAllConnections();
       }),
@@ -120,66 +194,4 @@ function readBody(request: IncomingMessage, response: ServerResponse, then: (bod
   });
   // without a listener the reset of a connection would end the process
   request.on('error', () => {});
-}
-
-type Routes = ReadonlyMap<string, (response: ServerResponse, body: Buffer) => void>;
-
-function otherRoute(
-  routes: Routes,
-  path: string,
-  method: string,
-  response: ServerResponse,
-  body: Buffer,
-): void {
-  const route = routes.get(`${method} ${path}`);
-  if (route) return route(response, body);
-  const known = path === '/v1/chat/completions' || routes.has(`GET ${path}`) || routes.has(`POST ${path}`);
-  if (known) sendJson(response, 405, '{"detail":"Method Not Allowed"}');
-  else sendJson(response, 404, '{"detail":"Not Found"}');
-}
-
-function routesOf({ model, maxModelLength, metrics }: LifeSettings): Routes {
-  const models = JSON.stringify({
-    object: 'list',
-    data: [
-      {
-        id: model,
-        object: 'model',
-        created: Math.floor(Date.now() / 1000),
-        owned_by: 'vllm',
-        root: model,
-        parent: null,
-        max_model_len: maxModelLength,
-        permission: [],
-      },
-    ],
-  });
-  return new Map<string, (response: ServerResponse, body: Buffer) => void>([
-    ['GET /v1/models', response => sendJson(response, 200, models)],
-    ['GET /health', response => sendText(response, 200, 'text/plain', '')],
-    ['GET /version', response => sendJson(response, 200, JSON.stringify({ version: VERSION }))],
-    [
-      'GET /metrics',
-      response => sendText(response, 200, 'text/plain; version=0.0.4; charset=utf-8', metrics.text()),
-    ],
-    [
-      'POST /tokenize',
-      (response, body) => {
-        const question = parseObject(body.toString());
-        modelAsked(question, model);
-        const { prompt, messages } = question;
-        if (typeof prompt !== 'string' && messages === undefined) {
-          throw badRequest('prompt: Field required: expected a prompt or messages.');
-        }
-        const asked = typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : messagesOf(messages);
-        const count = typeof prompt === 'string' ? tokensOf(prompt) : promptTokensOf(asked);
-        const tokens = tokenIds(asked.map(message => message.content).join('\n'), count);
-        sendJson(
-          response,
-          200,
-          JSON.stringify({ count, max_model_len: maxModelLength, tokens, token_strs: null }),
-        );
-      },
-    ],
-  ]);
 }

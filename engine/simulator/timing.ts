@@ -1,8 +1,5 @@
-/**
- * When an answer is ready. All timing of the simulator is behind `timingOf`: the delay is drawn for each request,
- * because a server that answers everything after the same delay makes all calls of a client fall due together.
- */
-import type { Random } from './random.ts';
+/** Durations as people write them, and the delay of a server without an engine: drawn anew for each request, because a
+ * server that answers everything after the same delay makes all calls of a client fall due together. */
 
 /** Milliseconds: the whole of a request, from its arrival to its last token. */
 export interface Latency {
@@ -10,30 +7,31 @@ export interface Latency {
   high: number;
 }
 
-/** Milliseconds after arrival. */
-export interface Timing {
-  firstToken: number;
-  lastToken: number;
+const UNITS: { [unit: string]: number } = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+/** Timers cannot be set for longer than 2^31 ms. */
+const LONGEST = 24 * 24 * 3_600_000;
+
+/** `250ms`, `1.5s`, `10m` or `2h` in milliseconds. @throws RangeError */
+export function durationFrom(text: string): number {
+  const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
+  const duration = match ? Number(match[1]) * UNITS[match[2]!]! : Number.NaN;
+  if (duration <= LONGEST) return duration;
+  throw new RangeError(`expected a time such as 40ms, 1.5s or 10m, found "${text}"`);
 }
 
 /** Reads `40ms`, `1.5s` or `20ms-80ms`. @throws RangeError */
 export function latencyFrom(text: string): Latency {
-  const [low, high = low, ...rest] = text.split('-').map(millisecondsFrom);
-  if (low === undefined || high === undefined || high < low || rest.length > 0) {
-    throw new RangeError(
-      `expected a time such as 40ms or 1.5s, or a range such as 20ms-80ms, found "${text}"`,
-    );
+  const wrong = () =>
+    new RangeError(`expected a time such as 40ms or 1.5s, or a range such as 20ms-80ms, found "${text}"`);
+  const parts = text.split('-');
+  if (parts.length > 2) throw wrong();
+  let times: number[];
+  try {
+    times = parts.map(durationFrom);
+  } catch {
+    throw wrong();
   }
+  const [low = 0, high = low] = times;
+  if (high < low) throw wrong();
   return { low, high };
-}
-
-function millisecondsFrom(text: string): number | undefined {
-  const match = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text.trim());
-  return match ? Number(match[1]) * (match[2] === 's' ? 1_000 : 1) : undefined;
-}
-
-/** The first token of a streamed answer comes after a quarter of the time, as if prefill had taken it. */
-export function timingOf({ low, high }: Latency, random: Random): Timing {
-  const lastToken = Math.round(low + (high - low) * random());
-  return { firstToken: Math.round(lastToken / 4), lastToken };
 }

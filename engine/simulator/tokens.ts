@@ -8,6 +8,9 @@ export interface Message {
   content: string;
 }
 
+/** What a model is asked: messages, which a chat template is put around, or a text as it is. */
+export type Asked = readonly Message[] | string;
+
 /** What a chat template adds around each message (role, header and end markers), and before the answer. */
 export const PER_MESSAGE = 4;
 export const PER_PROMPT = 3;
@@ -40,11 +43,11 @@ export const BLOCK = 16;
 const MOST_PREFIXES = 1_000;
 
 /** The prefix cache, in its simplest true form: a system prompt that was seen before is cached, the rest is not. */
-export function prefixCache(): (messages: readonly Message[]) => number {
+export function prefixCache(): (asked: Asked) => number {
   const seen = new Set<string>();
-  return messages => {
-    const first = messages[0];
-    if (first?.role !== 'system') return 0;
+  return asked => {
+    const first = asked[0];
+    if (typeof first !== 'object' || first.role !== 'system') return 0;
     if (seen.has(first.content)) {
       return Math.floor((PER_MESSAGE + tokensOf(first.content)) / BLOCK) * BLOCK;
     }

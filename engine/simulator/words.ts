@@ -54,6 +54,14 @@ const TAILS = [
 const WORDS =
   'amber basin cedar delta ember field grove harbor inlet jetty kiln ledge meadow north orchard'.split(' ');
 
+/** A name that is not among `taken`, and is then. */
+export function nameBeside(taken: Set<string>, random: Random): string {
+  let name = pick(random, WORDS);
+  for (let number = 2; taken.has(name); number++) name = `${pick(random, WORDS)}_${number}`;
+  taken.add(name);
+  return name;
+}
+
 function sentence(random: Random): string {
   return `${pick(random, SUBJECTS)} ${pick(random, VERBS)} ${pick(random, ADJECTIVES)} ${pick(random, NOUNS)}${pick(random, TAILS)}.`;
 }

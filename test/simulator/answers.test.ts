@@ -3,7 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readApplication } from '../../engine/simulator/application.ts';
-import { type ChatSettings, replyTo } from '../../engine/simulator/chat.ts';
+import { type ChatSettings, completionOf, replyTo } from '../../engine/simulator/chat.ts';
+import { embeddingsOf } from '../../engine/simulator/embeddings.ts';
 import { NO_FAULTS } from '../../engine/simulator/faults.ts';
 import { SchemaError } from '../../engine/simulator/node.ts';
 import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
@@ -17,7 +18,6 @@ function settingsOf(seed: number): ChatSettings {
     faults: NO_FAULTS,
     draws: drawsOf(seed),
     schemaOf,
-    cachedTokensOf: () => 0,
   };
 }
 
@@ -142,13 +142,47 @@ describe('schemas', () => {
   });
 
   test.each([
+    '^[0-9]{17}$',
+    '^[A-Z]{2,3}-\\d{4}(?:\\.[a-f0-9]+)?$',
+    '^(?<year>19|20)\\d\\d/(?:0[1-9]|1[0-2])$',
+    '^[^\\s@]+@[\\w.-]+\\.(com|org)$',
+    '^\\+?[1-9][0-9]{1,14}$',
+    '[\\u00e9\\x41-C\\]-]{3}\\n\\W\\S.$',
+    '^(a|b*c{2}|(?:d?e)+?){1,3}$',
+    '\\S',
+  ])('a text for the pattern %s', pattern => {
+    const { answer } = schemaCache()({ type: 'string', pattern });
+    const made = turns(40).map(seed => answer(drawsOf(seed)(sha256('x'), 1), new Map()) as string);
+    for (const text of made) expect(text).toMatch(new RegExp(pattern, 'u'));
+    expect(new Set(made).size).toBeGreaterThan(10);
+  });
+
+  test('a pattern is asked for only where words do not do', () => {
+    const { answer } = schemaCache()({ type: 'string', pattern: '\\S', minLength: 30 });
+    expect(answer(drawsOf(1)(sha256('x'), 1), new Map())).toMatch(/^[A-Za-z][a-z ,.A-Z]{29,}$/);
+  });
+
+  test('a map has entries of its own, as many as it must', () => {
+    const schema = { type: 'object', additionalProperties: { type: 'integer' }, minProperties: 2 };
+    const { answer } = schemaCache()(schema);
+    const made = turns(40).map(seed => answer(drawsOf(seed)(sha256('x'), 1), new Map()) as object);
+    const sizes = new Set(made.map(each => Object.keys(each).length));
+    expect(Math.min(...sizes)).toBe(2);
+    expect(sizes.size).toBeGreaterThan(1);
+    const open = schemaCache()({ type: 'object', properties: { a: { const: 1 } }, minProperties: 3 });
+    expect(Object.keys(open.answer(drawsOf(1)(sha256('x'), 1), new Map()) as object)).toHaveLength(3);
+  });
+
+  test.each([
     ['endless', { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] }],
     ['itself', { $ref: '#' }],
     ['empty', { enum: [] }],
     ['a reference to nothing', { $ref: '#/$defs/none' }],
     ['a reference elsewhere', { $ref: 'https://example.org/schema.json' }],
     ['a contradiction', { type: 'string', minLength: 5, maxLength: 2 }],
-    ['a pattern beyond the grammar', { type: 'string', pattern: '^[0-9]{17}$' }],
+    ['a pattern that looks ahead', { type: 'string', pattern: '^(?=[0-9]{17}$)' }],
+    ['a pattern that looks back', { type: 'string', pattern: '^([0-9])-\\1$' }],
+    ['a pattern of a gigabyte', { type: 'string', pattern: '^(?:[0-9]{99999}){9999}$' }],
     ['too many values', { type: 'array', items: { type: 'integer' }, minItems: 1e6 }],
     ['a text of a gigabyte', { type: 'string', minLength: 1e9 }],
     ['an unknown type', { type: 'decimal' }],
@@ -245,6 +279,55 @@ describe('without a schema', () => {
     expect(new Ajv2020({ strict: false }).validate(agentSchema, made)).toBe(true);
     const decision = answer({ schema: null, system: `${system} Give agent_influence as well.` });
     expect(Object.keys(decision.agent_influence)).toEqual([...WEIGHTS, 'primary_influence']);
+  });
+
+  test('structured_outputs gives one of the choices, or a text of the expression', () => {
+    const said = (structured_outputs: object, turn: number) => {
+      const body = bodyOf({ schema: null, system: 'Be brief.', turn, more: { structured_outputs } });
+      return replyTo(body, sha256(body), settingsOf(7)).text;
+    };
+    const chosen = new Set(turns(30).map(turn => said({ choice: ['yes', 'no', 'perhaps'] }, turn)));
+    expect(chosen).toEqual(new Set(['yes', 'no', 'perhaps']));
+    for (const turn of turns(10)) expect(said({ regex: 'v\\d+\\.\\d' }, turn)).toMatch(/^v\d+\.\d$/);
+    expect(() => said({ regex: '(?=x)' }, 0)).toThrow(/it looks around/);
+    expect(() => said({ grammar: 'root ::= "x"' }, 0)).toThrow(/json, json_object, choice and regex/);
+  });
+
+  test('a completion is sixteen tokens long unless it says more', () => {
+    const said = (more: object) => {
+      const body = JSON.stringify({ prompt: ['Once upon a time'], ...more });
+      return completionOf(body, sha256(body), settingsOf(7));
+    };
+    const schema = { type: 'object', properties: { a: { type: 'string', minLength: 90 } }, required: ['a'] };
+    const response_format = { type: 'json_schema', json_schema: { name: 'x', schema } };
+    expect(said({ response_format })).toMatchObject({ finish: 'length', usage: { completion: 16 } });
+    expect(JSON.parse(said({ response_format, max_tokens: 400 }).text).a).toMatch(/^[A-Za-z]/);
+    expect(said({}).id).toMatch(/^cmpl-[0-9a-f]{32}$/);
+    expect(() => said({ prompt: ['a', 'b'] })).toThrow(/completes one text/);
+    expect(() => said({ prompt: [1, 2] })).toThrow(/completes one text/);
+  });
+
+  test('embeddings of texts that share words lie nearer', () => {
+    const vectors = (more: object) => {
+      const body = JSON.stringify(more);
+      return JSON.parse(embeddingsOf(body, sha256(body), settingsOf(7)).text) as { embedding: number[] }[];
+    };
+    const input = ['a loan for a small house', 'a loan for a large house', 'rain over the northern sea', ''];
+    const [one, two, three, none] = vectors({ input }).map(({ embedding }) => embedding);
+    const product = (a?: number[], b?: number[]) =>
+      a!.reduce((sum, value, index) => sum + value * b![index]!, 0);
+    expect(product(one, one)).toBeCloseTo(1, 6);
+    expect(product(none, none)).toBeCloseTo(1, 6);
+    expect(product(one, two)).toBeGreaterThan(product(one, three) + 0.3);
+    const [coded] = vectors({ input: input[0], encoding_format: 'base64' }) as unknown as {
+      embedding: string;
+    }[];
+    const bytes = Buffer.from(coded!.embedding, 'base64');
+    expect(Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(4 * index))).toEqual(one);
+    expect(() => vectors({ input: [] })).toThrow(/input: expected/);
+    expect(() => vectors({ input: [[1, 2]] })).toThrow(/input: expected/);
+    expect(() => vectors({ input: 'x', dimensions: 0 })).toThrow(/dimensions/);
+    expect(() => vectors({ input: 'x'.repeat(40_000) })).toThrow(/maximum context length/);
   });
 
   test('any other conversation gets a few words', () => {
