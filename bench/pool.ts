@@ -26,8 +26,11 @@ interface Case extends Partial<VirtualSettings> {
 }
 
 export interface Result {
-  /** seconds from the first call to the last answer */
+  /** seconds from the first call to the last answer, and until there was no new item to begin */
   makespan: number;
+  full: number;
+  /** answers until then */
+  answersThen: number;
   calls: number;
   failed: number;
   retries: number;
@@ -76,9 +79,16 @@ export async function run(one: Case): Promise<Result> {
   });
   let next = 0;
   let failed = 0;
+  let full = 0;
+  let answersThen = 0;
+  const began = clock.now();
   const work = async (): Promise<void> => {
     while (next < one.items) {
       const item = itemOf(next++);
+      if (next === one.items) {
+        full = (clock.now() - began) / 1000;
+        answersThen = made.stats().answered;
+      }
       try {
         await chain.decision(await chain.steps(item, item.ordering as string[]));
       } catch (error) {
@@ -87,7 +97,6 @@ export async function run(one: Case): Promise<Result> {
       }
     }
   };
-  const began = clock.now();
   const workers = Array.from({ length: one.inFlight ?? made.itemsInFlight }, work);
   await clock.until(Promise.all(workers));
   const makespan = (clock.now() - began) / 1000;
@@ -96,6 +105,8 @@ export async function run(one: Case): Promise<Result> {
   const states = servers.map(server => server.state());
   return {
     makespan,
+    full,
+    answersThen,
     calls: stats.calls,
     failed,
     retries: stats.retries,

@@ -3,9 +3,7 @@ import { type Endpoint, isUsable, medianLatency, placesOf } from './health.ts';
 import { mix, type Ticket } from './ticket.ts';
 
 /**
- * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. What it
- * drains is, by Little's law, its places over the time of an answer; where that time is not known of all of them, the
- * places alone count. Ties are broken by a hash of the item's id and the endpoint, so that rows in a regular order never
+ * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are broken by a hash of the item's id and the endpoint, so that rows in a regular order never
  * line up with endpoints. The endpoint that failed a call last is left out while another one may be asked at all, be it
  * full at the moment. `reserved` is left out always.
  */
@@ -33,7 +31,7 @@ export function choose(
     const places = placesOf(endpoint, isLast);
     const outstanding = endpoint.running.length;
     if (outstanding >= places) continue;
-    const load = ((outstanding + 1) / places) * (known ? Math.max(1, medianLatency(endpoint)) : 1);
+    const load = loadOf(endpoint, places, known);
     if (load > bestLoad) continue;
     const tie = mix(ticket.hash ^ endpoint.salt);
     if (load < bestLoad || tie > bestTie) {
@@ -43,6 +41,14 @@ export function choose(
     }
   }
   return best;
+}
+
+/**
+ * How long one more call would take here, in ms, or as a share of its places where not all are `known`. By Little's law
+ * an endpoint drains its places in the time of an answer.
+ */
+export function loadOf(endpoint: Endpoint, places: number, known: boolean): number {
+  return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianLatency(endpoint)) : 1);
 }
 
 function mayTake(endpoint: Endpoint, { model }: Ticket, now: number): boolean {

@@ -1,8 +1,8 @@
 /**
- * Who goes next, and where: due retries first, then the later calls of chains at their homes, then new chains wherever
- * there is most room, then what waits for a home that is far behind the others. Places are taken with a call in hand.
+ * Who goes next, and where: due retries first, then the later calls of chains at their homes, or elsewhere where the home
+ * is far behind, then new chains wherever they would be done the soonest. Places are taken with a call in hand.
  */
-import { choose } from './choose.ts';
+import { choose, loadOf } from './choose.ts';
 import { type Endpoint, isUsable, placesOf } from './health.ts';
 import { createHomes } from './homes.ts';
 import type { Suspects } from './suspects.ts';
@@ -10,11 +10,10 @@ import type { Ticket } from './ticket.ts';
 import { createWaiting } from './waiting.ts';
 
 /**
- * A chain leaves its home when another endpoint has room and the home is behind it by so many calls and so large a
- * share of them: below that, what its prefix cache holds is worth the wait.
+ * A chain leaves its home when another endpoint has room and would be done in so much less time: below that, what the
+ * prefix cache at home holds is worth the wait.
  */
-const BEHIND = 16;
-const BEHIND_SHARE = 1.25;
+const BEHIND = 1.5;
 
 export interface Dispatch {
   /** calls that wait for a place */
@@ -55,27 +54,29 @@ export function createDispatch(
     };
     waiting.offerDue(place);
     const isLast = usable.length <= 1;
-    for (const endpoint of usable) {
-      while (waiting.atHome(endpoint) > 0 && hasRoom(endpoint, reserved, isLast, now)) {
-        send(waiting.takeAtHome(endpoint) as Ticket, endpoint, now);
-      }
-    }
-    waiting.offerNew(place);
     for (const home of endpoints) {
       while (waiting.atHome(home) > 0) {
         const ticket = waiting.peekAtHome(home) as Ticket;
         const other = choose(endpoints, ticket, now, reserved);
-        if (other === null || !isFarBehind(home, other, now)) break;
-        send(waiting.takeAtHome(home) as Ticket, other, now);
+        const stays = hasRoom(home, reserved, isLast, now);
+        if (other === null && !stays) break;
+        const leaves = other !== null && other !== home && isFarBehind(home, other, isLast, now);
+        if (!stays && !leaves) break;
+        waiting.takeAtHome(home);
+        send(ticket, leaves ? other : home, now);
       }
     }
+    waiting.offerNew(place);
   }
 
-  function isFarBehind(home: Endpoint, other: Endpoint, now: number): boolean {
+  function isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
     if (!isUsable(home, now)) return true;
-    const here = (home.running.length + waiting.atHome(home)) / home.limit;
-    const there = (other.running.length + waiting.atHome(other) + 1) / other.limit;
-    return (here - there) * home.limit > BEHIND && here > BEHIND_SHARE * there;
+    const known = home.timed > 0 && other.timed > 0;
+    const wait = 1 + waiting.atHome(home) / placesOf(home, isLast);
+    return (
+      wait * loadOf(home, placesOf(home, isLast), known) >
+      BEHIND * loadOf(other, placesOf(other, isLast), known)
+    );
   }
 
   return {

@@ -5,7 +5,7 @@
 import type { Usage } from '../flow/item.ts';
 import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
-import type { Load, Seen } from './limit.ts';
+import { growBack, type Load, type Seen, startSmall } from './limit.ts';
 import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
 import { type OpenWire, openWire, type Wire } from './wire.ts';
@@ -28,6 +28,8 @@ export interface Endpoint {
   /** where it began, which is where it stays if a person has set it */
   readonly start: number;
   readonly pinned: boolean;
+  /** where the limit was before it went away; 0 once it is there again */
+  goal: number;
   cutAt: number;
   /** what its metrics said last; null where it has none */
   load: Load | null;
@@ -71,6 +73,7 @@ export function createEndpoint(
     limit: setting.limit,
     start: setting.limit,
     pinned: setting.pinned,
+    goal: 0,
     cutAt: Number.NEGATIVE_INFINITY,
     load: null,
     seen: null,
@@ -134,6 +137,7 @@ export function leave(endpoint: Endpoint, ticket: Ticket): void {
 
 export function noteAnswer(endpoint: Endpoint, latency: number, usage: Usage): void {
   endpoint.failuresInARow = 0;
+  growBack(endpoint);
   endpoint.answers++;
   endpoint.latencies[endpoint.timed++ % KEPT] = latency;
   endpoint.usage.prompt += usage.prompt;
@@ -180,6 +184,7 @@ export function pause(endpoint: Endpoint, until: number): void {
 export function beginAgain(endpoint: Endpoint): void {
   endpoint.failuresInARow = 0;
   endpoint.pausedUntil = 0;
+  startSmall(endpoint);
   endpoint.timed = 0;
   endpoint.medianOf = 0;
   endpoint.median = Number.NaN;

@@ -42,12 +42,17 @@ const ONE_BURST = 1_000;
  */
 const INTERVAL = 5_000;
 
+/** Places of an endpoint that is just back: one that goes away again breaks off so many calls, and not hundreds. */
+const SMALL = 12;
+
 const MOST = 65_535;
 
 /** What was seen since `from`. */
 export interface Seen {
   from: number;
   leastWaiting: number;
+  /** calls here at a time */
+  mostHere: number;
   preemptions: number;
 }
 
@@ -65,15 +70,16 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number, w
   if (load === null) return followNothing(endpoint, now, wanted);
   const { running, waiting, preemptions } = load;
   const here = endpoint.running.length;
-  endpoint.seen ??= { from: now, leastWaiting: waiting, preemptions };
+  endpoint.seen ??= { from: now, leastWaiting: waiting, mostHere: here, preemptions };
   const { seen } = endpoint;
   seen.leastWaiting = Math.min(seen.leastWaiting, waiting);
+  seen.mostHere = Math.max(seen.mostHere, here);
   const known = endpoint.timed > 0;
   if (known && now - seen.from >= Math.max(INTERVAL, medianLatency(endpoint))) {
     endpoint.seen = null;
     if (preemptions - seen.preemptions > running * PREEMPTED + FEW) {
       endpoint.cutAt = now;
-      return setLimit(endpoint, Math.min(endpoint.limit, here) * CUT_PREEMPTED);
+      return setLimit(endpoint, Math.min(endpoint.limit, seen.mostHere) * CUT_PREEMPTED);
     }
     if (seen.leastWaiting > running * QUEUE_MOST + FEW) {
       // of what is in flight here so much is in the batch; who else asks this server has the rest of it
@@ -83,10 +89,24 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number, w
       );
     }
   }
+  if (endpoint.goal > endpoint.limit) return;
   const isFull = here >= Math.floor(endpoint.limit) - 1;
   if (wanted && isFull && waiting <= running * QUEUE_LEAST && now - endpoint.cutAt >= ONE_BURST) {
     setLimit(endpoint, endpoint.limit * RAISE + 1);
   }
+}
+
+/** After an answer: an endpoint that came back gets its places back as it proves itself, doubling with each round of answers. */
+export function growBack(endpoint: Endpoint): void {
+  if (endpoint.limit < endpoint.goal) endpoint.limit += 1;
+  else endpoint.goal = 0;
+}
+
+/** It was away, and is back: what it may have now is little, and the rest follows its answers. */
+export function startSmall(endpoint: Endpoint): void {
+  endpoint.goal = Math.max(endpoint.limit, endpoint.goal);
+  endpoint.limit = Math.min(endpoint.limit, SMALL);
+  endpoint.seen = null;
 }
 
 function followNothing(endpoint: Endpoint, now: number, wanted: boolean): void {

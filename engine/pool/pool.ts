@@ -38,7 +38,7 @@ import { type Outcome, readOutcome } from './outcome.ts';
 import type { Prober } from './probe.ts';
 import { foundBy, notOnRecord, recordingOf } from './recording.ts';
 import { createRefusals } from './refusals.ts';
-import { AWAY, type Budget, backoff, readRetryAfter, TRIES, takeRetry } from './retry.ts';
+import { AWAY, type Budget, backoff, giveBack, readRetryAfter, TRIES, takeRetry } from './retry.ts';
 import { poolStats } from './stats.ts';
 import { createSuspects } from './suspects.ts';
 import { exhausted, interruptedBy, noteCause, quarantined, type Ticket, ticketOf } from './ticket.ts';
@@ -169,7 +169,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (outcome.kind === 'gone') {
       // The call lost nothing and keeps its tries; the endpoint is taken out until a probe finds it.
       noteNotConnected(endpoint);
-      suspects.noteDeath(endpoint, now);
+      for (const there of suspects.noteDeath(endpoint, now)) giveBack(budget, there);
       outages.lost(endpoint, outcome.cause);
       if (!hedges.leftToTwin(ticket, isAnswered)) again(ticket, now);
       return;

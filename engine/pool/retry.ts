@@ -2,6 +2,7 @@
  * What is asked again, when, and how often: the rules as data and pure functions. The loop that applies them is in
  * pool.ts.
  */
+import type { Ticket } from './ticket.ts';
 
 /** Tries of one call that reached a server. A connection that could not be made is none: nothing was asked. */
 export const TRIES = 6;
@@ -51,6 +52,13 @@ export function takeRetry(budget: Budget, calls: number): boolean {
   if (budget.spent >= budget.floor + budget.share * calls) return false;
   budget.spent++;
   return true;
+}
+
+/** The try was lost with its endpoint: no fault of the call, and nothing that the budget is there to bound. */
+export function giveBack(budget: Budget, ticket: Ticket): void {
+  if (ticket.tries === 0) return;
+  ticket.tries--;
+  budget.spent--;
 }
 
 /** How vLLM, llama.cpp and OpenAI say that a prompt does not fit. */

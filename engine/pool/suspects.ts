@@ -17,8 +17,8 @@ export interface Suspects {
   readonly size: number;
   /** A call broke off at an endpoint, which may be dead. */
   noteBroken(endpoint: Endpoint, ticket: Ticket, now: number): void;
-  /** The endpoint is dead: who broke off there just now was there. */
-  noteDeath(endpoint: Endpoint, now: number): void;
+  /** The endpoint is dead: who broke off there just now was there. Returns them: they lost a try for nothing. */
+  noteDeath(endpoint: Endpoint, now: number): Ticket[];
   /** Takes a call that is to be tried again, if it is a suspect. */
   take(ticket: Ticket): boolean;
   /**
@@ -50,12 +50,13 @@ export function createSuspects(): Suspects {
       recent.push({ ticket, at: now });
     },
     noteDeath(endpoint, now) {
-      for (const { ticket, at } of broken.get(endpoint) ?? []) {
-        if (now - at > SOON) continue;
+      const there = (broken.get(endpoint) ?? []).filter(({ at }) => now - at <= SOON);
+      broken.delete(endpoint);
+      for (const { ticket } of there) {
         const where = deaths.get(ticket) ?? new Set();
         deaths.set(ticket, where.add(endpoint));
       }
-      broken.delete(endpoint);
+      return there.map(({ ticket }) => ticket);
     },
     take(ticket) {
       if ((deaths.get(ticket)?.size ?? 0) < DEATHS) return false;

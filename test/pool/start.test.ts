@@ -60,7 +60,6 @@ test('none usable: 69, each URL with its cause in words', async () => {
   const json = (status: number, body: string) => ({
     onModels: (response: import('node:http').ServerResponse) => void response.writeHead(status).end(body),
   });
-  const refused = await deadUrl();
   const lost = await serve(nothing, json(404, '{}'));
   const html = await serve(nothing, json(200, '<html>'));
   const other = await serve(nothing, json(200, '{"models":[]}'));
@@ -77,6 +76,7 @@ test('none usable: 69, each URL with its cause in words', async () => {
   onTestFinished(() => void raw.close());
   const ssh = `http://127.0.0.1:${(raw.address() as { port: number }).port}/v1`;
   const nowhere = 'http://nowhere.invalid/v1';
+  const refused = await deadUrl(); // last, or its port is taken again by one of the others
   const urls = [refused, lost, html, other, wrong, loading, broken, bare].map(one =>
     typeof one === 'string' ? one : one.url,
   );
