@@ -2,7 +2,7 @@
  * Reading the files of a ledger. Who dies while writing leaves the end of a line out: such a tail is no line, and is
  * passed over. A bad line with a good one behind it is something else: bytes have changed, and nothing is guessed.
  */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { dataError, type Fatal, ioError } from '../flow/failure.ts';
 import { FORMAT, isSealed } from './format.ts';
 
@@ -24,7 +24,8 @@ export type Found =
 export function* scan(path: string): Generator<Found> {
   const file = opened(path);
   try {
-    let block = Buffer.allocUnsafe(BLOCK);
+    // one byte more than there is: the end is met by a read of nothing
+    let block = Buffer.allocUnsafe(Math.min(BLOCK, fstatSync(file).size + 1));
     let filled = 0;
     let offset = 0; // of the block's first byte
     let told = 0; // all before it is

@@ -1,0 +1,217 @@
+/** A ledger that was cut or changed on disk: what it still answers is right, or it is refused; never a wrong answer. */
+import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { EXIT, Fatal } from '../../engine/flow/failure.ts';
+import { readAnswerLine } from '../../engine/ledger/format.ts';
+import { createKeys } from '../../engine/ledger/keys.ts';
+import { openLines, readRecord } from '../../engine/ledger/record.ts';
+import { filesOf, scanFile } from '../../engine/ledger/scan.ts';
+import { folder } from '../fw.ts';
+import { keyFor, opened, recordOf, written } from './records.ts';
+
+const SAYS = ['one', 'two', 'three', 'é \ud83d\ude00'];
+
+async function smallLedger(
+  says: readonly string[] = SAYS,
+): Promise<{ path: string; bytes: Buffer; at: string }> {
+  const at = folder();
+  const name = join(at, 'l.ndjson');
+  await written(name, says);
+  return { at, path: name, bytes: readFileSync(name) };
+}
+
+/** What a ledger of `bytes` answers to each of SAYS: the text, null where it would be asked again; or the exit code. */
+function answersIn(path: string, bytes: Buffer): (string | null)[] | number {
+  writeFileSync(path, bytes);
+  const keys = createKeys();
+  const lines = openLines([path]);
+  try {
+    readRecord([path], keys, () => {});
+    return SAYS.map(says => {
+      const place = keys.placeOf(keyFor(says));
+      if (place === null) return null;
+      const { key, text } = readAnswerLine(lines.read(place));
+      return key === keyFor(says) ? text : null;
+    });
+  } catch (error) {
+    if (error instanceof Fatal) return error.exit;
+    throw error;
+  } finally {
+    lines.close();
+  }
+}
+
+const right = SAYS.map(says => recordOf({ says }).answer as string);
+
+/** Where each line of `bytes` ends, behind its newline. */
+function ends(bytes: Buffer): number[] {
+  const found: number[] = [];
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) found.push(at + 1);
+  return found;
+}
+
+test('every length that a crash can leave: whole answers are there, the torn one is asked again', async () => {
+  const { path, bytes } = await smallLedger();
+  const lineEnds = ends(bytes);
+  for (let length = 0; length <= bytes.length; length++) {
+    const whole = bytes.subarray(0, lineEnds.findLast(end => end <= length) ?? 0).toString();
+    const expected = right.map((text, n) =>
+      whole.includes(`{"key":"${keyFor(SAYS[n]!)}","outcome"`) ? text : null,
+    );
+    expect(answersIn(path, bytes.subarray(0, length)), `cut at ${length}`).toEqual(expected);
+  }
+  expect(lineEnds.length).toBe(2 + 2 + 2 * SAYS.length);
+});
+
+test('every flipped bit of a ledger is found, or harmless', async () => {
+  const { path, bytes } = await smallLedger(SAYS.slice(0, 3));
+  const expected = [...right.slice(0, 3), null];
+  const seen = { refused: 0, askedAgain: 0, same: 0 };
+  for (let bit = 0; bit < 8 * bytes.length; bit++) {
+    bytes[bit >> 3]! ^= 1 << (bit & 7);
+    const found = answersIn(path, bytes);
+    bytes[bit >> 3]! ^= 1 << (bit & 7);
+    if (found === EXIT.data) {
+      seen.refused += 1;
+      continue;
+    }
+    const wrong = Array.isArray(found) && found.some((text, n) => text !== null && text !== expected[n]);
+    if (wrong || !Array.isArray(found)) expect(found, `bit ${bit}`).toEqual(expected);
+    else seen[found.every((text, n) => text === expected[n]) ? 'same' : 'askedAgain'] += 1;
+  }
+  // only the last line and the newline before it can pass for a torn tail
+  const [end, last] = ends(bytes).slice(-2) as [number, number];
+  expect(seen).toEqual({ refused: 8 * (end - 1), askedAgain: 0, same: 8 * (last - end + 1) });
+});
+
+test('an answer that changes after the ledger was opened is refused when it is asked for', async () => {
+  const at = folder();
+  mkdirSync(join(at, 'day'));
+  const file = join(at, 'day', 'a.ndjson');
+  await written(file, SAYS);
+  const bytes = readFileSync(file);
+  const ledger = opened(at);
+  const place = bytes.indexOf(keyFor('two')) - 8;
+  for (const change of [place + 60, bytes.indexOf(10, place) - 3]) {
+    const changed = Buffer.from(bytes);
+    changed[change]! ^= 1;
+    writeFileSync(file, changed);
+    expect(() => ledger.find(keyFor('two'))).toThrow(/a\.ndjson: the line at byte \d+ has changed/);
+    expect(ledger.find(keyFor('one'))?.text).toBe(right[0]);
+  }
+  truncateSync(file, place + 20);
+  expect(() => ledger.find(keyFor('two'))).toThrow(/has changed/);
+  await ledger.close();
+});
+
+describe('what is refused says where, and what to do', () => {
+  const refusal = (path: string): Fatal => {
+    try {
+      scanFile(path, { line: () => {} });
+    } catch (error) {
+      return error as Fatal;
+    }
+    throw new Error('expected a refusal');
+  };
+
+  test('damage with whole lines behind it', async () => {
+    const { path, bytes } = await smallLedger();
+    const [first, second] = ends(bytes) as [number, number];
+    bytes[second - 30]! ^= 4;
+    writeFileSync(path, bytes);
+    const { exit, message } = refusal(path);
+    expect(exit).toBe(EXIT.data);
+    expect(message).toContain(`${path}: expected whole lines, found damage at byte ${first} `);
+    expect(message).toContain('fw ledger repair');
+  });
+
+  test('a torn line that was written on', async () => {
+    const { path, bytes } = await smallLedger();
+    const at = ends(bytes).at(-3) as number;
+    // what a program leaves that goes on in a file whose last write was cut short
+    writeFileSync(path, bytes.subarray(0, at + 40));
+    appendFileSync(path, bytes.subarray(at));
+    expect(refusal(path).message).toContain(`found damage at byte ${at} `);
+  });
+
+  test('a file of something else', () => {
+    const path = join(folder(), 'items.ndjson');
+    for (const text of ['{"id":"a","prompt":"?"}\n{"id":"b","prompt":"?"}\n', 'id,prompt\na,?\n', '\n']) {
+      writeFileSync(path, text);
+      const { exit, message } = refusal(path);
+      expect(exit).toBe(EXIT.data);
+      expect(message).toContain(`${path}: expected a file of a ledger`);
+    }
+  });
+
+  test('a whole file whose first line is another', async () => {
+    const { path, bytes } = await smallLedger();
+    writeFileSync(path, bytes.subarray(ends(bytes)[0]));
+    expect(answersIn(path, readFileSync(path))).toBe(EXIT.data);
+  });
+
+  test('a folder that is named as a file of the ledger', () => {
+    const at = folder();
+    mkdirSync(join(at, 'x.ndjson'));
+    expect(refusal(join(at, 'x.ndjson')).exit).toBe(EXIT.io);
+  });
+});
+
+test('a damaged file is walked through to its end where that is asked for', async () => {
+  const { path, bytes } = await smallLedger();
+  const lineEnds = ends(bytes);
+  const [from, to] = [lineEnds[4], lineEnds[6]] as [number, number];
+  bytes[from + 9]! ^= 1;
+  bytes[to - 4]! ^= 1;
+  writeFileSync(path, bytes);
+  const damaged: [number, number][] = [];
+  let lines = 0;
+  const scanned = scanFile(path, {
+    line: () => {
+      lines += 1;
+    },
+    damage: (offset, length) => void damaged.push([offset, length]),
+  });
+  expect(damaged).toEqual([[from, to - from]]);
+  expect(scanned).toEqual({ path, whole: bytes.length, torn: 0, lines: lineEnds.length - 2 });
+  expect(lines).toBe(scanned.lines);
+});
+
+test('a first line that is damaged is told once, with what follows it', async () => {
+  const { path, bytes } = await smallLedger();
+  bytes[20]! ^= 1;
+  writeFileSync(path, bytes);
+  const damaged: [number, number][] = [];
+  scanFile(path, { line: () => {}, damage: (offset, length) => void damaged.push([offset, length]) });
+  expect(damaged).toEqual([[0, ends(bytes)[0]]]);
+});
+
+test('lines longer than a block are read', async () => {
+  const { path, bytes } = await smallLedger(['short', 'long '.repeat(2_000_000), 'short again']);
+  let longest = 0;
+  const scanned = scanFile(path, {
+    line(line) {
+      longest = Math.max(longest, line.length);
+    },
+  });
+  expect(scanned).toMatchObject({ whole: bytes.length, torn: 0 });
+  expect(longest).toBeGreaterThan(20_000_000);
+});
+
+test('the first answer in the oldest file is the one that counts', async () => {
+  const at = folder();
+  const sameKey = (answer: string) => recordOf({ says: 'one', answer });
+  const files = ['2026-01-02/a.ndjson', '2026-01-01/b.ndjson', '2026-01-01/a.ndjson'];
+  for (const [n, name] of files.entries()) {
+    const ledger = opened(join(at, name));
+    ledger.append(sameKey(`${n}, first`));
+    ledger.append(sameKey(`${n}, second`));
+    await ledger.close();
+  }
+  expect(filesOf(at)).toEqual(files.reverse().map(name => join(at, name)));
+  const ledger = opened(at);
+  expect(ledger.find(keyFor('one'))?.text).toBe('2, first');
+  expect(ledger.answers).toBe(1);
+  await ledger.close();
+});

@@ -1,0 +1,18 @@
+/**
+ * A process that holds a lock: takes that of `what` in the folder, says `held` or why not on a line of stdout, and
+ * keeps it until its stdin ends. With a time (ms since 1970) it waits for that first, so that several begin at once.
+ */
+import { takeLock } from '../../engine/ledger/lock.ts';
+
+const [folder = '', what = '', at = '0'] = process.argv.slice(2);
+while (Date.now() < Number(at)) {
+  // spinning: a timer is late by a millisecond, in which another has begun and ended
+}
+try {
+  const release = takeLock(folder, what);
+  process.stdout.write('held\n');
+  process.stdin.resume();
+  process.stdin.on('end', release);
+} catch (error) {
+  process.stdout.write(`${(error as Error).message.split('\n', 1)[0]}\n`);
+}
