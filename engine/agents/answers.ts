@@ -42,7 +42,7 @@ export interface Answer {
   rejected: Refused[];
   /** why the last answer was not accepted */
   problem?: { code: string; message: string };
-  usage?: { prompt: number; completion: number; cached?: number };
+  usage?: { prompt: number; completion: number };
 }
 
 export function answersIn(line: JsonObject): Answer[] {

@@ -226,8 +226,8 @@ function givenUp({ step, text, reading, refusal, redo, check, rules, again }: Gi
   };
 }
 
-function addUsage(step: Step, { prompt, completion, cached }: Step['usage']): void {
+/** What came from the server's prefix cache is left out: it hangs on what else was asked just then, as latency does. */
+function addUsage(step: Step, { prompt, completion }: Step['usage']): void {
   step.usage.prompt += prompt;
   step.usage.completion += completion;
-  if (cached !== undefined) step.usage.cached = (step.usage.cached ?? 0) + cached;
 }

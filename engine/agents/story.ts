@@ -96,10 +96,7 @@ function stepOf(answer: Answer): string[] {
   const facts = [visible(agent), `rung ${visible(rung)}`, `saw ${visible(saw)}`];
   facts.push(attempts === 1 ? '1 attempt' : `${attempts} attempts`);
   if (round > 0) facts.push(`round ${round + 1}`);
-  if (usage) {
-    const cached = usage.cached ? ` (${usage.cached} cached)` : '';
-    facts.push(`tokens ${usage.prompt} in${cached}, ${usage.completion} out`);
-  }
+  if (usage) facts.push(`tokens ${usage.prompt} in, ${usage.completion} out`);
   const lines = [`${at}  ${facts.join(' · ')}`];
   const attempt = (number: number, more: string): void => {
     const call = calls[number - 1];

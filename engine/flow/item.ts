@@ -75,7 +75,7 @@ export interface Step {
   rejected?: Rejected[];
   /** of a failed step: why its last answer, `raw`, was not accepted */
   problem?: { code: Code; message: string };
-  usage: Usage;
+  usage: Pick<Usage, 'prompt' | 'completion'>;
 }
 
 export interface Failure {

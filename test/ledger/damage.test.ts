@@ -3,10 +3,11 @@ import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { EXIT, Fatal } from '../../engine/flow/failure.ts';
+import { filesOf } from '../../engine/ledger/files.ts';
 import { readAnswerLine } from '../../engine/ledger/format.ts';
 import { createKeys } from '../../engine/ledger/keys.ts';
 import { openLines, readRecord } from '../../engine/ledger/record.ts';
-import { filesOf, scanFile } from '../../engine/ledger/scan.ts';
+import { scan } from '../../engine/ledger/scan.ts';
 import { folder } from '../fw.ts';
 import { keyFor, opened, recordOf, written } from './records.ts';
 
@@ -108,7 +109,7 @@ test('an answer that changes after the ledger was opened is refused when it is a
 describe('what is refused says where, and what to do', () => {
   const refusal = (path: string): Fatal => {
     try {
-      scanFile(path, { line: () => {} });
+      readRecord([path], createKeys(), () => {});
     } catch (error) {
       return error as Fatal;
     }
@@ -165,38 +166,20 @@ test('a damaged file is walked through to its end where that is asked for', asyn
   bytes[from + 9]! ^= 1;
   bytes[to - 4]! ^= 1;
   writeFileSync(path, bytes);
-  const damaged: [number, number][] = [];
-  let lines = 0;
-  const scanned = scanFile(path, {
-    line: () => {
-      lines += 1;
-    },
-    damage: (offset, length) => void damaged.push([offset, length]),
-  });
-  expect(damaged).toEqual([[from, to - from]]);
-  expect(scanned).toEqual({ path, whole: bytes.length, torn: 0, lines: lineEnds.length - 2 });
-  expect(lines).toBe(scanned.lines);
-});
-
-test('a first line that is damaged is told once, with what follows it', async () => {
-  const { path, bytes } = await smallLedger();
-  bytes[20]! ^= 1;
-  writeFileSync(path, bytes);
-  const damaged: [number, number][] = [];
-  scanFile(path, { line: () => {}, damage: (offset, length) => void damaged.push([offset, length]) });
-  expect(damaged).toEqual([[0, ends(bytes)[0]]]);
+  const found = [...scan(path)].map(({ kind, at }) => ({ kind, at }));
+  const starts = [0, ...lineEnds.slice(0, -1)];
+  const kinds = starts.filter(at => at !== from && at !== lineEnds[5]).map(at => ({ kind: 'line', at }));
+  kinds.splice(5, 0, { kind: 'damage', at: from });
+  expect(found).toEqual(kinds);
 });
 
 test('lines longer than a block are read', async () => {
   const { path, bytes } = await smallLedger(['short', 'long '.repeat(2_000_000), 'short again']);
-  let longest = 0;
-  const scanned = scanFile(path, {
-    line(line) {
-      longest = Math.max(longest, line.length);
-    },
-  });
-  expect(scanned).toMatchObject({ whole: bytes.length, torn: 0 });
-  expect(longest).toBeGreaterThan(20_000_000);
+  const found = [...scan(path)];
+  expect(found.map(({ kind }) => kind)).toEqual(ends(bytes).map(() => 'line'));
+  expect(Math.max(...found.map(({ at }, n) => (found[n + 1]?.at ?? bytes.length) - at))).toBeGreaterThan(
+    20_000_000,
+  );
 });
 
 test('the first answer in the oldest file is the one that counts', async () => {

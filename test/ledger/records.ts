@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import type { AsksWith } from '../../engine/flow/call.ts';
 import type { Fatal } from '../../engine/flow/failure.ts';
+import type { Served } from '../../engine/ledger/changes.ts';
 import type { CallRecord } from '../../engine/ledger/format.ts';
 import { type Ledger, type LedgerOptions, openLedger } from '../../engine/ledger/ledger.ts';
 
@@ -72,7 +73,11 @@ export const ASKS: AsksWith = {
 export type Opened = Ledger & { warnings: string[]; broken: Fatal[] };
 
 /** A ledger at `path`, begun; its file comes with the first line that is written. */
-export function opened(path: string, more: Partial<LedgerOptions> = {}): Opened {
+export function opened(
+  path: string,
+  more: Partial<LedgerOptions> = {},
+  served: Served = { model: 'm', root: 'r' },
+): Opened {
   const warnings: string[] = [];
   const broken: Fatal[] = [];
   const ledger = openLedger({
@@ -87,7 +92,7 @@ export function opened(path: string, more: Partial<LedgerOptions> = {}): Opened 
     onBroken: error => void broken.push(error),
     ...more,
   });
-  ledger.begin({ model: 'm', root: 'r' }, ['http://gpu1:8005/v1']);
+  ledger.begin(served, ['http://gpu1:8005/v1']);
   return Object.assign(ledger, { warnings, broken });
 }
 
