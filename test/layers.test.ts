@@ -11,11 +11,13 @@ const MAY_USE: Record<string, string[]> = {
   'engine/ledger': ['engine/flow', 'engine/integrity'],
   'engine/pool': ['engine/flow', 'engine/integrity', 'engine/ledger'],
   'engine/agents': ['engine/flow', 'engine/integrity', 'engine/pool'],
+  'engine/doctor': ['engine/flow', 'engine/pool'],
   stages: ['engine/flow', 'engine/integrity', 'engine/agents'],
   bin: [
     'engine/flow',
     'engine/integrity',
     'engine/agents',
+    'engine/doctor',
     'engine/pool',
     'engine/ledger',
     'engine/simulator',

@@ -2,6 +2,7 @@
 import type { Command } from '../command.ts';
 
 export const commands: Readonly<Record<string, () => Promise<{ default: Command }>>> = {
+  doctor: () => import('./doctor.ts'),
   explain: () => import('./explain.ts'),
   run: () => import('./run.ts'),
   simulate: () => import('./simulate.ts'),

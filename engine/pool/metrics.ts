@@ -1,10 +1,11 @@
 /**
- * What servers say of their load: GET /metrics, once a second, under the names of new and of old vLLM. A server without
+ * What servers say of their load: GET /metrics, once a second, under the names of new and of old vLLM, and of llama.cpp. A server without
  * them is asked again now and then, for it may have been a proxy that was not ready.
  */
 import type { Clock, Timing } from './clock.ts';
 import type { Endpoint } from './health.ts';
 import type { Load } from './limit.ts';
+import { largestOf, type Page, pageOf, sumOf } from './samples.ts';
 
 export interface Looking {
   endpoints: readonly Endpoint[];
@@ -32,7 +33,7 @@ export function lookAtLoads({ endpoints, clock, timing, onLoad }: Looking): (now
       exchange.abort(new Error('no metrics in time'));
     });
     const exchange = endpoint.wire.send({ method: 'GET', path: metricsPath(endpoint.prefix) }, outcome => {
-      seen(outcome instanceof Error || outcome.status !== 200 ? null : readLoad(outcome.body));
+      seen(outcome instanceof Error || outcome.status !== 200 ? null : readLoad(pageOf(outcome.body)));
     });
   }
 
@@ -51,51 +52,13 @@ export function metricsPath(prefix: string): string {
 }
 
 /** null where the page says nothing of running requests. Engines of one server (data parallel) are added up. */
-export function readLoad(page: Buffer): Load | null {
-  const text = `\n${page.toString('latin1')}`;
-  const running = sumOf(text, 'vllm:num_requests_running');
+export function readLoad(page: Page): Load | null {
+  const running = sumOf(page, ['vllm:num_requests_running', 'llamacpp:requests_processing']);
   if (running === undefined) return null;
-  const kv = largestOf(text, 'vllm:kv_cache_usage_perc') ?? largestOf(text, 'vllm:gpu_cache_usage_perc');
   return {
     running,
-    waiting: sumOf(text, 'vllm:num_requests_waiting') ?? 0,
-    kv: kv ?? 0,
-    preemptions: sumOf(text, 'vllm:num_preemptions_total') ?? sumOf(text, 'vllm:num_preemptions') ?? 0,
+    waiting: sumOf(page, ['vllm:num_requests_waiting', 'llamacpp:requests_deferred']) ?? 0,
+    kv: largestOf(page, ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc']) ?? 0,
+    preemptions: sumOf(page, ['vllm:num_preemptions_total', 'vllm:num_preemptions']) ?? 0,
   };
-}
-
-function sumOf(text: string, name: string): number | undefined {
-  return valuesOf(text, name).reduce<number | undefined>((sum, value) => (sum ?? 0) + value, undefined);
-}
-
-function largestOf(text: string, name: string): number | undefined {
-  const values = valuesOf(text, name);
-  return values.length === 0 ? undefined : Math.max(...values);
-}
-
-/** Series of one name that a page may have; more than these are no server of ours. */
-const MOST_SERIES = 256;
-
-/** Of the Prometheus text format: `name value` or `name{label="…",…} value`, a line each. */
-function valuesOf(text: string, name: string): number[] {
-  const values: number[] = [];
-  const begin = `\n${name}`;
-  for (
-    let at = text.indexOf(begin);
-    at >= 0 && values.length < MOST_SERIES;
-    at = text.indexOf(begin, at + 1)
-  ) {
-    const after = at + begin.length;
-    if (text[after] !== '{' && text[after] !== ' ') continue;
-    const end = text.indexOf('\n', after);
-    const line = text.slice(after, end < 0 ? undefined : end);
-    const value = Number(
-      line
-        .slice(line.lastIndexOf('}') + 1)
-        .trim()
-        .split(' ', 1)[0],
-    );
-    if (Number.isFinite(value) && value >= 0) values.push(value);
-  }
-  return values;
 }

@@ -7,7 +7,7 @@ import { isObject } from './completion.ts';
 import type { Endpoint } from './health.ts';
 import { hide, type Key } from './secret.ts';
 import type { Reply } from './wire.ts';
-import { causeOf, NoAnswerInTime, seconds, serverWords } from './words.ts';
+import { causeOf, isHtml, NoAnswerInTime, type Obstacle, obstacleOf, seconds, serverWords } from './words.ts';
 
 export interface Served {
   id: string;
@@ -15,7 +15,21 @@ export interface Served {
   maxModelLength: number | undefined;
   /** the weights behind the name, where the server says so */
   root: string | undefined;
+  /** the model that a LoRA adapter belongs to */
+  parent: string | undefined;
+  /** `vllm`, `llamacpp`, … where the server says so */
+  owner: string | undefined;
 }
+
+/** Why an endpoint cannot be used: the way to it, or what it answered. */
+export type Hindrance =
+  | Obstacle
+  | 'key'
+  | 'loading'
+  | 'wrong-path'
+  | 'web-page'
+  | 'no-list-of-models'
+  | 'http-error';
 
 /** What one endpoint answered: its models, or why it cannot be used. */
 export interface Finding {
@@ -23,6 +37,7 @@ export interface Finding {
   models: Served[];
   /** in words; undefined where the endpoint can be used */
   cause: string | undefined;
+  hindrance: Hindrance | undefined;
   /** the answer will be the same until somebody changes something: a refused key, a wrong path */
   settled: boolean;
 }
@@ -35,31 +50,39 @@ export interface Prober {
 
 /** Asks one endpoint. Never throws: what goes wrong is the finding. */
 export async function probe(endpoint: Endpoint, prober: Prober): Promise<Finding> {
+  const at = `${endpoint.url}/models`;
   const outcome = await get(endpoint, `${endpoint.prefix}/models`, prober);
-  if (outcome instanceof Error) return unusable(endpoint, causeOf(outcome, prober.key), false);
+  const unusable = (hindrance: Hindrance, cause: string, settled: boolean): Finding => ({
+    endpoint,
+    models: [],
+    cause,
+    hindrance,
+    settled,
+  });
+  if (outcome instanceof Error) return unusable(obstacleOf(outcome), causeOf(outcome, prober.key), false);
   const { status, body } = outcome;
   if (status === 200) {
     const models = readModels(body, prober.key);
-    if (models) return { endpoint, models, cause: undefined, settled: true };
+    if (models) return { endpoint, models, cause: undefined, hindrance: undefined, settled: true };
+    if (isHtml(body)) {
+      const meant =
+        (await elsewhere(endpoint, prober)) ?? ': is it the server, or a proxy or a login before it?';
+      return unusable('web-page', `${at} is an HTML page${meant}`, true);
+    }
     return unusable(
-      endpoint,
-      `${endpoint.url}/models is no OpenAI-style list of models: is this the right server?`,
+      'no-list-of-models',
+      `${at} is no OpenAI-style list of models: is this the right server?`,
       true,
     );
   }
-  if (status === 401 || status === 403) return unusable(endpoint, refusedKey(status, prober.key), true);
-  if (status === 503) return unusable(endpoint, 'HTTP 503: it is still loading, or overloaded', false);
-  if (status === 404) return unusable(endpoint, await notFound(endpoint, prober), true);
+  if (status === 401 || status === 403) return unusable('key', refusedKey(status, prober.key), true);
+  if (status === 503) return unusable('loading', 'HTTP 503: it is still loading, or overloaded', false);
+  if (status === 404 || status === 405) {
+    const meant = (await elsewhere(endpoint, prober)) ?? ': is the path right?';
+    return unusable('wrong-path', `HTTP ${status} at ${at}${meant}`, true);
+  }
   const words = serverWords(body, prober.key, 160);
-  return unusable(
-    endpoint,
-    `HTTP ${status} at ${endpoint.url}/models${words && `: "${words}"`}`,
-    status < 500,
-  );
-}
-
-function unusable(endpoint: Endpoint, cause: string, settled: boolean): Finding {
-  return { endpoint, models: [], cause, settled };
+  return unusable('http-error', `HTTP ${status} at ${at}${words && `: "${words}"`}`, status < 500);
 }
 
 export function refusedKey(status: number, key: Key | undefined): string {
@@ -67,12 +90,15 @@ export function refusedKey(status: number, key: Key | undefined): string {
   return `HTTP ${status}: it wants a key, and none was given: set FW_API_KEY, or name a variable by --api-key-env`;
 }
 
-async function notFound(endpoint: Endpoint, prober: Prober): Promise<string> {
-  const wrong = `HTTP 404 at ${endpoint.url}/models: is the path right?`;
-  if (endpoint.prefix.endsWith('/v1')) return wrong;
-  const nearby = await get(endpoint, `${endpoint.prefix}/v1/models`, prober);
+/** Looks where the API would be if the URL were a little different: with its /v1, or without what comes after it. */
+async function elsewhere(endpoint: Endpoint, prober: Prober): Promise<string | undefined> {
+  const { prefix, url } = endpoint;
+  const after = prefix.indexOf('/v1/');
+  const other = after >= 0 ? prefix.slice(0, after + 3) : `${prefix}/v1`;
+  if (prefix.endsWith('/v1')) return undefined;
+  const nearby = await get(endpoint, `${other}/models`, prober);
   const found = !(nearby instanceof Error) && nearby.status === 200 && readModels(nearby.body, undefined);
-  return found ? `HTTP 404 at ${endpoint.url}/models; did you mean ${endpoint.url}/v1?` : wrong;
+  return found ? `; did you mean ${new URL(url).origin}${other}?` : undefined;
 }
 
 function get(endpoint: Endpoint, path: string, { clock, timing }: Prober): Promise<Reply | Error> {
@@ -100,13 +126,20 @@ function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
   const models: Served[] = [];
   for (const model of list.data as unknown[]) {
     if (!isObject(model) || typeof model.id !== 'string') return undefined;
-    const length = model.max_model_len;
+    // llama.cpp says it in `meta`, of one slot
+    const length = model.max_model_len ?? (isObject(model.meta) ? model.meta.n_ctx : undefined);
     models.push({
       id: model.id,
-      maxModelLength: Number.isSafeInteger(length) ? (length as number) : undefined,
+      maxModelLength: Number.isSafeInteger(length) && (length as number) > 0 ? (length as number) : undefined,
       // it goes into the ledger
       root: typeof model.root === 'string' ? hide(model.root, key) : undefined,
+      parent: textOf(model.parent),
+      owner: textOf(model.owned_by),
     });
   }
   return models;
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

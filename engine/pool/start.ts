@@ -126,7 +126,11 @@ function noneUsable(findings: readonly Finding[], waited: number): Fatal {
     loading && waited < WAIT_STEP
       ? '\nstart a server, or let fw wait for one that still loads: --wait 10m'
       : '';
-  return unavailable(`expected an endpoint that answers, found none${after}:${lines.join('')}${hint}`);
+  const more = `\nwhat to do about each: fw doctor${findings
+    .map(({ endpoint }) => ` --endpoint ${endpoint.url}`)
+    .slice(0, 3)
+    .join('')}`;
+  return unavailable(`expected an endpoint that answers, found none${after}:${lines.join('')}${hint}${more}`);
 }
 
 /** The model that every usable endpoint serves, if it is exactly one. */

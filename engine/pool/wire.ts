@@ -23,6 +23,14 @@ export interface Request {
   /** from the root of the server, starting with a slash */
   path: string;
   body?: Buffer;
+  /** sees the answer come: what a run does not need to know, and an examination does */
+  watch?: Watch;
+}
+
+export interface Watch {
+  head(headers: Readonly<Record<string, string | string[] | undefined>>): void;
+  /** as many bytes of the body have come at once */
+  data(bytes: number): void;
 }
 
 export interface Exchange {
@@ -58,10 +66,17 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
   private settle: ((outcome: Reply | Error) => void) | null;
   private readonly client: Client;
   private readonly free: Client[];
+  private readonly watch: Watch | undefined;
 
-  constructor(client: Client, free: Client[], settle: (outcome: Reply | Error) => void) {
+  constructor(
+    client: Client,
+    free: Client[],
+    watch: Watch | undefined,
+    settle: (outcome: Reply | Error) => void,
+  ) {
     this.client = client;
     this.free = free;
+    this.watch = watch;
     this.settle = settle;
   }
 
@@ -73,6 +88,7 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.status = status;
+    this.watch?.head(headers);
     if (status !== 200) {
       const value = headers['retry-after'];
       this.retryAfter = Array.isArray(value) ? value[0] : value;
@@ -80,6 +96,7 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.watch?.data(chunk.length);
     if (this.first === EMPTY) this.first = chunk;
     else if (this.rest === null) this.rest = [this.first, chunk];
     else this.rest.push(chunk);
@@ -122,7 +139,7 @@ export const openWire: OpenWire = (origin, authorization) => {
   return {
     send(request, settle) {
       const client = free.pop() ?? new Client(origin, OPTIONS);
-      const running = new Running(client, free, outcome => {
+      const running = new Running(client, free, request.watch, outcome => {
         if (closing) void free.pop()?.close();
         settle(outcome);
       });

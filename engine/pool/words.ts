@@ -53,7 +53,37 @@ export function neverConnected(error: Error): boolean {
 }
 
 function isTls(code: string): boolean {
-  return code.includes('CERT') || code.startsWith('ERR_TLS') || code.startsWith('ERR_SSL');
+  return /CERT|SIGNATURE|^ERR_TLS|^ERR_SSL|^EPROTO$/.test(code);
+}
+
+/** OpenSSL's word for an answer that is no TLS at all. */
+const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
+
+/** What kind of thing stood in the way of an exchange, for whoever gives advice. */
+export type Obstacle =
+  | 'unknown-host'
+  | 'refused'
+  | 'no-route'
+  | 'silent'
+  | 'tls'
+  | 'no-tls'
+  | 'cut'
+  | 'not-http';
+
+export function obstacleOf(error: Error): Obstacle {
+  if (error instanceof NoAnswerInTime) return 'silent';
+  const code = codeOf(error);
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'unknown-host';
+  if (code === 'ECONNREFUSED') return 'refused';
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return 'no-route';
+  if (code === 'EHOSTUNREACH' || code === 'ENETUNREACH') return 'no-route';
+  if (NO_TLS.has(code)) return 'no-tls';
+  if (isTls(code)) return 'tls';
+  return isNotHttp(error, code) ? 'not-http' : 'cut';
+}
+
+function isNotHttp(error: Error, code: string): boolean {
+  return code.startsWith('HPE_') || error.name === 'HTTPParserError';
 }
 
 /** The cause of a failed exchange, such as `connection refused`. */
@@ -62,8 +92,10 @@ export function causeOf(error: Error, key: Key | undefined): string {
   const code = codeOf(error);
   const known = WORDS[code];
   if (known !== undefined) return known;
+  if (NO_TLS.has(code)) return 'it does not speak TLS here: did you mean http:// instead of https://?';
+  if (code === 'CERT_HAS_EXPIRED') return 'TLS failed: the certificate has expired';
   if (isTls(code)) return `TLS failed (${code}); a private authority goes into NODE_EXTRA_CA_CERTS`;
-  if (code.startsWith('HPE_') || error.name === 'HTTPParserError') return 'the answer is not HTTP';
+  if (isNotHttp(error, code)) return 'the answer is not HTTP';
   const message = oneLine(hide(error.message, key), 120);
   return code === '' ? message : `${message} (${code})`;
 }
@@ -75,10 +107,15 @@ export function serverWords(body: Buffer, key: Key | undefined, most = 300): str
   try {
     words = messageIn(JSON.parse(text)) ?? text;
   } catch {
-    if (/^\s*</.test(text)) words = 'an HTML page';
+    if (isHtml(body)) words = 'an HTML page';
   }
   // Before anything is shortened: half a key is a leak too.
   return oneLine(body.length > READ ? hideInCut(words, key) : hide(words, key), most);
+}
+
+/** A page for people, where an API was asked. */
+export function isHtml(body: Buffer): boolean {
+  return /^\s{0,99}</.test(body.toString('utf8', 0, 200));
 }
 
 function messageIn(value: unknown): string | undefined {

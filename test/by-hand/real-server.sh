@@ -14,6 +14,10 @@ check() {
   if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "$1: expected $3, found $2"; fi
 }
 
+# exit 1 where it finds trouble; the page says what
+fw doctor --endpoint "$endpoint" | tee "$out/doctor.txt"
+check 'schemas are obeyed' "$(grep -c '^  ok  *guided decoding' "$out/doctor.txt")" 1
+
 fw ingest --limit "$rows" "$here/fixtures/applications-60.csv" | fw chain --endpoint "$endpoint" > "$out/items.ndjson"
 check 'exit code' "$?" "$(grep -q '"failure"' "$out/items.ndjson" && echo 1 || echo 0)"
 check 'items' "$(wc -l < "$out/items.ndjson")" "$rows"

@@ -86,7 +86,7 @@ test('none usable: 69, each URL with its cause in words', async () => {
   const told = (url: string) => error.message.split('\n').find(line => line.startsWith(`  ${url}: `)) ?? '';
   expect(told(refused)).toContain('connection refused');
   expect(told(lost.url)).toContain(`HTTP 404 at ${lost.url}/models: is the path right?`);
-  expect(told(html.url)).toContain('no OpenAI-style list');
+  expect(told(html.url)).toContain('is an HTML page: is it the server, or a proxy or a login before it?');
   expect(told(other.url)).toContain('no OpenAI-style list');
   expect(told(wrong.url)).toContain('HTTP 401: the key of $FW_API_KEY was refused');
   expect(told(loading.url)).toContain('still loading');

@@ -1,0 +1,64 @@
+/**
+ * doctor: examine endpoints before a run: are they there, what do they serve, do they do what they are asked to.
+ *
+ *   fw doctor --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1
+ */
+import { examine } from '../../engine/doctor/examine.ts';
+import { judge } from '../../engine/doctor/judge.ts';
+import { pageOf } from '../../engine/doctor/page.ts';
+import { usageError } from '../../engine/flow/failure.ts';
+import { durationOf } from '../../engine/flow/options.ts';
+import { systemClock, TIMING } from '../../engine/pool/clock.ts';
+import { noneNamed, poolSettings } from '../../engine/pool/endpoints.ts';
+import { readPoolFile } from '../../engine/pool/poolfile.ts';
+import { command } from '../command.ts';
+import { POOL_OPTIONS } from '../pool.ts';
+import { writePage } from '../stdout.ts';
+
+const WIDEST = 120;
+
+export default command({
+  name: 'doctor',
+  summary: 'Examine endpoints: what they serve, what they really do, what to change.',
+  examples: [
+    'fw doctor --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
+    "fw doctor --pool pool.yaml --json | jq '.endpoints[] | {url, figures}'",
+    'FW_API_KEY=… fw doctor --endpoint https://llm.example.org/v1 --model my-lora',
+  ],
+  options: {
+    endpoint: POOL_OPTIONS.endpoint,
+    pool: POOL_OPTIONS.pool,
+    model: POOL_OPTIONS.model,
+    'api-key-env': POOL_OPTIONS['api-key-env'],
+    timeout: {
+      type: 'string',
+      default: '60s',
+      description: 'How long the examination of an endpoint may take; all are examined at the same time.',
+    },
+    json: { type: 'boolean', description: 'Write the report as JSON.' },
+  },
+
+  async run({ endpoint, pool, model, 'api-key-env': apiKeyEnv, timeout, json }, positionals) {
+    if (positionals.length > 0)
+      throw usageError(`expected options only, found "${positionals[0]}": --endpoint URL`);
+    const most = durationOf(timeout, '--timeout');
+    const settings = poolSettings(
+      { endpoint, pool: pool === undefined ? undefined : readPoolFile(pool), model, apiKeyEnv },
+      process.env,
+    );
+    if (settings.endpoints.length === 0) throw noneNamed();
+    const examiner = { key: settings.key, wanted: settings.model, most, clock: systemClock, timing: TIMING };
+    const facts = await Promise.all(settings.endpoints.map(one => examine(one, examiner)));
+    const report = judge(facts, process.env);
+    const { stdout } = process;
+    await writePage(
+      json
+        ? `${JSON.stringify(report, null, 2)}\n`
+        : pageOf(report, {
+            colour: stdout.isTTY && !process.env.NO_COLOR,
+            width: Math.min(WIDEST, stdout.columns ?? WIDEST),
+          }),
+    );
+    return report.exit;
+  },
+});

@@ -1,0 +1,82 @@
+/** From what was seen to what it means: every check, in the order in which a person would ask. */
+import { EXIT } from '../flow/failure.ts';
+import { answering, rateOf } from './answering.ts';
+import { type Facts, isSilence } from './facts.ts';
+import { type Check, type Finding, shown } from './finding.ts';
+import { reach } from './reach.ts';
+import { serving } from './serving.ts';
+import { together } from './together.ts';
+
+export interface Report {
+  endpoints: Examined[];
+  /** between the endpoints */
+  together: Finding[];
+  exit: number;
+}
+
+/** One endpoint as it is told: texts are safe to show. Figures are missing where they are not known. */
+export interface Examined {
+  url: string;
+  reachable: boolean;
+  server: string;
+  version?: string;
+  model?: string;
+  figures: {
+    limit: number;
+    context?: number;
+    batch?: number;
+    latency_ms?: number;
+    ttft_ms?: number;
+    tokens_per_second?: number;
+    clock_skew_ms?: number;
+    calls: number;
+  };
+  findings: Finding[];
+}
+
+export function checks(env: NodeJS.ProcessEnv): Check[] {
+  return [...reach(env), ...serving, ...answering];
+}
+
+/** `env` is where a proxy may be named. */
+export function judge(all: readonly Facts[], env: NodeJS.ProcessEnv): Report {
+  const endpoints = all.map(facts => examined(facts, checks(env)));
+  const between = together(all);
+  const findings = [...endpoints.flatMap(endpoint => endpoint.findings), ...between];
+  const exit = endpoints.every(({ reachable }) => !reachable)
+    ? EXIT.unavailable
+    : findings.some(({ mark }) => mark === 'trouble')
+      ? EXIT.failed
+      : EXIT.ok;
+  return { endpoints, together: between, exit };
+}
+
+function examined(facts: Facts, all: readonly Check[]): Examined {
+  const { setting, key, kind, version, model, trivial, streamed, context, batch, skew, calls } = facts;
+  const told = streamed === undefined || isSilence(streamed) ? undefined : streamed;
+  return {
+    url: setting.url,
+    reachable: facts.hindrance === undefined,
+    server: kind,
+    version: version === undefined ? undefined : shown(version, key),
+    model: model === undefined ? undefined : shown(model.id, key, 200),
+    figures: {
+      limit: setting.limit,
+      context,
+      batch,
+      latency_ms: trivial === undefined || isSilence(trivial) ? undefined : rounded(trivial.took),
+      ttft_ms: rounded(told?.first),
+      tokens_per_second: told && rounded(rateOf(told)),
+      clock_skew_ms: rounded(skew),
+      calls,
+    },
+    findings: all.flatMap(({ name, expected, look }) => {
+      const seen = look(facts);
+      return seen === undefined ? [] : [{ check: name, expected, ...seen }];
+    }),
+  };
+}
+
+function rounded(value: number | undefined): number | undefined {
+  return value === undefined ? undefined : Number(value.toPrecision(4));
+}

@@ -1,0 +1,55 @@
+/** /metrics as servers write it, and as nobody should. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { readLoad } from '../../engine/pool/metrics.ts';
+import { hasSeries, labelsOf, largestOf, pageOf, sumOf } from '../../engine/pool/samples.ts';
+
+const pageWith = (...lines: string[]) => pageOf(Buffer.from(lines.join('\n')));
+
+test('sums over engines, the first name that has a value, timestamps, comments', () => {
+  const page = pageWith(
+    '# HELP vllm:num_requests_running Requests in execution.',
+    'vllm:num_requests_running{engine="0",model_name="a b} 9"} 3.0',
+    'vllm:num_requests_running{engine="1",model_name="m"} 4 1700000000000',
+    'vllm:num_requests_running_created{engine="0"} 1.7e9',
+    'vllm:old_counter 5\r',
+    'vllm:broken{engine="0"} lots',
+    'vllm:nothing',
+  );
+  expect(sumOf(page, ['vllm:num_requests_running'])).toBe(7);
+  expect(largestOf(page, ['vllm:num_requests_running'])).toBe(4);
+  expect(sumOf(page, ['vllm:none', 'vllm:old_counter'])).toBe(5);
+  expect(sumOf(page, ['vllm:broken', 'vllm:nothing'])).toBeUndefined();
+  expect(['vllm:', 'llamacpp:', 'HELP'].map(prefix => hasSeries(page, prefix))).toEqual([true, false, false]);
+});
+
+test('a label is found where it begins, not inside of a value or at the end of another name', () => {
+  const page = pageWith(
+    'i{mamba_block_size="32",note=",block_size=\\"99\\"",block_size="16"} 1',
+    'i{block_size="8"} 1',
+    'j{block_size="4"} 1',
+    `long{a="${'x'.repeat(1_000)}"} 1`,
+  );
+  expect(labelsOf(page, 'i', 'block_size')).toEqual(['16', '8']);
+  expect(labelsOf(page, 'i', 'size')).toEqual([]);
+  expect(labelsOf(page, 'long', 'a')).toEqual([]);
+});
+
+test("llama.cpp's load is read as vLLM's is", () => {
+  const page = pageWith('llamacpp:requests_processing 4', 'llamacpp:requests_deferred 12');
+  expect(readLoad(page)).toEqual({ running: 4, waiting: 12, kv: 0, preemptions: 0 });
+  expect(readLoad(pageWith('llamacpp:n_decode_total 1'))).toBeNull();
+});
+
+test('no text is too strange', () => {
+  const piece = fc.constantFrom('vllm:a', '{', '}', 'l="', '"', '\\"', ',', ' ', '1', 'NaN', '\n', '#', 'é');
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 60 }), pieces => {
+      const page = pageWith(pieces.join(''));
+      const sum = sumOf(page, ['vllm:a']);
+      expect(sum === undefined || Number.isFinite(sum)).toBe(true);
+      for (const value of labelsOf(page, 'vllm:a', 'l')) expect(value).not.toContain('"');
+    }),
+    { numRuns: 2_000 },
+  );
+});
