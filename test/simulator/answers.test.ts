@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { readApplication } from '../../engine/simulator/application.ts';
 import { type ChatSettings, completionOf, replyTo } from '../../engine/simulator/chat.ts';
 import { embeddingsOf } from '../../engine/simulator/embeddings.ts';
-import { NO_FAULTS } from '../../engine/simulator/faults.ts';
+import { faultsFrom, NO_FAULTS } from '../../engine/simulator/faults.ts';
 import { SchemaError } from '../../engine/simulator/node.ts';
 import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
 import { schemaCache } from '../../engine/simulator/schemas.ts';
@@ -189,6 +189,26 @@ describe('schemas', () => {
   ])('%s is refused', (_, wanted) => {
     expect(() => schemaCache()(wanted).answer(drawsOf(1)(sha256('x'), 1), new Map())).toThrow(SchemaError);
   });
+});
+
+test('the same answers on every machine', () => {
+  const settings = { ...settingsOf(7), faults: faultsFrom('all=0.1') };
+  const said = turns(400).map(turn => {
+    const question = [
+      {},
+      { schema: synthesisSchema },
+      { schema: null },
+      { system: 'Be brief.', schema: null },
+    ];
+    const body = bodyOf({ ...question[turn % 4], turn });
+    return replyTo(body, sha256(body), settings);
+  });
+  const body = JSON.stringify({ input: 'some words of a text' });
+  said.push(embeddingsOf(body, sha256(body), settings));
+  // made on Node 20; another Node, or another processor, has to say the same
+  expect(
+    sha256(JSON.stringify(said.map(({ text, finish, faults }) => [text, finish, faults]))).toString('hex'),
+  ).toBe('29ebd04a35dd2ee3e410bd50a5692ab14bcf9735150860a8a893e0ed635831b3');
 });
 
 describe('applications', () => {
