@@ -32,8 +32,8 @@ const ATTEMPTS = 10;
 function take(path: string, holder: string): () => void {
   const own = `${path}.${randomBytes(4).toString('hex')}`;
   // written beside it and linked: a lock is there with all that it says, or not at all
-  writeFileSync(own, holder, { flag: 'wx' });
   try {
+    writeFileSync(own, holder, { flag: 'wx' });
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if (placed(own, path)) return () => giveBack(path, holder);
       const found = textOf(path);
