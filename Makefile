@@ -2,6 +2,7 @@
 # make test          types, lint, every test
 # make suites        third-party suites, their data installed from npm and Debian into a temporary folder
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
+# make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench-text RIG=…   the text stages measured against what the folder RIG holds, into docs/performance.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
@@ -16,7 +17,7 @@ ORDER ?= default
 OUT   ?= demo
 SOURCES := $(shell find bin stages engine fixtures -name '*.ts') package.json
 
-.PHONY: demo test check suites fuzz bench-text batch batch4 revalidate recover clean
+.PHONY: demo test check suites fuzz crash bench-text batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -30,6 +31,9 @@ suites: dist/.built
 
 fuzz: node_modules/.installed
 	@test/by-hand/fuzz.sh
+
+crash: dist/.built
+	@test/crash/run.sh
 
 bench-text: dist/.built
 	@npx esbuild bench/text.ts --bundle --format=esm --platform=node --outfile=dist/bench/text.js --log-level=warning
