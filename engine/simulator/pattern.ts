@@ -10,6 +10,8 @@ type Make = (random: Random) => string;
 
 const MOST_PARTS = 2_000;
 const DEEPEST = 50;
+/** Repetitions of nothing multiply and make no text longer. */
+const MOST_STEPS = 1_000_000;
 /** A repetition without an upper end goes at most this far beyond its lower one. */
 const BEYOND = 6;
 
@@ -38,6 +40,7 @@ const CONTROLS: { [letter: string]: string } = { n: '\n', t: '\t', r: '\r', f: '
 export function textOfPattern(pattern: string): Make {
   let at = 0;
   let parts = 0;
+  let steps = 0;
   const peek = () => pattern[at];
   const refuse = (what: string) =>
     new SchemaError(
@@ -67,7 +70,7 @@ export function textOfPattern(pattern: string): Make {
       let text = '';
       for (const make of makers) {
         text += make(random);
-        if (text.length > LONGEST_TEXT) throw refuse('its texts are too long');
+        if (text.length > LONGEST_TEXT || ++steps > MOST_STEPS) throw refuse('its texts are too long');
       }
       return text;
     };
@@ -80,7 +83,10 @@ export function textOfPattern(pattern: string): Make {
     return random => {
       const times = min + Math.floor(random() * (Math.min(max, min + BEYOND) - min + 1));
       let text = '';
-      for (let time = 0; time < times && text.length <= LONGEST_TEXT; time++) text += make(random);
+      for (let time = 0; time < times && text.length <= LONGEST_TEXT; time++) {
+        if (++steps > MOST_STEPS) throw refuse('its texts are too long');
+        text += make(random);
+      }
       return text;
     };
   }
@@ -176,5 +182,8 @@ export function textOfPattern(pattern: string): Make {
 
   const make = choice(0);
   if (at < pattern.length) throw refuse('a group ends that never began');
-  return make;
+  return random => {
+    steps = 0;
+    return make(random);
+  };
 }

@@ -107,10 +107,14 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     core.pace.slow(now.slowdown);
     if (now.health === before.health) return;
     if (now.health === 'down') {
-      server.close();
-      server.closeAllConnections();
       core = coreOf();
-    } else if (before.health === 'down') {
+      // who asked for it gets the answer to that first
+      setImmediate(() => {
+        if (controls.now.health !== 'down') return;
+        server.close();
+        server.closeAllConnections();
+      });
+    } else if (before.health === 'down' && !server.listening) {
       // somebody else may have taken the port: then this server stays down, as a real one would
       listen().catch(() => {});
     }

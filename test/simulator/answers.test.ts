@@ -183,6 +183,7 @@ describe('schemas', () => {
     ['a pattern that looks ahead', { type: 'string', pattern: '^(?=[0-9]{17}$)' }],
     ['a pattern that looks back', { type: 'string', pattern: '^([0-9])-\\1$' }],
     ['a pattern of a gigabyte', { type: 'string', pattern: '^(?:[0-9]{99999}){9999}$' }],
+    ['a pattern of nothing, for ever', { type: 'string', pattern: '^(?:(?:(?:){99999}){99999}){99999}x$' }],
     ['too many values', { type: 'array', items: { type: 'integer' }, minItems: 1e6 }],
     ['a text of a gigabyte', { type: 'string', minLength: 1e9 }],
     ['an unknown type', { type: 'decimal' }],

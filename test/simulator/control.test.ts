@@ -151,7 +151,7 @@ describe('health', () => {
     expect(Number(await counted())).toBeGreaterThan(0);
     const broken = expect(completion(url, bodyOf({ turn: 1 }))).rejects.toThrow();
     while (simulator.counts().inFlight === 0) await new Promise(setImmediate);
-    await configure({ health: 'down', for: '5s' }).catch(() => {});
+    expect((await configure({ health: 'down', for: '5s' })).said).toMatchObject({ health: 'down' });
     await broken;
     clock.pass(4_900, 100);
     expect(await statusOf('/health')).toBe('refused');
