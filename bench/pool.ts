@@ -1,135 +1,124 @@
 /**
- * The pool in virtual time: the pool and the chain as they are, on simulated engines, against what could be had of the
- * same servers. Prints a table; the same numbers on every machine.
+ * The pool on simulated servers in virtual time, against what was to be had of them and against what batch scripts do.
+ * The same numbers on every machine, in about a minute.
  *
  *   make bench-pool
  */
+import type { VirtualClock } from '../bin/virtual/clock.ts';
+import type { VirtualServer } from '../bin/virtual/servers.ts';
+import { table, writeSection } from './page.ts';
+import { PRESET, type Ran, type Run, run } from './pool/run.ts';
 
-import { type VirtualClock, virtualClock } from '../bin/virtual/clock.ts';
-import { type VirtualServer, type VirtualSettings, virtualServers } from '../bin/virtual/servers.ts';
-import { chainOf } from '../engine/agents/chain.ts';
-import { loadAgents, packagedAgents } from '../engine/agents/load.ts';
-import { resolveOrderings } from '../engine/agents/orderings.ts';
-import type { Item } from '../engine/flow/item.ts';
-import type { PoolOptions } from '../engine/pool/contract.ts';
-import { createPool } from '../engine/pool/pool.ts';
-import { presetNamed } from '../engine/simulator/presets.ts';
+const ITEMS = 5_000;
+const EQUAL = [1, 1, 1];
+/** ms */
+const MINUTE = 60_000;
+const FLAP = 5_000;
 
-interface Case extends Partial<VirtualSettings> {
-  items: number;
-  speeds?: number[];
-  /** pinned limits; absent: the pool finds them */
-  places?: number[];
-  inFlight?: number;
-  pool?: Partial<PoolOptions>;
-  script?: (clock: VirtualClock, servers: VirtualServer[]) => void;
-}
+type Events = NonNullable<Run['events']>;
 
-export interface Result {
-  /** seconds from the first call to the last answer, and until there was no new item to begin */
-  makespan: number;
-  full: number;
-  /** answers until then */
-  answersThen: number;
-  calls: number;
-  failed: number;
-  retries: number;
-  outputTokens: number;
-  cachedShare: number;
-  preemptions: number;
-  limits: number[];
-  busy: number[];
-  share: number[];
-}
-
-const agents = loadAgents(packagedAgents());
-const orderings = resolveOrderings('batch4', agents);
-const preset = presetNamed(process.env.PRESET ?? '3b-a6000');
-
-/** Prompts of about 500 tokens, no two alike. */
-function itemOf(row: number): Item {
-  const ordering = orderings[row % orderings.length] as string[];
-  const prompt = `Application ${row}. ${'The applicant asks for a loan and states income, age, debts and purpose. '.repeat(26)}`;
-  return { id: `row-${row}`, row, prompt, ordering, input: {} };
-}
-
-export async function run(one: Case): Promise<Result> {
-  const clock = virtualClock();
-  const count = one.speeds?.length ?? one.count ?? 3;
-  const { servers, openWire } = virtualServers(clock, { preset, count, seed: 7, ...one });
-  for (const [at, speed] of (one.speeds ?? []).entries()) servers[at]?.setSpeed(speed);
-  const endpoints = servers.map(({ url }, at) => {
-    const limit = one.places?.[at % one.places.length];
-    return { url, limit: limit ?? 256, pinned: limit !== undefined };
-  });
-  let seed = 1;
-  const random = (): number => {
-    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
-    return seed / 2 ** 32;
+const slows: Events = (clock, servers) => void clock.after(MINUTE, () => third(servers).setSpeed(1 / 3));
+const dies: Events = (clock, servers) => {
+  clock.after(MINUTE, () => third(servers).kill());
+  clock.after(2 * MINUTE, () => third(servers).start());
+};
+const flaps: Events = (clock, servers) => {
+  const down = (): void => {
+    third(servers).kill();
+    clock.after(FLAP, up);
   };
-  const settings = { endpoints, openWire, clock, random, retryBudget: 0.2, warn: say, ...one.pool };
-  const made = await clock.until(createPool(settings));
-  one.script?.(clock, servers);
-  const chain = chainOf(agents, made, {
-    attempts: 3,
-    guided: true,
-    seed: 0,
-    redact: [],
-    onNothingToRedact: () => {},
-  });
-  let next = 0;
-  let failed = 0;
-  let full = 0;
-  let answersThen = 0;
-  const began = clock.now();
-  const work = async (): Promise<void> => {
-    while (next < one.items) {
-      const item = itemOf(next++);
-      if (next === one.items) {
-        full = (clock.now() - began) / 1000;
-        answersThen = made.stats().answered;
-      }
-      try {
-        await chain.decision(await chain.steps(item, item.ordering as string[]));
-      } catch (error) {
-        if (process.env.DEBUG) console.error(String(error));
-        failed++;
-      }
-    }
+  const up = (): void => {
+    third(servers).start();
+    clock.after(FLAP, down);
   };
-  const workers = Array.from({ length: one.inFlight ?? made.itemsInFlight }, work);
-  await clock.until(Promise.all(workers));
-  const makespan = (clock.now() - began) / 1000;
-  const stats = made.stats();
-  await made.close();
-  const states = servers.map(server => server.state());
-  return {
-    makespan,
-    full,
-    answersThen,
-    calls: stats.calls,
-    failed,
-    retries: stats.retries,
-    outputTokens: stats.usage.completion,
-    cachedShare: stats.usage.cached / stats.usage.prompt,
-    preemptions: states.reduce((sum, { preemptions }) => sum + preemptions, 0),
-    limits: stats.endpoints.map(({ limit }) => limit),
-    busy: states.map(({ busyMs }) => busyMs / 1000 / makespan),
-    share: stats.endpoints.map(({ answered }) => answered / stats.answered),
-  };
+  clock.after(FLAP, down);
+};
+
+function third(servers: readonly VirtualServer[]): VirtualServer {
+  return servers[2] as VirtualServer;
 }
 
-function say(message: string): void {
-  if (process.env.DEBUG) console.error(message);
+interface Scene {
+  name: string;
+  speeds: number[];
+  events?: (clock: VirtualClock, servers: readonly VirtualServer[]) => void;
+  /** server-seconds of a healthy server that were there in the first `seconds` */
+  capacity: (seconds: number) => number;
+  of: string;
 }
 
-export function show(name: string, result: Result): void {
-  const { makespan, calls, failed, retries, outputTokens, cachedShare, preemptions, limits, busy, share } =
-    result;
-  const list = (values: number[], digits = 2) => values.map(value => value.toFixed(digits)).join(' ');
-  console.log(
-    `${name.padEnd(34)} ${makespan.toFixed(1).padStart(8)} s ${(calls / makespan).toFixed(1).padStart(7)} calls/s ` +
-      `${(outputTokens / makespan).toFixed(0).padStart(6)} tok/s  cached ${cachedShare.toFixed(2)} retries ${retries} failed ${failed} ` +
-      `preempted ${preemptions} limits ${limits.join(' ')} busy ${list(busy)} share ${list(share)}`,
-  );
+const SCENES: Scene[] = [
+  { name: 'three equal', speeds: EQUAL, capacity: seconds => 3 * seconds, of: '3 servers' },
+  { name: 'unequal, 1 : 2 : 4', speeds: [1, 2, 4], capacity: seconds => 7 * seconds, of: 'the sum of all' },
+  {
+    name: 'one 3 × slower after a minute',
+    speeds: EQUAL,
+    events: slows,
+    capacity: seconds => 3 * 60 + (2 + 1 / 3) * (seconds - 60),
+    of: 'what was left of them',
+  },
+  {
+    name: 'one dead from minute 1 to 2',
+    speeds: EQUAL,
+    events: dies,
+    capacity: seconds => 3 * seconds - 60,
+    of: 'what was left of them',
+  },
+  {
+    name: 'one flapping, 5 s up, 5 s down',
+    speeds: EQUAL,
+    events: flaps,
+    capacity: seconds => 2 * seconds,
+    of: 'the two others',
+  },
+];
+
+const alone = await run({ items: Math.round(ITEMS / 3), speeds: [1], by: 'pool' });
+/** answers a second of one server that has enough to do */
+const rate = alone.answersThen / alone.full;
+
+const share = (ran: Ran, capacity: Scene['capacity']): string => {
+  const full = ran.answersThen / (rate * capacity(ran.full));
+  const whole = ran.answers / (rate * capacity(ran.makespan));
+  const failed = ran.failedItems > 0 ? `, ${ran.failedItems} items lost` : '';
+  return `${percent(full)} (${percent(whole)}${failed})`;
+};
+const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
+
+const rows = [['servers', 'of', 'pool', 'extra tries', 'by turns', 'fixed shares']];
+for (const { name, speeds, events, capacity, of } of SCENES) {
+  const by = async (how: Run['by']) => run({ items: ITEMS, speeds, by: how, events });
+  const own = await by('pool');
+  const scripts = [await by('turns'), await by('shares')];
+  rows.push([
+    name,
+    of,
+    share(own, capacity),
+    percent(own.extra / own.answers),
+    ...scripts.map(ran => share(ran, capacity)),
+  ]);
+  console.error(rows.at(-1)?.join(' | '));
 }
+
+const sweep = [['limit by hand, three equal', 'makespan', 'of the best']];
+const limits = [64, 128, 192, 256, 320, 384, 512, 1024];
+const tried: [string, Ran][] = [];
+for (const limit of limits)
+  tried.push([String(limit), await run({ items: ITEMS, speeds: EQUAL, by: { limit } })]);
+tried.push(['found by the pool', await run({ items: ITEMS, speeds: EQUAL, by: 'pool' })]);
+tried.push(['… without /metrics', await run({ items: ITEMS, speeds: EQUAL, by: 'pool', metrics: false })]);
+const best = Math.min(...tried.slice(0, limits.length).map(([, { makespan }]) => makespan));
+for (const [name, { makespan }] of tried)
+  sweep.push([name, `${makespan.toFixed(0)} s`, percent(best / makespan)]);
+
+writeSection('pool', [
+  '## The pool, in virtual time',
+  '',
+  `${ITEMS.toLocaleString('en')} chains of five calls on simulated servers (preset ${PRESET.name}, whose own error is ±15 % to ±25 %; ratios do not depend on it), nothing set by hand.`,
+  'A share is answers over what one such server gives alone, times the servers that were there; first while there were new items to begin, in brackets to the last answer.',
+  '"By turns" and "fixed shares" are what batch scripts do: 256 items in flight a server, five tries a call.',
+  '',
+  ...table(rows),
+  '',
+  ...table(sweep),
+]);

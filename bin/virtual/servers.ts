@@ -44,6 +44,8 @@ export interface VirtualSettings {
   faults?: string;
   /** /metrics are served */
   metrics?: boolean;
+  /** sees each request as it comes, before it is answered */
+  onRequest?: (body: string, server: VirtualServer) => void;
   model?: string;
 }
 
@@ -99,7 +101,7 @@ function answering({
 function virtualServer(
   origin: string,
   clock: VirtualClock,
-  { preset, limits, metrics = true, model = VIRTUAL_MODEL }: VirtualSettings,
+  { preset, limits, metrics = true, model = VIRTUAL_MODEL, onRequest }: VirtualSettings,
   answer: (body: Buffer) => Told,
 ) {
   let engine: Engine = createEngine(preset, limits);
@@ -166,7 +168,7 @@ function virtualServer(
         prompt: promptOf(told.messages),
         output: Math.max(1, told.tokens),
         done(_at, { cachedTokens }) {
-          open.delete(handle);
+          if (!open.delete(handle)) return; // it broke off when the server died in this very moment
           settle({ status: 200, retryAfter: undefined, body: told.bodyOf(cachedTokens) });
         },
       },
@@ -206,7 +208,9 @@ function virtualServer(
       send({ method, path, body }: Request, settle: (outcome: Reply | Error) => void) {
         if (!isUp) return later(() => settle(errorOf('ECONNREFUSED', 'connect ECONNREFUSED')));
         if (method === 'GET') return later(() => settle(get(path)));
-        return ask(body as Buffer, settle);
+        const exchange = ask(body as Buffer, settle);
+        onRequest?.(String(body), server);
+        return exchange;
       },
       close: async () => {},
     },

@@ -52,7 +52,8 @@ export function createDispatch(
       if (endpoint !== null) send(ticket, endpoint, now);
       return endpoint !== null;
     };
-    waiting.offerDue(place);
+    // whose endpoint was found dead while it slept is a suspect by now
+    waiting.offerDue(ticket => suspects.take(ticket) || place(ticket));
     const isLast = usable.length <= 1;
     for (const home of endpoints) {
       while (waiting.atHome(home) > 0) {
@@ -88,9 +89,7 @@ export function createDispatch(
       ticket.home = home?.state === 'up' && home.models.has(ticket.model) ? home : null;
       waiting.push(ticket);
     },
-    sleep(ticket) {
-      if (!suspects.take(ticket)) waiting.sleep(ticket);
-    },
+    sleep: ticket => waiting.sleep(ticket),
     wake: now => waiting.wake(now),
     pump(now) {
       if (pumping) return;

@@ -5,7 +5,7 @@
 import type { Usage } from '../flow/item.ts';
 import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
-import { growBack, type Load, type Seen, startSmall } from './limit.ts';
+import { growBack, type Load, MOST, type Seen, startSmall } from './limit.ts';
 import type { Key } from './secret.ts';
 import { mix, type Ticket } from './ticket.ts';
 import { type OpenWire, openWire, type Wire } from './wire.ts';
@@ -31,6 +31,8 @@ export interface Endpoint {
   /** where the limit was before it went away; 0 once it is there again */
   goal: number;
   cutAt: number;
+  /** what it took when it last sent calls away */
+  ceiling: number;
   /** what its metrics said last; null where it has none */
   load: Load | null;
   seen: Seen | null;
@@ -75,6 +77,7 @@ export function createEndpoint(
     pinned: setting.pinned,
     goal: 0,
     cutAt: Number.NEGATIVE_INFINITY,
+    ceiling: MOST,
     load: null,
     seen: null,
     models: new Set(),

@@ -7,7 +7,7 @@ import { choose } from './choose.ts';
 import { type Endpoint, medianLatency } from './health.ts';
 import type { Ticket } from './ticket.ts';
 
-/** A call that takes so many times the median of its endpoint is slow. */
+/** A call that takes so many times the median of the fastest endpoint is slow. */
 const SLOW = 3;
 
 export interface Hedges {
@@ -25,11 +25,12 @@ export function createHedges(
   return {
     sweep(now) {
       if (!on) return;
+      const known = endpoints.filter(({ timed }) => timed > 0).map(medianLatency);
+      const slow = SLOW * Math.min(...known); // nothing is known: infinite
       for (const endpoint of endpoints) {
-        const slow = SLOW * medianLatency(endpoint);
-        // a copy, since a twin that fails on the spot changes what runs; NaN, where nothing is known, is never exceeded
+        // a copy, since a twin that fails on the spot changes what runs
         for (const ticket of endpoint.running.slice()) {
-          if (ticket.twin !== null || !(now - ticket.sentAt > slow)) continue;
+          if (ticket.twin !== null || now - ticket.sentAt <= slow) continue;
           const other = choose(endpoints, ticket, now, endpoint);
           if (other === null) return;
           const twin: Ticket = { ...ticket, at: null, exchange: null, twin: ticket };

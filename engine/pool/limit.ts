@@ -8,6 +8,8 @@
  */
 import { type Endpoint, medianLatency } from './health.ts';
 
+export const MOST = 65_535;
+
 /** What a server says of itself, as of one look at its metrics. */
 export interface Load {
   /** requests in the batch, and requests that wait for a place in it */
@@ -30,12 +32,14 @@ const FEW = 2;
 const RAISE = 1.1;
 /** The way back after a cut at a server that says nothing, as a share of where it began, at each look. */
 const STEP = 0.05;
-const CUT_AWAY = 0.7;
+const CUT_AWAY = 0.9;
 const CUT_PREEMPTED = 0.9;
 /** Preemption throws computed tokens away; a few at a full cache cost less than the places that avoid them. */
 const PREEMPTED = 0.02;
 /** What was sent before a cut may still be sent away: one burst is one piece of evidence, in ms. */
 const ONE_BURST = 1_000;
+/** What a server took when it sent calls away holds for so long, in ms. */
+const FORGOTTEN = 30_000;
 /**
  * A burst of prompts waits for its prefill, and is no queue. What never went away for as long as an answer takes is one
  * (the standing queue of CoDel, Nichols and Jacobson 2012), so nothing is cut on its account before that time is known.
@@ -44,8 +48,6 @@ const INTERVAL = 5_000;
 
 /** Places of an endpoint that is just back: one that goes away again breaks off so many calls, and not hundreds. */
 const SMALL = 12;
-
-const MOST = 65_535;
 
 /** What was seen since `from`. */
 export interface Seen {
@@ -56,11 +58,13 @@ export interface Seen {
   preemptions: number;
 }
 
-/** Calls were sent away (429, 503): the server has said that it is full. */
+/** A call was sent away (429, 503): what still runs there is what the server takes. */
 export function cutAway(endpoint: Endpoint, now: number): void {
-  if (endpoint.pinned || now - endpoint.cutAt < ONE_BURST) return;
+  if (endpoint.pinned) return;
+  const taken = Math.min(endpoint.limit, endpoint.running.length);
+  endpoint.ceiling = taken;
+  setLimit(endpoint, now - endpoint.cutAt < ONE_BURST ? taken : taken * CUT_AWAY);
   endpoint.cutAt = now;
-  setLimit(endpoint, Math.min(endpoint.limit, endpoint.running.length + 1) * CUT_AWAY);
 }
 
 /** A look at the server; null where it says nothing of itself. `wanted`: calls wait in the client for a place. */
@@ -91,9 +95,14 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number, w
   }
   if (endpoint.goal > endpoint.limit) return;
   const isFull = here >= Math.floor(endpoint.limit) - 1;
-  if (wanted && isFull && waiting <= running * QUEUE_LEAST && now - endpoint.cutAt >= ONE_BURST) {
-    setLimit(endpoint, endpoint.limit * RAISE + 1);
-  }
+  if (wanted && isFull && waiting <= running * QUEUE_LEAST) raise(endpoint, endpoint.limit * RAISE + 1, now);
+}
+
+/** Where calls were sent away the next steps are single ones: each that is too far costs calls that go twice. */
+function raise(endpoint: Endpoint, to: number, now: number): void {
+  if (now - endpoint.cutAt < ONE_BURST) return;
+  if (now - endpoint.cutAt > FORGOTTEN) endpoint.ceiling = MOST;
+  setLimit(endpoint, endpoint.limit < endpoint.ceiling ? Math.min(to, endpoint.ceiling) : endpoint.limit + 1);
 }
 
 /** After an answer: an endpoint that came back gets its places back as it proves itself, doubling with each round of answers. */
@@ -110,10 +119,8 @@ export function startSmall(endpoint: Endpoint): void {
 }
 
 function followNothing(endpoint: Endpoint, now: number, wanted: boolean): void {
-  if (!wanted || now - endpoint.cutAt < ONE_BURST) return;
-  if (endpoint.limit < endpoint.start) {
-    setLimit(endpoint, Math.min(endpoint.start, endpoint.limit + Math.max(1, endpoint.start * STEP)));
-  }
+  if (!wanted || endpoint.limit >= endpoint.start) return;
+  raise(endpoint, Math.min(endpoint.start, endpoint.limit + Math.max(1, endpoint.start * STEP)), now);
 }
 
 function setLimit(endpoint: Endpoint, limit: number): void {

@@ -11,6 +11,8 @@ import { seconds } from './words.ts';
 export interface Outages {
   /** Takes out an endpoint that refused a connection. */
   lost(endpoint: Endpoint, cause: string): void;
+  /** Calls broke off there: looks whether it is dead before they are tried elsewhere. */
+  check(endpoint: Endpoint): void;
   /**
    * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `gap` is how long this
    * process stood still. Returns what ends the run when no endpoint has been there for too long.
@@ -26,7 +28,8 @@ export interface OutageOptions extends Prober {
   /** how long no endpoint may be there, in ms */
   giveUp: number;
   warn: (message: string) => void;
-  /** called when an endpoint can take calls again */
+  /** called when an endpoint is found dead, and when one can take calls again */
+  onLost: (endpoint: Endpoint) => void;
   onBack: () => void;
 }
 
@@ -34,7 +37,7 @@ export interface OutageOptions extends Prober {
 const NEWS = 60_000;
 
 export function createOutages(options: OutageOptions): Outages {
-  const { endpoints, models, giveUp, warn, onBack, clock, timing, key } = options;
+  const { endpoints, models, giveUp, warn, onLost, onBack, clock, timing, key } = options;
   const lostAt = new Map<Endpoint, number>();
   const toldAt = new Map<Endpoint, number>();
   let lastUp = clock.now();
@@ -65,19 +68,33 @@ export function createOutages(options: OutageOptions): Outages {
     }
   }
 
+  function lost(endpoint: Endpoint, cause: string): void {
+    onLost(endpoint);
+    if (endpoint.state !== 'up') return;
+    endpoint.state = 'down';
+    endpoint.cause = cause;
+    probeLater(endpoint, timing.reprobeFirst);
+    const now = clock.now();
+    lostAt.set(endpoint, now);
+    const told = toldAt.get(endpoint);
+    if (told !== undefined && now - told < NEWS) return;
+    toldAt.set(endpoint, now);
+    const others = endpoints.filter(({ state }) => state === 'up').length;
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints go on`);
+  }
+
+  async function checkOn(endpoint: Endpoint): Promise<void> {
+    endpoint.probing = true;
+    const { hindrance, cause = '' } = await probe(endpoint, options);
+    endpoint.probing = false;
+    const isGone = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
+    if (isGone && !closed) lost(endpoint, cause);
+  }
+
   return {
-    lost(endpoint, cause) {
-      if (endpoint.state !== 'up') return;
-      endpoint.state = 'down';
-      endpoint.cause = cause;
-      probeLater(endpoint, timing.reprobeFirst);
-      const now = clock.now();
-      lostAt.set(endpoint, now);
-      const told = toldAt.get(endpoint);
-      if (told !== undefined && now - told < NEWS) return;
-      toldAt.set(endpoint, now);
-      const others = endpoints.filter(({ state }) => state === 'up').length;
-      warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints go on`);
+    lost,
+    check(endpoint) {
+      if (endpoint.state === 'up' && !endpoint.probing) void checkOn(endpoint);
     },
     sweep(now, idle, gap) {
       for (const endpoint of endpoints) {

@@ -68,6 +68,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     models: found.models,
     giveUp: Math.max(wait, timing.giveUp),
     warn,
+    onLost(endpoint) {
+      for (const there of suspects.noteDeath(endpoint, clock.now())) giveBack(budget, there);
+    },
     onBack: pump,
   });
   const look = lookAtLoads({
@@ -169,7 +172,6 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (outcome.kind === 'gone') {
       // The call lost nothing and keeps its tries; the endpoint is taken out until a probe finds it.
       noteNotConnected(endpoint);
-      for (const there of suspects.noteDeath(endpoint, now)) giveBack(budget, there);
       outages.lost(endpoint, outcome.cause);
       if (!hedges.leftToTwin(ticket, isAnswered)) again(ticket, now);
       return;
@@ -201,6 +203,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (trouble === 'transport' || trouble === 'HTTP 500') {
       if (suspects.isAlone(ticket)) return fail(ticket, quarantined(ticket));
       suspects.noteBroken(endpoint, ticket, now);
+      outages.check(endpoint);
     }
     if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
     if (takeRetry(budget, calls)) return again(ticket, now);

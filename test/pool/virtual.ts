@@ -1,0 +1,85 @@
+/** The pool on simulated engines in virtual time: what takes a night takes a second, and is the same each time. */
+
+import { type VirtualClock, virtualClock } from '../../bin/virtual/clock.ts';
+import { type VirtualServer, type VirtualSettings, virtualServers } from '../../bin/virtual/servers.ts';
+import type { Call } from '../../engine/flow/call.ts';
+import type { EndpointPool, PoolOptions } from '../../engine/pool/contract.ts';
+import { createPool } from '../../engine/pool/pool.ts';
+import { presetNamed } from '../../engine/simulator/presets.ts';
+
+export interface Virtual {
+  clock: VirtualClock;
+  servers: VirtualServer[];
+  pool: EndpointPool;
+  warnings: string[];
+  /** asks so many calls, so many at a time; what became of each, by its item */
+  ask(
+    calls: number,
+    more?: { atOnce?: number; prompt?: (n: number) => string },
+  ): Promise<Map<string, string>>;
+}
+
+export async function virtual(
+  settings: Partial<VirtualSettings> & { count: number },
+  more: Partial<PoolOptions> = {},
+): Promise<Virtual> {
+  const clock = virtualClock();
+  const { servers, openWire } = virtualServers(clock, {
+    preset: presetNamed('3b-a6000'),
+    seed: 3,
+    ...settings,
+  });
+  const warnings: string[] = [];
+  const pool = await clock.until(
+    createPool({
+      endpoints: servers.map(({ url }) => ({ url, limit: 256, pinned: false })),
+      openWire,
+      clock,
+      random: () => 0.5,
+      retryBudget: 0.2,
+      warn: message => void warnings.push(message),
+      ...more,
+    }),
+  );
+  let asked = 0;
+  const ask: Virtual['ask'] = async (
+    calls,
+    { atOnce = 512, prompt = (n: number) => `question ${n}` } = {},
+  ) => {
+    const outcomes = new Map<string, string>();
+    const last = asked + calls;
+    const work = async (): Promise<void> => {
+      while (asked < last) {
+        const n = asked++;
+        const call = callOf(n, prompt(n));
+        try {
+          outcomes.set(call.item, (await pool.call(call)).text === '' ? 'empty' : 'answered');
+        } catch (error) {
+          outcomes.set(call.item, (error as { code: string }).code);
+        }
+      }
+    };
+    await clock.until(Promise.all(Array.from({ length: Math.min(atOnce, calls) }, work)));
+    return outcomes;
+  };
+  return { clock, servers, pool, warnings, ask };
+}
+
+function callOf(n: number, prompt: string): Call {
+  const head = '{"model":"simulated","messages":[';
+  const tail = ',"max_tokens":200}';
+  const body = `${head}{"role":"user","content":${JSON.stringify(prompt)}}]${tail}`;
+  const item = `item-${n}`;
+  return {
+    path: '/chat/completions',
+    model: 'simulated',
+    body,
+    head,
+    tail,
+    key: item,
+    item,
+    agent: 'a',
+    round: 0,
+    attempt: 1,
+  };
+}
