@@ -5,6 +5,7 @@
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench-text RIG=…   the text stages measured against what the folder RIG holds, into docs/performance.md
 # make bench-simulator        calls that a simulated server answers, into docs/performance.md
+# make bench-pool         the pool on simulated servers in virtual time, into docs/performance.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
@@ -18,7 +19,7 @@ ORDER ?= default
 OUT   ?= demo
 SOURCES := $(shell find bin stages engine fixtures -name '*.ts') package.json
 
-.PHONY: demo test check suites fuzz crash bench-text bench-simulator batch batch4 revalidate recover clean
+.PHONY: demo test check suites fuzz crash batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -36,13 +37,9 @@ fuzz: node_modules/.installed
 crash: dist/.built
 	@test/crash/run.sh
 
-bench-text: dist/.built
-	@npx esbuild bench/text.ts --bundle --format=esm --platform=node --outfile=dist/bench/text.js --log-level=warning
-	@RIG='$(RIG)' node dist/bench/text.js
-
-bench-simulator: dist/.built
-	@npx esbuild bench/simulator.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/simulator.js --log-level=warning
-	@node dist/bench/simulator.js
+bench-%: dist/.built
+	@npx esbuild bench/$*.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/$*.js --log-level=warning
+	@RIG='$(RIG)' node dist/bench/$*.js
 
 batch: dist/.built
 	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER)
