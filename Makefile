@@ -9,7 +9,7 @@
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
-# make recover       asks again what failed in the last batch
+# make recover       asks again what failed in the last batch, or in RESULTS="old/*_legacy.json" CSV=prompts.csv of any origin
 #
 # The batches ask the endpoints in FW_ENDPOINTS (comma-separated base URLs, such as http://gpu1:8005/v1).
 
@@ -50,19 +50,12 @@ batch4:
 revalidate: dist/.built
 	$(FW) run pipelines/fairwatch/revalidate.yaml
 
-# A pass over what failed; its results are merged into the files of the batch, each whole before it takes the old one's
-# place. What fails again is in out/failed.ndjson again.
+# A pass over what failed in the last batch, or over what is no answer in RESULTS: the results take the places of the old
+# ones, each file whole, and what fails again is in out/failed.ndjson.
 recover: dist/.built
-	@if [ ! -s out/failed.ndjson ]; then echo 'make recover: out/failed.ndjson is empty or not there: nothing failed'; exit 0; fi; \
-	mv out/failed.ndjson out/failed.before.ndjson; \
-	$(FW) run pipelines/fairwatch/recover.yaml; code=$$?; \
-	if [ $$code -gt 1 ]; then mv out/failed.before.ndjson out/failed.ndjson; exit $$code; fi; \
-	for new in out/recovered_*_legacy.jsonl; do \
-	  [ -e "$$new" ] || continue; \
-	  old="out/sequential_$${new#out/recovered_}"; touch "$$old"; \
-	  $(FW) merge "$$old" "$$new" > "$$old.partial" && mv "$$old.partial" "$$old" && rm "$$new" || exit; \
-	done; \
-	exit $$code
+	@if [ -n "$(RESULTS)" ]; then $(FW) run pipelines/fairwatch/recover-results.yaml $(RESULTS) --set ingest.source=$(CSV); \
+	elif [ -s out/failed.ndjson ]; then $(FW) run pipelines/fairwatch/recover.yaml; \
+	else echo 'make recover: out/failed.ndjson is empty or not there: nothing failed'; fi
 
 clean:
 	rm -rf dist demo

@@ -8,22 +8,21 @@
  *         of earlier runs, as lines or whole documents, which become the items that they were made of
  * Writes  { id, row, input: { columns }, prompt, ordering? }, one for each row and ordering
  * Fails   ragged-row, bad-quotes, header-again, duplicate-id, empty-id, empty-prompt, template-failed; not-utf8, not-json,
- *         not-an-object, value-not-kept and line-too-long as elsewhere. Of legacy results also not-strict, unknown-agent,
- *         no-row, wrong-row; and, each for chain --retry-failed, sentinel-text, placeholder-text, no-valid-answer,
- *         zero-confidence, interrupted
+ *         not-an-object, value-not-kept and line-too-long as elsewhere. Of legacy results not-strict, unknown-agent, no-row,
+ *         wrong-row; for --retry-failed sentinel-text, placeholder-text, no-valid-answer, zero-confidence, interrupted
  *
  * An item's `row` runs over all files of the run. `id` is the column id, else prompt_id, else 12 hex digits of the SHA-256
  * of the row. The ids of all rows count, also of those that --offset and --shard leave out, so that the parts of a table
  * make up the whole. A failed row is one item, whatever the orderings. In JSON null is no value, as if the key were absent.
  */
 import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
-import { orderingLabel, resolveOrderings } from '../engine/agents/orderings.ts';
-import { readResults } from '../engine/agents/read-results.ts';
+import { labelledOrderings } from '../engine/agents/orderings.ts';
+import { readProvenance, readResults } from '../engine/agents/read-results.ts';
 import { usageError } from '../engine/flow/failure.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { itemMaker } from '../engine/flow/rowitems.ts';
 import { readRows } from '../engine/flow/source-rows.ts';
-import { stage, type Tools } from '../engine/flow/stage.ts';
+import { stage } from '../engine/flow/stage.ts';
 import { FORMATS, readTable } from '../engine/flow/table.ts';
 import { readTemplate } from '../engine/flow/template.ts';
 
@@ -58,6 +57,11 @@ export default stage({
       type: 'string',
       description: 'Of legacy results: the table that was asked, for their ids, columns and prompts, by row.',
     },
+    provenance: {
+      type: 'string',
+      description:
+        'Of legacy results: what legacy-convert --provenance wrote of them, for their rungs and changes.',
+    },
     orderings: {
       type: 'array',
       items: { type: 'string' },
@@ -87,17 +91,23 @@ export default stage({
         throw usageError('--orderings: expected with rows; a legacy result has its own');
       if (options.source === undefined && looksElsewhere)
         throw usageError('--id, --prompt, --template: expected with the rows of --source');
-      const rows =
-        options.source === undefined
-          ? null
-          : await readRows(options.source, making, { maxLine, signal: tools.signal });
-      const world = { stage: 'ingest', agents: agentsOf(options, tools), rows };
-      return inputs => readResults(inputs, { ...world, maxLine, isTaken, lastRow: offset + limit, tools });
+      const { source, provenance } = options;
+      const reading = { stage: 'ingest', maxLine };
+      const world = {
+        agents: agentsOf(options, tools),
+        rows: source === undefined ? null : await readRows(source, making, { maxLine, signal: tools.signal }),
+        provenance: provenance === undefined ? null : await readProvenance(provenance, reading),
+      };
+      return inputs => readResults(inputs, { ...world, ...reading, isTaken, lastRow: offset + limit, tools });
     }
-    if (options.source !== undefined) throw usageError('--source: expected with --format legacy');
+    if (options.source !== undefined || options.provenance !== undefined)
+      throw usageError('--source and --provenance: expected with --format legacy');
     const { expect, itemsOf } = itemMaker({
       ...making,
-      orderings: labelledOrderings(options, tools),
+      orderings:
+        options.orderings === undefined
+          ? null
+          : labelledOrderings(options.orderings, agentsOf(options, tools)),
     });
     return inputs =>
       readTable(inputs, {
@@ -112,16 +122,6 @@ export default stage({
       });
   },
 });
-
-function labelledOrderings(
-  options: { orderings: string[] | undefined; agents: string | undefined },
-  tools: Tools,
-): { keys: string[]; label: string }[] | null {
-  if (options.orderings === undefined) return null;
-  const agents = agentsOf(options, tools);
-  const orderings = resolveOrderings(options.orderings, agents);
-  return orderings.map(keys => ({ keys, label: orderingLabel(keys, agents) }));
-}
 
 function shardOf(text: string | undefined): [part: number, parts: number] {
   if (text === undefined) return [1, 1];

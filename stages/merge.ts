@@ -9,7 +9,7 @@
  *   ["e","new","clean"]
  *
  * Reads   two files or more, the oldest first, each twice: lines, or whole legacy documents. With --old the newest lines
- *         come through a pipe, or from the stage before
+ *         come through a pipe; behind other stages from these, and the old files are those that the run reads
  * Writes  the ids in the order in which they first came; every line as the bytes that it had. A line without an id is
  *         kept; an item that was never asked is worse than a failed one, and a legacy result that verify refuses as bad.
  *         The newest file's input-incomplete stays, that of the others does not: the newest is there to mend it. With
@@ -39,7 +39,8 @@ export default stage({
     old: {
       type: 'array',
       items: { type: 'string' },
-      description: 'File or files that standard input, or NEW, is merged into, the oldest first.',
+      description:
+        'File or files that standard input, or NEW, is merged into, the oldest first; behind other stages by default what they read.',
     },
   },
 
@@ -52,9 +53,10 @@ export default stage({
     return () => mergeFiles(files, { maxLine: maxLineOf(options), rankOf, signal, account });
   },
 
-  async through(options, { account }) {
-    const { old } = options;
-    if (old === undefined) throw usageError('merge behind another stage: expected --old, found none');
+  async through(options, { account, files }) {
+    const { old = files } = options;
+    if (old.length === 0 || old.includes('-'))
+      throw usageError('--old: expected files to merge into, found none, or standard input');
     return mergeInto(await expandPaths(old), { maxLine: maxLineOf(options), rankOf, account });
   },
 });

@@ -8,7 +8,7 @@ import { resolveOrderings } from '../../engine/agents/orderings.ts';
 import { newAccount, number } from '../../engine/flow/account.ts';
 import { EXIT, usageError } from '../../engine/flow/failure.ts';
 import { inputsOf } from '../../engine/flow/input.ts';
-import type { Item } from '../../engine/flow/item.ts';
+import { failureOf, type Item } from '../../engine/flow/item.ts';
 import { drain, join } from '../../engine/flow/join.ts';
 import type { Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../pipeline.ts';
@@ -27,6 +27,12 @@ export interface DryRun {
 
 export async function dryRun({ row, files, base, target }: DryRun): Promise<number> {
   const asker = row.findIndex(({ stage }) => stage.asks);
+  const asks = (item: Item): item is Item & { prompt: string } => {
+    const failure = failureOf(item);
+    const { heals } = row[asker]?.stage ?? {};
+    const isHealed = failure && typeof heals === 'function' && heals(failure, options as never);
+    return typeof item.prompt === 'string' && (failure === undefined || isHealed === true);
+  };
   if (asker < 0) throw usageError('--dry-run: expected a stage that asks, found none; just run it');
   const agents = loadAgents(folderOfAgents(row[asker]?.options.agents as string | undefined, base));
   const options = row[asker]?.options ?? {};
@@ -53,7 +59,7 @@ export async function dryRun({ row, files, base, target }: DryRun): Promise<numb
     {
       write(item) {
         sum.items += 1;
-        if (item.failure !== undefined || typeof item.prompt !== 'string') {
+        if (!asks(item)) {
           sum.failed += 1;
           return true;
         }

@@ -8,12 +8,14 @@ import { EXIT, usageError } from '../../engine/flow/failure.ts';
 import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
 import { expandPaths } from '../../engine/flow/input.ts';
 import { toStdout } from '../../engine/flow/output.ts';
-import { stage } from '../../engine/flow/stage.ts';
+import { isSource, stage } from '../../engine/flow/stage.ts';
 import { command } from '../command.ts';
 import { execute } from '../execute.ts';
 import { JOBS } from '../jobs.ts';
+import { refuseOverwriting } from '../overwriting.ts';
 import { type Pipeline, readPipeline } from '../pipeline.ts';
 import { POOL_OPTIONS } from '../pool.ts';
+import { openSides, type Sides } from '../sides.ts';
 import { namer } from '../target.ts';
 import { dryRun } from './dry-run.ts';
 
@@ -52,8 +54,13 @@ export default command({
     const target = options.output ?? pipeline.output ?? '-';
     if (options['dry-run']) return dryRun({ row, files, base: pipeline.base, target });
     const { base, pool, ledger } = pipeline;
-    const run = { label, row, files, base, pool, ledger, jobs: options.jobs };
-    if (target === '-') return execute({ ...run, toNext: true, output: toStdout });
+    refuseOverwriting({ row, files, ...(target !== '-' && { target }), atEnd: true });
+    const sides = openSides(row);
+    const run = { label, row: sides.row, files, base, pool, ledger, jobs: options.jobs };
+    if (target === '-') {
+      const code = await execute({ ...run, toNext: true, output: toStdout });
+      return ended(code, label, sides);
+    }
 
     let outputs: FilesOutput | undefined;
     const pathOf = namer(target, row, base);
@@ -66,30 +73,37 @@ export default command({
         return outputs;
       },
     });
-    if (code > EXIT.failed) sayPartial(label, outputs);
-    else for (const written of outputs?.finish() ?? []) process.stderr.write(`${label}: wrote ${written}\n`);
-    return code;
+    return ended(code, label, sides, outputs);
   },
 });
 
-function sayPartial(label: string, outputs: FilesOutput | undefined): void {
-  for (const path of outputs?.partial() ?? []) process.stderr.write(`${label}: left unfinished: ${path}\n`);
+/** Outputs first: a run that is killed in between can be run again from its side files. */
+function ended(code: number, label: string, sides: Sides, outputs?: FilesOutput): number {
+  const say = (what: string) => (path: string) => process.stderr.write(`${label}: ${what} ${path}\n`);
+  if (code > EXIT.failed) {
+    [...(outputs?.partial() ?? []), ...sides.partial()].forEach(say('left unfinished:'));
+    return code;
+  }
+  (outputs?.finish() ?? []).forEach(say('wrote'));
+  sides.finish();
+  return code;
 }
 
 /** The flags of the command line, in the stages that they are for. */
 function withFlags(pipeline: Pipeline, flags: Record<string, unknown>): Pipeline['row'] {
-  const row = pipeline.row.map(({ stage, options }) => {
+  const begins = pipeline.row[0] !== undefined && isSource(pipeline.row[0].stage, pipeline.row[0].options);
+  const row = pipeline.row.map(({ stage, options }, index) => {
     const own = { ...options };
     if (stage.asks) {
       // --wait has a default, so it is there even where nobody said it
       for (const flag of Object.keys(POOL_OPTIONS)) own[flag] = flags[flag] ?? own[flag];
     }
-    if (stage.source && flags.limit !== undefined) own.limit = flags.limit;
+    if (index === 0 && begins && flags.limit !== undefined) own.limit = flags.limit;
     // the output is named, so a stage that only looks lets its lines through to it
     if (stage.looks) own.pass = true;
     return { stage, options: own };
   });
-  if (flags.limit === undefined || row[0]?.stage.source) return row;
+  if (flags.limit === undefined || begins) return row;
   return [
     { stage: firstItems, options: { count: flags.limit, 'max-line': row[0]?.options['max-line'] } },
     ...row,

@@ -104,3 +104,11 @@ function permutations(keys: readonly string[]): string[][] {
 export function orderingLabel(keys: readonly string[], agents: Agents, joiner: '-' | '_' = '-'): string {
   return keys.map(key => agents.byKey.get(key)?.short ?? key).join(joiner);
 }
+
+/** The orderings that `wanted` names, each with the label that ends its ids. */
+export function labelledOrderings(
+  wanted: readonly string[],
+  agents: Agents,
+): { keys: string[]; label: string }[] {
+  return resolveOrderings(wanted, agents).map(keys => ({ keys, label: orderingLabel(keys, agents) }));
+}

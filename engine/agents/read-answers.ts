@@ -3,11 +3,11 @@
  * what was noted of changes to them.
  */
 import type { Code } from '../flow/failure.ts';
-import { type JsonObject, type Mark, type Repair, type Rung, type Step, worse } from '../flow/item.ts';
+import { type JsonObject, type Mark, type Repair, RUNGS, type Rung, type Step, worse } from '../flow/item.ts';
 import { isObject } from '../integrity/pointer.ts';
 import { shorten, show } from '../integrity/problem.ts';
 import { entryLine, READ_BACK } from '../integrity/rules.ts';
-import { markedRepairs } from './answers.ts';
+import { type Answer, answersIn, isProvenance, markedRepairs } from './answers.ts';
 import { askedAgainFor, asksAgain } from './ask.ts';
 import { sawIn } from './chain.ts';
 import { keptOf } from './kept.ts';
@@ -80,22 +80,35 @@ export function failedStep(agent: string, before: readonly Step[], { text, probl
   };
 }
 
-/** `entries` are those of the record's own mark, with pointers into the answer. */
+/**
+ * `entries` are those of the record's own mark, with pointers into the answer; `vouched` is what a line of provenance says
+ * of it before those.
+ */
 export function readStep(
   agent: string,
   output: JsonObject,
   before: readonly Step[],
   entries: readonly Repair[],
+  vouched: Answer | undefined,
 ): Step {
-  const repairs = [{ rule: READ_BACK, at: '' }, ...entries];
+  const repairs = [...(vouched?.repairs ?? [{ rule: READ_BACK, at: '' }]), ...entries];
   return {
     agent,
     output,
-    rung: rungOfEntries(repairs),
-    saw: sawIn(before),
+    rung: worse((vouched?.rung ?? 'clean') as Rung, rungOfEntries(vouched ? entries : repairs)),
+    saw: (vouched?.saw as Rung | undefined) ?? sawIn(before),
     repairs,
     ...structuredClone(UNKNOWN),
+    ...(vouched && { attempts: vouched.attempts }),
   };
+}
+
+/** What a line of provenance says of the answers of `agents`; undefined where it is of others, or vouches for none. */
+export function vouchedBy(line: JsonObject, agents: readonly string[]): Answer[] | undefined {
+  const answers = isProvenance(line) ? answersIn(line) : [];
+  const isSound = ({ agent, rung, saw }: Answer, index: number): boolean =>
+    agent === agents[index] && [rung, saw].every(name => name !== 'failed' && RUNGS.includes(name as Rung));
+  return answers.length === agents.length && answers.every(isSound) ? answers : undefined;
 }
 
 /** Rules that this version does not have are no better than a default. */

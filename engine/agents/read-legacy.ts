@@ -8,26 +8,39 @@
  */
 import { ItemFailure } from '../flow/failure.ts';
 import { type Failure, type Item, isItem, type JsonObject, type Step } from '../flow/item.ts';
+import type { Lookup } from '../flow/lookup.ts';
 import type { SourceRows } from '../flow/source-rows.ts';
-import { isObject } from '../integrity/pointer.ts';
 import { show } from '../integrity/problem.ts';
-import { same } from '../integrity/same.ts';
+import type { Answer } from './answers.ts';
 import { contextAfter } from './context.ts';
-import type { Agent, Agents } from './load.ts';
-import { orderingLabel, orderingOfItem } from './orderings.ts';
-import { answerIn, failedStep, type Marks, marksOf, readStep, type Trouble } from './read-answers.ts';
+import type { Agents } from './load.ts';
+import { orderingLabel } from './orderings.ts';
+import {
+  answerIn,
+  failedStep,
+  type Marks,
+  marksOf,
+  readStep,
+  type Trouble,
+  vouchedBy,
+} from './read-answers.ts';
+import { isSome, isText, orderingOf, type Turn, turnsOf } from './read-turns.ts';
 
 export interface LegacyWorld {
   stage: string;
   agents: Agents;
   /** the table that was asked; it gives ids, columns and prompts by row */
   rows: SourceRows | null;
+  /** the line of `legacy-convert --provenance` of a result, by its `prompt_id/ordering` */
+  provenance: Lookup | null;
 }
 
 export interface ReadBack {
   item: Item;
   /** a turn shows its agent another text than fw would, so that what is written anew from the item differs there */
   showsOther: boolean;
+  /** there is a line of provenance, of other answers than these */
+  isMistaken: boolean;
 }
 
 /** Whether a line means to be a legacy result, even one with an `id` of its own. */
@@ -39,7 +52,7 @@ export function isLegacyLike(line: JsonObject): boolean {
 }
 
 /** Throws ItemFailure: not-strict, unknown-agent, no-row, wrong-row, empty-prompt. */
-export function readLegacy(record: JsonObject, { stage, agents, rows }: LegacyWorld): ReadBack {
+export function readLegacy(record: JsonObject, { stage, agents, rows, provenance }: LegacyWorld): ReadBack {
   const turns = turnsOf(record);
   const ordering = orderingOf(record, turns, agents);
   const row = rowOf(record, rows);
@@ -48,13 +61,20 @@ export function readLegacy(record: JsonObject, { stage, agents, rows }: LegacyWo
   if (prompt === undefined) throw new ItemFailure('empty-prompt', 'expected a prompt, found none');
 
   const marks = marksOf(record);
-  const answered = stepsOf(turns, { ordering, prompt, marks, agents });
+  const known = provenance?.(`${row}/${ordering.join()}`);
+  const vouched = known && vouchedBy(known, [...ordering, deciderOf(agents)]);
+  const answered = stepsOf(turns, { ordering, prompt, marks, agents, vouched });
   const { steps, late, showsOther } = answered;
-  const decided = answered.trouble ? null : decisionOf(record, steps, marks, agents.synthesis);
+  const decided = answered.trouble ? null : decisionOf(record, steps, { marks, agents, vouched });
   const trouble = answered.trouble ?? decided?.trouble ?? null;
   const { timestamp } = record;
   const item: Item = {
-    id: asked === null ? `${row}/${ordering.join()}` : `${asked.id}/${orderingLabel(ordering, agents)}`,
+    id: idOf(
+      asked === null
+        ? [`${row}/${ordering.join()}`]
+        : [`${asked.id}/${orderingLabel(ordering, agents)}`, asked.id],
+      vouched && known.id,
+    ),
     row,
     ...(asked?.input && { input: asked.input }),
     prompt,
@@ -66,8 +86,17 @@ export function readLegacy(record: JsonObject, { stage, agents, rows }: LegacyWo
     ...marks.rest,
     ...(trouble && { failure: failureOf(stage, trouble, late + (decided ? 0 : decisionsIn(record))) }),
   };
-  return { item, showsOther };
+  return { item, showsOther, isMistaken: known !== undefined && !vouched };
 }
+
+/** The id that the line of provenance says, where the row may have it, else the first that the row gives. */
+function idOf(ofRow: readonly (string | null)[], said: unknown): string {
+  return (
+    typeof said === 'string' && (ofRow.length === 1 || ofRow.includes(said)) ? said : ofRow[0]
+  ) as string;
+}
+
+const deciderOf = ({ synthesis }: Agents): string => synthesis?.key ?? 'business_decision';
 
 type Broken = Trouble & { agent: string };
 
@@ -80,15 +109,20 @@ function failureOf(stage: string, { agent, code, message }: Broken, late: number
 
 const decisionsIn = (record: JsonObject): number => (isSome(record.business_decision) ? 1 : 0);
 
-interface Asked {
-  ordering: readonly string[];
-  prompt: string;
+interface Known {
   marks: Marks;
   agents: Agents;
+  /** in the order in which they were asked */
+  vouched: Answer[] | undefined;
+}
+
+interface Asked extends Known {
+  ordering: readonly string[];
+  prompt: string;
 }
 
 /** The steps up to the first answer that is none: who was asked after that had read it, and is asked again too. */
-function stepsOf(turns: readonly Turn[], { ordering, prompt, marks, agents }: Asked) {
+function stepsOf(turns: readonly Turn[], { ordering, prompt, marks, agents, vouched }: Asked) {
   const steps: Step[] = [];
   let context = prompt;
   let showsOther = false;
@@ -101,7 +135,7 @@ function stepsOf(turns: readonly Turn[], { ordering, prompt, marks, agents }: As
       const trouble: Broken = { ...answer, agent };
       return { steps, trouble, late: turns.length - steps.length, showsOther };
     }
-    const step = readStep(agent, answer.output, steps, marks.of((turn as Turn).at));
+    const step = readStep(agent, answer.output, steps, marks.of((turn as Turn).at), vouched?.[index]);
     steps.push(step);
     context = contextAfter(context, [step], agents);
   }
@@ -111,81 +145,19 @@ function stepsOf(turns: readonly Turn[], { ordering, prompt, marks, agents }: As
 function decisionOf(
   record: JsonObject,
   steps: readonly Step[],
-  marks: Marks,
-  synthesis: Agent | undefined,
+  { marks, agents, vouched }: Known,
 ): { decision?: Step; trouble?: Broken } {
   const { business_decision: output } = record;
+  const { synthesis } = agents;
   if (output === undefined && synthesis === undefined) return {};
-  const agent = synthesis?.key ?? 'business_decision';
+  const agent = deciderOf(agents);
   const answer = answerIn(output === undefined ? undefined : { output }, synthesis);
   if (!('code' in answer))
-    return { decision: readStep(agent, answer.output, steps, marks.of('/business_decision')) };
+    return {
+      decision: readStep(agent, answer.output, steps, marks.of('/business_decision'), vouched?.at(-1)),
+    };
   const trouble: Broken = { ...answer, agent };
   return output === undefined ? { trouble } : { decision: failedStep(agent, steps, answer), trouble };
-}
-
-interface Turn {
-  /** JSON Pointer of the output */
-  at: string;
-  agent: unknown;
-  /** the text that the agent was shown, where the turn says it */
-  input?: string;
-  output: unknown;
-}
-
-/** The turns of the conversation; where it is missing, the list of all outputs. */
-function turnsOf(record: JsonObject): Turn[] {
-  const { conversation_history: history, all_agent_outputs: outputs, final_output: last, mode } = record;
-  if (mode !== undefined && mode !== 'sequential') throw contrary('/mode', '"sequential"', mode);
-  for (const [key, list] of [
-    ['conversation_history', history],
-    ['all_agent_outputs', outputs],
-  ] as const) {
-    if (isSome(list) && !Array.isArray(list)) throw contrary(`/${key}`, 'a list', list);
-  }
-  const said = (history ?? []) as unknown[];
-  const echoes = (outputs ?? []) as unknown[];
-  if (isSome(history) && isSome(outputs) && said.length !== echoes.length)
-    throw contrary('/all_agent_outputs', `as many outputs as turns (${said.length})`, echoes.length);
-  const turns = isSome(history)
-    ? said.map((turn, index) => turnAt(turn, index, echoes[index]))
-    : echoes.map((output, index) => ({ at: `/all_agent_outputs/${index}`, agent: undefined, output }));
-  const final = turns.at(-1);
-  if (isSome(last) && final && !same(last, final.output))
-    throw contrary('/final_output', 'what the last turn has', last);
-  return turns;
-}
-
-function turnAt(turn: unknown, index: number, echo: unknown): Turn {
-  const at = `/conversation_history/${index}`;
-  if (!isObject(turn)) throw contrary(at, 'a turn', turn);
-  const { agent, input, output } = turn;
-  if (isSome(output) && isSome(echo) && !same(output, echo))
-    throw contrary(`/all_agent_outputs/${index}`, 'what the turn has', echo);
-  const said = isSome(output)
-    ? { at: `${at}/output`, output }
-    : { at: `/all_agent_outputs/${index}`, output: echo };
-  return { agent, ...(typeof input === 'string' && { input }), ...said };
-}
-
-/** The keys of the whole ordering, which the turns must begin. */
-function orderingOf({ ordering }: JsonObject, turns: readonly Turn[], agents: Agents): string[] {
-  const names = turns.map(({ agent }) => agent).filter(isSome);
-  const strange = names.find(name => !isText(name));
-  if (strange !== undefined) throw contrary('/conversation_history', 'turns of agents', strange);
-  if (isSome(ordering) && !isText(ordering)) throw contrary('/ordering', 'text', ordering);
-  if (!isText(ordering) && (names.length === 0 || names.length < turns.length))
-    throw contrary('/ordering', 'the agents who were asked', ordering);
-  const keys = orderingOfItem(isText(ordering) ? ordering : (names as string[]), agents);
-  if (turns.length > keys.length)
-    throw contrary('/ordering', `as many agents as turns (${turns.length})`, ordering);
-  for (const [index, { agent }] of turns.entries()) {
-    if (isText(agent) && agents.names.get(agent) !== keys[index]) {
-      orderingOfItem([agent], agents);
-      throw contrary('/ordering', `${agent} at place ${index + 1}, as the turns have it`, ordering);
-    }
-  }
-  return keys;
 }
 
 function rowOf({ prompt_id: named }: JsonObject, rows: SourceRows | null): number {
@@ -218,11 +190,4 @@ const OWN = new Set([
 /** Keys that only this result has survive, as in any item. */
 function othersIn(record: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(record).filter(([key]) => !OWN.has(key)));
-}
-
-const isSome = (value: unknown): boolean => value !== undefined && value !== null;
-const isText = (value: unknown): value is string => typeof value === 'string' && /\S/.test(value);
-
-function contrary(at: string, expected: string, found: unknown): ItemFailure {
-  return new ItemFailure('not-strict', `${at}: expected ${expected}, found ${show(found)}`);
 }

@@ -18,11 +18,24 @@ export interface FilesOutput extends Output {
   partial(): string[];
 }
 
-interface Target {
+/** A file that gets its name when it is whole. */
+export interface Unfinished {
   /** where the name leads: a link's target, not the link */
   path: string;
   /** null for a device or a pipe, which is written as it is */
   partial: string | null;
+}
+
+/** The name under which to write the file `name`; `what` it is, for messages. Exit 64 where it is a folder. */
+export function unfinished(name: string, what: string): Unfinished {
+  const stat = statSync(name, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) throw usageError(`${what}: expected a file, found a folder: ${name}`);
+  const path = stat ? realpathSync(name) : name;
+  // the process is in the name, so that two runs to one path never write into each other
+  return { path, partial: stat && !stat.isFile() ? null : `${path}.${process.pid}.partial` };
+}
+
+interface Target extends Unfinished {
   fd: number;
   output: Output;
 }
@@ -39,11 +52,7 @@ export function toFiles(pathOf: (line: Item) => string, onBroken: OnBroken, fram
       );
     }
     mkdirSync(dirname(name), { recursive: true });
-    const stat = statSync(name, { throwIfNoEntry: false });
-    if (stat?.isDirectory()) throw usageError(`output: expected a file, found a folder: ${name}`);
-    const path = stat ? realpathSync(name) : name;
-    // the process is in the name, so that two runs to one path never write into each other
-    const partial = stat && !stat.isFile() ? null : `${path}.${process.pid}.partial`;
+    const { path, partial } = unfinished(name, 'output');
     const fd = openSync(partial ?? path, 'w');
     const output = toFile(fd, partial ?? path, onBroken, frame);
     open.set(name, { path, partial, fd, output });

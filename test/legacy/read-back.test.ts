@@ -1,18 +1,20 @@
 /** Legacy results back into items: whatever was written comes back, whatever is no answer is asked again, nothing is lost. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { takesUp } from '../../engine/agents/chain.ts';
-import { legacyResult } from '../../engine/agents/legacy.ts';
+import { legacyResult, provenanceOf } from '../../engine/agents/legacy.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
 import { changedStep } from '../../engine/agents/recheck.ts';
-import type { Failure, Item, JsonObject, Step } from '../../engine/flow/item.ts';
-import { ROOT } from '../fw.ts';
+import type { Failure, Item, JsonObject, Rung, Step } from '../../engine/flow/item.ts';
+import { folder, ROOT } from '../fw.ts';
 import { blocks, ingested, run } from '../ingest/ingesting.ts';
 import { holds, sizes } from '../ingest/property.ts';
 
 const FOLDER = join(ROOT, 'pipelines/fairwatch/agents');
 const agents = loadAgents(FOLDER);
+const how = join(folder(), 'how.ndjson');
 const TIME = '2026-03-01T09:30:00Z';
 const given = { format: 'legacy', agents: FOLDER };
 
@@ -83,6 +85,18 @@ const items: fc.Arbitrary<Item> = fc
     decision: step('business_decision', outputs[4] as JsonObject),
   }));
 
+const rungs = fc.record({
+  rung: fc.constantFrom<Rung>('clean', 'repaired', 'coerced', 'defaulted'),
+  saw: fc.constantFrom<Rung>('clean', 'repaired', 'coerced', 'defaulted'),
+  attempts: fc.integer({ min: 1, max: 9 }),
+  repairs: fc.array(
+    fc.constantFrom(
+      { rule: 'percent', at: '/a', from: '1%', to: 1 },
+      { rule: 'fence', offset: 0, cut: '`', put: '' },
+    ),
+  ),
+});
+
 const linesOf = (results: readonly unknown[]): string =>
   results.map(each => `${JSON.stringify(each)}\n`).join('');
 const answersOf = ({ steps = [], decision }: Item): Step[] => [...steps, ...(decision ? [decision] : [])];
@@ -111,6 +125,23 @@ describe('round trip', () => {
         expect(await run([blocks(document, cut)], given)).toEqual(await ingested(linesOf(results), given));
       },
     ));
+
+  test('with their provenance come the rungs and entries that they had', () =>
+    holds(fc.tuple(items, fc.array(rungs, { minLength: 5, maxLength: 5 })), async ([item, marks]) => {
+      for (const [index, answer] of answersOf(item).entries()) Object.assign(answer, marks[index]);
+      const result = legacyResult(item, agents, TIME);
+      writeFileSync(how, linesOf([{ other: 1 }, provenanceOf(item, result)]));
+      const [back] = (await ingested(linesOf([result]), { ...given, provenance: how })) as [Item];
+      expect(back.id).toBe(item.id);
+      const shownOf = ({ agent, rung, saw, repairs, attempts }: Step) => ({
+        agent,
+        rung,
+        saw,
+        repairs,
+        attempts,
+      });
+      expect(answersOf(back).map(shownOf)).toEqual(answersOf(item).map(shownOf));
+    }));
 
   test('no answer that was read back passes for the words of a model', () =>
     holds(items, async item => {
