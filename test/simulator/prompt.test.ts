@@ -23,11 +23,15 @@ const blocksOf = (system: string, user: string) => {
 describe('promptOf', () => {
   test('counts tokens as usage does, and has a hash for each whole block', () => {
     fc.assert(
-      fc.property(fc.string({ maxLength: 300 }), fc.string({ maxLength: 900 }), (system, user) => {
-        const { tokens, blocks } = promptOf(messages(system, user));
-        expect(tokens).toBe(promptTokensOf(messages(system, user)));
-        expect(blocks.length).toBe(2 * Math.floor(tokens / 16));
-      }),
+      fc.property(
+        fc.string({ maxLength: 300 }),
+        fc.string({ maxLength: 900, unit: 'binary' }),
+        (system, user) => {
+          const { tokens, blocks } = promptOf(messages(system, user));
+          expect(tokens).toBe(promptTokensOf(messages(system, user)));
+          expect(blocks.length).toBe(2 * Math.floor(tokens / 16));
+        },
+      ),
     );
   });
 
@@ -46,6 +50,14 @@ describe('promptOf', () => {
         expect(two.slice(shared).some(block => after.has(block))).toBe(false);
       }),
     );
+  });
+
+  test('a text longer than what is read at once', () => {
+    const text = Array.from({ length: 9_000 }, (_, index) => `${index} `).join('');
+    const [one, two] = [blocksOf('', text), blocksOf('', `${text.slice(0, -2)}x `)];
+    expect(new Set(one).size).toBe(one.length);
+    expect(one.findIndex((block, index) => block !== two[index])).toBeGreaterThanOrEqual(one.length - 2);
+    expect(one.slice(0, 1_000)).toEqual(blocksOf('', text.slice(0, 64_100)).slice(0, 1_000));
   });
 
   test('roles and the border between two messages count', () => {
