@@ -8,6 +8,8 @@ export interface CommandSpec<S extends OptionSchemas> {
   /** what the positional arguments are, such as `FILE [INPUT…]` */
   positional?: string;
   examples?: readonly string[];
+  /** a command of commands: the first argument names one of them */
+  verbs?: Readonly<Record<string, Command>>;
   /** Resolves to the exit code. */
   run(options: OptionsOf<S>, positionals: readonly string[]): Promise<number>;
 }

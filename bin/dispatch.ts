@@ -16,7 +16,7 @@ import { writePage } from './stdout.ts';
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
   const [verb, ...rest] = argv;
-  if (verb === 'help' && rest[0] !== undefined) return dispatch([rest[0], '--help']);
+  if (verb === 'help' && rest[0] !== undefined) return dispatch([...rest, '--help']);
   if (verb === undefined || ['help', '--help', '-h'].includes(verb)) {
     process.stdout.write(await overview());
     return verb === undefined ? EXIT.usage : EXIT.ok;
@@ -63,11 +63,15 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
 }
 
 async function runCommand(command: Command, argv: readonly string[]): Promise<number> {
-  const { name, summary, positional = '', options, examples = [] } = command;
-  const { values, positionals, help } = await parseFlags(
-    { name, summary, positional, options, examples },
-    argv,
-  );
+  const { name, summary, positional = '', options, examples = [], verbs } = command;
+  const [verb = '', ...rest] = argv;
+  if (verbs && Object.hasOwn(verbs, verb)) return runCommand(verbs[verb] as Command, rest);
+  const told = [
+    summary,
+    ...Object.entries(verbs ?? {}).map(([each, { summary }]) => `  ${each.padEnd(8)}${summary}`),
+  ];
+  const spoken = { name, summary: told.join('\n'), positional, options, examples };
+  const { values, positionals, help } = await parseFlags(spoken, argv);
   if (help === null) return command.run(values as never, positionals);
   process.stdout.write(`${help}\n`);
   return EXIT.ok;

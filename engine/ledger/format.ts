@@ -31,12 +31,29 @@ export type Outcome =
   | 'interrupted'
   | `HTTP ${number}`;
 
+const OUTCOMES: readonly string[] = [
+  'answer',
+  'bad answer',
+  'timeout',
+  'transport',
+  'refused',
+  'interrupted',
+];
+
+export function isOutcome(text: string): text is Outcome {
+  return OUTCOMES.includes(text) || /^HTTP \d{3}$/.test(text);
+}
+
 /** The lines that hold an answer begin so, up to the key and from there on. */
 const BEFORE_KEY = Buffer.from('{"key":"');
 const ANSWERED = Buffer.from('","outcome":"answer"');
 const BEFORE_VERDICT = Buffer.from('{"verdict":"');
 const BEFORE_STAGE = Buffer.from('{"stage":"');
-const REQUEST = ',"request":{';
+const BEFORE_FORMAT = Buffer.from('{"fw":"');
+const BEFORE_TEXT = Buffer.from('{"text":"');
+/** Hex characters of a text's id. */
+export const ID_LENGTH = 16;
+export const REQUEST = ',"request":{';
 
 export interface Header extends Served {
   fw: typeof FORMAT;
@@ -122,19 +139,11 @@ function isOfServer(outcome: Outcome): boolean {
   return outcome === 'refused' || outcome === 'bad answer' || outcome.startsWith('HTTP ');
 }
 
-/** The request as it went over the wire, from a call line as it stands in the file and the texts that it names. */
-export function bodyOf(line: string, textOf: (id: string) => string): string {
-  const { request } = JSON.parse(line) as CallLine;
-  const from = line.indexOf('"messages":[', line.indexOf(REQUEST)) + '"messages":['.length;
-  const own = line.slice(from, line.lastIndexOf('},"crc":"'));
-  return `${textOf(request.head)}${own}${textOf(request.tail)}`;
-}
-
 export function idOfText(content: string): string {
   return createHash('sha256').update(content).digest('hex').slice(0, 16);
 }
 
-const CRC = ',"crc":"';
+export const CRC = ',"crc":"';
 /** `,"crc":"xxxxxxxx"}` */
 const SEAL_LENGTH = CRC.length + 8 + 2;
 const SEAL = Buffer.from(CRC);
@@ -177,6 +186,19 @@ export function isAnswer(line: Buffer): boolean {
 export const isVerdict = (line: Buffer): boolean => beginsWith(line, BEFORE_VERDICT);
 export const isStage = (line: Buffer): boolean => beginsWith(line, BEFORE_STAGE);
 export const isCall = (line: Buffer): boolean => beginsWith(line, BEFORE_KEY);
+export const isHeader = (line: Buffer): boolean => beginsWith(line, BEFORE_FORMAT);
+export const isText = (line: Buffer): boolean => beginsWith(line, BEFORE_TEXT);
+
+export type Kind = 'header' | 'stage' | 'text' | 'call' | 'verdict';
+
+/** What a sealed line begins like; null for none of these. */
+export function kindIn(line: Buffer): Kind | null {
+  if (isCall(line)) return 'call';
+  if (isVerdict(line)) return 'verdict';
+  if (isText(line)) return 'text';
+  if (isStage(line)) return 'stage';
+  return isHeader(line) ? 'header' : null;
+}
 
 function beginsWith(line: Buffer, begin: Buffer): boolean {
   return line.length > begin.length && begin.compare(line, 0, begin.length) === 0;
@@ -187,10 +209,20 @@ export function keyIn(line: Buffer): string {
   return line.toString('latin1', KEY_AT, KEY_AT + KEY_LENGTH);
 }
 
+/** The id of a text line. */
+export function textIdIn(line: Buffer): string {
+  return line.toString('latin1', BEFORE_TEXT.length, BEFORE_TEXT.length + ID_LENGTH);
+}
+
+/** A call line as JSON without its request, which is the larger part of it. */
+export function withoutRequest(line: Buffer): string {
+  const text = line.toString();
+  return `${text.slice(0, text.indexOf(REQUEST))}}`;
+}
+
 /** The answer of a sealed line, the request in it left unread: it is the larger part, and nobody asks for it here. */
 export function readAnswerLine(line: Buffer): { key: string; text: string; finish: string; usage: Usage } {
-  const text = line.toString();
-  const whole = JSON.parse(`${text.slice(0, text.indexOf(REQUEST))}}`) as Required<CallLine>;
+  const whole = JSON.parse(withoutRequest(line)) as Required<CallLine>;
   return { key: whole.key, text: whole.answer, finish: whole.finish, usage: whole.usage };
 }
 

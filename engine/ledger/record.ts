@@ -53,7 +53,7 @@ const OPEN = 64;
 /** Lines from where they stand; the bytes of the last one are used again. */
 export function openLines(paths: readonly string[]) {
   const open = new Map<number, number>();
-  let bytes = Buffer.allocUnsafe(1 << 16);
+  let bytes = Buffer.allocUnsafe(1 << 12);
   return {
     read({ file, offset, length }: Place): Buffer {
       let opened = open.get(file);

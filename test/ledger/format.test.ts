@@ -4,7 +4,6 @@ import { expect, test } from 'vitest';
 import { bodies, escaped } from '../../engine/agents/body.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
 import {
-  bodyOf,
   type CallRecord,
   callLine,
   isAnswer,
@@ -17,6 +16,7 @@ import {
   roomFor,
   writeSealed,
 } from '../../engine/ledger/format.ts';
+import { bodyOf } from '../../engine/ledger/texts.ts';
 import { anyText, holds, keyFor, recordOf } from './records.ts';
 
 const TEXTS = new Map<string, string>();
@@ -31,7 +31,7 @@ function sealedLine(line: string): Buffer {
   expect(bytes[end - 1]).toBe(10);
   return bytes.subarray(0, end - 1);
 }
-const bodyIn = (line: Buffer): string => bodyOf(line.toString(), id => TEXTS.get(id) as string);
+const bodyIn = (line: Buffer): string => bodyOf(line, id => TEXTS.get(id) ?? null) as string;
 
 const anyRecord = fc
   .record({

@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { filesOf } from '../../engine/ledger/files.ts';
+import { roomFor, writeSealed } from '../../engine/ledger/format.ts';
 
 export type Line = Record<string, unknown>;
 
@@ -12,11 +13,20 @@ export function textOf(ledger: string): string {
     .join('');
 }
 
-export function linesOf(ledger: string): Line[] {
-  return textOf(ledger)
+export function ndjson(text: string): Line[] {
+  return text
     .split('\n')
     .filter(Boolean)
     .map(line => JSON.parse(line) as Line);
+}
+
+export const linesOf = (ledger: string): Line[] => ndjson(textOf(ledger));
+
+/** A line with a checksum that fits, whatever it says and whether it had one or not. */
+export function sealed(line: string): string {
+  const open = line.replace(/,"crc":"[^"]*"\}$|\}$/, '');
+  const bytes = Buffer.alloc(roomFor(open));
+  return bytes.toString('utf8', 0, writeSealed(open, bytes, 0) - 1);
 }
 
 export const callsOf = (ledger: string): Line[] =>

@@ -1,0 +1,44 @@
+/** ledger check: whether a ledger is whole, by its structure, or by everything in it. */
+import { keyOf } from '../../engine/agents/body.ts';
+import { number } from '../../engine/flow/account.ts';
+import { type Checked, checkLedger } from '../../engine/ledger/check.ts';
+import { command } from '../command.ts';
+import { writePage } from '../stdout.ts';
+import { LEDGER, openReading } from './reading.ts';
+
+export default command({
+  name: 'ledger check',
+  summary: 'Check that a ledger is whole; exit 65 where it is not.',
+  examples: ['fw ledger check', 'fw ledger check --read-data --ledger out/ledger'],
+  options: {
+    ...LEDGER,
+    'read-data': {
+      type: 'boolean',
+      description: 'Read every line: against its schema, and each key against its request.',
+    },
+  },
+
+  async run({ ledger, 'read-data': readData }) {
+    const lines: string[] = [];
+    const reading = openReading(ledger, line => void lines.push(line), { torn: true });
+    const checked = checkLedger(reading.paths, readData ? keyOf : null, reading.tell);
+    const exit = reading.end();
+    lines.push(...countsOf(checked, readData === true));
+    if (exit !== 0) lines.push('not whole: fw ledger repair --out NEW copies what is');
+    await writePage(`${lines.join('\n')}\n`);
+    return exit;
+  },
+});
+
+function countsOf(checked: Checked, readData: boolean): string[] {
+  const { files, lines, tries, answers, again, verdicts, stray, lost, keys, redacted } = checked;
+  const counts = [
+    `files ${number(files)} · lines ${number(lines)} · tries ${number(tries)} · calls answered ${number(answers)} · verdicts ${number(verdicts)}`,
+  ];
+  if (readData)
+    counts.push(`${number(keys)} keys fit their requests, ${number(redacted)} cannot be told (redacted)`);
+  if (again > 0) counts.push(`${number(again)} answers to calls that had one: the first is replayed`);
+  if (stray > 0) counts.push(`${number(stray)} verdicts on answers that are not here`);
+  if (lost > 0) counts.push(`${number(lost)} tries whose request lacks a text that a repair did not find`);
+  return counts;
+}

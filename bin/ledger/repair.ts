@@ -1,0 +1,44 @@
+/** ledger repair: what is whole of a damaged ledger, in a new folder. */
+import { number } from '../../engine/flow/account.ts';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { visible } from '../../engine/flow/visible.ts';
+import { repairLedger } from '../../engine/ledger/repair.ts';
+import { command } from '../command.ts';
+import { writePage } from '../stdout.ts';
+import { version } from '../version.ts';
+import { LEDGER, openReading } from './reading.ts';
+
+export default command({
+  name: 'ledger repair',
+  summary: 'Copy what is whole of a damaged ledger into a new folder, and say what was lost.',
+  examples: ['fw ledger repair --out ledger-2', 'fw ledger repair --ledger out/ledger --out out/ledger-2'],
+  options: {
+    ...LEDGER,
+    out: { type: 'string', description: 'The new folder; the old ledger is left as it is.' },
+  },
+
+  async run({ ledger, out }) {
+    if (out === undefined) throw usageError('expected a new folder, found none: fw ledger repair --out NEW');
+    const lines: string[] = [];
+    const { at, paths, tell, end } = openReading(ledger, line => void lines.push(line), { torn: true });
+    const repaired = repairLedger(at, paths, { to: out, version: version(), tell });
+    const { files, tries, headers, found, lost } = repaired;
+    const exit = end();
+    if (lines.length > 0) lines.unshift('lost:');
+    if (headers > 0)
+      lines.push(
+        `headers that were lost, and are made anew from the first call behind them: ${number(headers)}`,
+      );
+    if (found > 0)
+      lines.push(`texts of requests that were lost, and found in another file: ${number(found)}`);
+    if (lost > 0)
+      lines.push(
+        `texts of requests that are lost (their calls are replayed, but cannot be told in full): ${number(lost)}`,
+      );
+    lines.push(
+      `${visible(out)}: files ${number(files)} · lines ${number(repaired.lines)} · tries ${number(tries)}`,
+    );
+    await writePage(`${lines.join('\n')}\n`);
+    return exit === EXIT.io ? exit : EXIT.ok;
+  },
+});

@@ -1,0 +1,70 @@
+/** What was made of the answers of a ledger, by key, in typed arrays: a million of them take some 50 MB. */
+import { RUNGS } from '../flow/item.ts';
+import { isAnswer, isVerdict, keyIn } from './format.ts';
+import { createKeys } from './keys.ts';
+import { linesOf, parsed, type Tell } from './read.ts';
+
+export interface Verdict {
+  rung: string;
+  code?: string;
+}
+
+export interface Answers {
+  /** keys that have an answer */
+  readonly size: number;
+  has(key: string): boolean;
+  /** The last verdict on the answer to `key`; null where nobody has judged it. */
+  verdictOf(key: string): Verdict | null;
+  /** Whether the answer at byte `at` of file number `file` is the one that is replayed: the first to its key. */
+  isFirst(key: string, file: number, at: number): boolean;
+  /** verdicts on answers that are not there */
+  readonly stray: number;
+}
+
+/** Numbers that stand beside a key have a byte. */
+const MOST = 255;
+
+export function readAnswers(paths: readonly string[], tell: Tell): Answers {
+  const keys = createKeys();
+  const verdicts: Verdict[] = RUNGS.map(rung => ({ rung }));
+  const numbers = new Map<string, number>(RUNGS.map((rung, index) => [rung, index + 1]));
+  let stray = 0;
+
+  function numberOf({ rung, code }: Verdict): number {
+    const name = code === undefined ? rung : `${rung} ${code}`;
+    const known = numbers.get(name);
+    if (known !== undefined) return known;
+    // verdicts of fw have far fewer codes: what is beyond them is somebody's invention
+    if (verdicts.length === MOST) return numbers.get(rung) ?? MOST;
+    verdicts.push(code === undefined ? { rung } : { rung, code });
+    numbers.set(name, verdicts.length);
+    return verdicts.length;
+  }
+
+  for (const [file, path] of paths.entries()) {
+    for (const { at, bytes } of linesOf(path, tell)) {
+      if (isAnswer(bytes)) keys.add(keyIn(bytes), { file, offset: at, length: bytes.length });
+      else if (isVerdict(bytes)) {
+        const { verdict, key, code } = parsed(bytes.toString()) ?? {};
+        if (typeof verdict !== 'string' || typeof key !== 'string') continue;
+        if (keys.placeOf(key) === null) stray += 1;
+        keys.note(key, numberOf({ rung: verdict, ...(typeof code === 'string' && { code }) }));
+      }
+    }
+  }
+
+  return {
+    get size() {
+      return keys.size;
+    },
+    get stray() {
+      return stray;
+    },
+    has: key => keys.placeOf(key) !== null,
+    verdictOf: key => verdicts[keys.noteOf(key) - 1] ?? null,
+    isFirst(key, file, at) {
+      const place = keys.placeOf(key);
+      return place?.file === file && place.offset === at;
+    },
+  };
+}

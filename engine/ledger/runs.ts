@@ -1,0 +1,56 @@
+/** The runs of a ledger, one for each header: what `fw ledger ls` lists. */
+import { nameIn } from '../flow/account.ts';
+import type { Usage } from '../flow/item.ts';
+import { type Header, isCall, isHeader } from './format.ts';
+import { callIn, linesOf } from './read.ts';
+
+export interface Run {
+  path: string;
+  /** null where it is lost */
+  header: Header | null;
+  /** tries by what became of them */
+  outcomes: Map<string, number>;
+  tokens: Required<Usage>;
+  /** of whole lines, of damage, and of a torn tail */
+  bytes: number;
+  damaged: number;
+  torn: number;
+  /** why the file could not be read to its end; null where it could */
+  unreadable: string | null;
+}
+
+/** Of one file; files that were put end to end have several. A file without a whole line is a run without a header. */
+export function* runsOf(path: string): Generator<Run> {
+  let run = newRun(path);
+  let isBegun = false;
+  const lines = linesOf(path, ({ kind, length, message }) => {
+    if (kind === 'torn') run.torn += length;
+    else if (length > 0) run.damaged += length;
+    else run.unreadable ??= message;
+  });
+  for (const { bytes, header } of lines) {
+    if (isBegun && isHeader(bytes)) {
+      yield run;
+      run = newRun(path);
+    }
+    isBegun = true;
+    run.header = header;
+    run.bytes += bytes.length + 1;
+    if (isCall(bytes)) add(run, bytes);
+  }
+  yield run;
+}
+
+function newRun(path: string): Run {
+  const tokens = { prompt: 0, completion: 0, cached: 0 };
+  return { path, header: null, outcomes: new Map(), tokens, bytes: 0, damaged: 0, torn: 0, unreadable: null };
+}
+
+function add({ outcomes, tokens }: Run, bytes: Buffer): void {
+  const call = callIn(bytes);
+  const outcome = nameIn(outcomes, call?.outcome ?? 'not understood');
+  outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+  tokens.prompt += call?.usage?.prompt ?? 0;
+  tokens.completion += call?.usage?.completion ?? 0;
+  tokens.cached += call?.usage?.cached ?? 0;
+}
