@@ -12,6 +12,7 @@ import { readAnswers } from '../../engine/ledger/answers.ts';
 import { type Exported, exported } from '../../engine/ledger/export.ts';
 import { isOutcome } from '../../engine/ledger/format.ts';
 import { command } from '../command.ts';
+import { writePage } from '../stdout.ts';
 import { LEDGER, openReading, toStderr } from './reading.ts';
 
 export default command({
@@ -65,6 +66,8 @@ export default command({
 async function writeLines(calls: Iterable<Exported>): Promise<void> {
   try {
     await pipeline(Readable.from(calls), ndjson.stringify(), process.stdout, { end: false });
+    // a pipeline that does not end its last stream does not wait for it either
+    await writePage('');
   } catch (error) {
     if (error instanceof Fatal || (error as NodeJS.ErrnoException).code === undefined) throw error;
     throw broken(error, 'stdout');

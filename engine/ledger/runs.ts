@@ -48,7 +48,7 @@ function newRun(path: string): Run {
 
 function add({ outcomes, tokens }: Run, bytes: Buffer): void {
   const call = callIn(bytes);
-  const outcome = nameIn(outcomes, call?.outcome ?? 'not understood');
+  const outcome = nameIn(outcomes, call?.outcome ?? 'not understood', false);
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   tokens.prompt += call?.usage?.prompt ?? 0;
   tokens.completion += call?.usage?.completion ?? 0;

@@ -142,6 +142,16 @@ describe('export', () => {
     expect(await fw('export --files audit')).toMatchObject({ code: 64 });
   });
 
+  test('a slow reader gets all of it', async () => {
+    const { stdout } = await shell(
+      'fw ledger export | dd bs=512 status=none | wc -c; fw ledger export > calls; wc -c < calls',
+      { cwd: at },
+    );
+    const [piped, filed] = stdout.trim().split('\n');
+    expect(piped).toBe(filed);
+    expect(Number(piped)).toBeGreaterThan(300_000);
+  });
+
   test('a reader that goes away ends it quietly', async () => {
     const ran = await shell('fw ledger export | head -1 | wc -l; echo $PIPESTATUS', { cwd: at });
     expect(ran.stdout.split('\n').slice(0, 2)).toEqual(['1', '141']);

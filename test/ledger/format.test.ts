@@ -6,6 +6,7 @@ import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
 import {
   type CallRecord,
   callLine,
+  idOfText,
   isAnswer,
   isCall,
   isSealed,
@@ -22,8 +23,9 @@ import { anyText, holds, keyFor, recordOf } from './records.ts';
 const TEXTS = new Map<string, string>();
 /** The bytes of a record's line without its newline, and how to find its texts. */
 function sealed(record: CallRecord): Buffer {
-  TEXTS.set('h', record.head).set('t', record.tail);
-  return sealedLine(callLine(record, 'h', 't'));
+  const [head, tail] = [idOfText(record.head), idOfText(record.tail)];
+  TEXTS.set(head, record.head).set(tail, record.tail);
+  return sealedLine(callLine(record, head, tail));
 }
 function sealedLine(line: string): Buffer {
   const bytes = Buffer.alloc(roomFor(line));
