@@ -30,6 +30,7 @@ export default stage({
   name: 'merge',
   summary: 'Put files together by id: the better rung stays, of equal ones the newer.',
   positional: 'OLD… NEW',
+  documents: true,
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw merge items.jsonl again.jsonl > all.jsonl',

@@ -77,11 +77,14 @@ function walk(value: object, inAnswer: boolean, depth: number, found: Finding[])
   }
 }
 
+/** How a line of a log begins. Verification lets it pass; who can ask again does not take it for a reason. */
+const ERROR_LINE = /^\s*[[(<]?error\b\s*[:\])>]/i;
+
 /** The first text in an answer that no model meant: of an error, or a placeholder. Below MAX_DEPTH nobody looks. */
 export function leftoverText(answer: object, at = '', depth = 0): Finding | null {
   for (const [key, child] of Object.entries(answer)) {
     if (typeof child === 'string') {
-      const finding = judgeText(child);
+      const finding = ERROR_LINE.test(child) ? errorIn(child) : judgeText(child);
       if (finding !== null) return { ...finding, at: join(at, key) };
     } else if (typeof child === 'object' && child !== null && depth < MAX_DEPTH) {
       const finding = leftoverText(child, join(at, key), depth + 1);
@@ -100,13 +103,15 @@ function prefix(finding: Finding, at: string): void {
 }
 
 function judgeText(text: string): Omit<Finding, 'at'> | null {
-  if (SENTINEL.test(text)) {
-    const got = `the text of an error: ${JSON.stringify(shorten(text))}`;
-    return { code: 'sentinel-text', rule: 'text of an error', expected: "the model's own words", got };
-  }
+  if (SENTINEL.test(text)) return errorIn(text);
   if (!isPlaceholder(text)) return null;
   const got = `a placeholder: ${JSON.stringify(text)}`;
   return { code: 'placeholder-text', rule: 'placeholder', expected: "the model's own words", got };
+}
+
+function errorIn(text: string): Omit<Finding, 'at'> {
+  const got = `the text of an error: ${JSON.stringify(shorten(text))}`;
+  return { code: 'sentinel-text', rule: 'text of an error', expected: "the model's own words", got };
 }
 
 function isPlaceholder(text: string): boolean {

@@ -24,9 +24,6 @@ export interface Trouble {
   text?: string;
 }
 
-/** An output that is a message, and not an answer. */
-const ERROR_TEXT = /^\s*[[(<]?error\b\s*[:\])>-]/i;
-
 /** The answer of a turn; `undefined` where the conversation broke off before it. */
 export function answerIn(
   turn: { output: unknown } | undefined,
@@ -36,7 +33,7 @@ export function answerIn(
     return { code: 'interrupted', message: 'expected its answer, found none: it was not asked' };
   const { output } = turn;
   if (typeof output === 'string') {
-    if (ERROR_TEXT.test(output) || leftoverText([output])) return troubleOf(errorText(output));
+    if (leftoverText([output])) return troubleOf(errorText(output));
     const problem = { code: 'no-json-found' as const, message: `expected an object, got ${show(output)}` };
     return { ...troubleOf(problem), code: 'no-valid-answer', text: output };
   }

@@ -187,6 +187,21 @@ describe('make recover', () => {
   });
 });
 
+test('where nobody answers a recovery leaves everything as it was', async () => {
+  const cwd = checkout();
+  mkdirSync(join(cwd, 'out'));
+  const failure = { stage: 'chain', code: 'call-failed', message: 'no endpoint', agent: 'risk_manager' };
+  const item = { id: 'a', row: 1, prompt: 'May they?', ordering: ['risk_manager'], steps: [], failure };
+  writeFileSync(join(cwd, 'out/failed.ndjson'), `${JSON.stringify(item)}\n`);
+  writeFileSync(join(cwd, 'out/sequential_risk_legacy.jsonl'), `${[...sound.values()][0]?.line}\n`);
+  const kept = () => readdirSync(join(cwd, 'out')).map(name => readFileSync(join(cwd, 'out', name), 'utf8'));
+  const before = kept();
+  const ran = await shell('fw run pipelines/fairwatch/recover.yaml --wait 0s --endpoint http://127.0.0.1:1', {
+    cwd,
+  });
+  expect([ran.code, kept()], ran.stderr).toEqual([69, before]);
+});
+
 test('stopped in the middle, the line still writes every result, and goes on from there', async () => {
   const cwd = folder();
   let asked = 0;

@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import _ from 'highland';
 import { expect, test } from 'vitest';
 import { newAccount } from '../../engine/flow/account.ts';
 import { rankBy } from '../../engine/flow/best.ts';
 import { type Item, RUNGS, rungOf } from '../../engine/flow/item.ts';
-import { mergeFiles } from '../../engine/flow/merge.ts';
+import { mergeFiles, mergeInto } from '../../engine/flow/merge.ts';
 import { originOf, textOf } from '../../engine/flow/origin.ts';
 import { folder } from '../fw.ts';
 
@@ -91,4 +92,51 @@ test('a stop signal ends it', async () => {
   const stop = new AbortController();
   stop.abort();
   expect((await merged('{"id":"a","prompt":"?"}\n', '', stop.signal)).items).toEqual([]);
+});
+
+const results = fc.uniqueArray(
+  fc.record({ row: fc.integer({ min: 1, max: 15 }), said: fc.string({ unit: 'grapheme', maxLength: 30 }) }),
+  { maxLength: 12, selector: ({ row }) => row },
+);
+const resultOf = ({ row, said }: { row: number; said: string }) => ({
+  conversation_history: [{ agent: 'a', output: { said } }],
+  business_decision: { said },
+  prompt_id: row,
+  ordering: 'a',
+});
+const toLines = (all: object[]): string => all.map(each => `${JSON.stringify(each)}\n`).join('');
+
+test('whole documents are merged as their lines would be, in whatever way they are printed', async () => {
+  const property = fc.asyncProperty(results, results, fc.nat(3), async (old, newer, indent) => {
+    const lines = await merged(toLines(old.map(resultOf)), toLines(newer.map(resultOf)));
+    const document = { status: 'complete', results: old.map(resultOf) };
+    const whole = await merged(JSON.stringify(document, null, indent), toLines(newer.map(resultOf)));
+    const ofLines = old.length > 0 ? lines.items : [...whole.items.slice(0, 1), ...lines.items]; // says that it is empty
+    expect(whole.items).toEqual(ofLines);
+    const texts = whole.items.flatMap(item => originOf(item) ?? []).map(origin => textOf(origin));
+    for (const text of texts) expect(text).not.toContain('\n');
+  });
+  await fc.assert(property, { seed: 20261120, numRuns: 150 });
+});
+
+test('what comes as a flow takes the same places as from a file, and the account adds up', async () => {
+  const property = fc.asyncProperty(
+    fc.array(line, { maxLength: 30 }),
+    fc.uniqueArray(line, { maxLength: 12, selector: text => JSON.parse(text).id }),
+    async (old, newer) => {
+      const { items: all } = await merged(old.join('\n'), newer.join('\n'));
+      const account = newAccount('merge');
+      const into = await mergeInto([paths.old], { maxLine: 1 << 20, rankOf: rankBy(() => false), account });
+      const flow = _(newer.map(text => JSON.parse(text) as Item));
+      const out = await new Promise<Item[]>((resolve, reject) =>
+        into(flow).stopOnError(reject).toArray(resolve),
+      );
+      const byId = (items: Item[]) =>
+        [...items].sort((a, b) => ((a.id as string) < (b.id as string) ? -1 : 1));
+      expect(byId(out)).toEqual(byId(all));
+      // what comes is counted where it comes in
+      expect(account.read + newer.length).toBe(out.length + account.aside);
+    },
+  );
+  await fc.assert(property, { seed: 20261120, numRuns: 150 });
 });
