@@ -3,7 +3,7 @@ import { number } from '../flow/account.ts';
 import { isObject } from '../pool/completion.ts';
 import { labelsOf, type Page, sumOf } from '../pool/samples.ts';
 import { seconds } from '../pool/words.ts';
-import { type Answer, answers, type Facts, type Guided, isSilence } from './facts.ts';
+import { type Answer, answers, type Facts, type Guided, isSilence, type Silence } from './facts.ts';
 import { type Check, note, ok, quoted, type Seen, shown, trouble } from './finding.ts';
 
 export const answering: Check[] = [
@@ -57,15 +57,7 @@ function said({ trivial, guided, same, prefix }: Facts): Answer[] {
 
 function answersAtAll({ trivial, key, guided, same, prefix }: Facts): Seen | undefined {
   if (trivial === undefined) return undefined;
-  if (isSilence(trivial)) {
-    const { cause, late, status } = trivial;
-    const advice = late
-      ? 'look at the log of the server: it may be loading or stuck; a slow one needs a longer --timeout'
-      : status === 401 || status === 403
-        ? 'put the key into FW_API_KEY, or name its variable: --api-key-env NAME'
-        : 'set right what the server complains about: a run asks in the same way';
-    return trouble(shown(cause, key, 300), advice);
-  }
+  if (isSilence(trivial)) return trouble(shown(trivial.cause, key, 300), adviceOn(trivial));
   const later = [...guided.map(({ outcome }) => outcome), ...same, ...prefix].filter(isSilence);
   const broken = later.find(
     ({ late, status }) => late || status === undefined || status === 200 || status >= 500,
@@ -82,6 +74,18 @@ function answersAtAll({ trivial, key, guided, same, prefix }: Facts): Seen | und
       'give agents a larger max_tokens in their sampling, or switch thinking off in the server',
     );
   return ok('whole');
+}
+
+function adviceOn({ late, status = 0 }: Silence): string {
+  if (late)
+    return 'look at the log of the server: it may be loading or stuck; a slow one needs a longer --timeout';
+  if (status === 401 || status === 403)
+    return 'put the key into FW_API_KEY, or name its variable: --api-key-env NAME';
+  if (status === 429 || status === 503)
+    return 'it is full, or loads: ask again later; how many it lets wait is its --max-num-queued-reqs';
+  return status >= 400 && status < 500
+    ? 'set right what the server complains about: a run asks in the same way'
+    : 'look at the log of the server: a run would get no answer either';
 }
 
 function guided({ guided, kind, key }: Facts): Seen | undefined {
@@ -151,20 +155,23 @@ function textOf(guided: Guided | undefined): string {
 function seed({ same, streamed, kind }: Facts): Seen | undefined {
   const [first, second] = answers(same);
   if (first === undefined || second === undefined) return undefined;
+  if (first.text === '' && second.text === '') return note('not known: two answers without text');
   if (first.text !== second.text) {
-    const at = [...first.text].findIndex((character, index) => character !== second.text[index]);
+    let alike = 0;
+    while (alike < first.text.length && first.text[alike] === second.text[alike]) alike++;
     return note(
-      `two answers, different ${at > 0 ? `after ${at} characters` : 'from the beginning'}: results hold as they are in the ledger, and cannot be made again`,
+      `two answers, different ${alike > 0 ? `after ${number(alike)} characters` : 'from the beginning'}: ` +
+        'results hold as they are in the ledger, and cannot be made again',
       kind === 'vLLM' ? 'VLLM_BATCH_INVARIANT=1 vllm serve …, at the cost of speed' : undefined,
     );
   }
-  const other = isSilence(streamed) ? undefined : streamed?.text;
-  if (other !== undefined && other !== '' && other === first.text)
-    return note(
-      'the same, and another seed gives the same again',
-      'check that temperature is obeyed: an answer that is asked again would come back unchanged',
-    );
-  return ok('the same; another seed gives another');
+  const other = streamed === undefined || isSilence(streamed) ? '' : streamed.text;
+  if (other === '') return ok('the same');
+  if (other !== first.text) return ok('the same; another seed gives another');
+  return note(
+    'the same, and another seed gives the same again',
+    'check that temperature is obeyed: an answer that is asked again would come back unchanged',
+  );
 }
 
 function prefixCache({ prefix, metrics: { before, after }, kind, model }: Facts): Seen | undefined {

@@ -1,8 +1,7 @@
 /** Checks of what an endpoint serves, and of how much at once. */
 import { number } from '../flow/account.ts';
-import type { Load } from '../pool/limit.ts';
 import { readLoad } from '../pool/metrics.ts';
-import { hasSeries, labelsOf, type Page } from '../pool/samples.ts';
+import { hasSeries, labelsOf, type Page, sumOf } from '../pool/samples.ts';
 import type { Facts } from './facts.ts';
 import { type Check, listed, note, ok, type Seen, shown, trouble } from './finding.ts';
 
@@ -82,9 +81,11 @@ export const serving: Check[] = [
     name: 'load',
     expected: 'nobody else at work, no preemption so far',
     look({ metrics: { before } }) {
-      const load = loadOf(before);
-      if (load === null) return undefined;
-      const { running, waiting, preemptions } = load;
+      if (before === undefined) return undefined;
+      const running = sumOf(before, ['vllm:num_requests_running', 'llamacpp:requests_processing']);
+      if (running === undefined) return undefined;
+      const waiting = sumOf(before, ['vllm:num_requests_waiting', 'llamacpp:requests_deferred']) ?? 0;
+      const preemptions = sumOf(before, ['vllm:num_preemptions_total', 'vllm:num_preemptions']) ?? 0;
       const busy = `${number(running)} requests run and ${number(waiting)} wait already: what is measured here is shared`;
       if (running + waiting > 0) return note(busy);
       if (preemptions === 0) return ok('idle');
@@ -98,8 +99,9 @@ export const serving: Check[] = [
   { name: 'KV cache', expected: `room for ${number(USUAL_CALL)} tokens in each call in flight`, look: cache },
 ];
 
-function loadOf(page: Page | undefined): Load | null {
-  return page === undefined ? null : readLoad(page);
+/** Whether the pool moves the limit by what the server says of its load. */
+function follows({ setting, metrics: { before } }: Facts): boolean {
+  return !setting.pinned && before !== undefined && readLoad(before) !== null;
 }
 
 function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): Seen | undefined {
@@ -123,11 +125,12 @@ function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): 
   return note(`${found}: ${MUTE}`, 'let a proxy pass /metrics on beside /v1');
 }
 
-function batch({ batch: most, setting, kind, hindrance, metrics: { before } }: Facts): Seen | undefined {
+function batch(facts: Facts): Seen | undefined {
+  const { batch: most, setting, kind, hindrance } = facts;
   if (hindrance) return undefined;
   const { limit, pinned } = setting;
   const takes = most === undefined ? '' : `it takes ${number(most)} at once, `;
-  if (!pinned && loadOf(before) !== null)
+  if (follows(facts))
     return ok(`${takes}the limit begins at ${number(limit)} and follows what /metrics says`);
   const found = `${takes}the limit ${pinned ? 'is set to' : 'stays at'} ${number(limit)}`;
   if (kind === 'Ollama')
@@ -136,12 +139,15 @@ function batch({ batch: most, setting, kind, hindrance, metrics: { before } }: F
       'set OLLAMA_NUM_PARALLEL, and the same as limit: in a pool file',
     );
   if (most === undefined) return ok(`${found}; the server does not say how many it takes at once`);
-  if (limit > most * STANDING + 1)
+  if (limit > most * STANDING + 1) {
+    // seen with 4 slots and 256 calls: whoever waits holds a thread of the server, and GET is not answered either
+    const more = kind === 'llama.cpp' ? ', and keeps it from answering anything else' : '';
     return note(
-      `${found}: the rest waits in the server, where it cannot be moved to another`,
+      `${found}: the rest waits in the server, where it cannot be moved to another${more}`,
       `limit: ${Math.ceil(most * STANDING)} in a pool file, or start the server with ` +
         `${kind === 'llama.cpp' ? '-np' : '--max-num-seqs'} ${limit}`,
     );
+  }
   if (limit < most) return note(`${found}: its batch is never full`, `limit: ${most} in a pool file`);
   return ok(found);
 }

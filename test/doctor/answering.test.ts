@@ -61,12 +61,13 @@ const BLANK = `{"w": ${' '.repeat(400)}`;
 
 // biome-ignore format: a row a line
 const rows: Row[] = [
-  ['answers', 'no choices', chat(() => ({ choices: [] })), {}, 'trouble', 'without choices', 'complains'],
-  ['answers', 'HTML with 200', chat(() => '<html>'), {}, 'trouble', 'not JSON', 'complains'],
+  ['answers', 'no choices', chat(() => ({ choices: [] })), {}, 'trouble', 'without choices', 'look at the log'],
+  ['answers', 'HTML with 200', chat(() => '<html>'), {}, 'trouble', 'not JSON', 'look at the log'],
   ['answers', 'a template without system', chat((_, response) => response.writeHead(400).end('{"error":{"message":"System role not supported"}}')), {}, 'trouble', 'System role not supported', 'complains'],
+  ['answers', 'full', chat((_, response) => response.writeHead(429).end()), {}, 'trouble', 'HTTP 429', '--max-num-queued-reqs'],
   ['answers', 'a key is asked for', chat((_, response) => response.writeHead(401).end()), {}, 'trouble', 'HTTP 401', 'FW_API_KEY'],
-  ['answers', 'resets', chat((_, response) => response.destroy()), {}, 'trouble', 'closed before', 'complains'],
-  ['answers', 'an enormous answer', chat((_, response) => response.end(Buffer.alloc(17 << 20, 32))), {}, 'trouble', 'larger than 16 MiB', 'complains'],
+  ['answers', 'resets', chat((_, response) => response.destroy()), {}, 'trouble', 'closed before', 'look at the log'],
+  ['answers', 'an enormous answer', chat((_, response) => response.end(Buffer.alloc(17 << 20, 32))), {}, 'trouble', 'larger than 16 MiB', 'look at the log'],
   ['answers', 'breaks at schemas', chat((body, response) => (body.response_format ? response.destroy() : undefined)), {}, 'trouble', 'some: connection closed', 'log'],
   ['answers', 'thinks', chat(body => completion(body, 'x', choices('x', { reasoning_content: 'Hm.' }))), {}, 'note', 'reasoning model', 'max_tokens'],
   ['finish_reason', 'none', finish({}), {}, 'trouble', 'none', 'cut off'],
@@ -81,6 +82,9 @@ const rows: Row[] = [
   ['guided decoding', 'whitespace', schema(body => completion(body, BLANK, cutOff(BLANK))), {}, 'trouble', 'whitespace', 'disable_any_whitespace'],
   ['guided decoding', 'thinks too long', schema(body => completion(body, '', cutOff('<think>Well'))), {}, 'note', 'ended before its JSON', 'max_tokens'],
   ['seed', 'not the same', everySecond(body => body.seed && completion(body, 'xyz')), {}, 'note', 'from the beginning', 'VLLM_BATCH_INVARIANT'],
+  ['seed', 'not the same at the end', everySecond(body => body.seed && completion(body, `${textFor(body)}!`)), {}, 'note', 'after 64 characters', 'VLLM_BATCH_INVARIANT'],
+  ['seed', 'no text', chat(body => body.seed && completion(body, '')), {}, 'note', 'not known', ''],
+  ['seed', 'and no stream to compare with', streamed('{}'), {}, 'ok', /^the same$/, ''],
   ['seed', 'whatever the seed', deaf, {}, 'note', 'another seed gives the same', 'temperature'],
   ['prefix cache', 'off', chat(body => completion(body, 'x', cached(0))), {}, 'note', 'none of 900 tokens', '--enable-prefix-caching'],
   ['prefix cache', 'off, by its settings', silent(METRICS.replace('caching="True"', 'caching="False"')), {}, 'note', 'off', '--enable-prefix-caching'],

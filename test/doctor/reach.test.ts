@@ -1,7 +1,9 @@
 /** The way to an endpoint: what stands in it, and what fw doctor says to do. */
 import { createServer } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { judge } from '../../engine/doctor/judge.ts';
+import { causeOf, neverConnected, obstacleOf } from '../../engine/pool/words.ts';
 import { manualClock } from '../pool/clock.ts';
 import { deadUrl } from '../pool/serving.ts';
 import { at, expectRow, factsOf, type Play, play, type Row, reportOf, status } from './playing.ts';
@@ -85,6 +87,24 @@ test('what is not there, or is something else: each with what to do', async () =
     found: expect.stringContaining('closed before'),
     advice: expect.stringContaining(reset.url.replace('http:', 'https:')),
   });
+});
+
+test('TLS that fails, and every way in which a certificate can', async () => {
+  const server = createTlsServer(() => {}); // it has no certificate
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  const report = await reportOf(`https://127.0.0.1:${port}/v1`);
+  expect(report.endpoints[0]?.findings).toMatchObject([
+    { found: expect.stringContaining('TLS failed'), advice: expect.stringContaining('NODE_EXTRA_CA_CERTS') },
+  ]);
+  const codes =
+    'DEPTH_ZERO_SELF_SIGNED_CERT SELF_SIGNED_CERT_IN_CHAIN UNABLE_TO_VERIFY_LEAF_SIGNATURE UNABLE_TO_GET_ISSUER_CERT_LOCALLY CERT_HAS_EXPIRED ERR_TLS_CERT_ALTNAME_INVALID EPROTO';
+  for (const code of codes.split(' ')) {
+    const error = Object.assign(new Error('x'), { code });
+    expect([obstacleOf(error), neverConnected(error)], code).toEqual(['tls', true]);
+    expect(causeOf(error, undefined), code).toContain('TLS failed');
+  }
 });
 
 test('a path in the URL is kept for everything that is asked', async () => {

@@ -1,6 +1,7 @@
 /** What endpoints serve, how much at once, and how they differ: what fw doctor finds. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { judge } from '../../engine/doctor/judge.ts';
+import { type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
 import {
   at,
   completion,
@@ -166,4 +167,22 @@ test('where a run would have to guess the model, it is trouble', async () => {
 
 test('a finding of one check can be missing, as of an endpoint without metrics', async () => {
   expect(await found('KV cache', status(/metrics/, 404))).toBeUndefined();
+});
+
+// Queue limits and faults of a simulated vLLM, as an operator would meet them.
+test.each<[string, SimulatorOptions, string, string, RegExp]>([
+  ['still loading', { startupDelay: '1h' }, 'reachable', 'trouble', /still loading/],
+  ['old names', { metricNames: 'old' }, 'metrics', 'note', /gpu_cache_usage_perc/],
+  ['both names', { metricNames: 'both' }, 'metrics', 'ok', /current/],
+  ['a full queue', { maxQueuedRequests: 0 }, 'answers', 'trouble', /^HTTP 503/],
+  ['an engine that fails', { faults: '500=1' }, 'answers', 'trouble', /^HTTP 500/],
+  ['fences where schemas are asked for', { faults: 'fence=1' }, 'guided decoding', 'trouble', /not enforced/],
+])('a simulated server: %s', async (_, options, check, mark, found) => {
+  const simulator = await startSimulator(options);
+  onTestFinished(() => simulator.close());
+  const { endpoints } = await reportOf(simulator.url);
+  expect(endpoints[0]?.findings.find(finding => finding.check === check)).toMatchObject({
+    mark,
+    found: expect.stringMatching(found),
+  });
 });

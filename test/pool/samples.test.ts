@@ -1,7 +1,6 @@
 /** /metrics as servers write it, and as nobody should. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readLoad } from '../../engine/pool/metrics.ts';
 import { hasSeries, labelsOf, largestOf, pageOf, sumOf } from '../../engine/pool/samples.ts';
 
 const pageWith = (...lines: string[]) => pageOf(Buffer.from(lines.join('\n')));
@@ -33,12 +32,6 @@ test('a label is found where it begins, not inside of a value or at the end of a
   expect(labelsOf(page, 'i', 'block_size')).toEqual(['16', '8']);
   expect(labelsOf(page, 'i', 'size')).toEqual([]);
   expect(labelsOf(page, 'long', 'a')).toEqual([]);
-});
-
-test("llama.cpp's load is read as vLLM's is", () => {
-  const page = pageWith('llamacpp:requests_processing 4', 'llamacpp:requests_deferred 12');
-  expect(readLoad(page)).toEqual({ running: 4, waiting: 12, kv: 0, preemptions: 0 });
-  expect(readLoad(pageWith('llamacpp:n_decode_total 1'))).toBeNull();
 });
 
 test('no text is too strange', () => {
