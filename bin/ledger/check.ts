@@ -36,9 +36,11 @@ function countsOf(checked: Checked, readData: boolean): string[] {
     `files ${number(files)} · lines ${number(lines)} · tries ${number(tries)} · calls answered ${number(answers)} · verdicts ${number(verdicts)}`,
   ];
   if (readData)
-    counts.push(`${number(keys)} keys fit their requests, ${number(redacted)} cannot be told (redacted)`);
-  if (again > 0) counts.push(`${number(again)} answers to calls that had one: the first is replayed`);
-  if (stray > 0) counts.push(`${number(stray)} verdicts on answers that are not here`);
-  if (lost > 0) counts.push(`${number(lost)} tries whose request lacks a text that a repair did not find`);
+    counts.push(
+      `keys that fit their requests ${number(keys)} · that cannot be told, since texts were left out ${number(redacted)}`,
+    );
+  if (again > 0) counts.push(`answers to calls that had one (the first is replayed) ${number(again)}`);
+  if (stray > 0) counts.push(`verdicts on answers that are not here ${number(stray)}`);
+  if (lost > 0) counts.push(`tries whose request lacks a text, which a repair did not find ${number(lost)}`);
   return counts;
 }

@@ -5,7 +5,7 @@ import { readAnswers } from '../../engine/ledger/answers.ts';
 import { ANSWERED, type Cost, costOf, type Group, type Sum, total } from '../../engine/ledger/cost.ts';
 import { command } from '../command.ts';
 import { writePage } from '../stdout.ts';
-import { aligned, LEDGER, openReading, tokensOf, toStderr } from './reading.ts';
+import { aligned, counted, LEDGER, openReading, tokensOf, toStderr } from './reading.ts';
 
 export default command({
   name: 'ledger cost',
@@ -61,10 +61,11 @@ function pageOf(cost: Cost): string {
   rows.push([], rowOf('total', total(groups)));
   const lines = [...aligned(rows, [1, 2, 3, 4, 5]), ''];
   lines.push(
-    `${number(questions)} calls, ${number(answered)} answered; ${number(retries)} tries after the first of a call`,
+    `${counted(questions, 'call', 'calls')}, ${number(answered)} answered; ${counted(retries, 'try', 'tries')} after the first of a call`,
   );
   const say = (name: string, sum: Sum, words: string): void => {
-    if (sum.tries > 0) lines.push(`${name}: ${number(sum.tries)} answers, tokens ${tokensOf(sum)}${words}`);
+    if (sum.tries > 0)
+      lines.push(`${name}: ${counted(sum.tries, 'answer', 'answers')}, tokens ${tokensOf(sum)}${words}`);
   };
   say('accepted', accepted, '');
   say('not judged', notJudged, ': the run ended first');
@@ -73,7 +74,7 @@ function pageOf(cost: Cost): string {
   if (transport.tries > 0) {
     const { tries, ms } = transport;
     lines.push(
-      `without an answer: ${number(tries)} tries, ${secondsOf(ms)} s; what servers did for them they do not say`,
+      `without an answer: ${counted(tries, 'try', 'tries')}, ${secondsOf(ms)} s; what servers did for them they do not say`,
     );
   }
   return `${lines.join('\n')}\n`;

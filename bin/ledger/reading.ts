@@ -77,6 +77,11 @@ export function aligned(rows: readonly (readonly string[])[], right: readonly nu
   );
 }
 
+/** `1 try`, `2 tries` */
+export function counted(count: number, one: string, several: string): string {
+  return `${number(count)} ${count === 1 ? one : several}`;
+}
+
 /** `812 in (43 % cached), 148 out` */
 export function tokensOf({ in: prompt, cached, out }: Pick<Sum, 'in' | 'cached' | 'out'>): string {
   const share = cached > 0 ? ` (${Math.round((100 * cached) / prompt)} % cached)` : '';

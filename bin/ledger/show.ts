@@ -9,7 +9,7 @@ import { openLines } from '../../engine/ledger/record.ts';
 import { type Request, requestOf } from '../../engine/ledger/texts.ts';
 import { command } from '../command.ts';
 import { writePage } from '../stdout.ts';
-import { LEDGER, openReading, tokensOf, toStderr } from './reading.ts';
+import { counted, LEDGER, openReading, tokensOf, toStderr } from './reading.ts';
 
 export default command({
   name: 'ledger show',
@@ -100,6 +100,6 @@ function notFound(id: string, { several, read }: Tries): string {
   const found =
     several.length > 0
       ? `several that begin with it: ${several.join(', ')}`
-      : `none in ${number(read)} ${read === 1 ? 'try' : 'tries'}`;
+      : `none in ${counted(read, 'try', 'tries')}`;
   return visible(`expected an item with the id ${id}, or a call with that key, found ${found}`);
 }
