@@ -11,7 +11,8 @@
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
 # make recover       asks again what failed in the last batch, or in RESULTS="old/*_legacy.json" CSV=prompts.csv of any origin
 #
-# The batches ask the endpoints in FW_ENDPOINTS (comma-separated base URLs, such as http://gpu1:8005/v1).
+# The batches ask the endpoints in FW_ENDPOINTS (comma-separated base URLs, such as http://gpu1:8005/v1), and keep every
+# answer in ledger/: the same command again asks only what is missing. `make clean` leaves that alone.
 
 FW    := node dist/bin/fw.js
 CSV   ?= prompts.csv
