@@ -3,6 +3,8 @@
  * fw: argv → stage or command → exit code. The only place that ends the process. What is not needed for the verb at
  * hand is not loaded: a pipe starts one of these for every stage.
  */
+import { letGoOfLostTerminals } from './terminal.ts';
+
 const argv = process.argv.slice(2);
 
 process.stderr.on('error', () => {}); // a terminal that has gone away must not end the run
@@ -18,9 +20,14 @@ async function main(): Promise<number> {
   return dispatch(argv);
 }
 
+async function leave(code: number): Promise<void> {
+  await letGoOfLostTerminals();
+  process.exit(code);
+}
+
 main().then(
-  code => process.stderr.write('', () => process.exit(code)),
+  code => process.stderr.write('', () => leave(code)),
   error => {
-    process.stderr.write(`fw: a bug, please report it: ${error?.stack ?? error}\n`, () => process.exit(70));
+    process.stderr.write(`fw: a bug, please report it: ${error?.stack ?? error}\n`, () => leave(70));
   },
 );
