@@ -25,9 +25,11 @@ async function leave(code: number): Promise<void> {
   process.exit(code);
 }
 
-main().then(
-  code => process.stderr.write('', () => leave(code)),
-  error => {
-    process.stderr.write(`fw: a bug, please report it: ${error?.stack ?? error}\n`, () => leave(70));
-  },
-);
+/** Node's own ending would be 1, which means that items failed. */
+function leaveWithBug(error: unknown): void {
+  const told = (error as Error | undefined)?.stack ?? error;
+  process.stderr.write(`fw: a bug, please report it: ${told}\n`, () => leave(70));
+}
+
+process.on('uncaughtException', leaveWithBug);
+main().then(code => process.stderr.write('', () => leave(code)), leaveWithBug);

@@ -65,17 +65,17 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
   private rest: Buffer[] | null = null;
   private settle: ((outcome: Reply | Error) => void) | null;
   private readonly client: Client;
-  private readonly free: Client[];
+  private readonly giveBack: (client: Client) => void;
   private readonly watch: Watch | undefined;
 
   constructor(
     client: Client,
-    free: Client[],
+    giveBack: (client: Client) => void,
     watch: Watch | undefined,
     settle: (outcome: Reply | Error) => void,
   ) {
     this.client = client;
-    this.free = free;
+    this.giveBack = giveBack;
     this.watch = watch;
     this.settle = settle;
   }
@@ -120,7 +120,9 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
     const { settle } = this;
     if (settle === null) return;
     this.settle = null;
-    if (!this.client.destroyed) this.free.push(this.client);
+    // while undici tells of an error it must not be given the next request on this client: that would end the process
+    if (outcome instanceof Error) queueMicrotask(() => this.giveBack(this.client));
+    else this.giveBack(this.client);
     settle(outcome);
   }
 }
@@ -136,13 +138,15 @@ export const openWire: OpenWire = (origin, authorization) => {
   if (authorization !== undefined) headers.push('authorization', authorization);
   const free: Client[] = [];
   let closing = false;
+  const giveBack = (client: Client): void => {
+    if (client.destroyed) return;
+    if (closing) void client.close();
+    else free.push(client);
+  };
   return {
     send(request, settle) {
       const client = free.pop() ?? new Client(origin, OPTIONS);
-      const running = new Running(client, free, request.watch, outcome => {
-        if (closing) void free.pop()?.close();
-        settle(outcome);
-      });
+      const running = new Running(client, giveBack, request.watch, settle);
       client.dispatch({ path: request.path, method: request.method, headers, body: request.body }, running);
       return running;
     },

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import { filesOf } from '../../engine/ledger/files.ts';
-import { bodyOf } from '../../engine/ledger/format.ts';
+import { bodyOf } from '../../engine/ledger/texts.ts';
 import { AGENTS, type Endpoints, sha256, wordOf } from './endpoint.ts';
 
 interface Step {
@@ -117,7 +117,13 @@ function answersIn(ledger: string): Recorded[] {
       if ('text' in entry) texts.set(entry.text, entry.content);
       else if (entry.outcome === 'answer') {
         const { key, item, agent, answer } = entry;
-        found.push({ key, item, agent, answer, body: bodyOf(line, id => texts.get(id) as string) });
+        found.push({
+          key,
+          item,
+          agent,
+          answer,
+          body: bodyOf(Buffer.from(line), id => texts.get(id) ?? null) ?? '',
+        });
       }
     }
   }
