@@ -2,7 +2,7 @@
  * Who goes next, and where: due retries first, then the later calls of chains at their homes, or elsewhere where the home
  * is far behind, then new chains wherever they would be done the soonest. Places are taken with a call in hand.
  */
-import { choose, loadOf } from './choose.ts';
+import { choose, isLastUsable, loadOf } from './choose.ts';
 import { type Endpoint, isUsable, placesOf } from './health.ts';
 import { createHomes } from './homes.ts';
 import type { Suspects } from './suspects.ts';
@@ -39,27 +39,40 @@ export function createDispatch(
   const homes = createHomes(endpoints);
   let pumping = false;
 
-  function hasRoom(endpoint: Endpoint, reserved: Endpoint | null, isLast: boolean, now: number): boolean {
+  function hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {
     if (endpoint === reserved || !isUsable(endpoint, now)) return false;
     return endpoint.running.length < placesOf(endpoint, isLast);
   }
 
+  // What one round goes by. These are no locals of it, since a round is run for every call and every answer.
+  let at = 0;
+  let reserved: Endpoint | null = null;
+
+  function place(ticket: Ticket): boolean {
+    const endpoint = choose(endpoints, ticket, at, reserved);
+    if (endpoint !== null) send(ticket, endpoint, at);
+    return endpoint !== null;
+  }
+
+  // whose endpoint was found dead while it slept is a suspect by now
+  const placeDue = (ticket: Ticket): boolean => suspects.take(ticket) || place(ticket);
+  const sendAlone = (ticket: Ticket, endpoint: Endpoint): void => send(ticket, endpoint, at);
+
   function give(now: number): void {
-    const usable = endpoints.filter(endpoint => isUsable(endpoint, now));
-    const reserved = suspects.next(usable, (ticket, endpoint) => send(ticket, endpoint, now));
-    const place = (ticket: Ticket): boolean => {
-      const endpoint = choose(endpoints, ticket, now, reserved);
-      if (endpoint !== null) send(ticket, endpoint, now);
-      return endpoint !== null;
-    };
-    // whose endpoint was found dead while it slept is a suspect by now
-    waiting.offerDue(ticket => suspects.take(ticket) || place(ticket));
-    const isLast = usable.length <= 1;
+    at = now;
+    reserved = suspects.idle
+      ? null
+      : suspects.next(
+          endpoints.filter(endpoint => isUsable(endpoint, now)),
+          sendAlone,
+        );
+    waiting.offerDue(placeDue);
+    const isLast = isLastUsable(endpoints, now);
     for (const home of endpoints) {
       while (waiting.atHome(home) > 0) {
         const ticket = waiting.peekAtHome(home) as Ticket;
         const other = choose(endpoints, ticket, now, reserved);
-        const stays = hasRoom(home, reserved, isLast, now);
+        const stays = hasRoom(home, isLast, now);
         if (other === null && !stays) break;
         const leaves = other !== null && other !== home && isFarBehind(home, other, isLast, now);
         if (!stays && !leaves) break;

@@ -193,9 +193,13 @@ export function beginAgain(endpoint: Endpoint): void {
   endpoint.median = Number.NaN;
 }
 
-/** The median of the recent latencies in milliseconds, NaN before the first; sorted anew only if answers have come. */
+/** Answers after which the median is taken anew, once as many as are kept have come: every choice asks for it. */
+const TAKEN_ANEW = 16;
+
+/** The median of the recent latencies in milliseconds, NaN before the first. */
 export function medianLatency(endpoint: Endpoint): number {
-  if (endpoint.medianOf !== endpoint.timed) {
+  const since = endpoint.timed - endpoint.medianOf;
+  if (since >= TAKEN_ANEW || (since > 0 && endpoint.timed <= KEPT)) {
     const recent = endpoint.latencies.slice(0, Math.min(KEPT, endpoint.timed)).sort();
     endpoint.median = recent[recent.length >> 1] as number;
     endpoint.medianOf = endpoint.timed;

@@ -15,6 +15,8 @@ const REMEMBERED = 4_096;
 
 export interface Suspects {
   readonly size: number;
+  /** no endpoint is kept free, and none has to be */
+  readonly idle: boolean;
   /** A call broke off at an endpoint, which may be dead. */
   noteBroken(endpoint: Endpoint, ticket: Ticket, now: number): void;
   /** The endpoint is dead: who broke off there just now was there. Returns them: they lost a try for nothing. */
@@ -42,6 +44,9 @@ export function createSuspects(): Suspects {
   return {
     get size() {
       return waiting.length;
+    },
+    get idle() {
+      return waiting.length === 0 && reserved === null && alone === null;
     },
     noteBroken(endpoint, ticket, now) {
       const recent = broken.get(endpoint) ?? [];
