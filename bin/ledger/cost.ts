@@ -68,7 +68,7 @@ function pageOf(cost: Cost): string {
       lines.push(`${name}: ${counted(sum.tries, 'answer', 'answers')}, tokens ${tokensOf(sum)}${words}`);
   };
   say('accepted', accepted, '');
-  say('not judged', notJudged, ': the run ended first');
+  say('not judged', notJudged, ': the run ended first, or goes on');
   say('rejected', rejected, ': paid for, and not used');
   say('answered again', again, ': paid for twice');
   if (transport.tries > 0) {

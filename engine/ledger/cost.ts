@@ -62,6 +62,8 @@ export function costOf(paths: readonly string[], answers: Answers, tell: Tell): 
 
 function outcomeOf({ key, outcome }: CallHead, answers: Answers, file: number, at: number): string {
   if (outcome !== 'answer') return outcome;
+  // it came after the answers were read: a run is at work
+  if (!answers.has(key)) return 'not judged';
   if (!answers.isFirst(key, file, at)) return 'answered again';
   const verdict = answers.verdictOf(key);
   if (verdict === null) return 'not judged';

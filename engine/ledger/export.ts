@@ -101,7 +101,7 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
       },
     }),
     ...(verdict && { verdict }),
-    ...(isAnswer && !isFirst && { again: true }),
+    ...(isAnswer && !isFirst && answers.has(key) && { again: true }),
     run: header && {
       label: header.label,
       started: header.started,

@@ -187,6 +187,37 @@ test('cost adds up with the export, what was paid for nothing apart', async () =
   expect(page.stdout).toMatch(/^total +\d/m);
 });
 
+test('an answer that came twice is told apart, and the first one is judged', async () => {
+  const copy = folder();
+  const path = join(copy, 'ledger', 'b.ndjson');
+  cpSync(ledger, join(copy, 'ledger'), { recursive: true });
+  // another process asked the same, at the same time
+  const [first] = filesOf(ledger) as [string];
+  writeFileSync(path, readFileSync(first, 'utf8').replaceAll(/^\{"verdict".*\n/gm, ''));
+  const calls = await exported('', copy);
+  const again = calls.filter(call => call.again);
+  expect(again.length).toBeGreaterThan(20);
+  for (const { verdict, outcome } of again) expect([verdict, outcome]).toEqual([undefined, 'answer']);
+  const cost = JSON.parse((await fw('cost --json', copy)).stdout);
+  const { total, ...before } = JSON.parse((await fw('cost --json')).stdout);
+  expect(cost.again).toMatchObject({ tries: again.length, out: sumOf(again, 'out') });
+  expect([cost.accepted, cost.rejected]).toEqual([before.accepted, before.rejected]);
+  expect(cost.total.out).toBe(total.out + sumOf(again, 'out'));
+  const checked = await fw('check', copy);
+  expect(checked).toMatchObject({ code: 0 });
+  expect(checked.stdout).toContain(`answers to calls that had one (the first is replayed) ${again.length}`);
+});
+
+test('files put end to end are the runs that they were', async () => {
+  const copy = folder();
+  writeFileSync(join(copy, 'all.ndjson'), textOf(ledger));
+  expect(await fw('check --read-data --ledger all.ndjson', copy)).toMatchObject({ code: 0 });
+  const { stdout } = await fw('ls --ledger all.ndjson', copy);
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1 + filesOf(ledger).length);
+  const { place: _place, ...call } = (await exported('--ledger all.ndjson', copy)).at(-1) as Line;
+  expect((await exported()).at(-1)).toMatchObject(call);
+});
+
 test('ls has a line for each run', async () => {
   const { stdout } = await fw('ls');
   const [heads, ...rows] = stdout.trimEnd().split('\n');
@@ -256,7 +287,7 @@ describe('check and repair', () => {
   const wrong: [what: string, copy: () => string, found: RegExp, structure: number][] = [
     [
       'a changed byte',
-      () => changed(lines => lines.with(9, (lines[9] as string).replace('1', '2'))),
+      () => changed(lines => lines.with(9, (lines[9] as string).replace(':', ';'))),
       /bytes of damage at byte/,
       65,
     ],

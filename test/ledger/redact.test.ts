@@ -45,6 +45,14 @@ test('the texts are sent and answered, kept in no request, and the same command 
   // an answer is what the model said
   expect(calls.at(-1)?.answer).toContain(escaped);
 
+  const checked = await shell('fw ledger check --read-data', { cwd: at, env: { FW_LEDGER: 'led' } });
+  expect(checked).toMatchObject({ code: 0 });
+  expect(checked.stdout).toContain(
+    'that fit their requests 0 · that cannot be told, since texts were left out 3',
+  );
+  const exported = await shell('fw ledger export --ledger led', { cwd: at });
+  expect(exported.stdout.match(/"redacted":true/g)).toHaveLength(3);
+
   const before = textOf(join(at, 'led'));
   const again = await shell(line, { cwd: at });
   expect(again).toMatchObject({ code: 0, stdout: ran.stdout });
