@@ -130,7 +130,7 @@ const told = (what: string, step: number, { points, mostTwice }: Sum): void => {
   console.log(`${points} ${what}${which}, 0 lost, ≤ ${mostTwice} asked twice`);
 };
 const RARER = STEP === 1 ? 1 : 5 * STEP;
-const timeout = 60_000 + 3_600_000 / STEP;
+const timeout = 120_000 + 14_400_000 / STEP;
 
 if (!canTrace)
   console.log('left out, for strace is not here or not permitted: kill points, failing writes and syncs');
