@@ -5,6 +5,7 @@
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench-text RIG=…   the text stages measured against what the folder RIG holds, into docs/performance.md
 # make bench-simulator        calls that a simulated server answers, into docs/performance.md
+# make bench-ledger RIG=…   what the ledger costs a call, and what a finished batch and a million calls on record do
 # make bench-pool         the pool on simulated servers in virtual time, into docs/performance.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4

@@ -3,11 +3,11 @@
  * RIG, on its mock server: the same chains of four calls, in turn, on the same machine. The loops parse what they get and
  * build the next prompt; fw mends, validates, records and writes items too.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Contestant, type Measured, measure, median, medianOf, ratio } from './measure.ts';
+import { startMock } from './mock.ts';
 import { machine, said, table, writeSection } from './page.ts';
 
 const ROUNDS = 3;
@@ -24,7 +24,7 @@ if (!existsSync(join(RIG, 'mockd'))) {
   process.exit(0);
 }
 const DATA = mkdtempSync(join(tmpdir(), 'fw-bench-calls-'));
-const server = await startServer();
+const server = await startMock(RIG, DELAY);
 process.on('exit', () => {
   rmSync(DATA, { recursive: true, force: true });
 });
@@ -102,14 +102,3 @@ writeSection('calls', [
     ...bounds.map(([name, value, bound]) => [name, value.toFixed(2), bound]),
   ]),
 ]);
-
-/** The mock answers every call after DELAY ms with the same answer of an agent. */
-async function startServer(): Promise<{ process: ChildProcess; port: number }> {
-  const mock = spawn(join(RIG, 'mockd'), ['0', String(DELAY)], { stdio: ['ignore', 'pipe', 'ignore'] });
-  const [line] = await new Promise<string[]>((resolve, reject) => {
-    mock.once('error', reject);
-    mock.stdout.once('data', (bytes: Buffer) => resolve(bytes.toString().split('\n')));
-  });
-  const { port } = JSON.parse(line as string) as { port: number };
-  return { process: mock, port };
-}

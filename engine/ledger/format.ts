@@ -48,6 +48,9 @@ export function isOutcome(text: string): text is Outcome {
 const BEFORE_KEY = Buffer.from('{"key":"');
 const ANSWERED = Buffer.from('","outcome":"answer"');
 const BEFORE_VERDICT = Buffer.from('{"verdict":"');
+const QUOTE = 0x22;
+/** from a verdict to its key */
+const BETWEEN = '","key":"';
 const BEFORE_STAGE = Buffer.from('{"stage":"');
 const BEFORE_FORMAT = Buffer.from('{"fw":"');
 const BEFORE_TEXT = Buffer.from('{"text":"');
@@ -200,13 +203,25 @@ export function kindIn(line: Buffer): Kind | null {
   return isHeader(line) ? 'header' : null;
 }
 
+/** Their third bytes tell the kinds apart: most lines are asked no further. */
 function beginsWith(line: Buffer, begin: Buffer): boolean {
-  return line.length > begin.length && begin.compare(line, 0, begin.length) === 0;
+  return line[2] === begin[2] && line.length > begin.length && begin.compare(line, 0, begin.length) === 0;
 }
 
 /** The key of a call line. */
 export function keyIn(line: Buffer): string {
   return line.toString('latin1', KEY_AT, KEY_AT + KEY_LENGTH);
+}
+
+/** What a sealed verdict line begins with, without parsing it: a finished run has one for each call. */
+export function readVerdict(line: Buffer): { verdict: Rung; key: string } {
+  const from = BEFORE_VERDICT.length;
+  const end = line.indexOf(QUOTE, from);
+  const keyAt = end + BETWEEN.length;
+  return {
+    verdict: line.toString('latin1', from, end) as Rung,
+    key: line.toString('latin1', keyAt, keyAt + KEY_LENGTH),
+  };
 }
 
 /** The id of a text line. */
@@ -216,8 +231,7 @@ export function textIdIn(line: Buffer): string {
 
 /** A call line as JSON without its request, which is the larger part of it. */
 export function withoutRequest(line: Buffer): string {
-  const text = line.toString();
-  return `${text.slice(0, text.indexOf(REQUEST))}}`;
+  return `${line.toString('utf8', 0, line.indexOf(REQUEST))}}`;
 }
 
 /** The answer of a sealed line, the request in it left unread: it is the larger part, and nobody asks for it here. */

@@ -2,7 +2,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { AsksWith } from '../flow/call.ts';
 import { RUNGS, type Rung } from '../flow/item.ts';
-import { type Header, isAnswer, isStage, isVerdict, keyIn, readHeader, type VerdictLine } from './format.ts';
+import { type Header, isAnswer, isStage, isVerdict, keyIn, readHeader, readVerdict } from './format.ts';
 import type { Keys, Place } from './keys.ts';
 import { damaged, scan } from './scan.ts';
 
@@ -34,7 +34,7 @@ export function readRecord(paths: readonly string[], keys: Keys, warn: (message:
       } else if (isAnswer(bytes)) {
         keys.add(keyIn(bytes), { file, offset, length: bytes.length });
       } else if (isVerdict(bytes)) {
-        const { key, verdict } = JSON.parse(bytes.toString()) as VerdictLine;
+        const { key, verdict } = readVerdict(bytes);
         keys.note(key, noteFor(verdict));
       } else if (isStage(bytes)) {
         const facts = JSON.parse(bytes.toString()) as AsksWith;

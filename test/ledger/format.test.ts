@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { bodies, escaped } from '../../engine/agents/body.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
+import { RUNGS } from '../../engine/flow/item.ts';
 import {
   type CallRecord,
   callLine,
@@ -14,6 +15,7 @@ import {
   isVerdict,
   keyIn,
   readAnswerLine,
+  readVerdict,
   roomFor,
   writeSealed,
 } from '../../engine/ledger/format.ts';
@@ -133,6 +135,15 @@ test('any bytes at all are no line', () =>
     expect(isSealed(line)).toBe(false);
     expect(isAnswer(line)).toBe(false);
   }));
+
+test('a verdict reads back as it was, with and without a code', () => {
+  for (const verdict of RUNGS) {
+    for (const code of ['', ',"code":"null-value"']) {
+      const line = sealedLine(`{"verdict":"${verdict}","key":"${keyFor(verdict)}"${code}`);
+      expect(readVerdict(line)).toEqual({ verdict, key: keyFor(verdict) });
+    }
+  }
+});
 
 test('lines of other kinds are told apart', () => {
   const verdict = sealedLine(`{"verdict":"clean","key":"${keyFor('a')}"`);
