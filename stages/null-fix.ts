@@ -60,7 +60,7 @@ export default stage({
       const rules = defaults.get(name);
       if (rules === undefined) return null;
       const filled = fill(value, rules, check, asked());
-      return filled.repairs.length > 0 && check(filled.value).length === 0 ? filled : null;
+      return filled.repairs.length > 0 && check.findings(filled.value, true).length === 0 ? filled : null;
     };
     const filledIn = (step: Step) => {
       const judged = judge.ofStep(step.agent);

@@ -34,14 +34,31 @@ const FULL_STOP = 46;
 /** Keys of a legacy result under which answers of models stand. */
 const ANSWERS = new Set(['output', 'all_agent_outputs', 'final_output', 'business_decision']);
 
-/** Adds to `found` what is wrong inside `value`, which stands at `at`. `inAnswer`: its texts are a model's. */
-export function findLeftovers(value: object, at: string, inAnswer: boolean, found: Finding[]): void {
+const NO_KEYS: ReadonlySet<string> = new Set();
+
+/**
+ * Adds to `found` what is wrong inside `value`, which stands at `at`. `inAnswer`: its texts are a model's. `but`: keys of
+ * a record that are passed over.
+ */
+export function findLeftovers(
+  value: object,
+  at: string,
+  inAnswer: boolean,
+  found: Finding[],
+  but: ReadonlySet<string> = NO_KEYS,
+): void {
   const before = found.length;
-  walk(value, inAnswer, 0, found);
+  walk(value, inAnswer, 0, found, but);
   for (let i = before; i < found.length; i++) prefix(found[i] as Finding, at);
 }
 
-function walk(value: object, inAnswer: boolean, depth: number, found: Finding[]): void {
+function walk(
+  value: object,
+  inAnswer: boolean,
+  depth: number,
+  found: Finding[],
+  but: ReadonlySet<string>,
+): void {
   if (depth > MAX_DEPTH) {
     found.push({
       code: 'too-deep',
@@ -57,6 +74,7 @@ function walk(value: object, inAnswer: boolean, depth: number, found: Finding[])
   const keys = inAnswer || Array.isArray(value) ? null : Object.keys(value);
   for (let i = 0; i < children.length; i++) {
     const child = children[i];
+    if (but.size > 0 && keys !== null && but.has(keys[i] as string)) continue;
     if (typeof child === 'string') {
       const finding = inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)) ? judgeText(child) : null;
       if (finding !== null) found.push({ ...finding, at: pointerTo(value, i) });
@@ -70,7 +88,7 @@ function walk(value: object, inAnswer: boolean, depth: number, found: Finding[])
       });
     } else if (typeof child === 'object') {
       const before = found.length;
-      walk(child, inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)), depth + 1, found);
+      walk(child, inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)), depth + 1, found, NO_KEYS);
       for (let f = before; f < found.length; f++) prefix(found[f] as Finding, pointerTo(value, i));
     }
     if (found.length >= MOST) return;

@@ -21,7 +21,7 @@ import { readSmallFile } from '../flow/yaml.ts';
 import { parsePointer } from '../integrity/pointer.ts';
 import { readAnswer } from '../integrity/read-answer.ts';
 import { type Check, compileSchema } from '../integrity/schema.ts';
-import { type Agent, type Agents, folderOfAgents, loadAgents } from './load.ts';
+import { type Agent, type Agents, folderOfAgents, loadAgentFiles } from './load.ts';
 
 export interface Judge {
   check: Check;
@@ -43,7 +43,7 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
   let agents: Agents | null = null;
   let legacy: Judge | null = null;
   const loaded = (): Agents => {
-    agents ??= loadAgents(folderOfAgents(options.agents, base));
+    agents ??= loadAgentFiles(folderOfAgents(options.agents, base));
     return agents;
   };
   const named =

@@ -41,8 +41,8 @@ export interface Identity {
 }
 
 export function identityOf(line: JsonObject): Identity {
-  const known = { id: idOf(line), failed: line.failure !== undefined };
-  return isLegacy(line) ? { ...known, row: line.prompt_id } : known;
+  const row = isLegacy(line) ? line.prompt_id : undefined;
+  return { id: idOf(line), row, failed: line.failure !== undefined };
 }
 
 export interface IdCheck {

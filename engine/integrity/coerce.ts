@@ -52,7 +52,7 @@ export function coerce(
       current = setAt(current, parsePointer(change.at), change.to);
       repairs.push(change);
     }
-    findings = check.findings(current);
+    findings = check.findings(current, true);
   }
   return { value: current, repairs, findings };
 }

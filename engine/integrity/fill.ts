@@ -72,7 +72,7 @@ export function fill(
 /** Where a null is forbidden or a required value is missing. */
 function gapsOf(value: unknown, check: Check): Set<string> {
   const gaps = new Set<string>();
-  for (const { at, instance, data, keyword } of check.findings(value)) {
+  for (const { at, instance, data, keyword } of check.findings(value, true)) {
     if (keyword === 'required' || (data === null && at === instance && at !== '')) gaps.add(at);
   }
   return gaps;

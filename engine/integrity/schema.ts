@@ -38,8 +38,11 @@ const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype)
 export interface Check {
   /** what is wrong with the value; an empty list where nothing is. Never throws. */
   (value: unknown): readonly Problem[];
-  /** the same, with what coercion needs to know of the schema */
-  findings(value: unknown): readonly Finding[];
+  /**
+   * The same, with what coercion needs to know of the schema. `isChanged`: the value is not as it was parsed; so it has
+   * another shape inside V8, for which the check of the many clean ones would be compiled again.
+   */
+  findings(value: unknown, isChanged?: boolean): readonly Finding[];
   schema: JsonObject | boolean;
 }
 
@@ -122,18 +125,18 @@ function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building)
 
   let thorough: ReturnType<Ajv['compile']> | undefined;
   const unique = text.includes('"uniqueItems":true');
-  const findings = (value: unknown): readonly Finding[] => {
+  const findings = (value: unknown, isChanged = false): readonly Finding[] => {
     steps.left = MAX_STEPS;
     try {
       if (unique && longestArray(value) > MAX_UNIQUE) {
         return unbounded(value, `at most ${MAX_UNIQUE} items where a schema asks for unique ones`);
       }
-      if (quick(value)) return NONE;
-      if (hasMoreNodes(value, MAX_NODES)) return findingsOf(quick.errors as ErrorObject[]);
+      if (!isChanged && quick(value)) return NONE;
+      if (hasMoreNodes(value, MAX_NODES))
+        return isChanged && quick(value) ? NONE : findingsOf(quick.errors as ErrorObject[]);
       thorough ??= compile({ allErrors: true });
       steps.left = MAX_STEPS;
-      thorough(value);
-      return findingsOf(thorough.errors as ErrorObject[]);
+      return thorough(value) ? NONE : findingsOf(thorough.errors as ErrorObject[]);
     } catch (error) {
       return unbounded(value, explain(error).replace(/^expected /, ''));
     }
