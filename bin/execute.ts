@@ -12,14 +12,14 @@ import { drain, join } from '../engine/flow/join.ts';
 import { durationOf, type Values } from '../engine/flow/options.ts';
 import type { Frame, OnBroken, Output } from '../engine/flow/output.ts';
 import { isSource, type Stage, type Tools } from '../engine/flow/stage.ts';
-import { visibleLines } from '../engine/flow/visible.ts';
+import { CLEAR_BELOW, visibleLines } from '../engine/flow/visible.ts';
 import type { EndpointPool } from '../engine/pool/contract.ts';
 import type { PoolFile } from '../engine/pool/poolfile.ts';
 import { fatalOf } from './fatal.ts';
 import { startThreads } from './jobs.ts';
 import { refuseOverwriting } from './overwriting.ts';
 import { askedOf, makePool } from './pool.ts';
-import { type Progress, startProgress } from './progress.ts';
+import type { Progress } from './progress/progress.ts';
 import { listen, type Signal } from './signals.ts';
 
 export interface Run {
@@ -47,8 +47,7 @@ export async function execute(run: Run): Promise<number> {
   const begun = performance.now();
   const account = newAccount(run.label);
   const say = (message: string): void => {
-    // a bar that stands in this line draws itself again below
-    const clear = process.stderr.isTTY ? '\r\u001b[K' : '';
+    const clear = process.stderr.isTTY ? CLEAR_BELOW : '';
     process.stderr.write(`${clear}${run.label}: ${visibleLines(message).join('\n  ')}\n`);
   };
   const asker = run.row.find(placed => placed.stage.asks);
@@ -73,7 +72,8 @@ export async function execute(run: Run): Promise<number> {
     const world = { label, files, file, ledger, asksWith, warn: say, onGivenUp, signal: quit.signal };
     const made = await makePool(asker?.options ?? {}, world);
     pool = made;
-    progress = startProgress(run.label, account, () => askedOf(made));
+    const { startProgress } = await import('./progress/progress.ts');
+    progress = startProgress({ label: run.label, account, pool: made, row: run.row, tools, say });
     return made;
   };
   const [first] = run.row;
@@ -162,7 +162,8 @@ export async function execute(run: Run): Promise<number> {
   }
   if (fatal?.exit === EXIT.pipe) return fatal.exit;
   if (fatal === undefined || account.read > 0) {
-    for (const line of describeAccount(account, (performance.now() - begun) / 1000)) say(line);
+    const told = (progress as Progress | null)?.closing() ?? [];
+    for (const line of [...describeAccount(account, (performance.now() - begun) / 1000), ...told]) say(line);
   }
   if (fatal === undefined) return ending(run.row, account, signals.received, say);
   say(fatal.message);

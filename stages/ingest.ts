@@ -18,13 +18,17 @@
 import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
 import { labelledOrderings } from '../engine/agents/orderings.ts';
 import { readProvenance, readResults } from '../engine/agents/read-results.ts';
+import { countRows } from '../engine/flow/count.ts';
 import { usageError } from '../engine/flow/failure.ts';
 import { COMMON } from '../engine/flow/join.ts';
+import { partOf } from '../engine/flow/part.ts';
 import { itemMaker } from '../engine/flow/rowitems.ts';
 import { readRows } from '../engine/flow/source-rows.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { FORMATS, readTable } from '../engine/flow/table.ts';
 import { readTemplate } from '../engine/flow/template.ts';
+
+const MAX_LINE = COMMON['max-line'].default;
 
 export default stage({
   name: 'ingest',
@@ -70,17 +74,22 @@ export default stage({
     ...AGENTS_OPTION,
   },
 
+  async counts(options, tools) {
+    const { format } = options;
+    if (format === 'legacy') return null;
+    const rows = await countRows(tools.files, { format, maxLine: MAX_LINE, signal: tools.signal });
+    const { orderings } = options;
+    const times = orderings ? labelledOrderings(orderings, agentsOf(options, tools)).length : 1;
+    return rows && partOf(options).of(rows) * times;
+  },
+
   async source(options, tools) {
-    const { 'max-line': maxLine = COMMON['max-line'].default } = options as { 'max-line'?: number };
-    const { id, template, offset, limit = Number.POSITIVE_INFINITY } = options;
+    const { 'max-line': maxLine = MAX_LINE } = options as { 'max-line'?: number };
+    const { id, template } = options;
     if (template !== undefined && options.prompt !== undefined) {
       throw usageError('expected --prompt or --template, found both');
     }
-    const [part, parts] = shardOf(options.shard);
-    const isTaken = (row: number): boolean => {
-      const at = row - 1 - offset;
-      return at >= 0 && at % parts === part - 1;
-    };
+    const part = partOf(options);
     const prompt =
       template === undefined ? (options.prompt ?? 'prompt') : await readTemplate(template, tools.base);
     const making = { stage: 'ingest', id, prompt };
@@ -98,7 +107,8 @@ export default stage({
         rows: source === undefined ? null : await readRows(source, making, { maxLine, signal: tools.signal }),
         provenance: provenance === undefined ? null : await readProvenance(provenance, reading),
       };
-      return inputs => readResults(inputs, { ...world, ...reading, isTaken, lastRow: offset + limit, tools });
+      return inputs =>
+        readResults(inputs, { ...world, ...reading, isTaken: part.has, lastRow: part.lastRow, tools });
     }
     if (options.source !== undefined || options.provenance !== undefined)
       throw usageError('--source and --provenance: expected with --format legacy');
@@ -116,19 +126,9 @@ export default stage({
         // an option that says where to look says that the lines are rows
         takesItems: !looksElsewhere,
         expect,
-        itemsOf: row => itemsOf(row, isTaken(row.row)),
-        lastRow: offset + limit,
+        itemsOf: row => itemsOf(row, part.has(row.row)),
+        lastRow: part.lastRow,
         signal: tools.signal,
       });
   },
 });
-
-function shardOf(text: string | undefined): [part: number, parts: number] {
-  if (text === undefined) return [1, 1];
-  const match = /^(\d{1,9})\/(\d{1,9})$/.exec(text);
-  const [part, parts] = [Number(match?.[1]), Number(match?.[2])];
-  if (!match || part < 1 || part > parts) {
-    throw usageError(`--shard: expected i/n with i from 1 to n, such as 1/8, found '${text}'`);
-  }
-  return [part, parts];
-}

@@ -4,9 +4,11 @@
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
 import { basename } from 'node:path';
+import { countRows } from '../../engine/flow/count.ts';
 import { EXIT, usageError } from '../../engine/flow/failure.ts';
 import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
 import { expandPaths } from '../../engine/flow/input.ts';
+import { COMMON } from '../../engine/flow/join.ts';
 import { toStdout } from '../../engine/flow/output.ts';
 import { isSource, stage } from '../../engine/flow/stage.ts';
 import { command } from '../command.ts';
@@ -114,6 +116,10 @@ const firstItems = stage({
   name: 'limit',
   summary: 'Let the first items through.',
   options: { count: { type: 'integer', default: 0, description: 'How many.' } },
+  async counts({ count }, { files, signal }) {
+    const lines = await countRows(files, { format: 'ndjson', maxLine: COMMON['max-line'].default, signal });
+    return lines && Math.min(lines, count);
+  },
   through({ count }, { account }) {
     let seen = 0;
     return items =>

@@ -88,6 +88,7 @@ async function askOne(
     step.calls.push(key);
     let text: string;
     let reading: Reading;
+    let mending = 0;
     try {
       const call = {
         path: '/chat/completions',
@@ -105,11 +106,13 @@ async function askOne(
       const answer = await pool.call(call);
       addUsage(step, answer.usage);
       text = answer.text;
+      const since = performance.now();
       reading = readAnswer(text, check, { finish: answer.finish });
       if (isTooLong(text, reading.output) && reading.problem?.code !== 'truncated') {
         const message = `${TOO_LONG}, got ${text.length} characters`;
         reading = { rung: 'failed', repairs: [], problem: { code: 'no-json-found', message } };
       }
+      mending = performance.now() - since;
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
@@ -118,7 +121,7 @@ async function askOne(
     const { problem } = reading;
     const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
     if (problem === undefined && !redo) {
-      pool.judge(key, reading.rung);
+      pool.judge(key, reading.rung, undefined, mending);
       return { step: settled(step, text, reading) };
     }
     const kept = keptOf(text);
@@ -137,10 +140,10 @@ async function askOne(
     if (redo ? next === undefined : invalid >= options.attempts) {
       const rules = options.defaults?.get(agent.schemaName);
       const asked = givenUp({ step, text, reading, refusal, redo, check, rules, again });
-      pool.judge(key, asked.step.rung, refusal.code);
+      pool.judge(key, asked.step.rung, refusal.code, mending);
       return asked;
     }
-    pool.judge(key, 'failed', refusal.code);
+    pool.judge(key, 'failed', refusal.code, mending);
     step.rejected = [...(step.rejected ?? []), refusal];
     if (redo) {
       // a fresh sample: telling the model which confidence we would like to read would be putting it into its mouth

@@ -3,6 +3,7 @@
  * what it cost. It is counted where items leave, so it adds up only if nothing was lost.
  */
 import { failureOf, type JsonObject, RUNGS, type Rung, rungOf } from './item.ts';
+import { newTimes, type Times } from './times.ts';
 import { visible } from './visible.ts';
 
 export interface Account {
@@ -18,6 +19,7 @@ export interface Account {
   findings: number;
   /** what the pool says it did; absent for stages that ask nothing */
   asked?: Asked;
+  times: Times;
   /** what a stage may see in many lines, by its name: how often, and the first ten of them */
   sights: Map<string, { of: string; times: number; first: string[] }>;
   /** one-line facts that a stage wants under the sum */
@@ -44,6 +46,7 @@ export function newAccount(stage: string, isPart = false): Account {
     failures: new Map(),
     aside: 0,
     findings: 0,
+    times: newTimes(),
     sights: new Map(),
     notes: [],
     isPart,

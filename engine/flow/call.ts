@@ -58,7 +58,7 @@ export interface Pool {
   /** items that an asking stage keeps in flight unless told otherwise: twice the sum of the endpoints' limits */
   readonly itemsInFlight: number;
   call(call: Call): Promise<Answer>;
-  /** For the record: what was made of the answer to the call of this key. */
-  judge(key: string, rung: Rung, code?: Code): void;
+  /** For the record: what was made of the answer to the call of this key, and how long that took, in ms. */
+  judge(key: string, rung: Rung, code: Code | undefined, mending: number): void;
   close(): Promise<void>;
 }

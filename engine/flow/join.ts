@@ -124,7 +124,10 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
         const pool = stage.asks === 'always' ? await tools.pool() : null;
         const limit =
           (options['in-flight'] as number | undefined) ?? pool?.itemsInFlight ?? IN_FLIGHT_UNKNOWN;
-        flows.push(asking(work, () => limit, options.ordered === true, tools.asking));
+        const ordered = options.ordered === true;
+        const isLast = !row.slice(index + 1).some(later => later.stage.asks);
+        const onLeft = timed(account, ordered ? 'ordered' : isLast ? 'unread' : 'passed');
+        flows.push(asking(work, { limit: () => limit, ordered, signal: tools.asking, onLeft }));
       } else fused.push(work as Work);
     } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
@@ -134,6 +137,13 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
   }
   settle();
   return items => flows.reduce((flow, next) => flow.through(next), items);
+}
+
+function timed({ times }: Account, waits: 'ordered' | 'unread' | 'passed') {
+  return (inside: number, finished: number): void => {
+    times.items += inside;
+    times[waits] += finished;
+  };
 }
 
 function counted(account: Account, item: Item): Item {
@@ -217,8 +227,15 @@ export function drain(items: Items, output: Output, account: Account): Promise<v
         } catch (failure) {
           return reject(failure);
         }
-        if (open) next();
-        else output.ready(next);
+        if (open) return next();
+        const { times } = account;
+        const since = performance.now();
+        times.blockedSince = since;
+        output.ready(() => {
+          times.blocked += performance.now() - since;
+          times.blockedSince = null;
+          next();
+        });
       })
       .resume();
   });

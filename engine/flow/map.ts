@@ -11,13 +11,15 @@ export interface MapOptions {
   ordered?: boolean;
   /** aborted: take nothing new, hand on what is in flight */
   signal: AbortSignal;
+  /** told of each item, in ms, how long it was in here, and how much of that it was finished already */
+  onLeft?(inside: number, finished: number): void;
 }
 
 /** `work` must not reject: what it throws ends the stream with that error. */
 export function boundedMap<A, B>(
   items: Highland.Stream<A>,
   work: (item: A) => Promise<B>,
-  { limit, ordered = false, signal }: MapOptions,
+  { limit, ordered = false, signal, onLeft }: MapOptions,
 ): Highland.Stream<B> {
   let taken = 0; // past the entry, not yet handed on
   let open = false;
@@ -54,6 +56,8 @@ export function boundedMap<A, B>(
           first = 0;
         }
         taken -= 1;
+        const now = performance.now();
+        onLeft?.(now - slot.entered, now - slot.finishedAt);
         pull();
         push(null, slot.value as B);
         return next();
@@ -79,11 +83,12 @@ export function boundedMap<A, B>(
 
   function start(item: A): void {
     taken += 1;
-    const slot: Slot<B> = { finished: false, value: undefined };
+    const slot: Slot<B> = { finished: false, value: undefined, entered: performance.now(), finishedAt: 0 };
     if (ordered) done.push(slot);
     work(item).then(value => {
       slot.finished = true;
       slot.value = value;
+      slot.finishedAt = performance.now();
       if (!ordered) done.push(slot);
       wanted?.();
     }, fail);
@@ -103,4 +108,6 @@ export function boundedMap<A, B>(
 interface Slot<B> {
   finished: boolean;
   value: B | undefined;
+  entered: number;
+  finishedAt: number;
 }

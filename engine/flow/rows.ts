@@ -23,6 +23,8 @@ export interface Row {
 /** What turns the pieces of one source into rows; `end` throws (65) where the source was no table. */
 export interface Decoder {
   pieces: Pieces;
+  /** the first piece is a header and no row */
+  hasHeader: boolean;
   rows(pieces: readonly Piece[]): Row[];
   end(): void;
 }
@@ -44,6 +46,7 @@ export function csvDecoder(delimiter: number, source: string, options: DecoderOp
   let found = 0;
   return {
     pieces: piecesOf(csvCutter(delimiter), options.maxLine),
+    hasHeader: true,
     rows(pieces) {
       if (columns === null) {
         columns = headerOf(pieces[0]!, delimiter, source);
@@ -142,6 +145,7 @@ export function jsonDecoder(isArray: boolean, source: string, options: DecoderOp
   };
   return {
     pieces: piecesOf(isArray ? arrayCutter(source) : lineCutter(), options.maxLine),
+    hasHeader: false,
     rows(pieces) {
       found += pieces.length;
       return pieces.map(rowOf);

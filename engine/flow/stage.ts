@@ -14,7 +14,7 @@ import type { AsksWith, Pool } from './call.ts';
 import { type Code, ItemFailure } from './failure.ts';
 import type { ByteInput } from './input.ts';
 import { type Failure, failureOf, type Item, idOf, isItem } from './item.ts';
-import { boundedMap } from './map.ts';
+import { boundedMap, type MapOptions } from './map.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
 import { forget, originOf, textOf } from './origin.ts';
 import type { Frame } from './output.ts';
@@ -74,6 +74,8 @@ export interface StageSpec<S extends OptionSchemas> {
   each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;
   through?(options: OptionsOf<S>, tools: Tools): Opening<Through>;
   source?(options: OptionsOf<S>, tools: Tools): Opening<Source>;
+  /** where it comes first: how many items will come of its files; null where that cannot be known before they are read */
+  counts?(options: OptionsOf<S>, tools: Tools): Promise<number | null>;
   /** of a stage with `through` and `source`: whether these options make it a source */
   isSource?(options: OptionsOf<S>): boolean;
 }
@@ -188,7 +190,7 @@ function passes(spec: Stage, options: OptionsOf<OptionSchemas>, failure: Failure
 }
 
 /** The bounded map of an asking stage; a Fatal or a bug inside ends the stream with that error. */
-export function asking(work: Each, limit: () => number, ordered: boolean, signal: AbortSignal): Through {
+export function asking(work: Each, options: MapOptions): Through {
   const promised = async (item: Item): Promise<Item> => work(item);
-  return items => boundedMap(items, promised, { limit, ordered, signal });
+  return items => boundedMap(items, promised, options);
 }

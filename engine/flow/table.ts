@@ -127,6 +127,31 @@ async function* itemsOfInputs(
   }
 }
 
+/** How many rows there are. They are cut as for reading, a batch in each turn of the event loop; throws as reading does. */
+export async function countPieces(
+  inputs: readonly ByteInput[],
+  { signal, ...options }: { format?: Format | undefined; maxLine: number; signal: AbortSignal },
+): Promise<number> {
+  let count = 0;
+  for (const input of inputs) {
+    try {
+      const first = await head(input);
+      const reading: Reading = { input, header: null };
+      const parsing = { ...options, takesItems: true, expect: () => {}, signal };
+      const decoder = decoderFor(first, input.name, parsing, reading);
+      if (decoder.hasHeader) count -= 1;
+      for await (const pieces of piecesFrom(first, input, decoder.pieces)) {
+        signal.throwIfAborted();
+        count += pieces.length;
+        await new Promise(setImmediate);
+      }
+    } finally {
+      input.close();
+    }
+  }
+  return count;
+}
+
 /** The pieces of one input, some at a time. */
 async function* piecesFrom(
   first: Buffer,

@@ -21,3 +21,6 @@ export function visible(text: string): string {
 export function visibleLines(text: string): string[] {
   return text.split('\n').map(line => line.split('\t').map(visible).join('\t'));
 }
+
+/** Ends whatever stands in this line and below it, such as the bars of another stage, which are then drawn again. */
+export const CLEAR_BELOW = '\r\u001b[J';

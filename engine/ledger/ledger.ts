@@ -48,6 +48,8 @@ export interface Ledger {
   readonly lastModel: string | undefined;
   /** why nothing can be recorded, and so nothing asked; null where it can */
   readonly closed: Fatal | null;
+  /** ms that this process has stood in writes so far */
+  readonly blocked: number;
   /** Once, before the first append: what serves. Says what has changed since the last run. */
   begin(served: Served, endpoints: readonly string[]): void;
   /** What a further stage on the same pool asks with. */
@@ -114,6 +116,9 @@ export function openLedger(options: LedgerOptions): Ledger {
     answers: keys.size,
     lastModel: record.header?.model,
     closed,
+    get blocked() {
+      return writer.blocked;
+    },
     begin({ model, root }, endpoints) {
       header = {
         fw: FORMAT,

@@ -24,6 +24,8 @@ export interface WriterOptions {
 }
 
 export interface Writer {
+  /** ms that this process has stood in writes so far, and in syncs where they come before anybody is told */
+  readonly blocked: number;
   /** `done` is called once the line is written, or with what stood in its way. */
   append(line: string, done?: (error?: Fatal) => void): void;
   /** Writes and syncs what is left; what is appended after that is told so, and is not written. */
@@ -44,6 +46,7 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
   let syncing: Promise<void> | null = null;
   let broken: Fatal | null = null;
   let closed = false;
+  let blocked = 0;
 
   function put(line: string): void {
     const room = roomFor(line);
@@ -61,6 +64,7 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
     if (filled === 0) return;
     const told = waiting;
     waiting = [];
+    const since = performance.now();
     try {
       file ??= create(path);
       for (let at = 0; at < filled; ) at += writeSync(file, bytes, at, filled - at);
@@ -69,6 +73,7 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
     } catch (error) {
       breakOff(error as Error);
     }
+    blocked += performance.now() - since;
     filled = 0;
     if (bytes.length > 4 * ENOUGH) bytes = Buffer.allocUnsafe(ENOUGH);
     for (const done of told) done(broken ?? undefined);
@@ -102,6 +107,9 @@ export function createWriter({ path, fsync, head, onBroken }: WriterOptions): Wr
   }
 
   return {
+    get blocked() {
+      return blocked;
+    },
     append(line, done) {
       if (broken !== null || closed) return done?.(broken ?? ioError(`${path}: the ledger is closed`));
       if (file === null && filled === 0) for (const first of head()) put(first);

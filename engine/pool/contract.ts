@@ -15,6 +15,8 @@ export interface PoolOptions extends PoolSettings {
   ledger?: Ledger;
   /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
   wait?: number;
+  /** told the time of each answer, in ms */
+  onAnswer?: (url: string, latency: number) => void;
   /** told to a person: an endpoint that is gone, a refusal that is news */
   warn: (message: string) => void;
   /**

@@ -60,6 +60,9 @@ export interface Endpoint {
   retries: number;
   readonly failures: Map<string, number>;
   readonly usage: Required<Usage>;
+  /** sums of ms: of its tries, and of its places while it could be asked */
+  busy: number;
+  places: number;
 }
 
 export function createEndpoint(
@@ -99,6 +102,8 @@ export function createEndpoint(
     retries: 0,
     failures: new Map(),
     usage: { prompt: 0, completion: 0, cached: 0 },
+    busy: 0,
+    places: 0,
   };
 }
 
@@ -124,6 +129,7 @@ export function isFailing({ failuresInARow }: Endpoint): boolean {
 export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
   ticket.at = endpoint;
   ticket.sentAt = now;
+  ticket.firstSentAt ??= now;
   ticket.index = endpoint.running.push(ticket) - 1;
 }
 

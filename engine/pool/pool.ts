@@ -10,8 +10,7 @@
  * call in hand and given back in one function, whatever the outcome. One sweep finds everything that time brings:
  * calls without an answer, retries that fell due, dead endpoints and servers' metrics to look at again.
  */
-import { type Answer, type Call, CallFailure } from '../flow/call.ts';
-import type { Code } from '../flow/failure.ts';
+import type { Answer, Call, CallFailure } from '../flow/call.ts';
 import { isLastUsable } from './choose.ts';
 import { systemClock, TIMING, type Timing } from './clock.ts';
 import type { EndpointPool, PoolOptions } from './contract.ts';
@@ -39,7 +38,7 @@ import type { Prober } from './probe.ts';
 import { foundBy, notOnRecord, recordingOf } from './recording.ts';
 import { createRefusals } from './refusals.ts';
 import { AWAY, type Budget, backoff, giveBack, readRetryAfter, TRIES, takeRetry } from './retry.ts';
-import { poolStats } from './stats.ts';
+import { createTally } from './stats.ts';
 import { createSuspects } from './suspects.ts';
 import { exhausted, interruptedBy, noteCause, quarantined, type Ticket, ticketOf } from './ticket.ts';
 import { seconds } from './words.ts';
@@ -85,12 +84,12 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const hedges = createHedges(options.hedge === true, endpoints, send);
   const recording = recordingOf(ledger, clock);
   const budget: Budget = { share: options.retryBudget, floor: Math.max(256, places), spent: 0 };
-  const failed = new Map<Code, number>();
   const ticker = clock.every(timing.tick, sweep);
   let calls = 0;
   let replayed = 0;
   let outstanding = 0;
   let sweptAt = clock.now();
+  const tally = createTally(endpoints, sweptAt);
 
   signal?.addEventListener('abort', ending.stop);
 
@@ -107,8 +106,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     return new Promise((resolve, reject) => {
       calls++;
       if (outstanding++ === 0) ticker.hold(true);
-      dispatch.push(ticketOf(asked, ledger !== undefined, resolve, reject));
-      pump();
+      const now = clock.now();
+      dispatch.push(ticketOf(asked, now, ledger !== undefined, resolve, reject));
+      dispatch.pump(now);
     });
   }
 
@@ -140,6 +140,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   function settle(ticket: Ticket, endpoint: Endpoint, outcome: Outcome): void {
     const now = clock.now();
+    endpoint.busy += now - ticket.sentAt;
     const isAnswered = outcome.kind === 'answer';
     if (isAnswered && ticket.over) return recording.answer(ticket, endpoint, outcome.answer, () => {});
     if (outcome.kind === 'interrupted') {
@@ -150,10 +151,13 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       const { answer } = outcome;
       hedges.leftToTwin(ticket, isAnswered);
       noteAnswer(endpoint, now - ticket.sentAt, answer.usage);
+      tally.answered(ticket, now);
+      options.onAnswer?.(endpoint.url, now - ticket.sentAt);
       dispatch.noteHome(ticket, endpoint);
       refusals.noteAnswer();
       return recording.answer(ticket, endpoint, answer, error => {
         if (error) return fail(ticket, interruptedBy(BROKEN));
+        if (ledger) tally.times.writing += clock.now() - now;
         done();
         ticket.resolve(answer);
       });
@@ -219,7 +223,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   }
 
   function fail(ticket: Ticket, reason: Error): void {
-    if (reason instanceof CallFailure) failed.set(reason.code, (failed.get(reason.code) ?? 0) + 1);
+    tally.failed(ticket, reason, clock.now());
     done();
     ticket.reject(reason);
   }
@@ -232,6 +236,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const now = clock.now();
     // This process stood still (SIGSTOP, a closed laptop): the answers may be here, only unread.
     const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
+    tally.passed(stood > 0 ? 0 : now - sweptAt, now, outstanding, dispatch.waiting);
     sweptAt = now;
     for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
     dispatch.wake(now);
@@ -253,16 +258,18 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     call,
     stop: ending.stop,
     abort: ending.abort,
-    judge: (key, rung, code) => ledger?.judge(key, rung, code),
+    judge(key, rung, code, mending) {
+      tally.times.mending += mending;
+      ledger?.judge(key, rung, code);
+    },
     asksWith: asksWith => ledger?.stage(asksWith),
     giveUp: fatal => ending.breakOff(fatal, BROKEN),
     verdict: () => ending.verdict ?? refusals.verdict(),
-    stats: () =>
-      poolStats(
-        endpoints,
-        { calls, replayed: ledger ? replayed : null, waiting: dispatch.waiting, failed },
-        clock.now(),
-      ),
+    stats() {
+      const { waiting } = dispatch;
+      const counts = { calls, replayed: ledger ? replayed : null, waiting, ledger: ledger?.blocked ?? 0 };
+      return tally.stats(counts, clock.now());
+    },
     async close() {
       ending.stop();
       ticker.stop();

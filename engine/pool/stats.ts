@@ -1,15 +1,24 @@
-/** The counts that progress and the account show: per endpoint, and over all of them. A copy, free to keep. */
+/** The counts and sums of time that progress and the account show: per endpoint, and over all of them. */
+import { CallFailure } from '../flow/call.ts';
 import type { Code } from '../flow/failure.ts';
 import type { Usage } from '../flow/item.ts';
-import { type Endpoint, medianLatency } from './health.ts';
+import { type Endpoint, isUsable, medianLatency } from './health.ts';
+import type { Load } from './limit.ts';
+import type { Ticket } from './ticket.ts';
 
 export interface EndpointStats {
   url: string;
   state: 'up' | 'paused' | 'down' | 'unfit';
-  /** why it is down or unfit, in words */
+  /** why it is not up, in words */
   cause: string;
+  /** ms until a paused one is asked again */
+  pausedFor: number;
   inFlight: number;
   limit: number;
+  /** ms that the oldest call has been there; null where there is none */
+  oldest: number | null;
+  /** what its metrics said last; null where it has none */
+  load: Load | null;
   /** answers of the model */
   answered: number;
   /** tries that failed here, by kind: `HTTP 500`, `timeout`, `transport`, `not connected`, `bad answer`, `refused` */
@@ -20,6 +29,23 @@ export interface EndpointStats {
   usage: Required<Usage>;
   /** of the recent answers, in ms; null before the first */
   medianLatency: number | null;
+  /** sums of ms: of its tries, and of its places while it could be asked */
+  busy: number;
+  places: number;
+}
+
+/** Where the time of calls went, in ms, over all calls that have ended. */
+export interface CallTimes {
+  /** from the question until it was first sent: no place was free */
+  waiting: number;
+  /** at a server, of tries that were answered */
+  asking: number;
+  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
+  retrying: number;
+  /** until the ledger had an answer */
+  writing: number;
+  /** what its asker says that it took to find, mend and check the JSON of answers */
+  mending: number;
 }
 
 export interface PoolStats {
@@ -34,47 +60,96 @@ export interface PoolStats {
   inFlight: number;
   waiting: number;
   usage: Required<Usage>;
+  times: CallTimes;
+  /** ms since the pool was made; of it, those in which calls waited for a place, and in which no endpoint could be asked */
+  since: number;
+  full: number;
+  without: number;
+  /** ms that this process stood in writes of the ledger */
+  ledger: number;
 }
 
-export interface Counts {
-  calls: number;
-  replayed: number | null;
-  waiting: number;
-  failed: ReadonlyMap<Code, number>;
+export interface Tally {
+  readonly times: CallTimes;
+  /** `ticket` was answered at `now`, by the try that is under way. */
+  answered(ticket: Ticket, now: number): void;
+  /** `ticket` ended without an answer. */
+  failed(ticket: Ticket, reason: Error, now: number): void;
+  /** The last `ms` were over at `now`, with so many calls in the pool and of these waiting. */
+  passed(ms: number, now: number, calls: number, waiting: number): void;
+  /** A copy, free to keep. */
+  stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats;
 }
 
-export function poolStats(endpoints: readonly Endpoint[], counts: Counts, now: number): PoolStats {
-  const each = endpoints.map(endpoint => endpointStats(endpoint, now));
-  const sum = (of: (stats: EndpointStats) => number) => each.reduce((total, stats) => total + of(stats), 0);
+export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tally {
+  const times: CallTimes = { waiting: 0, asking: 0, retrying: 0, writing: 0, mending: 0 };
+  const failed = new Map<Code, number>();
+  let full = 0;
+  let without = 0;
   return {
-    endpoints: each,
-    calls: counts.calls,
-    replayed: counts.replayed,
-    answered: sum(stats => stats.answered),
-    failed: Object.fromEntries(counts.failed),
-    retries: sum(stats => stats.retries),
-    inFlight: sum(stats => stats.inFlight),
-    waiting: counts.waiting,
-    usage: {
-      prompt: sum(stats => stats.usage.prompt),
-      completion: sum(stats => stats.usage.completion),
-      cached: sum(stats => stats.usage.cached),
+    times,
+    answered({ askedAt, firstSentAt, sentAt }, now) {
+      const first = firstSentAt ?? sentAt;
+      times.waiting += first - askedAt;
+      times.retrying += sentAt - first;
+      times.asking += now - sentAt;
+    },
+    failed({ askedAt, firstSentAt }, reason, now) {
+      if (reason instanceof CallFailure) failed.set(reason.code, (failed.get(reason.code) ?? 0) + 1);
+      const first = firstSentAt ?? now;
+      times.waiting += first - askedAt;
+      times.retrying += now - first;
+    },
+    passed(ms, now, calls, waiting) {
+      const there = endpoints.filter(endpoint => isUsable(endpoint, now));
+      for (const endpoint of there) endpoint.places += ms * Math.floor(endpoint.limit);
+      if (there.length > 0) full += waiting > 0 ? ms : 0;
+      else without += calls > 0 ? ms : 0;
+    },
+    stats(counts, now) {
+      const each = endpoints.map(endpoint => endpointStats(endpoint, now));
+      const sum = (of: (stats: EndpointStats) => number) =>
+        each.reduce((total, stats) => total + of(stats), 0);
+      return {
+        ...counts,
+        endpoints: each,
+        answered: sum(stats => stats.answered),
+        failed: Object.fromEntries(failed),
+        retries: sum(stats => stats.retries),
+        inFlight: sum(stats => stats.inFlight),
+        usage: {
+          prompt: sum(stats => stats.usage.prompt),
+          completion: sum(stats => stats.usage.completion),
+          cached: sum(stats => stats.usage.cached),
+        },
+        times: { ...times },
+        since: now - madeAt,
+        full,
+        without,
+      };
     },
   };
 }
 
 function endpointStats(endpoint: Endpoint, now: number): EndpointStats {
-  const { url, state, cause, running, limit, answers, failures, retries, usage } = endpoint;
+  const { url, state, cause, running, limit, load, answers, failures, retries, usage } = endpoint;
+  let oldest: number | null = null;
+  for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
   return {
     url,
     state: state === 'up' && endpoint.pausedUntil > now ? 'paused' : state,
     cause,
+    pausedFor: Math.max(0, endpoint.pausedUntil - now),
     inFlight: running.length,
     limit: Math.floor(limit),
+    oldest,
+    load: load && { ...load },
     answered: answers,
     failed: Object.fromEntries(failures),
     retries,
     usage: { ...usage },
     medianLatency: endpoint.timed === 0 ? null : medianLatency(endpoint),
+    busy: endpoint.busy,
+    places: endpoint.places,
   };
 }

@@ -31,6 +31,9 @@ export interface Ticket {
   at: Endpoint | null;
   index: number;
   sentAt: number;
+  /** when it was asked, and when it was first sent; null until then */
+  readonly askedAt: number;
+  firstSentAt: number | null;
   exchange: Exchange | null;
   /** the same call at another endpoint (--hedge): the first of the two to answer is the answer */
   twin: Ticket | null;
@@ -54,6 +57,7 @@ export function mix(value: number): number {
 /** `recorded`: the call is kept, for the ledger. */
 export function ticketOf(
   call: Call,
+  askedAt: number,
   recorded: boolean,
   resolve: Ticket['resolve'],
   reject: Ticket['reject'],
@@ -76,6 +80,8 @@ export function ticketOf(
     at: null,
     index: -1,
     sentAt: 0,
+    askedAt,
+    firstSentAt: null,
     exchange: null,
     twin: null,
     over: false,

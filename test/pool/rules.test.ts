@@ -29,6 +29,7 @@ import { callOf } from './serving.ts';
 const ticket = (item: string): Ticket =>
   ticketOf(
     callOf({ item }),
+    0,
     false,
     () => {},
     () => {},

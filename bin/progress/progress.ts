@@ -1,0 +1,112 @@
+/**
+ * What a person sees while a run asks: bars on a terminal, a plain line every ten seconds in a log, a line when it
+ * stands still. On stderr, never on stdout, and only for stages that ask: the others are over before anyone looks.
+ */
+import { fstatSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Account } from '../../engine/flow/account.ts';
+import type { Values } from '../../engine/flow/options.ts';
+import type { Stage, Tools } from '../../engine/flow/stage.ts';
+import { takeLock } from '../../engine/ledger/lock.ts';
+import type { EndpointPool } from '../../engine/pool/contract.ts';
+import { drawBars } from './bars.ts';
+import { closingLines } from './closing.ts';
+import { createLook, doneOf } from './facts.ts';
+import { createStallWatch, type Sight } from './stall.ts';
+import { countItems } from './total.ts';
+import { factsLine, sumOf } from './words.ts';
+
+const STDERR = 2;
+/** The first line comes soon, so that a person sees life; ms. */
+const FIRST_LINE = 3_000;
+const LINE_EVERY = 10_000;
+const LOOK_EVERY = 1_000;
+const RESOLUTION = 50;
+
+export interface Progress {
+  stop(): void;
+  /** what is to be said at the end, once the pool is closed */
+  closing(): string[];
+}
+
+export interface Watched {
+  label: string;
+  account: Account;
+  pool: EndpointPool;
+  row: readonly { stage: Stage; options: Values }[];
+  tools: Tools;
+  say(message: string): void;
+}
+
+export function startProgress({ label, account, pool, row, tools, say }: Watched): Progress {
+  const look = createLook(account, pool.stats, countItems(row, tools));
+  const begun = performance.eventLoopUtilization();
+  const delays = monitorEventLoopDelay({ resolution: RESOLUTION });
+  delays.enable();
+  const stalled = createStallWatch(sight());
+  const watch = setInterval(() => {
+    const words = stalled(sight());
+    if (words !== null) say(words);
+  }, LOOK_EVERY).unref();
+  const release = process.stderr.isTTY && !process.stdout.isTTY ? ownTerminal() : null;
+  const shown = release === null ? lines() : drawBars(label, process.stderr, () => look(performance.now()));
+
+  function lines(): { stop(): void } {
+    const begin = performance.now();
+    let next = begin + FIRST_LINE;
+    const timer = setInterval(() => {
+      const now = performance.now();
+      const facts = look(now);
+      if (now < next) return;
+      next = (next === begin + FIRST_LINE ? begin : next) + LINE_EVERY;
+      say(factsLine(facts));
+    }, LOOK_EVERY).unref();
+    return { stop: () => clearInterval(timer) };
+  }
+
+  function sight(): Sight {
+    const { answered, replayed, failed, waiting, ledger, endpoints } = pool.stats();
+    const { user, system } = process.cpuUsage();
+    const lag = Math.max(0, delays.max / 1e6 - RESOLUTION);
+    delays.reset();
+    return {
+      now: performance.now(),
+      finished: answered + (replayed ?? 0) + sumOf(Object.values(failed), times => times) + doneOf(account),
+      blockedSince: account.times.blockedSince,
+      items: account.read - doneOf(account) - account.aside,
+      waiting,
+      ledger,
+      cpu: (user + system) / 1000,
+      lag,
+      endpoints,
+    };
+  }
+
+  return {
+    stop() {
+      clearInterval(watch);
+      delays.disable();
+      shown.stop();
+      release?.();
+    },
+    closing: () =>
+      closingLines({
+        stats: pool.stats(),
+        times: account.times,
+        loop: performance.eventLoopUtilization(begun).utilization,
+        itemsInFlight: pool.itemsInFlight,
+      }),
+  };
+}
+
+/** One process draws bars on a terminal; the other stages of a pipe that ask write lines above them. Null: it is taken. */
+function ownTerminal(): (() => void) | null {
+  try {
+    const folder = join(tmpdir(), `fw-terminals-${process.getuid?.() ?? 'own'}`);
+    return takeLock(folder, fstatSync(STDERR).rdev);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,107 @@
+/** The facts of a run in words, shared by the bars and the lines: parts, the most telling first. */
+import { cut, number } from '../../engine/flow/account.ts';
+import { visible } from '../../engine/flow/visible.ts';
+import type { EndpointStats } from '../../engine/pool/stats.ts';
+import type { Facts } from './facts.ts';
+
+/** 43.4 s → `43 s`, 4 321 s → `1 h 12 min`. `ms` in milliseconds. */
+export function timeWords(ms: number): string {
+  const seconds = ms / 1000;
+  if (seconds < 59.5) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** `items` first, so that a bar may stand before it. */
+export function factsWords(facts: Facts): string[] {
+  const { done, total, inFlight, eta, failed, rates, retries, replayed } = facts;
+  const parts = [
+    total === null
+      ? `${number(done)} items done, ${number(inFlight)} in flight`
+      : `${number(done)} of ${number(total)} items done, ${number(inFlight)} in flight`,
+  ];
+  if (eta) parts.push(`ETA ${timeWords(eta.left)} ± ${timeWords(eta.spread)}`);
+  const all = failed.reduce((sum, [, times]) => sum + times, 0);
+  const codes = failed.map(([code, times]) => `${number(times)} ${visible(code)}`);
+  if (all > 0) parts.push(`${number(all)} failed (${firstOf(codes, 3)})`);
+  parts.push(`${rateWords(rates.calls)} calls/s`);
+  const cached = rates.cached > 0 ? ` (${percent(rates.cached, rates.prompt)} cached)` : '';
+  parts.push(`tokens/s ${rateWords(rates.prompt)} in${cached}, ${rateWords(rates.completion)} out`);
+  if (retries > 0) parts.push(`${number(retries)} retries`);
+  if (replayed) parts.push(`${number(replayed)} replayed`);
+  return parts;
+}
+
+/** `12/256 up`, and what its server says of its queue and its cache. */
+export function endpointWords(endpoint: EndpointStats): string[] {
+  const { state, cause, pausedFor, load } = endpoint;
+  const rest = state === 'paused' ? ` ${timeWords(Math.max(1_000, pausedFor))}` : '';
+  const parts = [`${placesWords([endpoint])} ${state}${rest}`];
+  if (load && load.waiting > 0) parts.push(`${number(load.waiting)} waiting there`);
+  if (load && load.kv > 0) parts.push(`KV ${percent(load.kv, 1)}`);
+  if (state !== 'up' && cause !== '') parts.push(visible(cut(cause, LONGEST_CAUSE)));
+  return parts;
+}
+
+const LONGEST_CAUSE = 80;
+
+/** The same of many in one. */
+export function summaryWords(endpoints: readonly EndpointStats[]): string[] {
+  const loads = endpoints.flatMap(({ load }) => load ?? []);
+  const waiting = loads.reduce((sum, load) => sum + load.waiting, 0);
+  const parts = [placesWords(endpoints)];
+  if (waiting > 0) parts.push(`${number(waiting)} waiting there`);
+  const used = loads.map(({ kv }) => kv).filter(kv => kv > 0);
+  if (used.length > 0) parts.push(`KV ${percent(Math.min(...used), 1)} to ${percent(Math.max(...used), 1)}`);
+  for (const state of ['up', 'paused', 'down', 'unfit'] as const) {
+    const there = endpoints.filter(one => one.state === state);
+    const [first] = there;
+    if (first === undefined) continue;
+    const why = state === 'up' ? '' : ` (${first.url}${there.length > 1 ? ', …' : ''})`;
+    parts.push(`${there.length} ${state}${why}`);
+  }
+  return parts;
+}
+
+/** Endpoints beyond so many are summarised. */
+export const MOST_ENDPOINTS = 8;
+
+/** A plain line of all there is to say. */
+export function factsLine(facts: Facts): string {
+  const { endpoints } = facts;
+  const there =
+    endpoints.length > MOST_ENDPOINTS
+      ? [`${endpoints.length} endpoints ${summaryWords(endpoints).join(', ')}`]
+      : endpoints.map(one => `${one.url} ${endpointWords(one).join(', ')}`);
+  return [...factsWords(facts), ...there].join(' · ');
+}
+
+/** Calls in flight and places. */
+function placesWords(endpoints: readonly EndpointStats[]): string {
+  return `${number(sumOf(endpoints, one => one.inFlight))}/${number(sumOf(endpoints, one => one.limit))}`;
+}
+
+/** `1 call`, `2,000 calls`. */
+export function counted(count: number, one: string): string {
+  return `${number(count)} ${one}${count === 1 ? '' : 's'}`;
+}
+
+export function sumOf<A>(list: readonly A[], of: (one: A) => number): number {
+  return list.reduce((sum, one) => sum + of(one), 0);
+}
+
+/** 0.834 of 1 → `83 %`; a share of nothing is `0 %`. */
+export function percent(part: number, whole: number): string {
+  return `${whole > 0 ? Math.round((100 * part) / whole) : 0} %`;
+}
+
+function rateWords(rate: number): string {
+  return rate < 10 ? String(Number(rate.toFixed(1))) : number(Math.round(rate));
+}
+
+function firstOf(parts: readonly string[], most: number): string {
+  return [...parts.slice(0, most), ...(parts.length > most ? ['…'] : [])].join(', ');
+}

@@ -1,0 +1,101 @@
+/** The closing lines: where the time went, which part held the run up, what each endpoint did. */
+import { expect, test } from 'vitest';
+import { bottleneckOf, type Closing, closingLines } from '../../bin/progress/closing.ts';
+import { newTimes } from '../../engine/flow/times.ts';
+import type { EndpointStats, PoolStats } from '../../engine/pool/stats.ts';
+
+const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStats => ({
+  url: `http://${name}:8005/v1`,
+  state: 'up',
+  cause: '',
+  pausedFor: 0,
+  inFlight: 0,
+  limit: 100,
+  oldest: null,
+  load: null,
+  answered: 1000,
+  failed: {},
+  retries: 0,
+  usage: { prompt: 0, completion: 50_000, cached: 0 },
+  medianLatency: 1_000,
+  busy: 990_000,
+  places: 1_000_000,
+  ...more,
+});
+
+const STATS: PoolStats = {
+  endpoints: [endpoint('gpu1')],
+  calls: 1000,
+  replayed: null,
+  answered: 1000,
+  failed: {},
+  retries: 0,
+  inFlight: 0,
+  waiting: 0,
+  usage: { prompt: 0, completion: 0, cached: 0 },
+  times: { waiting: 30_000, asking: 940_000, retrying: 10_000, writing: 1_000, mending: 19_000 },
+  since: 10_000,
+  full: 9_800,
+  without: 0,
+  ledger: 0,
+};
+const closing = (stats: Partial<PoolStats> = {}, more: Partial<Closing> = {}, times = {}): Closing => ({
+  stats: { ...STATS, ...stats },
+  times: { ...newTimes(), items: 1_000_000, ...times },
+  loop: 0.05,
+  itemsInFlight: 200,
+  ...more,
+});
+
+test('a line of time and a line an endpoint', () => {
+  expect(closingLines(closing())).toEqual([
+    'time: 94 % of item time asking, 3 % waiting for a place, 1 % retries, 2 % mending, 0 % writing · ' +
+      'bottleneck: the servers: calls waited for a place 98 % of the time (99 of 100 places busy on average)',
+    'http://gpu1:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy',
+  ]);
+});
+
+test('nothing where nothing was asked', () => {
+  expect(closingLines(closing({ calls: 0, replayed: 500 }))).toEqual([]);
+});
+
+test.each<[string, Closing]>([
+  ['this process, whose one thread was busy 97 % of the time', closing({}, { loop: 0.97 })],
+  ['no endpoint could be asked 60 % of the time', closing({ full: 3_000, without: 6_000 })],
+  ['the disk: writing the ledger took 55 % of the time', closing({ full: 4_000, ledger: 5_500 })],
+  [
+    'the reader of the output, which was not ready 70 % of the time',
+    closing({ full: 1_000 }, {}, { blocked: 7_000 }),
+  ],
+  [
+    '--in-flight 100: the servers had room (99 of 100 places busy on average)',
+    closing({ full: 0 }, { itemsInFlight: 100 }),
+  ],
+  [
+    'too few items at a time, 20 on average: the servers had room (15 of 100 places busy on average)',
+    closing({ full: 0, endpoints: [endpoint('gpu1', { busy: 150_000 })] }, {}, { items: 200_000 }),
+  ],
+])('%s', (words, one) => expect(bottleneckOf(one)).toBe(words));
+
+test('time that is in none of the sums is said, and so is what --ordered costs', () => {
+  const [line] = closingLines(
+    closing({}, {}, { items: 2_000_000, ordered: 600_000, passed: 100_000, unread: 50_000 }),
+  );
+  expect(line).toContain(
+    '47 % of item time asking, 7 % waiting for a place, 1 % retries, 1 % mending, 3 % writing, ' +
+      '30 % waiting for earlier items (--ordered), 13 % between calls ·',
+  );
+});
+
+test('of many endpoints those that failed most, and a sum of the others', () => {
+  const endpoints = Array.from({ length: 12 }, (_, at) =>
+    endpoint(`gpu${at}`, {
+      failed: at === 7 ? { 'HTTP 500': 2, timeout: 9 } : at === 3 ? { timeout: 1 } : {},
+    }),
+  );
+  expect(closingLines(closing({ endpoints })).slice(1)).toEqual([
+    'http://gpu7:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy · tries that failed: 9 timeout, 2 HTTP 500',
+    'http://gpu3:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy · tries that failed: 1 timeout',
+    '10 more endpoints: 10,000 answers · 50,000 tokens/s out · 99 % busy',
+  ]);
+});
