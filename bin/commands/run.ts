@@ -117,7 +117,7 @@ const firstItems = stage({
   summary: 'Let the first items through.',
   options: { count: { type: 'integer', default: 0, description: 'How many.' } },
   async counts({ count }, { files, signal }) {
-    const lines = await countRows(files, { format: 'ndjson', maxLine: COMMON['max-line'].default, signal });
+    const lines = await countRows(files, { format: 'lines', maxLine: COMMON['max-line'].default, signal });
     return lines && Math.min(lines, count);
   },
   through({ count }, { account }) {

@@ -29,5 +29,5 @@ async function countOf(
   // a document holds as many results as it holds
   if (stage.documents) return null;
   const maxLine = options['max-line'] as number;
-  return countRows(tools.files, { format: 'ndjson', maxLine, signal: tools.signal });
+  return countRows(tools.files, { format: 'lines', maxLine, signal: tools.signal });
 }

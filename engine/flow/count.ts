@@ -1,11 +1,11 @@
-/** How many items files hold, for who wants to know before they are read: rows are cut for that, and not parsed. */
+/** How many lines or rows files hold, for who wants to know before they are read: they are found for that, and not parsed. */
 import { fstatSync, statSync } from 'node:fs';
-import { inputsOf } from './input.ts';
+import { type ByteInput, inputsOf } from './input.ts';
 import { countPieces, type Format } from './table.ts';
 
 export interface Counting {
-  /** as in readTable; `ndjson` where the files are lines */
-  format?: Format | undefined;
+  /** as in readTable; `lines` where the files are no table */
+  format?: Format | 'lines' | undefined;
   maxLine: number;
   signal: AbortSignal;
 }
@@ -25,8 +25,41 @@ export async function countRows(files: readonly string[], counting: Counting): P
     const kinds = paths.map(path => (path === SHELLS_FILE ? fstatSync(0) : statSync(path)));
     const bytes = kinds.reduce((sum, { size }) => sum + size, 0);
     if (bytes > MOST_BYTES || kinds.some(kind => !kind.isFile())) return null;
-    return await countPieces(inputsOf(paths), counting);
+    const { format, maxLine, signal } = counting;
+    const inputs = inputsOf(paths);
+    if (format !== 'lines') return await countPieces(inputs, { format, maxLine, signal });
+    let lines = 0;
+    for (const input of inputs) lines += await countLines(input, signal);
+    return lines;
   } catch {
     return null;
+  }
+}
+
+const LF = 10;
+const CR = 13;
+
+/** Lines that are not empty, a block in each turn of the event loop. */
+async function countLines(input: ByteInput, signal: AbortSignal): Promise<number> {
+  let lines = 0;
+  let isEmpty = true;
+  try {
+    for (;;) {
+      const block = await input.read(null, true);
+      if (block === null) return lines + (isEmpty ? 0 : 1);
+      for (let at = 0; ; ) {
+        const end = block.indexOf(LF, at);
+        const length = (end < 0 ? block.length : end) - at;
+        if (length > 1 || (length === 1 && block[at] !== CR)) isEmpty = false;
+        if (end < 0) break;
+        if (!isEmpty) lines++;
+        isEmpty = true;
+        at = end + 1;
+      }
+      signal.throwIfAborted();
+      await new Promise(setImmediate);
+    }
+  } finally {
+    input.close();
   }
 }
