@@ -32,6 +32,7 @@ export default stage({
   summary: 'Double the illegal backslashes that models put into JSON, and touch nothing else.',
   examples: ['fw fix-escapes < out.jsonl | fw validate | fw verify'],
   heals: ['not-json', 'no-valid-answer'],
+  mends: true,
   apart: true,
   options: AGENTS_OPTION,
 

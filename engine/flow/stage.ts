@@ -55,6 +55,8 @@ export interface StageSpec<S extends OptionSchemas> {
   asks?: 'always' | 'when-needed';
   /** the failures that this stage takes up again; every other failed item passes it untouched */
   heals?: readonly Code[] | ((failure: Failure, options: OptionsOf<S>) => boolean);
+  /** works on failed lines alone, so that a line passes even where it only looks like an item or a mark of ours */
+  mends?: boolean;
   /** failed items do not go on: they are counted, or written to --failures */
   dropsFailures?: boolean;
   /** only looks: its lines leave a pipe with --pass alone */
@@ -159,7 +161,7 @@ export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: E
     try {
       const wrong = wrongShape(item);
       if (wrong !== null) {
-        if (failure !== undefined) return item; // it failed before, and nobody can heal this
+        if (failure !== undefined || spec.mends) return item; // where it failed before, nobody can heal this
         throw new ItemFailure('not-an-item', wrong);
       }
       const result = spec.asks ? work(entering(item)) : work(item);

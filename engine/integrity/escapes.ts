@@ -142,16 +142,41 @@ export function illegalEscape(offset: number): Edit {
 
 const CONTROLS: { [control: string]: string } = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
 
+/** A control character that a legal escape makes, before a letter that may go on with a command. */
+const SUSPECT = /[\b\f\n\r\t](?=[a-zV])/g;
+
+interface Found {
+  at: string;
+  text: string;
+}
+const NONE: readonly Found[] = [];
+
 /** Suspects of a value that is already parsed, by the field that holds them; below 512 levels nobody looks. */
-export function suspectsIn(value: unknown, pointer = '', levels = 512): { at: string; text: string }[] {
-  if (typeof value === 'string') {
-    const found = new Set<string>();
-    for (const { 0: control, index } of value.matchAll(/[\b\f\n\r\t]/g)) {
-      const command = latexAt(value, CONTROLS[control]!, index + 1);
-      if (command !== undefined) found.add(command);
-    }
-    return [...found].map(text => ({ at: pointer, text }));
+export function suspectsIn(value: unknown, levels = 512): readonly Found[] {
+  if (typeof value === 'string') return suspectsOf(value);
+  if (typeof value !== 'object' || value === null || levels === 0) return NONE;
+  // Object.values, since a load by key from objects of many shapes costs more than all the rest; keys where they are asked
+  const values: unknown[] = Object.values(value);
+  let keys: string[] | null = null;
+  let found: Found[] | null = null;
+  for (let i = 0; i < values.length; i++) {
+    const below = suspectsIn(values[i], levels - 1);
+    if (below.length === 0) continue;
+    keys ??= Object.keys(value);
+    found ??= [];
+    for (const { at, text } of below) found.push({ at: join('', keys[i] as string) + at, text });
   }
-  if (typeof value !== 'object' || value === null || levels === 0) return [];
-  return Object.entries(value).flatMap(([key, below]) => suspectsIn(below, join(pointer, key), levels - 1));
+  return found ?? NONE;
+}
+
+function suspectsOf(text: string): readonly Found[] {
+  SUSPECT.lastIndex = 0;
+  let match = SUSPECT.exec(text);
+  if (match === null) return NONE;
+  const found = new Set<string>();
+  for (; match !== null; match = SUSPECT.exec(text)) {
+    const command = latexAt(text, CONTROLS[match[0]]!, match.index + 1);
+    if (command !== undefined) found.add(command);
+  }
+  return [...found].map(command => ({ at: '', text: command }));
 }
