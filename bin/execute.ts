@@ -19,6 +19,7 @@ import { fatalOf } from './fatal.ts';
 import { startThreads } from './jobs.ts';
 import { refuseOverwriting } from './overwriting.ts';
 import { askedOf, makePool } from './pool.ts';
+import type { Metrics } from './progress/metrics.ts';
 import type { Progress } from './progress/progress.ts';
 import { listen, type Signal } from './signals.ts';
 
@@ -62,6 +63,7 @@ export async function execute(run: Run): Promise<number> {
 
   let pool: EndpointPool | null = null;
   let progress: Progress | null = null;
+  let metrics: Metrics | null = null;
   let making: Promise<EndpointPool> | null = null;
   const makeOnce = async (asksWith: AsksWith): Promise<EndpointPool> => {
     const onGivenUp = (): void => {
@@ -69,7 +71,18 @@ export async function execute(run: Run): Promise<number> {
       halt.abort();
     };
     const { label, files, pool: file, ledger } = run;
-    const world = { label, files, file, ledger, asksWith, warn: say, onGivenUp, signal: quit.signal };
+    const onAnswer = metrics?.onAnswer;
+    const world = {
+      label,
+      files,
+      file,
+      ledger,
+      asksWith,
+      warn: say,
+      onGivenUp,
+      onAnswer,
+      signal: quit.signal,
+    };
     const made = await makePool(asker?.options ?? {}, world);
     pool = made;
     const { startProgress } = await import('./progress/progress.ts');
@@ -123,6 +136,16 @@ export async function execute(run: Run): Promise<number> {
   });
   quit.signal.addEventListener('abort', () => pool?.abort());
   refuseOverwriting(run);
+  const metricsAt = asker?.options.metrics as string | undefined;
+  if (metricsAt !== undefined) {
+    const { serveMetrics } = await import('./progress/metrics.ts');
+    metrics = await serveMetrics(metricsAt, {
+      account,
+      stats: () => pool?.stats() ?? null,
+      facts: () => progress?.facts ?? null,
+    });
+    say(`metrics at ${metrics.url}`);
+  }
   const apart = startThreads(run, tools);
   const frame = run.row.map(({ stage, options }) => stage.frame?.(options as never)).find(Boolean);
   const output = run.output(breakOff, frame);
@@ -147,6 +170,7 @@ export async function execute(run: Run): Promise<number> {
   const made = pool as EndpointPool | null;
   // closed first: the last sync of the ledger may fail
   await made?.close();
+  metrics?.close();
   if (made) account.asked = askedOf(made);
   fatal ??= made?.verdict();
 

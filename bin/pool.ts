@@ -34,6 +34,11 @@ export const POOL_OPTIONS = {
     type: 'boolean',
     description: 'Near the end, ask the slowest calls at a second endpoint too; favours short answers.',
   },
+  metrics: {
+    type: 'string',
+    description:
+      'PORT or HOST:PORT at which Prometheus finds /metrics while the run lasts; 0 takes a free port. Host: 127.0.0.1.',
+  },
   wait: { type: 'string', default: '0s', description: 'How long to wait for a first endpoint, such as 10m.' },
 } as const satisfies OptionSchemas;
 
@@ -50,6 +55,8 @@ export interface PoolWorld {
   warn(message: string): void;
   /** called once when the pool gives up in the middle of the run */
   onGivenUp(): void;
+  /** told the time of each answer, in ms */
+  onAnswer?: ((endpoint: string, ms: number) => void) | undefined;
   /** aborted: stop waiting for endpoints */
   signal: AbortSignal;
 }
@@ -57,7 +64,7 @@ export interface PoolWorld {
 /** Exit 64 where no endpoint is named, 69 where none answers. */
 export async function makePool(
   values: Values,
-  { file, label, files, asksWith, ledger: folder, warn, onGivenUp, signal }: PoolWorld,
+  { file, label, files, asksWith, ledger: folder, warn, onGivenUp, onAnswer, signal }: PoolWorld,
 ): Promise<EndpointPool> {
   const flags = values as OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
   const wait = durationOf(flags.wait, '--wait');
@@ -75,7 +82,7 @@ export async function makePool(
   const models = [...new Set(named.filter(model => model !== undefined))];
   const needsDefault = named.includes(undefined);
   const hedge = flags.hedge === true;
-  const asked = { wait, models, needsDefault, hedge, warn, onGivenUp, signal };
+  const asked = { wait, models, needsDefault, hedge, warn, onGivenUp, onAnswer, signal };
   const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
   if (!path) return createPool({ ...poolSettings(settings, process.env), ...asked });
 

@@ -13,6 +13,8 @@ export interface Facts {
   /** by code, the most frequent first */
   failed: [code: string, times: number][];
   eta: Eta | null;
+  /** ms until all items that are known of have left, at the rate of the last minutes; null where it is too early to say */
+  work: number | null;
   /** a second each, over the last seconds */
   rates: Counts;
   retries: number;
@@ -44,14 +46,17 @@ export function createLook(
     const rates = recent.rates();
     // the last calls of a run have nothing in common with the rate before
     const moves = known !== null && known > done && rates.items > 0;
+    const inFlight = account.read - done - account.aside;
+    const eta = estimate.eta(known === null ? inFlight : known - done);
     return {
       done,
       total: known,
-      inFlight: account.read - done - account.aside,
+      inFlight,
       failed: [...account.failures]
         .map(([code, { times }]): [string, number] => [code, times])
         .sort((a, b) => b[1] - a[1]),
-      eta: moves ? estimate.eta(known - done) : null,
+      eta: moves ? eta : null,
+      work: eta?.left ?? null,
       rates,
       retries,
       replayed,

@@ -13,7 +13,7 @@ import { takeLock } from '../../engine/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/pool/contract.ts';
 import { drawBars } from './bars.ts';
 import { closingLines } from './closing.ts';
-import { createLook, doneOf } from './facts.ts';
+import { createLook, doneOf, type Facts } from './facts.ts';
 import { createStallWatch, type Sight } from './stall.ts';
 import { countItems } from './total.ts';
 import { factsLine, sumOf } from './words.ts';
@@ -26,6 +26,8 @@ const LOOK_EVERY = 1_000;
 const RESOLUTION = 50;
 
 export interface Progress {
+  /** as of the last look */
+  readonly facts: Facts;
   stop(): void;
   /** what is to be said at the end, once the pool is closed */
   closing(): string[];
@@ -42,11 +44,13 @@ export interface Watched {
 
 export function startProgress({ label, account, pool, row, tools, say }: Watched): Progress {
   const look = createLook(account, pool.stats, countItems(row, tools));
+  let facts = look(performance.now());
   const begun = performance.eventLoopUtilization();
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION });
   delays.enable();
   const stalled = createStallWatch(sight());
   const watch = setInterval(() => {
+    facts = look(performance.now());
     const words = stalled(sight());
     if (words !== null) say(words);
   }, LOOK_EVERY).unref();
@@ -57,9 +61,7 @@ export function startProgress({ label, account, pool, row, tools, say }: Watched
     const begin = performance.now();
     let next = begin + FIRST_LINE;
     const timer = setInterval(() => {
-      const now = performance.now();
-      const facts = look(now);
-      if (now < next) return;
+      if (performance.now() < next) return;
       next = (next === begin + FIRST_LINE ? begin : next) + LINE_EVERY;
       say(factsLine(facts));
     }, LOOK_EVERY).unref();
@@ -85,6 +87,9 @@ export function startProgress({ label, account, pool, row, tools, say }: Watched
   }
 
   return {
+    get facts() {
+      return facts;
+    },
     stop() {
       clearInterval(watch);
       delays.disable();

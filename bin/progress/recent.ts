@@ -63,7 +63,7 @@ const STEP = 1_000;
 export interface Estimate {
   /** how many items had left at `at`, in ms */
   add(at: number, done: number): void;
-  /** until `left` more have left; null where it is too early to say, or nothing leaves */
+  /** until `left` more have left: Infinity where nothing leaves, null where it is too early to say */
   eta(left: number): Eta | null;
 }
 
@@ -101,7 +101,7 @@ export function createEstimate(): Estimate {
         (_, block) => doneAt(first.at + (block + 1) * length) - doneAt(first.at + block * length),
       );
       const mean = (last.done - first.done) / BLOCKS;
-      if (mean === 0) return null;
+      if (mean === 0) return { left: Number.POSITIVE_INFINITY, spread: Number.POSITIVE_INFINITY };
       const variance = counts.reduce((sum, count) => sum + (count - mean) ** 2, 0) / (BLOCKS - 1);
       const expected = (left / mean) * length;
       return { left: expected, spread: expected * 2 * (Math.sqrt(variance / BLOCKS) / mean) };
