@@ -9,9 +9,9 @@
 import { dataError, EXIT, usageError } from '../../engine/flow/failure.ts';
 import { readSmallFile, readYaml } from '../../engine/flow/yaml.ts';
 import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
-import { type Preset, presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
+import { readPreset } from '../preset.ts';
 
 export default command({
   name: 'simulate',
@@ -137,23 +137,6 @@ export default command({
     return EXIT.ok;
   },
 });
-
-/** A preset by name, or the file of one. Exit 64 on an unknown name, 65 on a file that is none. */
-function readPreset(text: string): Preset {
-  if (!/[/\\]|\.json$/.test(text)) {
-    try {
-      return presetNamed(text);
-    } catch (error) {
-      throw usageError(`--preset: ${(error as Error).message}`);
-    }
-  }
-  try {
-    return presetFrom(JSON.parse(readSmallFile(text, 'a preset')), text);
-  } catch (error) {
-    if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
-    throw error instanceof RangeError ? dataError(error.message) : error;
-  }
-}
 
 /** The entries of a schedule file; a line each where its name says so. Exit 65 where it is none. */
 function readSchedule(path: string): unknown {

@@ -12,7 +12,8 @@ export interface VirtualClock extends Clock {
 
 export interface Source {
   due(): number | null;
-  advance(now: number): void;
+  /** Whether anybody was told of anything: then what waits for promises acts before more time passes. */
+  advance(now: number): boolean;
 }
 
 interface Timer {
@@ -66,14 +67,21 @@ export function virtualClock(date = 0): VirtualClock {
       promise.then(end, end);
       // what waits for promises acts before the next turn of the event loop
       const acted = (): Promise<void> => new Promise(setImmediate);
-      for (await acted(); !over; await acted()) {
+      await acted();
+      while (!over) {
         const then = next();
         if (then === null)
           throw new Error(`nothing is due after ${now} ms, and what is waited for is not there`);
         now = then;
-        for (const source of sources)
-          if ((source.due() ?? Number.POSITIVE_INFINITY) <= now) source.advance(now);
-        while (timers[0] !== undefined && timers[0].at <= now) pop(timers)?.act?.();
+        let hasActed = false;
+        for (const source of sources) {
+          if ((source.due() ?? Number.POSITIVE_INFINITY) <= now) hasActed = source.advance(now) || hasActed;
+        }
+        while (timers[0] !== undefined && timers[0].at <= now) {
+          pop(timers)?.act?.();
+          hasActed = true;
+        }
+        if (hasActed) await acted();
       }
       return promise;
     },

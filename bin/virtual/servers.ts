@@ -7,14 +7,14 @@ import { replyTo } from '../../engine/simulator/chat.ts';
 import { createEngine, type Engine, type EngineState } from '../../engine/simulator/engine.ts';
 import { faultsFrom } from '../../engine/simulator/faults.ts';
 import type { Preset } from '../../engine/simulator/presets.ts';
-import { promptOf } from '../../engine/simulator/prompt.ts';
+import { type Prompt, promptOf } from '../../engine/simulator/prompt.ts';
 import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
 import { Refusal, refusalBody } from '../../engine/simulator/refusal.ts';
 import { wholeBody } from '../../engine/simulator/reply.ts';
 import type { Limits } from '../../engine/simulator/scheduler.ts';
 import { schemaCache } from '../../engine/simulator/schemas.ts';
 import type { Handle } from '../../engine/simulator/sequence.ts';
-import type { Message } from '../../engine/simulator/tokens.ts';
+import type { Asked } from '../../engine/simulator/tokens.ts';
 import type { VirtualClock } from './clock.ts';
 
 export interface VirtualServer {
@@ -46,13 +46,27 @@ export interface VirtualSettings {
   metrics?: boolean;
   /** sees each request as it comes, before it is answered */
   onRequest?: (body: string, server: VirtualServer) => void;
-  model?: string;
+  /** the models that are served; the first is the one that the simulator's answers name */
+  models?: readonly string[];
+  /** instead of the simulator's own answers, which `seed` and `faults` are for */
+  answer?: Answering;
+}
+
+/** What a request will be answered, before the engine has given it its time. @throws Refusal */
+export type Answering = (body: Buffer) => Told;
+
+export interface Told {
+  prompt: Prompt;
+  /** output tokens, at least 1 */
+  tokens: number;
+  /** the reply, once it is known how many tokens of the prompt were cached */
+  bodyOf(cached: number): Buffer;
 }
 
 export const VIRTUAL_MODEL = 'simulated';
 
 export function virtualServers(clock: VirtualClock, settings: VirtualSettings): VirtualServers {
-  const answer = answering(settings);
+  const answer = settings.answer ?? simulatedAnswers(settings);
   const opened = Array.from({ length: settings.count }, (_, index) =>
     virtualServer(`http://virtual-${index + 1}:8000`, clock, settings, answer),
   );
@@ -66,33 +80,23 @@ export function virtualServers(clock: VirtualClock, settings: VirtualSettings): 
   };
 }
 
-interface Told {
-  messages: readonly Message[];
-  tokens: number;
-  bodyOf(cached: number): Buffer;
-}
-
-/** What a request will be answered, before the engine has given it its time. @throws Refusal */
-function answering({
+function simulatedAnswers({
   seed,
   faults = 'none',
-  model = VIRTUAL_MODEL,
-}: VirtualSettings): (body: Buffer) => Told {
+  models: [model = VIRTUAL_MODEL] = [],
+}: VirtualSettings): Answering {
   const chat = {
     model,
     maxModelLength: 131_072,
     faults: faultsFrom(faults),
     draws: drawsOf(seed),
     schemaOf: schemaCache(),
-    cachedTokensOf: () => 0,
   };
   return bytes => {
-    const body = bytes.toString();
-    const reply = replyTo(body, sha256(bytes), chat);
-    const { messages } = JSON.parse(body) as { messages: Message[] };
+    const reply = replyTo(bytes.toString(), sha256(bytes), chat);
     return {
-      messages,
-      tokens: reply.usage.completion,
+      prompt: promptOf(reply.prompts[0] as Asked),
+      tokens: Math.max(1, reply.usage.completion),
       bodyOf: cached => Buffer.from(wholeBody({ ...reply, usage: { ...reply.usage, cached } }, 0)),
     };
   };
@@ -101,8 +105,8 @@ function answering({
 function virtualServer(
   origin: string,
   clock: VirtualClock,
-  { preset, limits, metrics = true, model = VIRTUAL_MODEL, onRequest }: VirtualSettings,
-  answer: (body: Buffer) => Told,
+  { preset, limits, metrics = true, models = [VIRTUAL_MODEL], onRequest }: VirtualSettings,
+  answer: Answering,
 ) {
   let engine: Engine = createEngine(preset, limits);
   // the engine has a clock of its own: while the server is slow, less of its time passes
@@ -112,6 +116,7 @@ function virtualServer(
   let isUp = true;
   const open = new Map<Handle, (outcome: Reply | Error) => void>();
   let reached = 0;
+  let answered = 0;
   const engineNow = (): number => Math.max(reached, before + (clock.now() - since) * speed);
 
   clock.add({
@@ -122,7 +127,9 @@ function virtualServer(
     // a moment of one clock is not always one of the other to the last bit
     advance() {
       reached = Math.max(engineNow(), engine.due() ?? 0);
+      const before = answered;
       engine.advance(reached);
+      return answered > before;
     },
   });
 
@@ -165,10 +172,11 @@ function virtualServer(
     }
     const handle = engine.add(
       {
-        prompt: promptOf(told.messages),
-        output: Math.max(1, told.tokens),
+        prompt: told.prompt,
+        output: told.tokens,
         done(_at, { cachedTokens }) {
           if (!open.delete(handle)) return; // it broke off when the server died in this very moment
+          answered++;
           settle({ status: 200, retryAfter: undefined, body: told.bodyOf(cachedTokens) });
         },
       },
@@ -191,8 +199,9 @@ function virtualServer(
 
   function get(path: string): Reply {
     if (path === '/v1/models') {
-      const models = { object: 'list', data: [{ id: model, object: 'model', root: model }] };
-      return { status: 200, retryAfter: undefined, body: Buffer.from(JSON.stringify(models)) };
+      const data = models.map(id => ({ id, object: 'model', root: id }));
+      const body = Buffer.from(JSON.stringify({ object: 'list', data }));
+      return { status: 200, retryAfter: undefined, body };
     }
     if (!metrics || path !== '/metrics') return { status: 404, retryAfter: undefined, body: Buffer.alloc(0) };
     const { running, waiting, kvUsage, preemptions } = server.state();

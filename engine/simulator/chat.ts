@@ -21,7 +21,7 @@ import { badRequest } from './refusal.ts';
 import type { KnownSchema } from './schemas.ts';
 import { type Conversation, NO_WISHES, studyWishes, unguidedAnswer } from './study.ts';
 import { type Asked, type Message, promptTokensOf, tokensOf } from './tokens.ts';
-import { text } from './words.ts';
+import { fitLength, text } from './words.ts';
 
 export interface ChatSettings {
   model: string;
@@ -100,8 +100,12 @@ function say(
     settings.faults,
     settings.draws(request, PURPOSE.answerFault),
   );
-  const whole = tokensOf(spoken) <= most;
-  const said = whole ? spoken : spoken.slice(0, most * 4);
+  // vLLM's ignore_eos: the model is made to go on to the limit, as measurements ask for
+  const endless = question.ignore_eos === true;
+  const random = settings.draws(request, PURPOSE.answer);
+  const whole = !endless && tokensOf(spoken) <= most;
+  const long = endless ? fitLength(spoken, most * 4, most * 4, () => text(random, 20, 600)) : spoken;
+  const said = whole ? long : long.slice(0, most * 4);
   return {
     text: said,
     finish: whole && !faults.includes('truncated') ? ('stop' as const) : ('length' as const),

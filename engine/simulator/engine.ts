@@ -25,6 +25,8 @@ export interface EngineState extends Counts {
   prefillTokens: number;
   /** milliseconds in steps that are over */
   busyMs: number;
+  /** tokens of context that those steps have read, each as often as it was read */
+  kvRead: number;
 }
 
 /**
@@ -67,6 +69,7 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
   let length = 0;
   let due: number | null = null;
   let busyMs = 0;
+  let kvRead = 0;
   let added = 0;
   let factor = 1;
   let nextFactor = 1;
@@ -75,6 +78,10 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
   const stretchMs = ({ sequences, tokens, kv, attention }: Step, steps: number) =>
     factor *
     (steps === 1 ? stepMs(times, sequences, tokens, kv, attention) : decodeMs(times, sequences, kv, steps));
+
+  /** The context that the first `steps` of the stretch read: that of sequences which decode grows by one each step. */
+  const stretchKv = ({ sequences, kv }: Step, steps: number) =>
+    steps * kv + (sequences * steps * (steps - 1)) / 2;
 
   /** The step of the stretch that runs at `now`, from 1; 0 where none runs. */
   function runningAt(now: number): number {
@@ -140,7 +147,10 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
       while (due !== null && due <= now) {
         const at = due;
         const ran = step;
-        if (ran) busyMs += stretchMs(ran, length);
+        if (ran) {
+          busyMs += stretchMs(ran, length);
+          kvRead += stretchKv(ran, length);
+        }
         const outcome = ran && scheduler.complete(length);
         // planned before anybody is told: what a client does with an answer is too late for the next step
         plan(at);
@@ -159,6 +169,7 @@ export function createEngine(preset: Preset, limits: Partial<Limits> = {}): Engi
         kvUsage: scheduler.kvUsage(over),
         prefillTokens: scheduler.prefillTokens(),
         busyMs: busyMs + (step && over > 0 ? stretchMs(step, over) : 0),
+        kvRead: kvRead + (step && over > 0 ? stretchKv(step, over) : 0),
       };
     },
   };

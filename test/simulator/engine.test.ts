@@ -149,7 +149,7 @@ test('whatever comes: each ends once, no token is lost, no limit is passed, and 
         expect(state.running).toBeLessThanOrEqual(maxNumSeqs);
         expect(state.kvUsage).toBeGreaterThanOrEqual(0);
         expect(state.kvUsage).toBeLessThanOrEqual(1);
-        for (const name of ['steps', 'outputTokens', 'busyMs', 'preemptions'] as const) {
+        for (const name of ['steps', 'outputTokens', 'busyMs', 'kvRead', 'preemptions'] as const) {
           expect(state[name]).toBeGreaterThanOrEqual(before[name]);
         }
         before = state;

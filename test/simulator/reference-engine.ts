@@ -33,6 +33,7 @@ export interface Totals {
   prefixQueries: number;
   prefixHits: number;
   busyMs: number;
+  kvRead: number;
 }
 
 interface Block {
@@ -68,6 +69,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     prefixQueries: 0,
     prefixHits: 0,
     busyMs: 0,
+    kvRead: 0,
   };
   let waiting: Running[] = [];
   let running: Running[] = [];
@@ -203,6 +205,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     now += ms;
     totals.steps++;
     totals.busyMs += ms;
+    totals.kvRead += kv;
     clients(now);
     const over: Running[] = [];
     for (const [member, tokens] of scheduled) {

@@ -1,0 +1,84 @@
+/**
+ * plan: how long a pipeline would take on N servers, before anything is booked: its items, the pool and the chain as they
+ * are, on simulated engines in virtual time.
+ *
+ *   fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3
+ */
+import { setFlagsFromString } from 'node:v8';
+import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { command } from '../command.ts';
+import { makePlan } from '../plan/make.ts';
+import { jsonOf, pageOf } from '../plan/page.ts';
+import { readPreset } from '../preset.ts';
+import { writePage } from '../stdout.ts';
+
+export default command({
+  name: 'plan',
+  summary: 'How long a pipeline would take on N servers: simulated, in virtual time.',
+  positional: 'PIPELINE [INPUT…]',
+  examples: [
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
+  ],
+  options: {
+    preset: {
+      type: 'string',
+      description:
+        'A model on a GPU, such as 3b-a6000: a name, or a preset file. docs/simulator.md lists them.',
+    },
+    endpoints: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 64,
+      default: 1,
+      description: 'Servers, one GPU each; up to 4 are put beside fewer.',
+    },
+    items: {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Items to plan for; where the input has fewer, they come again under new ids. Default: those of the input.',
+    },
+    ledger: {
+      type: 'string',
+      description:
+        "Ledger of an earlier run, were it of twenty items: its answers are the plan's, with their lengths and failures.",
+    },
+    'output-tokens': {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Mean length of an answer, where there is no ledger: the simulated answers are stretched to it.',
+    },
+    tokenizer: {
+      type: 'string',
+      description: 'Base URL of a server that counts the tokens of a sample (/tokenize).',
+    },
+    set: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'STAGE.OPTION=VALUE instead of what the file says; repeat it for several.',
+    },
+    seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
+    json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
+  },
+
+  async run({ preset, json, ...options }, [path, ...inputs]) {
+    if (preset === undefined)
+      throw usageError('expected --preset, a model on a GPU such as 3b-a6000, found none');
+    const base = readPreset(preset);
+    if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
+    // as in bin/execute.ts: what is in flight outlives the young generation
+    setFlagsFromString('--heap-growing-percent=200');
+    const plan = await makePlan({
+      ...options,
+      outputTokens: options['output-tokens'],
+      path,
+      inputs,
+      preset: base,
+    });
+    await writePage(json ? `${JSON.stringify(jsonOf(plan), null, 2)}\n` : pageOf(plan));
+    return EXIT.ok;
+  },
+});

@@ -1,0 +1,93 @@
+/**
+ * How many tokens prompts and answers have in a plan, and where that is from. The best source is the ledger of an
+ * earlier run, were it of twenty items: it has the model's own answers, those that did not fit among them. Without one
+ * the answers are the simulator's, stretched to a mean if one is named, and tokens are counted by the character.
+ */
+import { number } from '../../engine/flow/account.ts';
+import { dataError } from '../../engine/flow/failure.ts';
+import { callsOf, ledgerFiles, type Tell } from '../../engine/ledger/read.ts';
+import { requestOf, textsOf } from '../../engine/ledger/texts.ts';
+import { CHARACTERS_PER_TOKEN, PER_MESSAGE, PER_PROMPT } from '../../engine/simulator/tokens.ts';
+
+/** An answer as it came from a server. */
+export interface Said {
+  text: string;
+  finish: string;
+  tokens: number;
+}
+
+export interface Lengths {
+  charactersPerToken: { prompt: number; answer: number };
+  /** of an earlier run, by agent (see `setOf`); none: the simulator's */
+  answers: ReadonlyMap<string, readonly Said[]>;
+  /** so many times as long as the simulator's, for answers of the simulator */
+  stretch: number;
+  /** where they are from, for whoever reads the plan */
+  words: { prompts: string; answers: string };
+}
+
+/** Answers to a first question, and to one that was asked again with a complaint, are drawn from different sets. */
+export function setOf(agent: string, attempt: number): string {
+  return attempt > 1 ? `${agent} again` : agent;
+}
+
+export const GUESSED: Lengths = {
+  charactersPerToken: { prompt: CHARACTERS_PER_TOKEN, answer: CHARACTERS_PER_TOKEN },
+  answers: new Map(),
+  stretch: 1,
+  words: {
+    prompts: `${CHARACTERS_PER_TOKEN} characters a token, a rule of thumb: --ledger or --tokenizer measures it`,
+    answers:
+      "the simulator's, which are about as long as a short answer: --ledger has a model's, --output-tokens says a mean",
+  },
+};
+
+/** Answers that are kept of each set, and calls whose prompts are counted. */
+const KEPT = 512;
+const COUNTED = 500;
+
+/** Of the answers of a ledger, folder or file. Exit 65 where there is none. */
+export function lengthsOfLedger(path: string, tell: Tell): Lengths {
+  const sets = new Map<string, { seen: number; kept: Said[] }>();
+  const sum = { answers: 0, tokens: 0, counted: 0, promptCharacters: 0, promptTokens: 0, characters: 0 };
+  let word = 1;
+  for (const file of ledgerFiles(path, tell)) {
+    const texts = textsOf(file);
+    try {
+      for (const line of callsOf(file, tell, texts)) {
+        const { outcome, agent, attempt, answer: text, finish, usage } = line.call;
+        if (outcome !== 'answer' || text === undefined || !usage?.completion) continue;
+        const said = { text, finish: finish ?? 'unknown', tokens: usage.completion };
+        const set = sets.get(setOf(agent, attempt)) ?? { seen: 0, kept: [] };
+        sets.set(setOf(agent, attempt), set);
+        // a reservoir: each answer of the ledger is as likely to be kept as any other
+        set.seen += 1;
+        word = (Math.imul(word, 1_664_525) + 1_013_904_223) >>> 0;
+        const place = set.seen <= KEPT ? set.seen - 1 : Math.floor((word / 2 ** 32) * set.seen);
+        if (place < KEPT) set.kept[place] = said;
+        sum.answers += 1;
+        sum.tokens += said.tokens;
+        sum.characters += text.length;
+        if (sum.counted >= COUNTED || usage.prompt === 0 || line.call.redacted) continue;
+        const { system, input } = requestOf(line, texts);
+        if (system === null) continue;
+        const messages = [system, ...input.map(({ content }) => content)];
+        sum.counted += 1;
+        sum.promptCharacters += messages.reduce((so, content) => so + content.length, 0);
+        sum.promptTokens += Math.max(1, usage.prompt - PER_PROMPT - PER_MESSAGE * messages.length);
+      }
+    } finally {
+      texts.close();
+    }
+  }
+  if (sum.answers === 0)
+    throw dataError(`--ledger ${path}: expected answers with their tokens, found none; run some items first`);
+  const prompt = sum.counted === 0 ? CHARACTERS_PER_TOKEN : sum.promptCharacters / sum.promptTokens;
+  const from = `of an earlier run (${path}: ${number(sum.answers)} answers, ${Math.round(sum.tokens / sum.answers)} tokens on average)`;
+  return {
+    charactersPerToken: { prompt, answer: sum.characters / sum.tokens },
+    answers: new Map([...sets].map(([name, { kept }]) => [name, kept])),
+    stretch: 1,
+    words: { prompts: `${prompt.toFixed(2)} characters a token, as in that run`, answers: from },
+  };
+}

@@ -1,0 +1,21 @@
+/** --preset: a model on a GPU, by the name of a preset or as a file of one's own. */
+import { dataError, usageError } from '../engine/flow/failure.ts';
+import { readSmallFile } from '../engine/flow/yaml.ts';
+import { type Preset, presetFrom, presetNamed } from '../engine/simulator/presets.ts';
+
+/** A preset by name, or the file of one. Exit 64 on an unknown name, 65 on a file that is none. */
+export function readPreset(text: string): Preset {
+  if (!/[/\\]|\.json$/.test(text)) {
+    try {
+      return presetNamed(text);
+    } catch (error) {
+      throw usageError(`--preset: ${(error as Error).message}`);
+    }
+  }
+  try {
+    return presetFrom(JSON.parse(readSmallFile(text, 'a preset')), text);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
+    throw error instanceof RangeError ? dataError(error.message) : error;
+  }
+}
