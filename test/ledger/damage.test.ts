@@ -1,6 +1,7 @@
 /** A ledger that was cut or changed on disk: what it still answers is right, or it is refused; never a wrong answer. */
 import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EXIT, Fatal } from '../../engine/flow/failure.ts';
 import { filesOf } from '../../engine/ledger/files.ts';
@@ -9,7 +10,7 @@ import { createKeys } from '../../engine/ledger/keys.ts';
 import { openLines, readRecord } from '../../engine/ledger/record.ts';
 import { scan } from '../../engine/ledger/scan.ts';
 import { folder } from '../fw.ts';
-import { keyFor, opened, recordOf, written } from './records.ts';
+import { holds, keyFor, opened, recordOf, written } from './records.ts';
 
 const SAYS = ['one', 'two', 'three', 'é \ud83d\ude00'];
 
@@ -84,6 +85,56 @@ test('every flipped bit of a ledger is found, or harmless', async () => {
   // only the last line and the newline before it can pass for a torn tail
   const [end, last] = ends(bytes).slice(-2) as [number, number];
   expect(seen).toEqual({ refused: 8 * (end - 1), askedAgain: 0, same: 8 * (last - end + 1) });
+});
+
+/** What disks, copies and editors do to bytes; `at` and `length` are shares of all of them. */
+const damages: Record<string, (bytes: Buffer, from: number, to: number, random: Uint8Array) => Buffer> = {
+  zeros: (bytes, from, to) =>
+    Buffer.concat([bytes.subarray(0, from), Buffer.alloc(to - from), bytes.subarray(to)]),
+  noise: (bytes, from, _to, random) =>
+    Buffer.concat([bytes.subarray(0, from), random, bytes.subarray(from + random.length)]),
+  'left out': (bytes, from, to) => Buffer.concat([bytes.subarray(0, from), bytes.subarray(to)]),
+  'put in': (bytes, from, _to, random) =>
+    Buffer.concat([bytes.subarray(0, from), random, bytes.subarray(from)]),
+  doubled: (bytes, from, to) => Buffer.concat([bytes.subarray(0, to), bytes.subarray(from)]),
+  'line ends': bytes => Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1'),
+  'a mark at the beginning': bytes => Buffer.concat([Buffer.from('\ufeff'), bytes]),
+  turned: (bytes, from, to) =>
+    Buffer.concat([
+      bytes.subarray(0, from),
+      Buffer.from(bytes.subarray(from, to)).reverse(),
+      bytes.subarray(to),
+    ]),
+};
+
+test('whatever happens to the bytes: right answers, those to ask again, or a refusal', async () => {
+  const { path, bytes } = await smallLedger();
+  const seen = new Set<string>();
+  await holds(
+    fc.array(
+      fc.record({
+        how: fc.constantFrom(...Object.keys(damages)),
+        at: fc.double({ min: 0, max: 1, noNaN: true }),
+        length: fc.oneof(fc.nat(3), fc.nat(400)),
+        random: fc.uint8Array({ minLength: 1, maxLength: 12 }),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+    all => {
+      let damaged = bytes;
+      for (const { how, at, length, random } of all) {
+        const from = Math.floor(at * damaged.length);
+        const to = Math.min(damaged.length, from + length);
+        damaged = damages[how]?.(damaged, from, to, random) as Buffer;
+      }
+      const found = answersIn(path, damaged);
+      seen.add(Array.isArray(found) ? 'read' : String(found));
+      if (Array.isArray(found))
+        for (const [n, text] of found.entries()) expect([null, right[n]]).toContain(text);
+      else expect(found).toBe(EXIT.data);
+    },
+  );
+  expect(seen).toEqual(new Set(['read', String(EXIT.data)]));
 });
 
 test('an answer that changes after the ledger was opened is refused when it is asked for', async () => {
