@@ -19,7 +19,7 @@ FW    := node dist/bin/fw.js
 CSV   ?= prompts.csv
 ORDER ?= default
 OUT   ?= demo
-SOURCES := $(shell find bin stages engine fixtures -name '*.ts') package.json
+SOURCES := $(shell find bin stages engine fixtures schemas -name '*.ts' -o -name '*.schema.json') build.mjs package.json
 
 .PHONY: demo test check suites fuzz crash batch batch4 revalidate recover clean
 

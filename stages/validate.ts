@@ -13,11 +13,11 @@ import { changedStep, healed, judges, mapSteps, marked, ownOf, readAgain } from 
 import { ItemFailure, usageError } from '../engine/flow/failure.ts';
 import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
 import { stage } from '../engine/flow/stage.ts';
+import type { Check } from '../engine/integrity/check.ts';
 import { coerce } from '../engine/integrity/coerce.ts';
 import { summarise } from '../engine/integrity/problem.ts';
 import { codeOf, FIXES } from '../engine/integrity/read-answer.ts';
 import { describeRules } from '../engine/integrity/rules.ts';
-import type { Check } from '../engine/integrity/schema.ts';
 
 export default stage({
   name: 'validate',

@@ -15,12 +15,12 @@ import {
   type Step,
   worse,
 } from '../flow/item.ts';
-import { packagedSchema } from '../flow/root.ts';
 import { visible } from '../flow/visible.ts';
 import { readSmallFile } from '../flow/yaml.ts';
+import { type Check, ownCheck } from '../integrity/check.ts';
 import { parsePointer } from '../integrity/pointer.ts';
 import { readAnswer } from '../integrity/read-answer.ts';
-import { type Check, compileSchema } from '../integrity/schema.ts';
+import { compileSchema } from '../integrity/schema.ts';
 import { type Agent, type Agents, folderOfAgents, loadAgentFiles } from './load.ts';
 
 export interface Judge {
@@ -52,7 +52,7 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
       : schemaAt(options.schema, base, name => askedOf(loaded(), agent => agent.schemaName === name));
   const legacyJudge = (): Judge => {
     legacy ??= {
-      check: compileSchema(packagedSchema('legacy'), 'legacy.schema.json', { isOurs: true }),
+      check: ownCheck('legacy'),
       name: 'legacy',
       asked: () => askedInLegacy(loaded()),
     };

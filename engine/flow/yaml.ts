@@ -3,11 +3,11 @@
  * wrong with one is said as `file:line:column: expected …, found …`.
  */
 import { readFileSync, statSync } from 'node:fs';
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { ErrorObject } from 'ajv';
 import { type Document, isMap, isNode, LineCounter } from 'yaml';
 import { dataError, type Fatal } from './failure.ts';
+import { ownValidator } from './own-schema.ts';
 import { parseYaml } from './parse-yaml.ts';
-import { packagedSchema } from './root.ts';
 
 const FILE_LIMIT = 1 << 20;
 
@@ -71,26 +71,13 @@ export function readYaml(path: string, schemaName: string, secretive = false): Y
     value,
     complain: (segments, message, about = 'value') => placed(offsetOf(document, segments, about), message),
   };
-  const fits = validatorFor(schemaName);
+  const fits = ownValidator(schemaName, 'all');
   if (!fits(value)) {
     // a misspelt key is also a missing one: what was written is the better thing to point at
     const unknown = fits.errors!.find(({ keyword }) => keyword === 'additionalProperties');
     throw complainOf(file, unknown ?? fits.errors![0]!, secretive);
   }
   return file;
-}
-
-const validators = new Map<string, ValidateFunction>();
-
-function validatorFor(schemaName: string): ValidateFunction {
-  let validate = validators.get(schemaName);
-  if (validate === undefined) {
-    // a test checks our own schemas; to compile the meta-schema at every start takes 25 ms
-    const options = { verbose: true, allErrors: true, allowUnionTypes: true, validateSchema: false };
-    validate = new Ajv2020({ ...options, meta: false }).compile(packagedSchema(schemaName));
-    validators.set(schemaName, validate);
-  }
-  return validate;
 }
 
 /** Where the value, or its key, begins in the text; where there is none, the nearest thing around it. */

@@ -3,10 +3,10 @@
  * reading; whatever would need a guess stays as it is, and fails. Never the nearest value.
  */
 import type { JsonObject, Repair } from '../flow/item.ts';
+import type { Check } from './check.ts';
 import type { Finding } from './findings.ts';
 import { isKept } from './lossless.ts';
 import { getAt, isObject, join, parsePointer, setAt } from './pointer.ts';
-import type { Check } from './schema.ts';
 import { type SumRule, scaled } from './sum.ts';
 
 /** Changes to values, each by its rule; a step that needed one is `coerced`. */

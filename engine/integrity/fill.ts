@@ -9,8 +9,8 @@
  *     - { at: /final_output, use: assessment }
  */
 import type { JsonObject, Repair } from '../flow/item.ts';
+import type { Check } from './check.ts';
 import { getAt, parsePointer, setAt } from './pointer.ts';
-import type { Check } from './schema.ts';
 
 /** The one rule that puts a value of ours; a step that needed it is `defaulted`. */
 export const FILLS = {

@@ -10,6 +10,7 @@
  */
 import type { Code } from '../flow/failure.ts';
 import type { JsonObject, Repair, Rung } from '../flow/item.ts';
+import type { Check } from './check.ts';
 import { COERCIONS, coerce } from './coerce.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import { findObjects, MAX_TEXT } from './find.ts';
@@ -18,7 +19,6 @@ import { lossless } from './lossless.ts';
 import { MENDS } from './mend.ts';
 import { isObject } from './pointer.ts';
 import { shorten, show, summarise } from './problem.ts';
-import type { Check } from './schema.ts';
 
 export interface Reading {
   rung: Rung;

@@ -9,11 +9,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { dataError, Fatal } from '../flow/failure.ts';
 import type { JsonObject } from '../flow/item.ts';
-import { type Finding, findingsOf, unbounded } from './findings.ts';
+import { type Check, checkWith, MAX_STEPS, whyNotJudged } from './check.ts';
+import { findingsOf } from './findings.ts';
 import { countSteps, partsOf } from './keywords.ts';
 import { linearPattern } from './pattern.ts';
 import { PatternError } from './pattern-tree.ts';
-import { type Problem, shorten, show, summarise } from './problem.ts';
+import { shorten, show, summarise } from './problem.ts';
 import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
 
 const MAX_SCHEMA = 1 << 20;
@@ -23,28 +24,11 @@ const MAX_PARTS = 5_000;
 const MAX_WIDTH = 1_000;
 /** ajv copies what a reference names to where it stands, up to this many keys: thousands of copies add up. */
 const MAX_COPIED = 8;
-/** References followed for one value: two references that both lead back double with every level of the value. */
-const MAX_STEPS = 1_000_000;
-/** A larger value gets its first problem only: with all of them, a wrong array of a million would be a million. */
-const MAX_NODES = 10_000;
-/** uniqueItems compares every pair. */
-const MAX_UNIQUE = 4_096;
 /** Characters of a text in the format `url`. */
 const MAX_URL = 4_096;
 const CACHED = 256;
 /** Names that every object inherits: a schema with one of them must look at own properties, which costs a third. */
 const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype).join('|')})"`);
-
-export interface Check {
-  /** what is wrong with the value; an empty list where nothing is. Never throws. */
-  (value: unknown): readonly Problem[];
-  /**
-   * The same, with what coercion needs to know of the schema. `isChanged`: the value is not as it was parsed; so it has
-   * another shape inside V8, for which the check of the many clean ones would be compiled again.
-   */
-  findings(value: unknown, isChanged?: boolean): readonly Finding[];
-  schema: JsonObject | boolean;
-}
 
 const DIALECTS: { [uri: string]: new (options: Options) => Ajv } = {
   'json-schema.org/draft/2020-12/schema': Ajv2020,
@@ -54,7 +38,6 @@ const DIALECTS: { [uri: string]: new (options: Options) => Ajv } = {
 
 const compiled = new Map<string, Check>();
 const metaCheckers = new Map<unknown, Ajv>();
-const NONE: readonly Finding[] = Object.freeze([]);
 
 /**
  * Compiles a schema once for each text of it. `where` names the schema in messages, such as its file.
@@ -124,24 +107,16 @@ function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building)
   if ('$async' in quick) return refuse('expected a schema without $async.');
 
   let thorough: ReturnType<Ajv['compile']> | undefined;
-  const unique = text.includes('"uniqueItems":true');
-  const findings = (value: unknown, isChanged = false): readonly Finding[] => {
-    steps.left = MAX_STEPS;
-    try {
-      if (unique && longestArray(value) > MAX_UNIQUE) {
-        return unbounded(value, `at most ${MAX_UNIQUE} items where a schema asks for unique ones`);
-      }
-      if (!isChanged && quick(value)) return NONE;
-      if (hasMoreNodes(value, MAX_NODES))
-        return isChanged && quick(value) ? NONE : findingsOf(quick.errors as ErrorObject[]);
+  return checkWith({
+    schema,
+    first: quick,
+    all() {
       thorough ??= compile({ allErrors: true });
-      steps.left = MAX_STEPS;
-      return thorough(value) ? NONE : findingsOf(thorough.errors as ErrorObject[]);
-    } catch (error) {
-      return unbounded(value, explain(error).replace(/^expected /, ''));
-    }
-  };
-  return Object.assign((value: unknown) => findings(value) as readonly Problem[], { findings, schema });
+      return thorough;
+    },
+    isUnique: text.includes('"uniqueItems":true'),
+    steps,
+  });
 }
 
 const OPTIONS: Options = {
@@ -206,40 +181,12 @@ function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
 }
 
 function explain(error: unknown): string {
-  if (error instanceof PatternError) return error.message;
-  if (error instanceof Ajv.MissingRefError)
-    return `expected references inside the schema, got ${shorten(error.missingRef)}.`;
-  if (error instanceof RangeError) return 'a schema of fewer parts, or whose references come to an end';
-  return error instanceof Error ? error.message : String(error);
+  return error instanceof Ajv.MissingRefError
+    ? `expected references inside the schema, got ${shorten(error.missingRef)}.`
+    : whyNotJudged(error);
 }
 
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some(below => isDeeper(below, levels - 1));
-}
-
-function hasMoreNodes(value: unknown, most: number): boolean {
-  let left = most;
-  const open = [value];
-  while (open.length > 0) {
-    const one = open.pop();
-    if (typeof one !== 'object' || one === null) continue;
-    const below = Object.values(one);
-    left -= below.length;
-    if (left < 0) return true;
-    for (const next of below) open.push(next);
-  }
-  return false;
-}
-
-function longestArray(value: unknown): number {
-  let longest = 0;
-  const open = [value];
-  while (open.length > 0) {
-    const one = open.pop();
-    if (typeof one !== 'object' || one === null) continue;
-    if (Array.isArray(one)) longest = Math.max(longest, one.length);
-    for (const next of Object.values(one)) open.push(next);
-  }
-  return longest;
 }

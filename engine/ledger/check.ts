@@ -4,8 +4,9 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { packagedSchema } from '../flow/root.ts';
+import type { Check } from '../integrity/check.ts';
 import { summarise } from '../integrity/problem.ts';
-import { type Check, compileSchema } from '../integrity/schema.ts';
+import { compileSchema } from '../integrity/schema.ts';
 import { idOfText, isAnswer, type Kind, keyIn, kindIn, textIdIn } from './format.ts';
 import { createKeys, type Keys } from './keys.ts';
 import { callIn, type Line, linesOf, parsed, type Tell } from './read.ts';

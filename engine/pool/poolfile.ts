@@ -2,9 +2,9 @@
  * The pool file: which servers, how much each may be asked at once. Its form is schemas/pool.schema.json; the `pool:`
  * of a pipeline file has the same one.
  */
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { ErrorObject } from 'ajv';
 import { usageError } from '../flow/failure.ts';
-import { packagedSchema } from '../flow/root.ts';
+import { ownValidator } from '../flow/own-schema.ts';
 import { readYaml } from '../flow/yaml.ts';
 import { readUrl } from './endpoints.ts';
 
@@ -30,13 +30,10 @@ export function readPoolFile(path: string): PoolFile {
 
 /** Checks the `pool:` of a pipeline file. Throws a usage error that begins with what `locate` says. */
 export function checkPool(value: unknown, locate: Locate): PoolFile {
-  compiled ??= new Ajv2020({ verbose: true }).compile(packagedSchema('pool'));
-  if (!compiled(value))
-    throw usageError(complaint((compiled.errors as ErrorObject[])[0] as ErrorObject, locate));
+  const fits = ownValidator('pool', 'first');
+  if (!fits(value)) throw usageError(complaint((fits.errors as ErrorObject[])[0] as ErrorObject, locate));
   return withUrls(value, (segments, message) => usageError(`${locate(segments, false)}: ${message}`));
 }
-
-let compiled: ValidateFunction | undefined;
 
 function withUrls(
   value: unknown,

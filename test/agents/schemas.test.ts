@@ -9,6 +9,8 @@ import { expect, test } from 'vitest';
 import type { JsonObject } from '../../engine/flow/item.ts';
 import { packagedSchema, packageRoot } from '../../engine/flow/root.ts';
 import { readYaml } from '../../engine/flow/yaml.ts';
+import { ownCheck } from '../../engine/integrity/check.ts';
+import { compileSchema } from '../../engine/integrity/schema.ts';
 
 const names = readdirSync(join(packageRoot(), 'schemas')).map(file => file.replace('.schema.json', ''));
 const strict = (): Ajv2020 =>
@@ -158,6 +160,29 @@ test('legacy: confidence above zero, no sentinel in any reason, at least one tur
   expect(fits({ ...legacy, conversation_history: [] })).toBe(false);
   expect(fits({ ...legacy, conversation_history: [turn] })).toBe(true);
   expect(fits(change(legacy, '/final_output/confidence_probability', 0))).toBe(true);
+});
+
+test('legacy: what was compiled when fw was built judges as the schema does', () => {
+  const built = ownCheck('legacy');
+  const schema = compileSchema(packagedSchema('legacy'), 'legacy');
+  const values: unknown[] = [
+    null,
+    true,
+    'legacy',
+    JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`),
+  ];
+  for (const path of ['', ...pathsOf(legacy)]) {
+    for (const value of [undefined, null, '', ' x', -1, 1e9, 0.5, [], {}, { a: null }, ['approve']])
+      values.push(path === '' ? value : change(legacy, path, value));
+  }
+  for (const value of [legacy, ...values]) {
+    for (const isChanged of [false, true]) {
+      const found = [built, schema].map(check =>
+        check.findings(value, isChanged).map(({ parent: _parent, ...finding }) => finding),
+      );
+      expect(found[0]).toEqual(found[1]);
+    }
+  }
 });
 
 test('what fits as an assessment or a decision with a confidence fits inside a legacy result', () => {

@@ -1,0 +1,102 @@
+/**
+ * A compiled schema as a check: the many values that fit are asked about once, quickly; what does not fit is told in
+ * full, within bounds.
+ */
+import type { ErrorObject, ValidateFunction } from 'ajv';
+import type { JsonObject } from '../flow/item.ts';
+import { ownValidator } from '../flow/own-schema.ts';
+import { packagedSchema } from '../flow/root.ts';
+import { type Finding, findingsOf, unbounded } from './findings.ts';
+import { PatternError } from './pattern-tree.ts';
+import type { Problem } from './problem.ts';
+
+/** References followed for one value: two references that both lead back double with every level of the value. */
+export const MAX_STEPS = 1_000_000;
+/** A larger value gets its first problem only: with all of them, a wrong array of a million would be a million. */
+const MAX_NODES = 10_000;
+/** uniqueItems compares every pair. */
+const MAX_UNIQUE = 4_096;
+
+export interface Check {
+  /** what is wrong with the value; an empty list where nothing is. Never throws. */
+  (value: unknown): readonly Problem[];
+  /**
+   * The same, with what coercion needs to know of the schema. `isChanged`: the value is not as it was parsed; so it has
+   * another shape inside V8, for which the check of the many clean ones would be compiled again.
+   */
+  findings(value: unknown, isChanged?: boolean): readonly Finding[];
+  schema: JsonObject | boolean;
+}
+
+const NONE: readonly Finding[] = Object.freeze([]);
+
+/** A schema of ours as it was compiled when fw was built; `name` as in schemas/validators.ts. */
+export function ownCheck(name: string): Check {
+  const first = ownValidator(name, 'first');
+  const all = () => ownValidator(name, 'all');
+  return checkWith({ schema: packagedSchema(name), first, all, isUnique: false, steps: { left: 0 } });
+}
+
+export interface Compiled {
+  schema: JsonObject | boolean;
+  first: ValidateFunction;
+  all(): ValidateFunction;
+  /** asks somewhere for items that differ */
+  isUnique: boolean;
+  /** what a value has left of MAX_STEPS */
+  steps: { left: number };
+}
+
+/** The check that a compiled schema is. */
+export function checkWith({ schema, first, all, isUnique, steps }: Compiled): Check {
+  const findings = (value: unknown, isChanged = false): readonly Finding[] => {
+    steps.left = MAX_STEPS;
+    try {
+      if (isUnique && longestArray(value) > MAX_UNIQUE) {
+        return unbounded(value, `at most ${MAX_UNIQUE} items where a schema asks for unique ones`);
+      }
+      if (!isChanged && first(value)) return NONE;
+      if (hasMoreNodes(value, MAX_NODES))
+        return isChanged && first(value) ? NONE : findingsOf(first.errors as ErrorObject[]);
+      const thorough = all();
+      steps.left = MAX_STEPS;
+      return thorough(value) ? NONE : findingsOf(thorough.errors as ErrorObject[]);
+    } catch (error) {
+      return unbounded(value, whyNotJudged(error).replace(/^expected /, ''));
+    }
+  };
+  return Object.assign((value: unknown) => findings(value) as readonly Problem[], { findings, schema });
+}
+
+/** Why a value, or a schema, is beyond what can be judged. */
+export function whyNotJudged(error: unknown): string {
+  if (error instanceof PatternError) return error.message;
+  if (error instanceof RangeError) return 'a schema of fewer parts, or whose references come to an end';
+  return error instanceof Error ? error.message : String(error);
+}
+
+function hasMoreNodes(value: unknown, most: number): boolean {
+  let left = most;
+  const open = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null) continue;
+    const below = Object.values(one);
+    left -= below.length;
+    if (left < 0) return true;
+    for (const next of below) open.push(next);
+  }
+  return false;
+}
+
+function longestArray(value: unknown): number {
+  let longest = 0;
+  const open = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    if (typeof one !== 'object' || one === null) continue;
+    if (Array.isArray(one)) longest = Math.max(longest, one.length);
+    for (const next of Object.values(one)) open.push(next);
+  }
+  return longest;
+}
