@@ -83,6 +83,11 @@ function restoresSteps(before: Item, out: Item): void {
 }
 
 function restoresStep(before: Step | undefined, after: Step | undefined): void {
+  const earlier = Array.isArray(before?.repairs) ? before.repairs.length : 0;
+  if (after?.repairs && after.raw === undefined && earlier > 0 && before?.output !== undefined) {
+    // entries without a text mean that the model's is not known, and none is made up
+    return void expect(undone(after.output, after.repairs.slice(earlier))).toEqual(before.output);
+  }
   if (after?.raw === undefined || JSON.stringify(after) === JSON.stringify(before)) {
     return void expect(after).toEqual(before);
   }
