@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit
 FW_SUITES=$(mktemp -d)
 export FW_SUITES
 trap 'rm -rf "$FW_SUITES"' EXIT
-banner="import { createRequire } from 'node:module'; const require = createRequire('$PWD/package.json');"
+banner="import { createRequire as __createRequire } from 'node:module'; const require = __createRequire('$PWD/package.json');"
 code=0
 for suite in "$@"; do
   npx esbuild "test/suites/$suite.ts" --bundle --format=esm --platform=node --main-fields=module,main --target=node20 \
