@@ -6,6 +6,7 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { EXIT, usageError } from '../../engine/flow/failure.ts';
+import { runCalibration } from '../calibrate/run.ts';
 import { command } from '../command.ts';
 import { makePlan } from '../plan/make.ts';
 import { jsonOf, pageOf } from '../plan/page.ts';
@@ -19,6 +20,7 @@ export default command({
   examples: [
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
+    'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
   ],
   options: {
@@ -60,14 +62,34 @@ export default command({
       items: { type: 'string' },
       description: 'STAGE.OPTION=VALUE instead of what the file says; repeat it for several.',
     },
+    calibrate: {
+      type: 'string',
+      description:
+        'Base URL of a server that has nothing else to do: fit the constants of --preset to it in two minutes, ask nothing else.',
+    },
+    model: {
+      type: 'string',
+      description: 'Of --calibrate: the model to ask for, where the server has several.',
+    },
+    out: {
+      type: 'string',
+      description: 'Of --calibrate: the preset file to write; default: standard output.',
+    },
     seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
   },
 
-  async run({ preset, json, ...options }, [path, ...inputs]) {
+  async run({ calibrate, preset, model, out, json, ...options }, [path, ...inputs]) {
     if (preset === undefined)
       throw usageError('expected --preset, a model on a GPU such as 3b-a6000, found none');
     const base = readPreset(preset);
+    if (calibrate !== undefined) {
+      if (path !== undefined)
+        throw usageError(
+          `expected --calibrate or a pipeline, found both ("${path}"): plan with the preset that it writes`,
+        );
+      return runCalibration({ url: calibrate, base, model, out });
+    }
     if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
     // as in bin/execute.ts: what is in flight outlives the young generation
     setFlagsFromString('--heap-growing-percent=200');

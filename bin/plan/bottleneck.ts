@@ -55,13 +55,15 @@ function limitOf(figures: Figures, preset: Preset): Bottleneck {
       text: `The KV cache: ${percent(steady.kv)} of it is in use and ${running.toFixed(0)} of at most ${maxNumSeqs} sequences fit in, with ${preemptions} preemptions. More memory for it (--gpu-memory-utilization, an FP8 KV cache) or shorter prompts would bring more.`,
     };
   }
-  if (running < FULL * maxNumSeqs && steady.waiting < endpoints && steady.queued > 0) {
+  // a batch that is not full although calls wait on the servers was full a moment ago: the mean of beginnings and ends
+  const isFull = running >= FULL * maxNumSeqs || steady.waiting >= endpoints;
+  if (!isFull && steady.queued > 0) {
     return {
       limit: 'in-flight',
       text: `Calls in flight: ${running.toFixed(0)} of at most ${maxNumSeqs} sequences run while ${steady.queued.toFixed(0)} calls wait in the client. Leave the limit out of the pool file, or raise it.`,
     };
   }
-  if (steady.busy < BUSY || running < FULL * maxNumSeqs) {
+  if (steady.busy < BUSY || !isFull) {
     return {
       limit: 'in-flight',
       text: `Items in flight: the servers compute ${percent(steady.busy)} of the time and run ${running.toFixed(0)} of at most ${maxNumSeqs} sequences. Raise --in-flight (${inFlight} now).`,

@@ -49,7 +49,7 @@ export interface Ran {
 export function figuresOf(ran: Ran): Figures {
   const { account, stats, states, series, ends, begun, inFlight } = ran;
   const makespan = ends[ends.length - 1] ?? 0;
-  const steady = steadyPart(ends, inFlight);
+  const steady = steadyPart(ends, inFlight, begun);
   const mean = (list: number[]) => meanBetween(list, series.every, steady.from, steady.to);
   const sum = (of: (state: EngineState) => number) => states.reduce((so, state) => so + of(state), 0);
   return {
@@ -81,11 +81,18 @@ export function figuresOf(ran: Ran): Figures {
 
 /**
  * Items that begin together go on together for a while, so a run is looked at in whole rounds of what is in flight: from
- * the end of the first to that of the last but one. A short run is taken as a whole.
+ * the end of the first to that of the last but one. A run too short for that is looked at until its last item was begun,
+ * and one that begins them all at once as a whole.
  */
-function steadyPart(ends: Float64Array, inFlight: number): { from: number; to: number; rate: number } {
+function steadyPart(
+  ends: Float64Array,
+  inFlight: number,
+  begun: number,
+): { from: number; to: number; rate: number } {
   const rounds = Math.floor(ends.length / inFlight) - 1;
-  const [first, last] = rounds >= 2 ? [inFlight - 1, rounds * inFlight - 1] : [-1, ends.length - 1];
+  const end = ends[ends.length - 1] ?? 0;
+  if (rounds < 2) return { from: 0, to: begun > 0 ? begun : end, rate: ends.length / end };
+  const [first, last] = [inFlight - 1, rounds * inFlight - 1];
   const [from, to] = [ends[first] ?? 0, ends[last] ?? 0];
   return { from, to, rate: (last - first) / (to - from) };
 }

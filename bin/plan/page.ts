@@ -74,7 +74,7 @@ function rowOf(figures: Figures, one: Figures, error: string): string[] {
     percent(tokens.cached / tokens.prompt),
     number(Math.round(tokens.completion / makespan)),
     gpuHours.toFixed(2),
-    `${((one.makespan * one.endpoints) / makespan / one.endpoints).toFixed(2)}x`,
+    `${(one.makespan / makespan).toFixed(2)}x`,
     error,
   ];
 }
