@@ -13,7 +13,7 @@ import type { Key } from '../../engine/pool/secret.ts';
 import type { OpenWire } from '../../engine/pool/wire.ts';
 import { type Preset, type PresetFile, presetFrom } from '../../engine/simulator/presets.ts';
 import { type Fitted, fileOf, fitted } from './constants.ts';
-import { type Bounds, contextLoad, firstLoads } from './loads.ts';
+import { type Bounds, CHARACTERS_PER_TOKEN, contextLoad, FIRST, firstLoads } from './loads.ts';
 import { measure, type Server } from './measure.ts';
 import type { Measured } from './predict.ts';
 
@@ -55,13 +55,23 @@ export async function calibrate(settings: Calibrating): Promise<Calibration> {
         `at most ${maxNumSeqs} sequences${limitIn(page, 'max_num_seqs') ? '' : ' (as the preset has it)'}`,
     );
     const bounds: Bounds = { maxModelLength, maxNumSeqs, kvTokens };
-    const server: Server = { asking, prefix: endpoint.prefix, model, random: randomOf(clock.date()) };
+    const random = randomOf(clock.date());
+    const fresh = {
+      asking,
+      key,
+      prefix: endpoint.prefix,
+      model,
+      random,
+      charactersPerToken: CHARACTERS_PER_TOKEN,
+    };
+    const [first] = (await measure(fresh, FIRST)).requests;
+    const characters = FIRST.promptTokens * CHARACTERS_PER_TOKEN;
+    const server: Server = { ...fresh, charactersPerToken: characters / (first?.prompt ?? characters) };
     const measured: Measured[] = [];
     for (const load of firstLoads(bounds)) {
       measured.push(await measure(server, load));
       say(`${load.name}: ${(measured.at(-1) as Measured).took.toFixed(1)} ms`);
     }
-    measured.shift(); // the first request of a server pays for what it had not loaded
     const load = contextLoad(bounds, PREFILL_MS / msPerToken(measured));
     measured.push(await measure(server, load));
     say(`${load.name}: ${(measured.at(-1) as Measured).took.toFixed(1)} ms`);

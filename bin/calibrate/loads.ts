@@ -23,6 +23,11 @@ export interface Bounds {
 const SHORT = 48;
 const LONG = 6_000;
 
+/** Asked before anything is measured: a server pays for what it had not loaded, and says how many tokens its words have. */
+export const FIRST: Load = { name: 'the first', requests: 1, promptTokens: 256, outputTokens: 1, times: 1 };
+/** To begin with. */
+export const CHARACTERS_PER_TOKEN = 4;
+
 /** The loads that come first; none takes longer than some seconds. */
 export function firstLoads({ maxModelLength, maxNumSeqs }: Bounds): Load[] {
   const long = Math.min(LONG, maxModelLength - 2 * SHORT);
@@ -34,7 +39,6 @@ export function firstLoads({ maxModelLength, maxNumSeqs }: Bounds): Load[] {
     times: 2,
   });
   return [
-    { name: 'the first', requests: 1, promptTokens: SHORT, outputTokens: 1, times: 1 },
     { name: 'one token', requests: 1, promptTokens: SHORT, outputTokens: 1, times: 8 },
     { name: 'alone', requests: 1, promptTokens: SHORT, outputTokens: 64, times: 3 },
     { name: 'half a prompt', requests: 1, promptTokens: Math.round(long / 2), outputTokens: 1, times: 4 },
@@ -56,11 +60,10 @@ const WORDS =
     ' ',
   );
 
-/** About so many tokens of words that a tokenizer has as one token each; no two prompts begin alike. */
-export function promptOfWords(tokens: number, random: () => number): string {
+/** So many characters, about, of words that most tokenizers have as one token each; no two prompts begin alike. */
+export function promptOfWords(characters: number, random: () => number): string {
   const words: string[] = [];
-  // a word and its space are about four characters here, and one token to a tokenizer
-  for (let length = 0; length < 4 * tokens; ) {
+  for (let length = 0; length < characters; ) {
     const word = WORDS[Math.floor(random() * WORDS.length)] as string;
     words.push(word);
     length += word.length + 1;

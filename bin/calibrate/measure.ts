@@ -2,15 +2,21 @@
 import type { Asking, Heard } from '../../engine/doctor/ask.ts';
 import { unavailable } from '../../engine/flow/failure.ts';
 import { isObject } from '../../engine/pool/completion.ts';
+import type { Key } from '../../engine/pool/secret.ts';
+import { causeOf, serverWords } from '../../engine/pool/words.ts';
 import { type Load, promptOfWords } from './loads.ts';
 import type { Measured } from './predict.ts';
 
 export interface Server {
   asking: Asking;
+  /** never said again, whatever the server says */
+  key: Key | undefined;
   /** the path of its API, such as `/v1` */
   prefix: string;
   model: string;
   random: () => number;
+  /** of the words that are sent, the chat template's tokens among them */
+  charactersPerToken: number;
 }
 
 /** The load `times` over; of these the fastest, for whatever else a machine does makes it slower. Exit 69 on a failure. */
@@ -23,13 +29,14 @@ export async function measure(server: Server, load: Load): Promise<Measured> {
   return best;
 }
 
-async function once({ asking, prefix, model, random }: Server, load: Load): Promise<Measured> {
+async function once(server: Server, load: Load): Promise<Measured> {
+  const { asking, prefix, model, random, charactersPerToken } = server;
   const { name, promptTokens, outputTokens } = load;
   const heard = await Promise.all(
     Array.from({ length: load.requests }, () =>
       asking.post(`${prefix}/chat/completions`, {
         model,
-        messages: [{ role: 'user', content: promptOfWords(promptTokens, random) }],
+        messages: [{ role: 'user', content: promptOfWords(promptTokens * charactersPerToken, random) }],
         max_tokens: outputTokens,
         min_tokens: outputTokens,
         ignore_eos: true,
@@ -37,14 +44,18 @@ async function once({ asking, prefix, model, random }: Server, load: Load): Prom
       }),
     ),
   );
-  const requests = heard.map(one => usageOf(one, name));
+  const requests = heard.map(one => usageOf(one, name, server.key));
   const took = heard.reduce((sum, one) => sum + (one as Heard).took, 0) / heard.length;
   return { name, requests, took };
 }
 
-function usageOf(heard: Heard | Error, load: string): { prompt: number; output: number } {
-  if (heard instanceof Error) throw failed(load, heard.message);
-  if (heard.status !== 200) throw failed(load, `HTTP ${heard.status}`);
+function usageOf(
+  heard: Heard | Error,
+  load: string,
+  key: Key | undefined,
+): { prompt: number; output: number } {
+  if (heard instanceof Error) throw failed(load, causeOf(heard, key));
+  if (heard.status !== 200) throw failed(load, `HTTP ${heard.status}: ${serverWords(heard.body, key)}`);
   const usage = usageIn(heard.body);
   const [prompt, output] = [usage?.prompt_tokens, usage?.completion_tokens];
   if (Number.isSafeInteger(prompt) && Number.isSafeInteger(output) && (output as number) > 0) {

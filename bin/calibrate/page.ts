@@ -3,6 +3,7 @@ import type { Preset } from '../../engine/simulator/presets.ts';
 import { aligned } from '../ledger/reading.ts';
 import { percent } from '../plan/bottleneck.ts';
 import type { Calibration } from './calibrate.ts';
+import { worstOff } from './constants.ts';
 
 const CONSTANTS = [
   ['weights_ms', 'reading the weights, ms'],
@@ -13,6 +14,11 @@ const CONSTANTS = [
 ] as const;
 /** What a preset file means that leaves them out. */
 const UNSAID = { attention_ns_per_product: 0, sequence_ms: 0.008 };
+
+/** Farther off than presets of other people's machines are near saturation. */
+const POOR = 0.25;
+const UNLIKE =
+  'A load is more than 25 % off: the server had something else to do, or the formula is none for it. Calibrate again while it is idle.';
 
 export function pageOf({ file, rows, overheadMs }: Calibration, base: Preset): string {
   const constants = CONSTANTS.map(([name, words]) => {
@@ -33,6 +39,7 @@ export function pageOf({ file, rows, overheadMs }: Calibration, base: Preset): s
     '',
     ...aligned([['load', 'measured, ms', 'fitted, ms', 'off'], ...loads], [1, 2, 3]),
     '',
+    ...(worstOff({ rows }) > POOR ? [UNLIKE, ''] : []),
     `Before and after the engine ${overheadMs.toFixed(1)} ms a request passed. From now on: ±${percent(file.error.mid_load)} at mid load, ±${percent(file.error.near_saturation)} near saturation.`,
   ].join('\n')}\n`;
 }

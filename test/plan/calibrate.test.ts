@@ -113,7 +113,7 @@ test('prompts of a load have their length and do not begin alike', () => {
     word = (Math.imul(word, 1_664_525) + 1_013_904_223) >>> 0;
     return word / 2 ** 32;
   };
-  const prompts = Array.from({ length: 200 }, () => promptOfWords(100, random));
+  const prompts = Array.from({ length: 200 }, () => promptOfWords(400, random));
   for (const prompt of prompts) expect(Math.abs(prompt.length - 400)).toBeLessThan(10);
   expect(new Set(prompts.map(prompt => prompt.slice(0, 60))).size).toBe(200);
 });
