@@ -13,6 +13,7 @@ import type { Output } from '../engine/flow/output.ts';
 import { packageRoot } from '../engine/flow/root.ts';
 import { sideFile } from '../engine/flow/side.ts';
 import type { Stage, Tools, Whole } from '../engine/flow/stage.ts';
+import { openThread, type Task } from './thread.ts';
 
 export const JOBS = {
   jobs: {
@@ -33,14 +34,6 @@ export interface Shared {
   jobs?: number;
   /** nothing is written */
   silent?: boolean;
-}
-
-/** What a thread is told at its start. */
-export interface Task {
-  row: { name: string; options: Values }[];
-  base: string;
-  target?: string;
-  silent: boolean;
 }
 
 /** A piece as it travels: the memory of a block comes with the first piece in it. */
@@ -113,7 +106,9 @@ function openThreads(
     if (!warned.has(message)) tools.warn(message); // every thread has the same to say
     warned.add(message);
   };
-  const threads = Array.from({ length: jobs }, () => startThread(task, warn));
+  // this thread is one of them: a start and a compilation less, and it begins while the others make themselves ready
+  const workers = Array.from({ length: jobs - 1 }, () => startWorker(task, warn));
+  const threads = [thisThread(task, warn), ...workers.map(({ thread }) => thread)];
   return {
     async run(output, account) {
       const wholes = new Map<number, Whole>();
@@ -125,7 +120,6 @@ function openThreads(
         const path = options.failures as string | undefined;
         if (path !== undefined && !sides.has(path)) sides.set(path, sideFile(path));
       }
-      await Promise.all(threads.map(({ opened }) => opened));
       await workApart({
         files,
         threads,
@@ -139,20 +133,34 @@ function openThreads(
       });
     },
     close() {
-      for (const thread of threads) thread.close();
+      for (const worker of workers) worker.close();
     },
   };
 }
 
-interface Opened extends Thread {
-  opened: Promise<unknown>;
+/** Between two pieces it hears what the others are done with. */
+async function thisThread(task: Task, warn: (message: string) => void): Promise<Thread> {
+  const work = await openThread(task, warn);
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    work(piece) {
+      const done = last.then(() => new Promise(setImmediate)).then(() => work(piece));
+      last = done.catch(() => {}); // it is heard by who gave the piece
+      return done;
+    },
+  };
+}
+
+interface Started {
+  /** resolves once it is ready */
+  thread: Promise<Thread>;
   close(): void;
 }
 
 /** Node gives the main thread this much stack; with more a line might nest more deeply here than there. */
 const STACK_MB = 1;
 
-function startThread(task: Task, warn: (message: string) => void): Opened {
+function startWorker(task: Task, warn: (message: string) => void): Started {
   const script = join(packageRoot(), 'dist', 'bin', 'worker.js');
   const worker = new Worker(script, { workerData: task, resourceLimits: { stackSizeMb: STACK_MB } });
   const waiting: { resolve(said: Message): void; reject(error: unknown): void }[] = [];
@@ -175,8 +183,7 @@ function startThread(task: Task, warn: (message: string) => void): Opened {
     else if ('fatal' in message) fail(new Fatal(message.fatal.exit, message.fatal.message));
     else waiting.shift()?.resolve(message);
   });
-  return {
-    opened: next(),
+  const thread: Thread = {
     async work({ bytes, ...piece }) {
       const sent: SentPiece = { ...piece };
       if (bytes) {
@@ -188,6 +195,6 @@ function startThread(task: Task, warn: (message: string) => void): Opened {
       worker.postMessage(sent);
       return ((await said) as { done: Done }).done;
     },
-    close: () => void worker.terminate(),
   };
+  return { thread: next().then(() => thread), close: () => void worker.terminate() };
 }

@@ -1,7 +1,7 @@
 /**
  * One input on several threads (--jobs), its output in order:
  *
- *   files ─▶ blocks ─ cut behind a newline ─▶ pieces ─▶ threads, each with a row of stages of its own
+ *   files ─▶ blocks ─ cut behind a newline ─▶ pieces ─▶ threads (this one is one), each with a row of stages of its own
  *              ▲                                          │ where untouched lines stand, changed ones, sums
  *              └─────────── used again ◀── written ◀──────┘ one piece after the other
  *
@@ -53,7 +53,8 @@ export interface Thread {
 
 export interface Work {
   files: readonly string[];
-  threads: readonly Thread[];
+  /** each resolves once it is ready; the first that is begins */
+  threads: readonly Promise<Thread>[];
   source: Omit<LineSource, 'name'>;
   /** bytes that are read at once */
   blockSize: number;
@@ -71,11 +72,22 @@ export async function workApart(work: Work): Promise<void> {
   const blocks = blocksOf(work.blockSize);
   const pieces = piecesOf(work, blocks);
   const underway: { piece: Piece; thread: Thread; done: Promise<Done> }[] = [];
-  const load = new Map(threads.map(thread => [thread, 0]));
+  const load = new Map<Thread, number>(); // pieces of each that is ready
+  let unopened: { error: unknown } | null = null;
+  for (const thread of threads) {
+    thread.then(
+      ready => load.set(ready, 0),
+      error => {
+        unopened ??= { error };
+      },
+    );
+  }
+  await Promise.race(threads);
   const idlest = (): Thread => [...load].reduce((a, b) => (b[1] < a[1] ? b : a))[0];
 
   for (;;) {
-    while (underway.length < 2 * threads.length) {
+    if (unopened) throw (unopened as { error: unknown }).error;
+    while (underway.length < 2 * load.size) {
       const { value: piece } = pieces.next();
       if (!piece) break;
       const thread = idlest();

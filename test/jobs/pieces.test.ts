@@ -109,7 +109,11 @@ async function inPieces(files: readonly string[], maxLine: number, blockSize: nu
   await written(to =>
     workApart({
       files,
-      threads,
+      // some are ready later than others, and all have their share
+      threads: threads.map(async (thread, at) => {
+        for (let turn = 0; turn < at; turn++) await new Promise(setImmediate);
+        return thread;
+      }),
       source: readingOf(row),
       blockSize,
       account: row[0]?.tools.account as Tools['account'],
