@@ -2,9 +2,7 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { manualClock } from './clock.ts';
-import { type Ask, askUntil, callOf, errorOf, open, outcome, QUICK, serve, until } from './serving.ts';
-
-const echo = (ask: Ask) => ask.answer(JSON.parse(ask.body).messages[0].content);
+import { type Ask, askUntil, callOf, echo, errorOf, open, outcome, QUICK, serve, until } from './serving.ts';
 
 test('an answer, with its usage; the key travels in the header only', async () => {
   const key = { name: '$FW_API_KEY', read: () => 'sk-secret' };
@@ -29,77 +27,6 @@ test('an answer, with its usage; the key travels in the header only', async () =
   expect(stats.endpoints[0]?.medianLatency).toBeGreaterThan(0);
   expect(inspect(pool, { depth: 9 }) + JSON.stringify(stats)).not.toContain('sk-secret');
 });
-
-const completion = JSON.stringify({
-  choices: [{ message: { content: 'x'.repeat(100) }, finish_reason: 'stop' }],
-});
-const FAULTS: Record<string, (ask: Ask) => void> = {
-  'HTTP 408': ask => ask.send(408, {}),
-  'HTTP 429': ask => ask.send(429, { error: { message: 'slow down' } }),
-  'HTTP 500': ask => ask.send(500, { error: { message: 'worker died' } }),
-  'HTTP 502 with HTML': ask => ask.send(502, '<html>bad gateway</html>'),
-  'HTTP 503': ask => ask.send(503, 'The engine is currently busy'),
-  'HTTP 504': ask => ask.send(504, ''),
-  'a reset before the headers': ask => ask.cut(),
-  'a reset after the headers': ask => ask.cut('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n'),
-  'half a body': ask =>
-    ask.cut(`HTTP/1.1 200 OK\r\ncontent-length: ${completion.length}\r\n\r\n${completion.slice(0, 60)}`),
-  'half a chunked body': ask =>
-    ask.cut('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20\r\n{"choices"'),
-  'no HTTP': ask => ask.cut('220 smtp ready\r\n'),
-  '200 with HTML': ask => ask.send(200, '<html>please log in</html>'),
-  '200 with nothing': ask => ask.send(200, ''),
-  '200 with an error': ask => ask.send(200, { error: { message: 'engine dead' } }),
-  '200 with empty choices': ask => ask.send(200, { choices: [] }),
-  '200 without content': ask => ask.send(200, { choices: [{ message: { role: 'assistant' } }] }),
-  '200 aborted by the engine': ask =>
-    ask.send(200, { choices: [{ message: { content: 'half' }, finish_reason: 'abort' }] }),
-};
-
-test.each(Object.entries(FAULTS))('%s is asked again at the other endpoint', async (_, fault) => {
-  const [bad, good] = [await serve(fault), await serve(echo)];
-  const pool = await open([bad.url, good.url]);
-  const calls = Array.from({ length: 8 }, () => callOf());
-  expect(await Promise.all(calls.map(call => outcome(pool, call)))).toEqual(calls.map(({ item }) => item));
-  expect(bad.asked).toBeGreaterThan(0);
-  expect(good.asked).toBe(8);
-  expect(pool.stats()).toMatchObject({ answered: 8, retries: bad.asked, failed: {} });
-});
-
-/** the server is full: that is no fault of the call */
-const isAway = (name: string): boolean => /^HTTP (429|503)/.test(name);
-
-test.each(Object.entries(FAULTS).filter(([name]) => isAway(name)))(
-  '%s: a server that is full costs a call no try',
-  async (_, full) => {
-    let times = 20;
-    const fake = await serve(ask => (times-- > 0 ? full(ask) : echo(ask)));
-    const pool = await open([fake.url], { retryBudget: 0 });
-    const call = callOf();
-    expect(await outcome(pool, call)).toBe(call.item);
-    expect(fake.asked).toBe(21);
-    expect(pool.stats()).toMatchObject({ answered: 1, failed: {} });
-  },
-  30_000,
-);
-
-test.each(Object.entries(FAULTS).filter(([name]) => !isAway(name)))(
-  '%s: with one endpoint it is asked again there, at most 6 times',
-  async (_, fault) => {
-    let faulty = 3;
-    const fake = await serve(ask => (faulty-- > 0 ? fault(ask) : echo(ask)));
-    const pool = await open([fake.url]);
-    const call = callOf();
-    expect(await outcome(pool, call)).toBe(call.item);
-    expect(fake.asked).toBe(4);
-    faulty = 100;
-    const error = await errorOf(pool.call(callOf()));
-    expect(error).toMatchObject({ code: 'call-failed' });
-    expect(error.message).toContain(`No answer after 6 tries: `);
-    expect(fake.asked).toBe(10);
-  },
-  30_000,
-);
 
 test.each([400, 401, 403, 404, 405, 413, 422, 501, 301])(
   'HTTP %i is refused at once, in the words of the server',
@@ -135,37 +62,6 @@ test('a prompt that does not fit is told with the numbers, and says nothing agai
   expect(fake.asked).toBe(1);
   expect(pool.verdict()).toBe(undefined);
 });
-
-test.each(['3', 'Thu, 01 Jan 2026 00:00:04 GMT'])(
-  'Retry-After: %s rests that endpoint, and no other',
-  async value => {
-    const clock = manualClock();
-    let first = true;
-    const [busy, free] = [
-      await serve(ask => {
-        if (first) ask.send(429, {}, { 'retry-after': value });
-        else echo(ask);
-        first = false;
-      }),
-      await serve(echo),
-    ];
-    const pool = await open([busy.url, free.url], { clock, timing: {} });
-    const some = () => Promise.all(Array.from({ length: 4 }, () => outcome(pool)));
-    const begun = some();
-    await busy.reached(1);
-    await until(() => pool.stats().endpoints[0]?.state === 'paused');
-    const before = busy.asked;
-    clock.pass(1_000);
-    await begun;
-    for (let i = 0; i < 5; i++) await some();
-    expect(busy.asked).toBe(before);
-    expect(pool.stats().endpoints[1]?.state).toBe('up');
-    clock.pass(2_100);
-    // more than the other one has places for
-    await Promise.all(Array.from({ length: 9 }, () => outcome(pool)));
-    expect(busy.asked).toBeGreaterThan(before);
-  },
-);
 
 test('no answer in time: dropped so that the server sees it, and asked elsewhere', async () => {
   const clock = manualClock();

@@ -7,7 +7,16 @@ export interface ManualClock extends Clock {
   /** timers that wait */
   readonly timers: number;
   held: boolean;
+  /**
+   * Lets a little time pass with each turn of the event loop until `done` is settled: servers and client share the loop,
+   * so that real sockets keep up however busy the machine is.
+   */
+  turning<T>(done: Promise<T>): Promise<T>;
 }
+
+/** ms; an exchange over a real socket takes some turns */
+const TURN = 4;
+const MOST_TURNS = 1_000_000;
 
 export function manualClock(): ManualClock {
   let now = 1_000;
@@ -40,6 +49,20 @@ export function manualClock(): ManualClock {
       return timers.size;
     },
     held: false,
+    async turning(done) {
+      let over = false;
+      const settled = done.finally(() => {
+        over = true;
+      });
+      settled.catch(() => {}); // it is returned below
+      for (let turn = 0; !over; turn++) {
+        if (turn > MOST_TURNS)
+          throw new Error(`not settled after ${(MOST_TURNS * TURN) / 1000} s of this clock`);
+        await new Promise(setImmediate);
+        clock.pass(TURN, TURN);
+      }
+      return settled;
+    },
   };
   return clock;
 }

@@ -3,9 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { manualClock } from './clock.ts';
-import { type Ask, askUntil, callOf, deadUrl, open, outcome, QUICK, serve, until } from './serving.ts';
-
-const echo = (ask: Ask) => ask.answer(JSON.parse(ask.body).messages[0].content);
+import { type Ask, askUntil, callOf, deadUrl, echo, open, outcome, QUICK, serve, until } from './serving.ts';
 
 test('a stop: new and waiting calls are interrupted, what a server works on may finish', async () => {
   const asks: Ask[] = [];

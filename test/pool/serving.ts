@@ -20,9 +20,19 @@ export interface Ask {
   send(status: number, body: unknown, headers?: Record<string, string>): void;
   /** never answers; no longer counted as in flight, for a server learns late that a client has given up */
   ignore(): void;
-  /** cuts the connection, after `bytes` if there are any */
+  /** closes the connection, after `bytes` if there are any */
   cut(bytes?: string): void;
+  /** the same with a reset instead of an orderly end */
+  reset(bytes?: string): void;
+  /** writes bytes as they are, in the place of an answer or behind one */
+  raw(bytes: string): void;
 }
+
+/** What tells the prompt of a `callOf` from all others. */
+export const nonceIn = (body: string): string => JSON.parse(body).messages[0].content;
+
+/** the right answer to it */
+export const echo = (ask: Ask): void => ask.answer(nonceIn(ask.body));
 
 export interface Fake {
   url: string;
@@ -107,6 +117,14 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
           if (bytes === undefined) request.socket.destroy();
           else request.socket.end(bytes, () => request.socket.destroy());
         },
+        reset(bytes = '') {
+          over();
+          request.socket.write(bytes, () => request.socket.resetAndDestroy());
+        },
+        raw(bytes) {
+          over();
+          request.socket.write(bytes);
+        },
       });
       tell();
     });
@@ -153,13 +171,13 @@ export type Opened = EndpointPool & { warnings: string[] };
 
 /** A pool over `urls`; it is closed when the test ends. */
 export async function open(
-  urls: readonly (string | { url: string; limit: number })[],
+  urls: readonly (string | { url: string; limit: number; pinned?: boolean })[],
   more: Partial<PoolOptions> = {},
 ): Promise<Opened> {
   const warnings: string[] = [];
   const endpoints = urls.map(one => ({
-    ...(typeof one === 'string' ? { url: one, limit: 8 } : one),
     pinned: true,
+    ...(typeof one === 'string' ? { url: one, limit: 8 } : one),
   }));
   const warn = (message: string) => void warnings.push(message);
   const pool = await createPool({ endpoints, retryBudget: 0.2, warn, timing: QUICK, ...more });
