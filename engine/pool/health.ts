@@ -171,10 +171,11 @@ export function noteFailure(
   pause(endpoint, now + (isLast ? timing.rest : Math.min(timing.restCap, timing.rest * 2 ** many)));
 }
 
-/** A request that was refused: the server is well. */
-export function noteRefusal(endpoint: Endpoint): void {
+/** A request that was refused for what it is: the server is well, and so is the one that refused it before. */
+export function noteRefusal(endpoint: Endpoint, before: Endpoint | null): void {
   count(endpoint, 'refused');
   endpoint.failuresInARow = 0;
+  if (before) before.failuresInARow = 0;
 }
 
 export function noteNotConnected(endpoint: Endpoint): void {

@@ -1,11 +1,13 @@
 /**
  * Endpoints that cannot be reached: taken out at the first refused connection, looked at again by a cheap GET, put
- * back when they answer. While none is there, calls wait and lose nothing, until it has lasted too long.
+ * back when they answer. While none is there, calls wait and lose nothing, until it has lasted too long. The same holds
+ * where all that are there fail whatever they are asked, such as a proxy before a server that restarts.
  */
 import { type Fatal, unavailable } from '../flow/failure.ts';
 import { beginAgain, type Endpoint, isFailing } from './health.ts';
 import { type Prober, probe } from './probe.ts';
 import { causes, settle } from './start.ts';
+import type { Ticket } from './ticket.ts';
 import { seconds } from './words.ts';
 
 export interface Outages {
@@ -13,6 +15,13 @@ export interface Outages {
   lost(endpoint: Endpoint, cause: string): void;
   /** Calls broke off there: looks whether it is dead before they are tried elsewhere. */
   check(endpoint: Endpoint): void;
+  /** A call was answered: somebody is there. */
+  noteAnswer(): void;
+  /**
+   * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
+   * the last answer. (A few calls that fail everywhere, at the end of a run say, are few.)
+   */
+  isEverybodys(ticket: Ticket): boolean;
   /**
    * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `gap` is how long this
    * process stood still. Returns what ends the run when no endpoint has been there for too long.
@@ -33,13 +42,20 @@ export interface OutageOptions extends Prober {
   onBack: () => void;
 }
 
+/** Calls that have to fail, with no answer between them, before it is the endpoints and not the calls. */
+const MANY = 20;
 /** One that flaps is told so often, in ms; in between it is only counted. */
 const NEWS = 60_000;
+
+function isThere(endpoint: Endpoint): boolean {
+  return endpoint.state === 'up' && !isFailing(endpoint);
+}
 
 export function createOutages(options: OutageOptions): Outages {
   const { endpoints, models, giveUp, warn, onLost, onBack, clock, timing, key } = options;
   const lostAt = new Map<Endpoint, number>();
   const toldAt = new Map<Endpoint, number>();
+  const unanswered = new Set<Ticket>();
   let lastUp = clock.now();
   let closed = false;
 
@@ -96,13 +112,19 @@ export function createOutages(options: OutageOptions): Outages {
     check(endpoint) {
       if (endpoint.state === 'up' && !endpoint.probing) void checkOn(endpoint);
     },
+    noteAnswer() {
+      if (unanswered.size > 0) unanswered.clear();
+    },
+    isEverybodys(ticket) {
+      if (unanswered.size < MANY) unanswered.add(ticket);
+      return unanswered.size >= MANY && !endpoints.some(isThere);
+    },
     sweep(now, idle, gap) {
       for (const endpoint of endpoints) {
         if (endpoint.state === 'down' && now >= endpoint.probeAt && !endpoint.probing)
           void lookAgain(endpoint);
       }
-      const isThere = endpoints.some(endpoint => endpoint.state === 'up' && !isFailing(endpoint));
-      if (idle || isThere) lastUp = now;
+      if (idle || endpoints.some(isThere)) lastUp = now;
       else if (gap > 0) lastUp += gap;
       if (now - lastUp <= giveUp) return undefined;
       return unavailable(

@@ -155,6 +155,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       options.onAnswer?.(endpoint.url, now - ticket.sentAt);
       dispatch.noteHome(ticket, endpoint);
       refusals.noteAnswer();
+      outages.noteAnswer();
       return recording.answer(ticket, endpoint, answer, error => {
         if (error) return fail(ticket, interruptedBy(BROKEN));
         if (ledger) tally.times.writing += clock.now() - now;
@@ -163,13 +164,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       });
     }
     if (outcome.kind === 'refused') {
-      noteRefusal(endpoint);
       const refusal = refusals.failureOf(endpoint.url, outcome.reply);
       recording.failure(ticket, endpoint, 'refused', refusal.message);
-      if (hedges.leftToTwin(ticket, isAnswered)) return;
-      fail(ticket, refusal);
-      const hopeless = refusals.hopeless(outstanding);
-      if (hopeless) ending.giveUp(hopeless, 'every call was refused');
+      if (!hedges.leftToTwin(ticket, isAnswered)) refused(ticket, endpoint, refusal, now);
       return;
     }
     noteCause(ticket, endpoint, outcome.cause);
@@ -192,6 +189,22 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (!hedges.leftToTwin(ticket, isAnswered)) notThrough(ticket, endpoint, outcome, now);
   }
 
+  function refused(ticket: Ticket, endpoint: Endpoint, refusal: CallFailure, now: number): void {
+    const { refusedAt, model } = ticket;
+    const isSecond = refusedAt !== null && refusedAt !== endpoint;
+    const isElsewhere = (other: Endpoint): boolean =>
+      other !== endpoint && other.state === 'up' && other.models.has(model);
+    if (refusal.code === 'call-refused' && !isSecond && endpoints.some(isElsewhere)) {
+      ticket.refusedAt = ticket.avoid = endpoint;
+      noteFailure(endpoint, { kind: 'refused', cause: refusal.message, isLast: false }, now, timing);
+      if (++ticket.tries < TRIES) return again(ticket, now);
+    } else noteRefusal(endpoint, refusedAt);
+    refusals.noteFinal(endpoint.url, refusal);
+    fail(ticket, refusal);
+    const hopeless = refusals.hopeless(outstanding);
+    if (hopeless) ending.giveUp(hopeless, 'every call was refused');
+  }
+
   function notThrough(
     ticket: Ticket,
     endpoint: Endpoint,
@@ -199,20 +212,23 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     now: number,
   ): void {
     ticket.avoid = endpoint;
-    if (kind === 'away') {
-      if (++ticket.away >= AWAY) return fail(ticket, exhausted(ticket, `being sent away ${AWAY} times`));
-      return again(ticket, now);
-    }
+    if (kind === 'away') return sentAway(ticket, now);
     if (trouble === 'timeout') ticket.timeouts++;
     if (trouble === 'transport' || trouble === 'HTTP 500') {
       if (suspects.isAlone(ticket)) return fail(ticket, quarantined(ticket));
       suspects.noteBroken(endpoint, ticket, now);
       outages.check(endpoint);
     }
+    if (outages.isEverybodys(ticket)) return sentAway(ticket, now);
     if (++ticket.tries >= TRIES) return fail(ticket, exhausted(ticket, `${TRIES} tries`));
     if (takeRetry(budget, calls)) return again(ticket, now);
     const spent = `the retries of this run are spent (${budget.spent} in ${calls} calls)`;
     fail(ticket, exhausted(ticket, spent));
+  }
+
+  function sentAway(ticket: Ticket, now: number): void {
+    if (++ticket.away >= AWAY) return fail(ticket, exhausted(ticket, `being sent away ${AWAY} times`));
+    again(ticket, now);
   }
 
   function again(ticket: Ticket, now: number): void {

@@ -1,6 +1,8 @@
 /**
- * Requests that a server refused: the item fails, asking again would not help. A person is told the words of each new
- * kind of refusal once. Where nothing but refusals comes back, the fault is not in the items: the run ends.
+ * Requests that a server refused: asking it again would not help. Another endpoint is asked once, for one that refuses
+ * whatever it is sent (a wrong key, a login before it, another version) is always the emptiest, and would fail most of a
+ * run. Where that one refuses too, the item fails. A person is told the words of each new kind of refusal once. Where
+ * nothing but refusals comes back, the fault is not in the items: the run ends.
  */
 import { CallFailure } from '../flow/call.ts';
 import { type Fatal, unavailable } from '../flow/failure.ts';
@@ -16,8 +18,10 @@ const ENOUGH = 20;
 const TOLD = 10;
 
 export interface Refusals {
-  /** Judges a reply that is not to be tried again, and tells a person if it is news. */
+  /** What a reply that refuses a call means for it, and tells a person if it is news. */
   failureOf(url: string, reply: Reply): CallFailure;
+  /** The call fails: no other endpoint is there to be asked, or it refused as well. */
+  noteFinal(url: string, failure: CallFailure): void;
   /** A model answered, or could have: whatever is refused from now on is about single items. */
   noteAnswer(): void;
   /**
@@ -74,10 +78,13 @@ export function createRefusals(
       const unauthorised = reply.status === 401 || reply.status === 403;
       const said = words === '' ? '' : `: "${words}"`;
       const message = `${unauthorised ? refusedKey(reply.status, key) : `HTTP ${reply.status}`}${said}`;
-      refused++;
-      last = `${url}: ${message}`;
       tell(url, `${reply.status} ${words.replace(/\d+/g, '#')}`, message);
       return new CallFailure('call-refused', message);
+    },
+    noteFinal(url, { code, message }) {
+      if (code !== 'call-refused') return;
+      refused++;
+      last = `${url}: ${message}`;
     },
     noteAnswer() {
       answered = true;

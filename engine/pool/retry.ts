@@ -7,7 +7,7 @@ import type { Ticket } from './ticket.ts';
 /** Tries of one call that reached a server. A connection that could not be made is none: nothing was asked. */
 export const TRIES = 6;
 
-/** Times that a server may be full and send a call away, which costs no try. Long before, all of them being full ends the run. */
+/** Times that a server may be full and send a call away, or fail as all do, which costs no try. Long before, that ends the run. */
 export const AWAY = 1_000;
 
 /** Answers that another try can change, beside every 5xx: a timeout of the server, and being sent away for now. */

@@ -18,7 +18,7 @@ export interface Ticket {
   readonly reject: (reason: Error) => void;
   /** tries that reached a server */
   tries: number;
-  /** times that a server was full and sent it away */
+  /** times that a server was full and sent it away, or failed it as every other call */
   away: number;
   /** of these, how many ended without an answer in time */
   timeouts: number;
@@ -26,6 +26,8 @@ export interface Ticket {
   causes: Map<string, string> | null;
   /** the endpoint that failed it last */
   avoid: Endpoint | null;
+  /** the endpoint that refused it, while another one is asked */
+  refusedAt: Endpoint | null;
   notBefore: number;
   /** the endpoint that has it, its index among those running there, when it was sent, and how to stop it */
   at: Endpoint | null;
@@ -76,6 +78,7 @@ export function ticketOf(
     timeouts: 0,
     causes: null,
     avoid: null,
+    refusedAt: null,
     notBefore: 0,
     at: null,
     index: -1,
@@ -99,7 +102,7 @@ export function noteCause(ticket: Ticket, endpoint: Endpoint, cause: string): vo
  */
 export function exhausted(ticket: Ticket, why: string): CallFailure {
   const last = [...new Set(ticket.causes?.values())].join('; ');
-  const late = ticket.timeouts === ticket.tries;
+  const late = ticket.timeouts > 0 && ticket.timeouts === ticket.tries;
   return new CallFailure(late ? 'call-timeout' : 'call-failed', `No answer after ${why}: ${last}`);
 }
 

@@ -120,6 +120,74 @@ test.each(faults.filter(([, { away }]) => !away))(
   },
 );
 
+test.each(faults.filter(([, { silent }]) => !silent))(
+  '%s: from everywhere for half a minute: no call is failed for it',
+  async (_, { treat }) => {
+    const clock = manualClock();
+    const fakes = await Promise.all(
+      Array.from({ length: 2 }, () =>
+        serve(ask => (clock.now() < 30_000 ? treat(ask) : void clock.after(LATENCY, () => echo(ask)))),
+      ),
+    );
+    const endpoints = fakes.map(({ url }) => ({ url, limit: PLACES, pinned: false }));
+    const pool = await open(endpoints, { clock, timing: TIMING, retryBudget: 0 });
+    const calls = Array.from({ length: 600 }, () => callOf());
+    const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
+    expect(outcomes).toEqual(calls.map(({ item }) => item));
+    expect(askedOf(fakes)).toBeLessThanOrEqual(2 * calls.length);
+  },
+);
+
+test('what fails everywhere for longer ends the run with 69, and no call as failed', async () => {
+  const clock = manualClock();
+  const fake = await serve(ask => ask.send(502, '<html>bad gateway</html>'));
+  const pool = await open([fake.url], { clock, timing: TIMING, retryBudget: 0 });
+  const outcomes = await clock.turning(Promise.all(Array.from({ length: 300 }, () => outcome(pool))));
+  expect(outcomes.filter(code => code !== 'interrupted').length).toBeLessThan(20);
+  expect(pool.verdict()).toMatchObject({ exit: 69, message: expect.stringContaining('HTTP 502') });
+});
+
+const REFUSALS = [204, 301, 400, 401, 404, 405, 422, 501];
+
+test.each(REFUSALS)(
+  'HTTP %i from one of two endpoints, whatever it is asked: no call is failed for it',
+  async status => {
+    const clock = manualClock();
+    const wrong = await serve(ask => ask.send(status, ''));
+    const good = await serve(ask => void clock.after(LATENCY, () => echo(ask)));
+    const endpoints = [wrong, good].map(({ url }) => ({ url, limit: PLACES, pinned: false }));
+    const pool = await open(endpoints, { clock, timing: TIMING });
+    const calls = Array.from({ length: CALLS }, () => callOf());
+    const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
+    expect(outcomes).toEqual(calls.map(({ item }) => item));
+    expect(askedOf([wrong, good])).toBeLessThanOrEqual(MOST * CALLS);
+    expect(pool.warnings).toEqual([
+      expect.stringContaining(`${wrong.url} refused a request: HTTP ${status}`),
+    ]);
+    expect(pool.verdict()).toBe(undefined);
+  },
+);
+
+test.each(REFUSALS)(
+  'HTTP %i for one call in ten: asked at a second endpoint, and at no third',
+  async status => {
+    const clock = manualClock();
+    const isRefused = (nonce: string) => byteOf(nonce) < 26;
+    const treat = (ask: Ask) =>
+      isRefused(nonceIn(ask.body)) ? ask.send(status, '') : void clock.after(LATENCY, () => echo(ask));
+    const fakes = await Promise.all([serve(treat), serve(treat), serve(treat)]);
+    const endpoints = fakes.map(({ url }) => ({ url, limit: PLACES, pinned: false }));
+    const pool = await open(endpoints, { clock, timing: TIMING });
+    const calls = Array.from({ length: CALLS }, () => callOf());
+    const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
+    expect(outcomes).toEqual(calls.map(({ item }) => (isRefused(item) ? 'call-refused' : item)));
+    const refused = calls.filter(({ item }) => isRefused(item)).length;
+    expect(askedOf(fakes)).toBe(CALLS + refused);
+    // nobody is thought ill for it
+    for (const { state } of pool.stats().endpoints) expect(state).toBe('up');
+  },
+);
+
 test.each(['2', 'Thu, 01 Jan 2026 00:00:06 GMT'])(
   'Retry-After: %s: that endpoint is left alone for 2 s and given less, no other is',
   async value => {
