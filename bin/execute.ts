@@ -86,7 +86,8 @@ export async function execute(run: Run): Promise<number> {
     const made = await makePool(asker?.options ?? {}, world);
     pool = made;
     const { startProgress } = await import('./progress/progress.ts');
-    progress = startProgress({ label: run.label, account, pool: made, row: run.row, tools, say });
+    const toStdout = run.target === undefined;
+    progress = startProgress({ label: run.label, account, pool: made, row: run.row, tools, toStdout, say });
     return made;
   };
   const [first] = run.row;

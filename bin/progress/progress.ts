@@ -39,10 +39,12 @@ export interface Watched {
   pool: EndpointPool;
   row: readonly { stage: Stage; options: Values }[];
   tools: Tools;
+  /** the items themselves go to standard output, which may be the terminal */
+  toStdout: boolean;
   say(message: string): void;
 }
 
-export function startProgress({ label, account, pool, row, tools, say }: Watched): Progress {
+export function startProgress({ label, account, pool, row, tools, toStdout, say }: Watched): Progress {
   const look = createLook(account, pool.stats, countItems(row, tools));
   let facts = look(performance.now());
   const begun = performance.eventLoopUtilization();
@@ -54,7 +56,8 @@ export function startProgress({ label, account, pool, row, tools, say }: Watched
     const words = stalled(sight());
     if (words !== null) say(words);
   }, LOOK_EVERY).unref();
-  const release = process.stderr.isTTY && !process.stdout.isTTY ? ownTerminal() : null;
+  const isFree = process.stderr.isTTY && !(toStdout && process.stdout.isTTY);
+  const release = isFree ? ownTerminal() : null;
   const shown = release === null ? lines() : drawBars(label, process.stderr, () => look(performance.now()));
 
   function lines(): { stop(): void } {

@@ -16,8 +16,9 @@ import { createWaiting } from './waiting.ts';
 const BEHIND = 1.5;
 
 export interface Dispatch {
-  /** calls that wait for a place */
+  /** calls that wait for a place, and of these those that are not asleep until they are tried again */
   readonly waiting: number;
+  readonly awake: number;
   push(ticket: Ticket): void;
   /** tried again, not before `ticket.notBefore` */
   sleep(ticket: Ticket): void;
@@ -96,6 +97,9 @@ export function createDispatch(
   return {
     get waiting() {
       return waiting.size + suspects.size;
+    },
+    get awake() {
+      return waiting.size + suspects.size - waiting.asleep;
     },
     push(ticket) {
       const home = homes.of(ticket.hash);

@@ -60,7 +60,7 @@ export interface Endpoint {
   retries: number;
   readonly failures: Map<string, number>;
   readonly usage: Required<Usage>;
-  /** sums of ms: of its tries, and of its places while it could be asked */
+  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
   busy: number;
   places: number;
 }

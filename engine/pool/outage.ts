@@ -89,6 +89,7 @@ export function createOutages(options: OutageOptions): Outages {
     if (endpoint.state !== 'up') return;
     endpoint.state = 'down';
     endpoint.cause = cause;
+    endpoint.load = null; // what its metrics said is over
     probeLater(endpoint, timing.reprobeFirst);
     const now = clock.now();
     lostAt.set(endpoint, now);

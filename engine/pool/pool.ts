@@ -196,12 +196,12 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       other !== endpoint && other.state === 'up' && other.models.has(model);
     if (refusal.code === 'call-refused' && !isSecond && endpoints.some(isElsewhere)) {
       ticket.refusedAt = ticket.avoid = endpoint;
+      noteCause(ticket, endpoint, refusal.message);
       noteFailure(endpoint, { kind: 'refused', cause: refusal.message, isLast: false }, now, timing);
       if (++ticket.tries < TRIES) return again(ticket, now);
     } else noteRefusal(endpoint, refusedAt);
-    refusals.noteFinal(endpoint.url, refusal);
     fail(ticket, refusal);
-    const hopeless = refusals.hopeless(outstanding);
+    const hopeless = refusals.noteFinal(endpoint.url, refusal, outstanding);
     if (hopeless) ending.giveUp(hopeless, 'every call was refused');
   }
 
@@ -252,7 +252,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const now = clock.now();
     // This process stood still (SIGSTOP, a closed laptop): the answers may be here, only unread.
     const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
-    tally.passed(stood > 0 ? 0 : now - sweptAt, now, outstanding, dispatch.waiting);
+    tally.passed(stood > 0 ? 0 : now - sweptAt, now, outstanding, dispatch.awake);
     sweptAt = now;
     for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
     dispatch.wake(now);

@@ -20,15 +20,14 @@ const TOLD = 10;
 export interface Refusals {
   /** What a reply that refuses a call means for it, and tells a person if it is news. */
   failureOf(url: string, reply: Reply): CallFailure;
-  /** The call fails: no other endpoint is there to be asked, or it refused as well. */
-  noteFinal(url: string, failure: CallFailure): void;
   /** A model answered, or could have: whatever is refused from now on is about single items. */
   noteAnswer(): void;
   /**
-   * What ends the run in the middle, because enough calls were refused and none was answered. `pending` is how many
-   * calls have no outcome yet: while those are more than the refused ones, refusals may only be what comes back first.
+   * The call fails: no other endpoint is there to be asked, or it refused as well. Returns what ends the run in the
+   * middle, because enough calls were refused and none was answered. `pending` is how many calls have no outcome yet:
+   * while those are more than the refused ones, refusals may only be what comes back first.
    */
-  hopeless(pending: number): Fatal | undefined;
+  noteFinal(url: string, failure: CallFailure, pending: number): Fatal | undefined;
   /** What ends the run at its end, because calls were refused and none was answered: a few are enough then. */
   verdict(): Fatal | undefined;
 }
@@ -81,15 +80,16 @@ export function createRefusals(
       tell(url, `${reply.status} ${words.replace(/\d+/g, '#')}`, message);
       return new CallFailure('call-refused', message);
     },
-    noteFinal(url, { code, message }) {
-      if (code !== 'call-refused') return;
-      refused++;
-      last = `${url}: ${message}`;
+    noteFinal(url, { code, message }, pending) {
+      if (code === 'call-refused') {
+        refused++;
+        last = `${url}: ${message}`;
+      }
+      return refused >= ENOUGH && refused >= pending ? verdict() : undefined;
     },
     noteAnswer() {
       answered = true;
     },
-    hopeless: pending => (refused >= ENOUGH && refused >= pending ? verdict() : undefined),
     verdict,
   };
 }

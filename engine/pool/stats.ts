@@ -29,7 +29,7 @@ export interface EndpointStats {
   usage: Required<Usage>;
   /** of the recent answers, in ms; null before the first */
   medianLatency: number | null;
-  /** sums of ms: of its tries, and of its places while it could be asked */
+  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
   busy: number;
   places: number;
 }
@@ -75,7 +75,7 @@ export interface Tally {
   answered(ticket: Ticket, now: number): void;
   /** `ticket` ended without an answer. */
   failed(ticket: Ticket, reason: Error, now: number): void;
-  /** The last `ms` were over at `now`, with so many calls in the pool and of these waiting. */
+  /** The last `ms` were over at `now`, with so many calls in the pool and of these waiting for a place. */
   passed(ms: number, now: number, calls: number, waiting: number): void;
   /** A copy, free to keep. */
   stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats;
@@ -101,9 +101,14 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
       times.retrying += now - first;
     },
     passed(ms, now, calls, waiting) {
-      const there = endpoints.filter(endpoint => isUsable(endpoint, now));
-      for (const endpoint of there) endpoint.places += ms * Math.floor(endpoint.limit);
-      if (there.length > 0) full += waiting > 0 ? ms : 0;
+      let there = false;
+      for (const endpoint of endpoints) {
+        const isThere = isUsable(endpoint, now);
+        there ||= isThere;
+        // calls that run where the limit was cut, or that outlast a rest, have places too
+        endpoint.places += ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
+      }
+      if (there) full += waiting > 0 ? ms : 0;
       else without += calls > 0 ? ms : 0;
     },
     stats(counts, now) {

@@ -11,6 +11,8 @@ const LOOK = 16;
 
 export interface Waiting {
   readonly size: number;
+  /** how many of them sleep */
+  readonly asleep: number;
   /** a call whose chain is at home at `ticket.home`, or that begins one */
   push(ticket: Ticket): void;
   /** not before `ticket.notBefore` */
@@ -41,6 +43,9 @@ export function createWaiting(): Waiting {
       let size = fresh.size + due.length + asleep.length;
       for (const queue of homes.values()) size += queue.size;
       return size;
+    },
+    get asleep() {
+      return asleep.length;
     },
     push(ticket) {
       if (ticket.home === null) return fresh.push(ticket);

@@ -10,6 +10,16 @@ import { buildConnector, Client, type Dispatcher } from 'undici';
 
 /** An answer is some kilobytes; a body beyond this is no answer, and must not fill the memory. */
 const MAX_BODY = 16 * 1024 * 1024;
+/** Nor must the bodies of hundreds of calls together: beyond this the large ones among them are broken off. */
+const MAX_HELD = 256 * 1024 * 1024;
+const LARGE = 1024 * 1024;
+/** bytes of the bodies that are being read, over all endpoints: they share this process's memory */
+let held = 0;
+
+class TooMuch extends Error {
+  override name = 'TooMuch';
+  readonly code = 'FW_TOO_MUCH';
+}
 
 export interface Reply {
   status: number;
@@ -63,6 +73,7 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
   private retryAfter: string | undefined = undefined;
   private first: Buffer = EMPTY;
   private rest: Buffer[] | null = null;
+  private size = 0;
   private settle: ((outcome: Reply | Error) => void) | null;
   private readonly client: Client;
   private readonly giveBack: (client: Client) => void;
@@ -95,8 +106,11 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
     }
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.watch?.data(chunk.length);
+    this.size += chunk.length;
+    held += chunk.length;
+    if (held > MAX_HELD && this.size > LARGE) controller.abort(new TooMuch());
     if (this.first === EMPTY) this.first = chunk;
     else if (this.rest === null) this.rest = [this.first, chunk];
     else this.rest.push(chunk);
@@ -120,6 +134,7 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
     const { settle } = this;
     if (settle === null) return;
     this.settle = null;
+    held -= this.size;
     // while undici tells of an error it must not be given the next request on this client: that would end the process
     if (outcome instanceof Error) queueMicrotask(() => this.giveBack(this.client));
     else this.giveBack(this.client);

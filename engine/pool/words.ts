@@ -20,6 +20,7 @@ const WORDS: Record<string, string> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection closed before the answer was complete',
   UND_ERR_CONNECT_TIMEOUT: 'no connection within 10 s',
   UND_ERR_RES_EXCEEDED_MAX_SIZE: 'an answer larger than 16 MiB',
+  FW_TOO_MUCH: 'an answer larger than 1 MiB, while answers of 256 MiB came in',
   UND_ERR_HEADERS_OVERFLOW: 'headers larger than 16 KiB',
   ENOTFOUND: 'no such host',
   EAI_AGAIN: 'no such host (the name server did not answer)',

@@ -116,6 +116,16 @@ test('an endpoint that dies during the run is taken out; no call is lost, and it
   expect(pool.warnings.at(-1)).toBe(`${dying.url} is up`);
 });
 
+test('of an endpoint that is down nothing is told that its metrics said before', async () => {
+  const metrics = () => 'vllm:num_requests_running 7\nvllm:num_requests_waiting 134\n';
+  const fake = await serve(echo, { metrics });
+  const pool = await open([fake.url, (await serve(echo)).url]);
+  await until(() => pool.stats().endpoints[0]?.load?.waiting === 134);
+  await fake.close();
+  await askUntil(pool, () => pool.stats().endpoints[0]?.state === 'down');
+  expect(pool.stats().endpoints[0]?.load).toBe(null);
+});
+
 test('while every endpoint is away calls wait and lose no try; they are answered when one returns', async () => {
   const fake = await serve(echo);
   const pool = await open([fake.url]);

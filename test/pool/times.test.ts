@@ -60,6 +60,44 @@ test('a call that fails has all since its first try in retries; time without an 
   expect(times).toMatchObject({ asking: 0, waiting: 500, retrying: since + (since - 500) });
 });
 
+test('calls that sleep until they are tried again wait for no place', async () => {
+  const clock = manualClock();
+  const fake = await serve(ask => (ask.n <= 4 ? ask.send(500, {}) : void held.push(ask)));
+  const held: Ask[] = [];
+  const timing = { ...QUICK, tick: 100, backoffBase: 4_000, backoffCap: 4_000, rest: 0, restCap: 0 };
+  const pool = await open([{ url: fake.url, limit: 8 }], { clock, timing });
+  const calls = Array.from({ length: 4 }, () => outcome(pool));
+  await until(() => pool.stats().waiting === 4);
+  clock.pass(1_500, 100);
+  expect(pool.stats()).toMatchObject({ waiting: 4, full: 0, without: 0 });
+  clock.pass(4_000, 100);
+  await fake.reached(8);
+  for (const ask of held) ask.answer('late');
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(['late']));
+});
+
+test('an endpoint is never more than 100 % busy, though its limit is cut and it rests while calls run', async () => {
+  const clock = manualClock();
+  const held: Ask[] = [];
+  const fake = await serve(ask =>
+    ask.n === 1 ? ask.send(429, {}, { 'retry-after': '30' }) : held.push(ask),
+  );
+  const pool = await open([{ url: fake.url, limit: 8, pinned: false }], { clock, wait: 60_000 });
+  const calls = Array.from({ length: 8 }, () => outcome(pool));
+  await fake.reached(8);
+  await until(() => pool.stats().endpoints[0]?.state === 'paused');
+  clock.pass(20_000, 100);
+  for (const ask of held.splice(0)) ask.answer('at last');
+  await until(() => pool.stats().answered === 7);
+  const { busy = 0, places = 0 } = pool.stats().endpoints[0] ?? {};
+  expect(busy).toBe(7 * 20_000);
+  expect(places).toBe(busy);
+  clock.pass(15_000, 100);
+  await fake.reached(9);
+  held[0]?.answer('too');
+  await Promise.all(calls);
+});
+
 test('what an asker says of its own time is added up', async () => {
   const pool = await open([(await serve(ask => ask.answer('x'))).url]);
   pool.judge(callOf().key, 'clean', undefined, 2);

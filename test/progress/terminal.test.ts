@@ -105,6 +105,13 @@ describe.concurrent('on a terminal', () => {
     expect(lines.join('\n')).not.toMatch(/[█░]/);
   });
 
+  test('fw run, whose items go to a file, draws them though nothing was redirected', async () => {
+    const batch = join(ROOT, 'pipelines', 'fairwatch', 'batch.yaml');
+    const { ran, text } = await onTerminal(`fw run ${batch} ${CSV} ${three.flags}`, size);
+    expect(ran.code, text).toBe(0);
+    expect(text).toMatch(/batch\.yaml [█░]{20} \d+ of 60 items done/);
+  });
+
   test('where the items themselves go to the terminal there are no bars', async () => {
     const { ran, text } = await onTerminal(`fw ingest ${CSV} --limit 3 | fw chain ${slow.flags}`, size);
     expect(ran.code, text).toBe(0);
