@@ -35,7 +35,7 @@ const withCommas = (value: number): string => value.toLocaleString('en-US');
 const ASKED: Call = {
   path: '/chat/completions',
   model: 'm',
-  body: '',
+  body: Buffer.alloc(0),
   head: '',
   tail: '',
   key: '',
@@ -130,7 +130,7 @@ async function fill(path: string, calls: number): Promise<void> {
     ledger.begin({ model: 'm' }, []);
     for (const end = Math.min(calls, n + 100_000); n < end; n++) {
       const key = keyOf(n);
-      const body = `{"messages":[{"role":"user","content":"${key} ${'why '.repeat(60)}"}]}`;
+      const body = Buffer.from(`{"messages":[{"role":"user","content":"${key} ${'why '.repeat(60)}"}]}`);
       ledger.append({
         ...{ key, outcome: 'answer', time: 0, endpoint: 'http://gpu1:8005/v1', model: 'm', item: `row-${n}` },
         ...{

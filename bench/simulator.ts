@@ -22,7 +22,9 @@ function chainBodies(count: number): Buffer[] {
   return Array.from({ length: count }, (_, index) => {
     const application = `Application ${index}. Credit score: ${500 + (index % 300)}. ${'Income, loan, debts, purpose. '.repeat(18)}`;
     const context = escaped(application + 'Earlier: {"approval_decision":"deny"} '.repeat(15 * (index % 5)));
-    return Buffer.from(agents[index % agents.length]!.bodyOf({ context, temperature: 0.7, seed: index }));
+    const asked = { context, temperature: 0.7, seed: index };
+    return agents[index % agents.length]!.bodyOf(asked, { id: 'row', agent: 'any', round: 0, attempt: 1 })
+      .body;
   });
 }
 

@@ -106,7 +106,8 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
   /** What the simulator says to this very call, made as long as wanted. */
   function simulated(call: Call, { maxTokens, fits }: Known): Said {
     const chat = { model: call.model, maxModelLength, faults: NO_FAULTS, draws, schemaOf };
-    const { text, finish } = replyTo(call.body, sha256(call.body), chat);
+    const request = call.body.toString();
+    const { text, finish } = replyTo(request, sha256(request), chat);
     onSimulated?.(call, text);
     const longer = stretch === 1 ? text : stretchedText(text, stretch);
     const tokens = Math.ceil((stretch * text.length) / charactersPerToken.answer);
@@ -139,7 +140,7 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
         const name = String(asked++);
         calls.set(name, one);
         const over = () => calls.delete(name);
-        const answered = pool.call({ ...one, body: name });
+        const answered = pool.call({ ...one, body: Buffer.from(name) });
         answered.then(over, over);
         return answered;
       },
@@ -151,7 +152,8 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
  * The messages between what all calls of an agent have in common, as they stand in the body. Inside of a JSON text every
  * quote is escaped, so what is looked for here is found between texts and nowhere else.
  */
-function ownParts({ body, head }: Call): Part[] {
+function ownParts({ body: bytes, head }: Call): Part[] {
+  const body = bytes.toString();
   const end = body.lastIndexOf('],"temperature":');
   const parts: Part[] = [];
   for (let at = head.length; at < end; ) {

@@ -34,7 +34,7 @@ export async function lengthsOfPilot(world: World, sample: Sample, wanted: Wante
   if (tokenizer === undefined && outputTokens === undefined) return GUESSED;
   const seen: Seen[] = [];
   const note = ({ body }: Call, answer: string) => {
-    seen.push({ messages: (JSON.parse(body) as { messages: Message[] }).messages, answer });
+    seen.push({ messages: (JSON.parse(body.toString()) as { messages: Message[] }).messages, answer });
   };
   const pilot = await simulate({ ...world, lengths: GUESSED }, 1, spread(sample, ITEMS), note);
   let { charactersPerToken } = GUESSED;

@@ -5,13 +5,13 @@
 import type { Pool } from '../flow/call.ts';
 import { CallFailure } from '../flow/call.ts';
 import type { Code } from '../flow/failure.ts';
-import type { JsonObject, Rejected, Repair, Rung, Step } from '../flow/item.ts';
+import type { JsonObject, Rejected, Rung, Step } from '../flow/item.ts';
 import type { Check } from '../integrity/check.ts';
 import { fill, type Rule } from '../integrity/fill.ts';
 import { parsePointer, valueAt } from '../integrity/pointer.ts';
 import { type Reading, readAnswer } from '../integrity/read-answer.ts';
 import { compileSchema } from '../integrity/schema.ts';
-import { type Bodies, bodies, keyOf, seedOf } from './body.ts';
+import { type Bodies, bodies, seedOf } from './body.ts';
 import { isTooLong, keptOf, TOO_LONG } from './kept.ts';
 import type { Agent, AskAgain } from './load.ts';
 
@@ -35,11 +35,10 @@ export interface Question {
   redact?: readonly string[] | undefined;
 }
 
-/** A step; where it failed, also why. */
-export interface Asked {
-  step: Step;
-  failure?: { code: Code; message: string };
-}
+/** A step: with its output as JSON without spaces, or with why it failed. */
+export type Asked =
+  | { step: Step; compact: string; failure?: undefined }
+  | { step: Step; failure: { code: Code; message: string } };
 
 export type Ask = (question: Question) => Promise<Asked>;
 
@@ -73,8 +72,8 @@ async function askOne(
     calls: [],
     attempts: 0,
     usage: { prompt: 0, completion: 0 },
-    ...(round > 0 && { round }),
   };
+  if (round > 0) step.round = round;
   const again = agent.askAgain;
   let temperature = agent.sampling.temperature;
   let invalid = 0; // answers that did not fit
@@ -83,10 +82,10 @@ async function askOne(
 
   for (;;) {
     const identity = { id, agent: agent.key, round, attempt: step.attempts + 1 };
-    const body = own.bodyOf({ context, rejected, temperature, seed: seedOf(options.seed, identity) });
-    const key = keyOf(body, identity);
+    const seed = seedOf(options.seed, identity);
+    const { body, key } = own.bodyOf({ context, rejected, temperature, seed }, identity);
     step.attempts += 1;
-    step.calls.push(key);
+    step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
     let text: string;
     let reading: Reading;
     let mending = 0;
@@ -123,7 +122,7 @@ async function askOne(
     const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
     if (problem === undefined && !redo) {
       pool.judge(key, reading.rung, undefined, mending);
-      return { step: settled(step, text, reading) };
+      return answered(step, text, reading as Answered);
     }
     const kept = keptOf(text);
     const refusal: Rejected = redo
@@ -180,21 +179,18 @@ function complaintOf({ code, message, whole }: Rejected): string {
   return `That answer cannot be used: ${cause}. Answer again with exactly one JSON object that fits, and nothing else.`;
 }
 
-function settled(step: Step, text: string, { rung, output, repairs }: Reading): Step {
-  return withAnswer(step, text, { rung, output: output as JsonObject, repairs });
-}
-
-interface Answered {
-  rung: Rung;
-  output: JsonObject;
-  repairs: Repair[];
-}
+type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'>>;
 
 /** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
-function withAnswer(step: Step, text: string, { rung, output, repairs }: Answered): Step {
-  const raw = JSON.stringify(output) === text ? {} : { raw: text };
-  const { agent, ...rest } = step;
-  return { agent, output, ...raw, ...rest, rung, repairs };
+function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): Asked {
+  const { agent, saw, calls, attempts, usage, round, rejected } = step;
+  const done: Step =
+    compact === text
+      ? { agent, output, rung, saw, repairs, calls, attempts, usage }
+      : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage };
+  if (round !== undefined) done.round = round;
+  if (rejected !== undefined) done.rejected = rejected;
+  return { step: done, compact };
 }
 
 interface GivenUp {
@@ -214,7 +210,8 @@ function givenUp({ step, text, reading, refusal, redo, check, rules, again }: Gi
     const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
     if (filled.repairs.length > 0 && check(filled.value).length === 0) {
       const repairs = [...reading.repairs, ...filled.repairs];
-      return { step: withAnswer(step, text, { rung: 'defaulted', output: filled.value, repairs }) };
+      const { value: output } = filled;
+      return answered(step, text, { rung: 'defaulted', output, compact: JSON.stringify(output), repairs });
     }
   }
   const { agent, ...rest } = step;

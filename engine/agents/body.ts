@@ -1,6 +1,7 @@
 /**
- * Request bodies as text: a constant prefix per agent (model, system message), the growing context of the item, a
- * short end. The context is kept JSON-escaped and grows by what each answer adds, so nothing is escaped twice.
+ * Request bodies as bytes: a constant prefix per agent (model, system message), the growing context of the item, a
+ * short end. The context is kept JSON-escaped and grows by what each answer adds, so nothing is escaped twice. The bytes
+ * are put together once, behind those that a call's key is made of too, and are hashed and sent from there.
  */
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../flow/item.ts';
@@ -9,6 +10,9 @@ import type { Agent } from './load.ts';
 
 /** Part of every call key: bodies or keys that are built differently must not meet old answers. */
 const FORMAT = 'fw1';
+
+/** Hex characters of SHA-256 that are kept: 128 bits. */
+const KEY_LENGTH = 32;
 
 /** What makes one call to an agent differ from the next. */
 export interface Particulars {
@@ -24,7 +28,8 @@ export interface Particulars {
 export interface Bodies {
   head: string;
   tail: string;
-  bodyOf(particulars: Particulars): string;
+  /** The body of a call, and its key. */
+  bodyOf(particulars: Particulars, identity: Identity): { body: Buffer; key: string };
 }
 
 /** Text as it stands between the quotes of a JSON string. */
@@ -44,15 +49,26 @@ export function bodies(agent: Agent, model: string, guided: boolean): Bodies {
     more.response_format = { type: 'json_schema', json_schema: { name: agent.key, schema, strict: true } };
   }
   const tail = `,${JSON.stringify(more).slice(1)}`;
-  const bodyOf = ({ context, rejected, temperature, seed }: Particulars): string => {
-    let messages = `${prefix}${context}"}`;
+  const prefixBytes = Buffer.from(prefix);
+  const tailBytes = Buffer.from(tail);
+  const bodyOf: Bodies['bodyOf'] = ({ context, rejected, temperature, seed }, identity) => {
+    let rest = '"}';
     if (rejected !== undefined) {
       // chat templates refuse an empty turn, and some two turns of one role in a row: then the complaint stands alone
       const answer = rejected.raw.trim() === '' ? '(an empty answer)' : rejected.raw;
-      messages += `,{"role":"assistant","content":"${escaped(answer)}"}`;
-      messages += `,{"role":"user","content":"${escaped(rejected.complaint)}"}`;
+      rest += `,{"role":"assistant","content":"${escaped(answer)}"}`;
+      rest += `,{"role":"user","content":"${escaped(rejected.complaint)}"}`;
     }
-    return `${messages}],"temperature":${temperature},"seed":${seed}${tail}`;
+    rest += `],"temperature":${temperature},"seed":${seed}`;
+    const before = nameOf(identity);
+    const texts = Buffer.byteLength(before) + Buffer.byteLength(context) + Buffer.byteLength(rest);
+    const bytes = Buffer.allocUnsafeSlow(prefixBytes.length + tailBytes.length + texts);
+    const from = bytes.write(before);
+    let at = from + prefixBytes.copy(bytes, from);
+    at += bytes.write(context, at);
+    at += bytes.write(rest, at);
+    tailBytes.copy(bytes, at);
+    return { body: bytes.subarray(from), key: hash('sha256', bytes, 'hex').slice(0, KEY_LENGTH) };
   };
   return { head, tail, bodyOf };
 }
@@ -73,7 +89,12 @@ export function seedOf(runSeed: number, { id, agent, round, attempt }: Identity)
   return Number.parseInt(digest.slice(0, 8), 16) & 0x7fffffff;
 }
 
-/** The name of a call: the same key is the same question. 128 bits of SHA-256, as hex. */
-export function keyOf(body: string, { id, agent, round, attempt }: Identity): string {
-  return hash('sha256', `${FORMAT}\n${id}\n${agent}\n${round}\n${attempt}\n${body}`, 'hex').slice(0, 32);
+/** The key of a call: the same key is the same question. */
+export function keyOf(body: string, identity: Identity): string {
+  return hash('sha256', nameOf(identity) + body, 'hex').slice(0, KEY_LENGTH);
+}
+
+/** What a key is made of before the body. */
+function nameOf({ id, agent, round, attempt }: Identity): string {
+  return `${FORMAT}\n${id}\n${agent}\n${round}\n${attempt}\n`;
 }

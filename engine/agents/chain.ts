@@ -9,8 +9,8 @@ import { type Failure, type Item, type Rung, type Step, worse } from '../flow/it
 import { getAt } from '../integrity/pointer.ts';
 import { type Ask, type Asked, type AskOptions, asker } from './ask.ts';
 import { escaped } from './body.ts';
-import { contextAfter } from './context.ts';
-import type { Agents } from './load.ts';
+import { contextAfter, turnText } from './context.ts';
+import type { Agent, Agents } from './load.ts';
 
 /** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
 const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
@@ -69,6 +69,8 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     });
   };
 
+  const displayOf = (key: string): string => (agents.byKey.get(key) as Agent).display;
+
   return {
     async steps(item, ordering) {
       const { failure: _failure, ...kept } = item;
@@ -97,7 +99,7 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
         steps.push(asked.step);
         // with its ordering, so that everyone after can see which answers it lacks
         if (asked.failure) fail({ ...kept, ordering: due, steps }, agent, asked.failure);
-        context += escaped(contextAfter('', [asked.step], agents));
+        context += escaped(turnText(displayOf(agent), asked.compact));
       }
       return { ...kept, ordering: due, steps };
     },

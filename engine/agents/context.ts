@@ -3,12 +3,12 @@
  * and the `input` of a turn in the legacy document is this text again, so both are built here.
  */
 import { ItemFailure } from '../flow/failure.ts';
-import type { JsonObject, Step } from '../flow/item.ts';
+import type { Step } from '../flow/item.ts';
 import type { Agents } from './load.ts';
 
-/** What one answer adds to the context of the agents after it. */
-export function turnText(display: string, output: JsonObject): string {
-  return `\n\n${display}:\n${JSON.stringify(output)}`;
+/** What one answer adds to the context of the agents after it; `compact` is its JSON without spaces. */
+export function turnText(display: string, compact: string): string {
+  return `\n\n${display}:\n${compact}`;
 }
 
 /**
@@ -38,7 +38,7 @@ export function contextAfter(prompt: string, steps: readonly Step[], agents: Age
         },
       );
     }
-    context += turnText(display, output);
+    context += turnText(display, JSON.stringify(output));
   }
   return context;
 }

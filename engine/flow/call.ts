@@ -11,8 +11,8 @@ export interface Call {
   path: string;
   /** the model that the body names: only endpoints that serve it are asked */
   model: string;
-  /** the request body as it goes over the wire: JSON */
-  body: string;
+  /** the request body as it goes over the wire: JSON in UTF-8 */
+  body: Buffer;
   /** what the body begins and ends with and many calls share; between them are its own messages and sampling */
   head: string;
   tail: string;

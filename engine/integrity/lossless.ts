@@ -22,6 +22,17 @@ interface Level {
 
 const NUMBER = /[-+.0-9eE]*/y;
 
+/** Whether a JSON text is sure to nest at most MAX_DEPTH levels, without a look at what is in its strings. */
+export function isShallow(text: string): boolean {
+  let opened = 0;
+  for (const bracket of ['{', '[']) {
+    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1)) {
+      if (++opened > MAX_DEPTH) return false;
+    }
+  }
+  return true;
+}
+
 /** The first value of a JSON text that would not survive, or null. On text that is no JSON: never throws. */
 export function lossless(text: string): Loss | null {
   const levels: Level[] = [];

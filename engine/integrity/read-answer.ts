@@ -15,7 +15,7 @@ import { COERCIONS, coerce } from './coerce.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import { findObjects, MAX_TEXT } from './find.ts';
 import type { Finding } from './findings.ts';
-import { lossless } from './lossless.ts';
+import { isShallow, lossless } from './lossless.ts';
 import { MENDS } from './mend.ts';
 import { isObject } from './pointer.ts';
 import { shorten, show, summarise } from './problem.ts';
@@ -24,6 +24,8 @@ export interface Reading {
   rung: Rung;
   /** the answer; where the rung is `failed`, the object as far as it could be read, for whoever fills what is missing */
   output?: JsonObject;
+  /** the output as JSON without spaces; there where the rung is not `failed` */
+  compact?: string;
   /** syntax entries on the text first, then values in the order of their change */
   repairs: Repair[];
   problem?: { code: Code; message: string };
@@ -91,7 +93,9 @@ function judge(
   check: Check,
   fixes: ReadonlySet<string>,
 ): Reading {
-  const lost = lossless(json);
+  // most answers are compact as they come: a text that JSON.stringify gives back to the letter has lost nothing
+  const before = isShallow(json) ? JSON.stringify(value) : undefined;
+  const lost = before === json ? null : lossless(json);
   if (lost) return failed(lost.code, lost.message, edits);
   const { value: output, repairs: changes, findings } = coerce(value, check, fixes);
   const repairs = [...edits, ...changes];
@@ -99,7 +103,8 @@ function judge(
     return { ...failed(codeOf(findings), summarise(findings), repairs), output: output as JsonObject };
   }
   const rung = changes.length > 0 ? 'coerced' : edits.length > 0 ? 'repaired' : 'clean';
-  return { rung, output: output as JsonObject, repairs };
+  const compact = output === value && before !== undefined ? before : JSON.stringify(output);
+  return { rung, output: output as JsonObject, compact, repairs };
 }
 
 /** `null-value` where nulls are all that is wrong, so that null-fix knows its work. */

@@ -110,7 +110,7 @@ export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'reques
   /** milliseconds since 1970 */
   time: number;
   path: string;
-  body: string;
+  body: Buffer;
   /** the constant beginning and end of the body: what stands between them is the call's own */
   head: string;
   tail: string;
@@ -130,7 +130,8 @@ export function callLine(record: CallRecord, head: string, tail: string): string
   if (answer !== undefined) {
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
   }
-  const sent = body.slice(record.head.length, body.length - record.tail.length);
+  const end = body.length - Buffer.byteLength(record.tail);
+  const sent = body.toString('utf8', Buffer.byteLength(record.head), end);
   const own = redact ? redactOwn(sent, redact) : sent;
   if (own !== sent) line += ',"redacted":true';
   // the body is JSON already: what is the call's own closes the list of messages, and goes in as it is

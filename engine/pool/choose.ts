@@ -51,8 +51,8 @@ export function loadOf(endpoint: Endpoint, places: number, known: boolean): numb
   return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianLatency(endpoint)) : 1);
 }
 
-function mayTake(endpoint: Endpoint, { model }: Ticket, now: number): boolean {
-  return isUsable(endpoint, now) && endpoint.models.has(model);
+function mayTake(endpoint: Endpoint, { call }: Ticket, now: number): boolean {
+  return isUsable(endpoint, now) && endpoint.models.has(call.model);
 }
 
 /** Whether at most one endpoint could be asked now: it is never closed, whatever it does. */

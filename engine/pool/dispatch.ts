@@ -103,7 +103,7 @@ export function createDispatch(
     },
     push(ticket) {
       const home = homes.of(ticket.hash);
-      ticket.home = home?.state === 'up' && home.models.has(ticket.model) ? home : null;
+      ticket.home = home?.state === 'up' && home.models.has(ticket.call.model) ? home : null;
       waiting.push(ticket);
     },
     sleep: ticket => waiting.sleep(ticket),

@@ -107,7 +107,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       calls++;
       if (outstanding++ === 0) ticker.hold(true);
       const now = clock.now();
-      dispatch.push(ticketOf(asked, now, ledger !== undefined, resolve, reject));
+      dispatch.push(ticketOf(asked, now, resolve, reject));
       dispatch.pump(now);
     });
   }
@@ -119,21 +119,16 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     if (ticket.causes !== null) endpoint.retries++;
-    const { path, body } = ticket;
-    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-    ticket.body = bytes;
-    const exchange = endpoint.wire.send(
-      { method: 'POST', path: endpoint.prefix + path, body: bytes },
-      got => {
-        leave(endpoint, ticket);
-        try {
-          settle(ticket, endpoint, readOutcome(got, key));
-        } catch (bug) {
-          fail(ticket, bug as Error);
-        }
-        pump();
-      },
-    );
+    const { path, body } = ticket.call;
+    const exchange = endpoint.wire.send({ method: 'POST', path: endpoint.prefix + path, body }, got => {
+      leave(endpoint, ticket);
+      try {
+        settle(ticket, endpoint, readOutcome(got, key));
+      } catch (bug) {
+        fail(ticket, bug as Error);
+      }
+      pump();
+    });
     // A request that failed on the spot is out of its place already.
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }
@@ -190,10 +185,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   }
 
   function refused(ticket: Ticket, endpoint: Endpoint, refusal: CallFailure, now: number): void {
-    const { refusedAt, model } = ticket;
+    const { refusedAt, call: asked } = ticket;
     const isSecond = refusedAt !== null && refusedAt !== endpoint;
     const isElsewhere = (other: Endpoint): boolean =>
-      other !== endpoint && other.state === 'up' && other.models.has(model);
+      other !== endpoint && other.state === 'up' && other.models.has(asked.model);
     if (refusal.code === 'call-refused' && !isSecond && endpoints.some(isElsewhere)) {
       ticket.refusedAt = ticket.avoid = endpoint;
       noteCause(ticket, endpoint, refusal.message);

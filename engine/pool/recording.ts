@@ -27,10 +27,12 @@ const NONE: Recording = {
 
 export function recordingOf(ledger: Ledger | undefined, clock: Clock): Recording {
   if (ledger === undefined) return NONE;
-  const tryOf = ({ asked, sentAt }: Ticket, endpoint: Endpoint) => {
-    if (asked === null) throw new Error('a recorded try has its call');
-    return { ...asked, endpoint: endpoint.url, time: clock.date(), ms: clock.now() - sentAt };
-  };
+  const tryOf = ({ call, sentAt }: Ticket, endpoint: Endpoint) => ({
+    ...call,
+    endpoint: endpoint.url,
+    time: clock.date(),
+    ms: clock.now() - sentAt,
+  });
   return {
     answer(ticket, endpoint, { text, finish, usage }, done) {
       ledger.append({ ...tryOf(ticket, endpoint), outcome: 'answer', answer: text, finish, usage }, done);

@@ -4,12 +4,7 @@ import type { Endpoint } from './health.ts';
 import type { Exchange } from './wire.ts';
 
 export interface Ticket {
-  readonly path: string;
-  /** text until it is sent, bytes from then on: a text that nobody needs any more is freed while the server works */
-  body: string | Buffer;
-  /** what was asked, for the ledger; null where there is none */
-  readonly asked: Call | null;
-  readonly model: string;
+  readonly call: Call;
   /** of the item's id: breaks ties between endpoints */
   readonly hash: number;
   /** where its chain is at home; null for the first call of a chain */
@@ -56,19 +51,14 @@ export function mix(value: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** `recorded`: the call is kept, for the ledger. */
 export function ticketOf(
   call: Call,
   askedAt: number,
-  recorded: boolean,
   resolve: Ticket['resolve'],
   reject: Ticket['reject'],
 ): Ticket {
   return {
-    path: call.path,
-    body: call.body,
-    asked: recorded ? call : null,
-    model: call.model,
+    call,
     hash: hashOf(call.item),
     home: null,
     resolve,

@@ -61,8 +61,9 @@ describe('entries', () => {
 
   it('on values lead back to what the model said', () => {
     for (const { text, finish } of FAULTS) {
-      const { rung, repairs, output } = readAnswer(text, check, { finish });
+      const { rung, repairs, output, compact } = readAnswer(text, check, { finish });
       if (rung !== 'coerced') continue;
+      expect(compact).toBe(JSON.stringify(output));
       const said = JSON.parse(applyEdits(text, editsOf(repairs)));
       const values = repairs.filter(({ at }) => at !== undefined);
       const undone = values.reduceRight<unknown>(
@@ -88,7 +89,7 @@ describe('entries', () => {
       if (rung !== 'failed') {
         expect(JSON.parse(mended)).toEqual(output);
         // read twice is read once
-        expect(read(mended)).toEqual({ rung: 'clean', output, repairs: [] });
+        expect(read(mended)).toEqual({ rung: 'clean', output, compact: JSON.stringify(output), repairs: [] });
       }
     });
   });
@@ -97,7 +98,8 @@ describe('entries', () => {
     holds(fc.dictionary(fc.string(), fc.jsonValue()), value => {
       // numbers that JSON.stringify cannot write back are another test's subject
       const text = JSON.stringify(value);
-      expect(read(text)).toEqual({ rung: 'clean', output: JSON.parse(text), repairs: [] });
+      const output = JSON.parse(text);
+      expect(read(text)).toEqual({ rung: 'clean', output, compact: JSON.stringify(output), repairs: [] });
     });
   });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { lossless } from '../../engine/integrity/lossless.ts';
+import { isShallow, lossless } from '../../engine/integrity/lossless.ts';
 import { holds, mangled } from './property.ts';
 
 describe('lossless', () => {
@@ -90,6 +90,20 @@ describe('lossless', () => {
     holds(text, json => {
       expect(lossless(json)).toBeNull();
     });
+  });
+
+  it('passes whatever JSON.stringify gives back to the letter', () => {
+    const said = fc
+      .tuple(fc.constantFrom('-0', '1.0', '1e2', '1e400', '0.1', '{"a":1,"a":1}', '[1e21]'), mangled)
+      .map(([value, more]) => `{"a":${value},"b":${JSON.stringify(more)}}`);
+    holds(said, text => {
+      if (JSON.stringify(JSON.parse(text)) === text) expect(lossless(text)).toBeNull();
+    });
+  });
+
+  it('is sure of the depth of a text with few brackets', () => {
+    expect(isShallow(`${'[{"a":'.repeat(256)}1${'}]'.repeat(256)}`)).toBe(true);
+    expect(isShallow(`[${'[{"a":'.repeat(256)}1${'}]'.repeat(256)}]`)).toBe(false);
   });
 
   it('never throws, whatever the text', () => {

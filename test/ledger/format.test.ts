@@ -1,7 +1,7 @@
 /** The lines: whatever is written reads back as it was, byte for byte, and every flipped bit is found. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bodies, escaped } from '../../engine/agents/body.ts';
+import { bodies, escaped, keyOf } from '../../engine/agents/body.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
 import { RUNGS } from '../../engine/flow/item.ts';
 import {
@@ -67,7 +67,7 @@ test('an answer reads back as it was, in one line that is JSON, with its request
     const read = JSON.parse(line.toString());
     expect(read).toMatchObject({ ...kept, time: new Date(time).toISOString(), ms: Math.round(ms) });
     expect(read.request.path).toBe(path);
-    expect(bodyIn(line)).toBe(body);
+    expect(bodyIn(line)).toBe(body.toString());
   }));
 
 test('what went wrong is told as it was, and is no answer', () =>
@@ -77,7 +77,7 @@ test('what went wrong is told as it was, and is no answer', () =>
     expect(isSealed(line) && isCall(line)).toBe(true);
     expect(isAnswer(line)).toBe(false);
     expect(JSON.parse(line.toString())).toMatchObject({ outcome: 'transport', detail });
-    expect(bodyIn(line)).toBe(failed.body);
+    expect(bodyIn(line)).toBe(failed.body.toString());
   }));
 
 const agents = [...loadAgents(packagedAgents()).byKey.values()];
@@ -94,8 +94,11 @@ test('the bodies of the packaged agents are rebuilt byte for byte, whatever they
     ({ agent, text, rejected, guided }) => {
       const { head, tail, bodyOf: build } = bodies(agent, 'a model "so named"', guided);
       const context = escaped(text);
-      const body = build({ context, temperature: 0.3, seed: 5, ...(rejected && { rejected }) });
-      expect(bodyIn(sealed({ ...recordOf(), body, head, tail }))).toBe(body);
+      const identity = { id: text, agent: agent.key, round: 0, attempt: 2 };
+      const asked = { context, temperature: 0.3, seed: 5, ...(rejected && { rejected }) };
+      const { body, key } = build(asked, identity);
+      expect(bodyIn(sealed({ ...recordOf(), body, head, tail }))).toBe(body.toString());
+      expect(keyOf(body.toString(), identity)).toBe(key);
     },
   ));
 

@@ -54,7 +54,7 @@ export function recordOf(more: Partial<CallRecord> & { says?: string } = {}): Ca
     attempt: 1,
     ms: 12,
     path: '/chat/completions',
-    body,
+    body: Buffer.from(body),
     head: HEAD,
     tail: TAIL,
     finish: 'stop',

@@ -230,7 +230,7 @@ test('503 of servers that let in so many: none is drowned, and few calls go twic
   const model = servers[0]?.model as string;
   const calls = Array.from({ length: needed }, () => {
     const call = callOf({ model });
-    return { ...call, body: (call.body as string).replace('"m"', JSON.stringify(model)) };
+    return { ...call, body: Buffer.from(call.body.toString().replace('"m"', JSON.stringify(model))) };
   });
   const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
   expect(outcomes.filter(text => ['call-failed', 'call-timeout', 'interrupted'].includes(text))).toEqual([]);

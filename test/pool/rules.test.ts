@@ -30,7 +30,6 @@ const ticket = (item: string): Ticket =>
   ticketOf(
     callOf({ item }),
     0,
-    false,
     () => {},
     () => {},
   );

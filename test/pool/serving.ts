@@ -196,7 +196,7 @@ export function callOf(more: Partial<Call> = {}): Call {
   return {
     path: '/chat/completions',
     model: 'm',
-    body,
+    body: Buffer.from(body),
     head: '',
     tail: '',
     key: item,

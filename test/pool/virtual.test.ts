@@ -123,7 +123,7 @@ test('calls go to the endpoints that serve their model', async () => {
 });
 
 function callOfModel(model: string) {
-  const body = `{"model":"${model}","messages":[]}`;
+  const body = Buffer.from(`{"model":"${model}","messages":[]}`);
   return {
     path: '/chat/completions',
     body,

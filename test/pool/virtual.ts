@@ -73,7 +73,7 @@ function callOf(n: number, prompt: string): Call {
   return {
     path: '/chat/completions',
     model: 'simulated',
-    body,
+    body: Buffer.from(body),
     head,
     tail,
     key: item,
