@@ -95,6 +95,19 @@ export interface Controls {
   close(): void;
 }
 
+/** A change that holds for a time; when it is over, what is under it holds again, whatever ended before or since. */
+interface Spell {
+  readonly change: Change;
+  part: Partial<Control>;
+  callOff: () => void;
+}
+
+const MOST_SPELLS = 1_000;
+
+function without(part: Partial<Control>, other: Partial<Control>): Partial<Control> {
+  return Object.fromEntries(Object.entries(part).filter(([name]) => !(name in other)));
+}
+
 /** `changed` is called after each change, with what was before. */
 export function controlsOf(
   first: Control,
@@ -102,30 +115,48 @@ export function controlsOf(
   changed: (now: Control, before: Control) => void,
 ): Controls {
   let now = first;
+  // what holds until it is changed, and over it what holds for a time, the latest last
+  let lasting = first;
+  let spells: Spell[] = [];
   const waiting = new Set<() => void>();
 
-  function after(ms: number, run: () => void): void {
+  function after(ms: number, run: () => void): () => void {
     const callOff = clock.after(ms, () => {
       waiting.delete(callOff);
       run();
     });
     waiting.add(callOff);
+    return () => {
+      waiting.delete(callOff);
+      callOff();
+    };
   }
 
-  function set(part: Partial<Control>): void {
+  function settle(): void {
     const before = now;
-    now = { ...now, ...part };
+    now = Object.assign({}, lasting, ...spells.map(({ part }) => part));
     changed(now, before);
   }
 
+  /** `change` again, while it still holds, begins its time anew. */
   function apply(change: Change): void {
     const part = controlFrom(change, first);
-    const time = change.for === undefined ? undefined : durationFrom(change.for);
-    const before = Object.fromEntries(
-      Object.keys(part).map(name => [name, now[name as keyof Control]]),
-    ) as Partial<Control>;
-    set(part);
-    if (time !== undefined) after(time, () => set(before));
+    if (change.for === undefined) {
+      lasting = { ...lasting, ...part };
+      // what is said now counts now
+      for (const spell of spells) spell.part = without(spell.part, part);
+      return settle();
+    }
+    const time = durationFrom(change.for);
+    const again = spells.find(spell => spell.change === change);
+    again?.callOff();
+    const spell: Spell = { change, part, callOff: () => {} };
+    spells = [...spells.filter(one => one !== again), spell];
+    settle();
+    spell.callOff = after(time, () => {
+      spells = spells.filter(one => one !== spell);
+      settle();
+    });
   }
 
   return {
@@ -139,6 +170,8 @@ export function controlsOf(
           'expected `for` with health down, such as "5s": nobody could reach this server to end it',
         );
       }
+      if (change.for !== undefined && spells.length >= MOST_SPELLS)
+        throw new RangeError(`expected at most ${MOST_SPELLS} changes that hold for a time, found one more`);
       apply(change);
     },
     follow(entries) {
@@ -163,17 +196,18 @@ export function controlsOf(
 
 /** A schedule for a server that starts with `first`, checked. @throws RangeError that says which entry is wrong, counted from 1 */
 export function scheduleFrom(value: unknown, first: Control): Entry[] {
-  if (!isSchedule(value)) throw new RangeError(`expected a schedule, found: ${wordsOf(isSchedule.errors)}`);
+  if (!isSchedule(value))
+    throw new RangeError(`--schedule: expected a schedule, found: ${wordsOf(isSchedule.errors)}`);
   value.forEach((entry, index) => {
     try {
       durationFrom(entry.at);
-      if (entry.every !== undefined && !(durationFrom(entry.every) > 0)) {
-        throw new RangeError('expected `every` above 0');
+      if (entry.every !== undefined && !(durationFrom(entry.every) >= 1)) {
+        throw new RangeError('expected `every` of at least 1ms');
       }
       if (entry.for !== undefined) durationFrom(entry.for);
       controlFrom(entry, first);
     } catch (error) {
-      throw new RangeError(`entry ${index + 1}: ${(error as Error).message}`);
+      throw new RangeError(`--schedule, entry ${index + 1}: ${(error as Error).message}`);
     }
   });
   return value;

@@ -9,9 +9,16 @@ import { isObject } from './merge.ts';
 import { SchemaError } from './node.ts';
 import type { Random } from './random.ts';
 import { compileShape } from './shape.ts';
+import { unlimited, within } from './within.ts';
 
+/** A schema in characters, the schemas that are kept, and all of their characters together. */
+const LONGEST = 4 * 1024 * 1024;
 const MOST_SCHEMAS = 200;
+const MOST_TEXT = 32 * 1024 * 1024;
 const TRIES = 12;
+/** So many references are as many ways at most, and one repetition backtracks no further than its text. */
+const FEW_REFERENCES = 8;
+const FEW_REPETITIONS = 1;
 
 export interface KnownSchema {
   names: ReadonlySet<string>;
@@ -23,15 +30,41 @@ export interface KnownSchema {
 /** A cache by the text of the schema, because every request brings its own copy. @throws SchemaError */
 export function schemaCache(): (schema: unknown) => KnownSchema {
   const known = new Map<string, KnownSchema>();
+  let held = 0;
   return schema => {
     const text = textOf(schema);
     let found = known.get(text);
     if (!found) {
-      found = learn(schema);
-      if (known.size >= MOST_SCHEMAS) known.delete(known.keys().next().value!);
+      if (text.length > LONGEST) {
+        throw new SchemaError(`Expected a schema of at most ${LONGEST} characters, found ${text.length}.`);
+      }
+      const learned = within(() => learn(schema));
+      found = guarded(learned, isRisky(text) ? within : unlimited);
+      held += text.length;
+      for (const oldest of known.keys()) {
+        if (known.size < MOST_SCHEMAS && held <= MOST_TEXT) break;
+        known.delete(oldest);
+        held -= oldest.length;
+      }
       known.set(text, found);
     }
     return found;
+  };
+}
+
+/** Whether an answer may take longer than the size of the schema tells: a limit costs a tenth of a millisecond. */
+function isRisky(text: string): boolean {
+  const references = text.match(/"\$(?:ref|dynamicRef)"/g)?.length ?? 0;
+  if (references > FEW_REFERENCES || /"(?:patternProperties|uniqueItems)"/.test(text)) return true;
+  const patterns = text.match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [];
+  return patterns.some(pattern => (pattern.match(/[*+{]/g)?.length ?? 0) > FEW_REPETITIONS);
+}
+
+function guarded({ names, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
+  return {
+    names,
+    valid: value => run(() => valid(value)),
+    answer: (random, wishes) => run(() => answer(random, wishes)),
   };
 }
 
@@ -75,6 +108,7 @@ function validatorOf(schema: unknown) {
     const { $schema: _, ...rest } = schema;
     return ajv.compile(rest);
   } catch (error) {
-    throw new SchemaError(`The schema cannot be used: ${(error as Error).message}.`);
+    const { message } = error as Error;
+    throw new SchemaError(`The schema cannot be used: ${message.slice(0, 500)}.`);
   }
 }

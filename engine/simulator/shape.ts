@@ -101,6 +101,8 @@ export function compileShape(root: unknown): Compiled {
     const listed = new Set(properties.map(([name]) => name));
     for (const name of required)
       if (!listed.has(name)) properties.push([name, schema.additionalProperties ?? true]);
+    if (properties.length > MOST_NODES)
+      throw new SchemaError(`The schema has more than ${MOST_NODES} parts.`);
     const parts = properties.map(([name, part]) => ({
       name,
       node: build(part, depth),

@@ -57,7 +57,8 @@ const WORDS =
 /** A name that is not among `taken`, and is then. */
 export function nameBeside(taken: Set<string>, random: Random): string {
   let name = pick(random, WORDS);
-  for (let number = 2; taken.has(name); number++) name = `${pick(random, WORDS)}_${number}`;
+  // numbers below the count of names are taken, most of them
+  for (let number = taken.size + 1; taken.has(name); number++) name = `${pick(random, WORDS)}_${number}`;
   taken.add(name);
   return name;
 }

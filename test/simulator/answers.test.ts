@@ -8,6 +8,7 @@ import { embeddingsOf } from '../../engine/simulator/embeddings.ts';
 import { faultsFrom, NO_FAULTS } from '../../engine/simulator/faults.ts';
 import { SchemaError } from '../../engine/simulator/node.ts';
 import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
+import { Refusal } from '../../engine/simulator/refusal.ts';
 import { schemaCache } from '../../engine/simulator/schemas.ts';
 import { agentSchema, application, bodyOf, type Question, synthesisSchema, WEIGHTS } from './loan.ts';
 
@@ -31,6 +32,13 @@ function answer(question: Question, seed = 7) {
 const turns = (count: number) => Array.from({ length: count }, (_, turn) => turn);
 const approvals = (question: Question) =>
   turns(200).filter(turn => answer({ ...question, turn }).approval_decision === 'approve').length;
+
+/** Each definition refers to the next one twice. */
+function doubling(leaf: object, count: number): object {
+  const to = (name: number) => ({ $ref: `#/$defs/${name}` });
+  const defs = turns(count).map(name => [name, { anyOf: [to(name + 1), to(name + 1)] }]);
+  return { $defs: Object.fromEntries([...defs, [count, leaf]]), ...to(0) };
+}
 
 describe('schemas', () => {
   const leaf = fc.oneof(
@@ -184,12 +192,26 @@ describe('schemas', () => {
     ['a pattern that looks back', { type: 'string', pattern: '^([0-9])-\\1$' }],
     ['a pattern of a gigabyte', { type: 'string', pattern: '^(?:[0-9]{99999}){9999}$' }],
     ['a pattern of nothing, for ever', { type: 'string', pattern: '^(?:(?:(?:){99999}){99999}){99999}x$' }],
+    ['a pattern that backtracks', { type: 'string', pattern: '^(\\w+\\s?)*!$', minLength: 50 }],
+    ['a fixed text and such a pattern', { enum: [`${'a'.repeat(60)}!`], pattern: '^(a+)+$' }],
+    ['a name and such a pattern', { required: [`${'a'.repeat(60)}!`], patternProperties: { '^(a+)+$': {} } }],
+    ['references that multiply', doubling({ type: 'string', not: { type: 'string' } }, 40)],
+    ['a pattern beyond the engine', { type: 'string', pattern: 'a'.repeat(1e6), minLength: 1 }],
+    ['more names than parts', { required: turns(200_000).map(String) }],
+    ['more choices than parts', { anyOf: turns(200_000).map(() => true), maxLength: -1 }],
+    ['a map of a billion', { type: 'object', minProperties: 1e9 }],
+    ['four million characters', { enum: ['x'.repeat(4 * 1024 * 1024)] }],
     ['too many values', { type: 'array', items: { type: 'integer' }, minItems: 1e6 }],
     ['a text of a gigabyte', { type: 'string', minLength: 1e9 }],
     ['an unknown type', { type: 'decimal' }],
   ])('%s is refused', (_, wanted) => {
     expect(() => schemaCache()(wanted).answer(drawsOf(1)(sha256('x'), 1), new Map())).toThrow(SchemaError);
   });
+});
+
+test('what only shows while an answer is made is a refusal too', () => {
+  const body = bodyOf({ schema: { $dynamicRef: '#nowhere' } });
+  expect(() => replyTo(body, sha256(body), settingsOf(1))).toThrow(Refusal);
 });
 
 test('the same answers on every machine', () => {

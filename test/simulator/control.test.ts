@@ -84,6 +84,35 @@ describe('/admin/config', () => {
     expect(await contentOf(url, bodyOf())).toMatch(/^```/);
   });
 
+  test('times that overlap: the latest holds, and what is over is over', async () => {
+    const { clock, statusOf, configure } = await start({
+      schedule: [
+        { at: '1s', health: 'dead', for: '2s' },
+        { at: '2s', health: 'starting', for: '2s' },
+        { at: '10s', every: '5s', health: 'dead', for: '8s' },
+      ],
+      admin: true,
+    });
+    const seen: unknown[] = [];
+    for (let second = 0; second < 10; second++) {
+      seen.push([await statusOf('/health'), await statusOf('/v1/models')]);
+      clock.pass(1_000, 250);
+    }
+    const [ok, dead, starting] = [
+      [200, 200],
+      [503, 200],
+      [503, 503],
+    ];
+    expect(seen).toEqual([ok, dead, starting, starting, ok, ok, ok, ok, ok, ok]);
+    // again and again before it is over: until 8 s after the last time, and what is set meanwhile ends it
+    clock.pass(30_000, 250);
+    expect(await statusOf('/health')).toBe(503);
+    await configure({ health: 'ok' });
+    expect(await statusOf('/health')).toBe(200);
+    clock.pass(4_000, 250);
+    expect(await statusOf('/health')).toBe(200);
+  });
+
   test('a latency is drawn anew, a slowdown stretches it; what is under way stays as it is', async () => {
     const { simulator, url, clock, configure } = await start({ admin: true, latency: '100ms' });
     const until = async (answers: number) => {
@@ -204,7 +233,7 @@ describe('a schedule', () => {
   });
 
   test.each([
-    [{}, /expected a schedule, found: it must be array/],
+    [{}, /--schedule: expected a schedule, found: it must be array/],
     [[{ health: 'ok', slowdown: 2 }], /\/0 must have required property 'at'/],
     [[{ at: '1s' }], /\/0 must NOT have fewer than 2 properties/],
     [
@@ -214,7 +243,7 @@ describe('a schedule', () => {
       ],
       /entry 2: .* found "noon"/,
     ],
-    [[{ at: '1s', every: '0s', health: 'ok' }], /entry 1: expected `every` above 0/],
+    [[{ at: '1s', every: '0s', health: 'ok' }], /entry 1: expected `every` of at least 1ms/],
     [[{ at: '1s', latency: 'x' }], /entry 1: .* found "x"/],
   ])('%j is refused', async (schedule, message) => {
     await expect(startSimulator({ schedule })).rejects.toThrow(message);
