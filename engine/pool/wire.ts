@@ -6,7 +6,7 @@
  * There is no timer here: undici's own are off (its 300 s would end a long queue on the server), and who waits too
  * long is found by the pool's one sweep, which calls `abort`.
  */
-import { buildConnector, Client, type Dispatcher } from 'undici';
+import { buildConnector, Client, type Dispatcher, util } from 'undici';
 
 /** An answer is some kilobytes; a body beyond this is no answer, and must not fill the memory. */
 const MAX_BODY = 16 * 1024 * 1024;
@@ -67,7 +67,10 @@ const OPTIONS: Client.Options = {
 
 const EMPTY = Buffer.alloc(0);
 
-/** A class because undici wants one object with these methods for each request, and a prototype costs nothing. */
+/**
+ * A class because undici wants one object with these methods for each request, and a prototype costs nothing. They are
+ * its older ones: for the newer it makes two objects and a table of the headers for each request, 3 % of what a call costs.
+ */
 class Running implements Exchange, Dispatcher.DispatchHandler {
   private status = 0;
   private retryAfter: string | undefined = undefined;
@@ -91,37 +94,35 @@ class Running implements Exchange, Dispatcher.DispatchHandler {
     this.settle = settle;
   }
 
-  onRequestStart(): void {}
+  onConnect(): void {}
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onHeaders(status: number, raw: Buffer[]): boolean {
     this.status = status;
+    if (status === 200 && this.watch === undefined) return true;
+    const headers = util.parseHeaders(raw);
     this.watch?.head(headers);
-    if (status !== 200) {
-      const value = headers['retry-after'];
-      this.retryAfter = Array.isArray(value) ? value[0] : value;
-    }
+    const value = headers['retry-after'];
+    this.retryAfter = Array.isArray(value) ? value[0] : value;
+    return true;
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onData(chunk: Buffer): boolean {
     this.watch?.data(chunk.length);
     this.size += chunk.length;
     held += chunk.length;
-    if (held > MAX_HELD && this.size > LARGE) controller.abort(new TooMuch());
+    if (held > MAX_HELD && this.size > LARGE) this.abort(new TooMuch());
     if (this.first === EMPTY) this.first = chunk;
     else if (this.rest === null) this.rest = [this.first, chunk];
     else this.rest.push(chunk);
+    return true;
   }
 
-  onResponseEnd(): void {
+  onComplete(): void {
     const body = this.rest === null ? this.first : Buffer.concat(this.rest);
     this.end({ status: this.status, retryAfter: this.retryAfter, body });
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onError(error: Error): void {
     this.end(error);
   }
 
