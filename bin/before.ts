@@ -22,7 +22,7 @@ const WRITTEN = ['failures', 'provenance', 'report'];
 /** Resolves when the input is at its end, or enough was taken. Exit 64 where no stage asks, or one does that should not. */
 export async function itemsBefore({ row, files, base, label, take }: Before): Promise<void> {
   const asker = row.findIndex(({ stage }) => stage.asks);
-  if (asker < 0) throw usageError(`${label}: expected a stage that asks, found none; just run it`);
+  if (asker < 0) throw usageError('expected a stage that asks, found none; just run it');
   const account = newAccount(label);
   const enough = new AbortController();
   const tools: Tools = {

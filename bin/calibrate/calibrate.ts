@@ -3,16 +3,17 @@
  * to do; what it says of itself in /metrics (its batch, its KV cache) is taken over.
  */
 import { askingOf } from '../../engine/doctor/ask.ts';
-import { unavailable, usageError } from '../../engine/flow/failure.ts';
+import { dataError, unavailable, usageError } from '../../engine/flow/failure.ts';
 import type { Clock, Timing } from '../../engine/pool/clock.ts';
 import { createEndpoint, type Endpoint } from '../../engine/pool/health.ts';
 import { metricsPath } from '../../engine/pool/metrics.ts';
 import { probe } from '../../engine/pool/probe.ts';
 import { labelsOf, type Page, pageOf } from '../../engine/pool/samples.ts';
-import type { Key } from '../../engine/pool/secret.ts';
+import { hide, type Key } from '../../engine/pool/secret.ts';
 import type { OpenWire } from '../../engine/pool/wire.ts';
+import { oneLine } from '../../engine/pool/words.ts';
 import { type Preset, type PresetFile, presetFrom } from '../../engine/simulator/presets.ts';
-import { type Fitted, fileOf, fitted } from './constants.ts';
+import { type Fitted, fileOf, fitted, worstOff } from './constants.ts';
 import { type Bounds, CHARACTERS_PER_TOKEN, contextLoad, FIRST, firstLoads } from './loads.ts';
 import { measure, type Server } from './measure.ts';
 import type { Measured } from './predict.ts';
@@ -51,7 +52,7 @@ export async function calibrate(settings: Calibrating): Promise<Calibration> {
     const base = withLimits(settings.base, page);
     const { maxNumSeqs, kvTokens } = base.limits;
     say(
-      `${url} serves ${model}; a KV cache of ${kvTokens} tokens${limitIn(page, 'cache') ? '' : ' (as the preset has it)'}, ` +
+      `${url} serves ${oneLine(hide(model, key), 80)}; a KV cache of ${kvTokens} tokens${limitIn(page, 'cache') ? '' : ' (as the preset has it)'}, ` +
         `at most ${maxNumSeqs} sequences${limitIn(page, 'max_num_seqs') ? '' : ' (as the preset has it)'}`,
     );
     const bounds: Bounds = { maxModelLength, maxNumSeqs, kvTokens };
@@ -76,8 +77,10 @@ export async function calibrate(settings: Calibrating): Promise<Calibration> {
     measured.push(await measure(server, load));
     say(`${load.name}: ${(measured.at(-1) as Measured).took.toFixed(1)} ms`);
     const result = fitted(base, measured);
+    const off = worstOff(result);
+    if (!(off <= UNLIKE)) throw unlike(measured, off);
     const calibrated = { date: new Date(clock.date()).toISOString().slice(0, 10), server: url };
-    return { ...result, file: fileOf(base, result, { model, calibrated }) };
+    return { ...result, file: fileOf(base, result, { model: oneLine(hide(model, key), 200), calibrated }) };
   } finally {
     await endpoint.wire.close();
   }
@@ -93,23 +96,42 @@ async function modelAt(endpoint: Endpoint, settings: Calibrating) {
   const [model] = own;
   if (model !== undefined && own.length === 1)
     return { model: model.id, maxModelLength: model.maxModelLength };
-  const served = models.map(({ id }) => id).join(', ');
+  const served = listed(models.map(({ id }) => hide(id, settings.key)));
   throw usageError(
     `--calibrate: expected ${wanted ?? 'one model'} at ${settings.url}, found ${served || 'none'}: --model NAME`,
   );
 }
 
-/** The limits that the server tells of itself, and those of the preset where it does not. */
-function withLimits(base: Preset, page: Page | undefined): Preset {
-  return presetFrom(
-    {
-      ...base.file,
-      kv_tokens: limitIn(page, 'cache') ?? base.file.kv_tokens,
-      max_num_seqs: limitIn(page, 'max_num_seqs') ?? base.file.max_num_seqs,
-      max_num_batched_tokens: limitIn(page, 'max_num_batched_tokens') ?? base.file.max_num_batched_tokens,
-    },
-    'calibration',
+const NAMES = 10;
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, NAMES).map(name => oneLine(name, 80));
+  return [...shown, ...(names.length > NAMES ? [`${names.length - NAMES} more`] : [])].join(', ');
+}
+
+/** Beyond being as long again as it was, a fit says nothing, and no preset can. */
+const UNLIKE = 1;
+
+function unlike(measured: readonly Measured[], off: number): Error {
+  const times = measured.map(({ name, took }) => `${name} ${took.toFixed(1)} ms`).join(', ');
+  return dataError(
+    `--calibrate: expected times that the formula of docs/simulator.md can follow, found some that are ${Math.round(100 * off)} % off ` +
+      `(${times}): the server had something else to do, or it is no vLLM on a GPU; nothing was written`,
   );
+}
+
+/** The limits that the server tells of itself, and those of the preset where it does not. Exit 65 where they cannot be. */
+function withLimits(base: Preset, page: Page | undefined): Preset {
+  const limits = {
+    kv_tokens: limitIn(page, 'cache') ?? base.file.kv_tokens,
+    max_num_seqs: limitIn(page, 'max_num_seqs') ?? base.file.max_num_seqs,
+    max_num_batched_tokens: limitIn(page, 'max_num_batched_tokens') ?? base.file.max_num_batched_tokens,
+  };
+  try {
+    return presetFrom({ ...base.file, ...limits }, '--calibrate: the limits that the server tells');
+  } catch (error) {
+    throw error instanceof RangeError ? dataError(error.message) : error;
+  }
 }
 
 function limitIn(

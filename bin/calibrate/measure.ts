@@ -1,7 +1,7 @@
 /** Loads on a server: requests sent at once, each timed to the end of its answer. */
 import type { Asking, Heard } from '../../engine/doctor/ask.ts';
 import { unavailable } from '../../engine/flow/failure.ts';
-import { isObject } from '../../engine/pool/completion.ts';
+import { readCompletion } from '../../engine/pool/completion.ts';
 import type { Key } from '../../engine/pool/secret.ts';
 import { causeOf, serverWords } from '../../engine/pool/words.ts';
 import { type Load, promptOfWords } from './loads.ts';
@@ -32,11 +32,14 @@ export async function measure(server: Server, load: Load): Promise<Measured> {
 async function once(server: Server, load: Load): Promise<Measured> {
   const { asking, prefix, model, random, charactersPerToken } = server;
   const { name, promptTokens, outputTokens } = load;
+  const prompts = Array.from({ length: load.requests }, () =>
+    promptOfWords(promptTokens * charactersPerToken, random),
+  );
   const heard = await Promise.all(
-    Array.from({ length: load.requests }, () =>
+    prompts.map(content =>
       asking.post(`${prefix}/chat/completions`, {
         model,
-        messages: [{ role: 'user', content: promptOfWords(promptTokens * charactersPerToken, random) }],
+        messages: [{ role: 'user', content }],
         max_tokens: outputTokens,
         min_tokens: outputTokens,
         ignore_eos: true,
@@ -44,35 +47,43 @@ async function once(server: Server, load: Load): Promise<Measured> {
       }),
     ),
   );
-  const requests = heard.map(one => usageOf(one, name, server.key));
+  const requests = heard.map((one, at) => {
+    const most = { prompt: (prompts[at] as string).length + TEMPLATE, output: outputTokens };
+    return usageOf(one, name, most, server.key);
+  });
   const took = heard.reduce((sum, one) => sum + (one as Heard).took, 0) / heard.length;
   return { name, requests, took };
 }
 
+/** What a server may put around a prompt, in tokens. */
+const TEMPLATE = 1_000;
+
+/** The tokens of a request: a prompt has at most one a character, and an answer no more than it was let have. */
 function usageOf(
   heard: Heard | Error,
   load: string,
+  most: { prompt: number; output: number },
   key: Key | undefined,
 ): { prompt: number; output: number } {
   if (heard instanceof Error) throw failed(load, causeOf(heard, key));
-  if (heard.status !== 200) throw failed(load, `HTTP ${heard.status}: ${serverWords(heard.body, key)}`);
-  const usage = usageIn(heard.body);
-  const [prompt, output] = [usage?.prompt_tokens, usage?.completion_tokens];
-  if (Number.isSafeInteger(prompt) && Number.isSafeInteger(output) && (output as number) > 0) {
-    return { prompt: prompt as number, output: output as number };
+  if (heard.status !== 200) {
+    const words = serverWords(heard.body, key);
+    throw failed(load, `HTTP ${heard.status}${words && `: "${words}"`}`);
   }
-  throw failed(load, 'an answer that does not say its tokens');
+  const answer = readCompletion(heard.body, key);
+  if (typeof answer === 'string') throw failed(load, answer);
+  const { prompt, completion: output } = answer.usage;
+  if (prompt === 0 || output === 0) throw failed(load, 'an answer that does not say its tokens');
+  if (prompt > most.prompt)
+    throw failed(
+      load,
+      `an answer that counts ${prompt} tokens in a prompt of ${most.prompt - TEMPLATE} characters`,
+    );
+  if (output > most.output)
+    throw failed(load, `an answer of ${output} tokens where ${most.output} were asked for`);
+  return { prompt, output };
 }
 
 function failed(load: string, found: string) {
   return unavailable(`--calibrate: expected answers to the load '${load}', found ${found}`);
-}
-
-function usageIn(body: Buffer): Record<string, unknown> | undefined {
-  try {
-    const reply: unknown = JSON.parse(body.toString());
-    return isObject(reply) && isObject(reply.usage) ? reply.usage : undefined;
-  } catch {
-    return undefined;
-  }
 }

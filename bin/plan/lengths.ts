@@ -42,6 +42,11 @@ export const GUESSED: Lengths = {
   },
 };
 
+/** No context holds more; a server that says so does not count. */
+const MOST_TOKENS = 1024 * 1024;
+/** Tokens are bytes at the least, and a chat template adds some. */
+export const MOST_PER_CHARACTER = 4;
+export const MOST_TEMPLATE = 1_000;
 /** Answers that are kept of each set, and calls whose prompts are counted. */
 const KEPT = 512;
 const COUNTED = 500;
@@ -51,12 +56,17 @@ export function lengthsOfLedger(path: string, tell: Tell): Lengths {
   const sets = new Map<string, { seen: number; kept: Said[] }>();
   const sum = { answers: 0, tokens: 0, counted: 0, promptCharacters: 0, promptTokens: 0, characters: 0 };
   let word = 1;
+  let lies = 0;
   for (const file of ledgerFiles(path, tell)) {
     const texts = textsOf(file);
     try {
       for (const line of callsOf(file, tell, texts)) {
         const { outcome, agent, attempt, answer: text, finish, usage } = line.call;
         if (outcome !== 'answer' || text === undefined || !usage?.completion) continue;
+        if (usage.completion > MOST_TOKENS) {
+          lies += 1;
+          continue;
+        }
         const said = { text, finish: finish ?? 'unknown', tokens: usage.completion };
         const set = sets.get(setOf(agent, attempt)) ?? { seen: 0, kept: [] };
         sets.set(setOf(agent, attempt), set);
@@ -72,16 +82,22 @@ export function lengthsOfLedger(path: string, tell: Tell): Lengths {
         const { system, input } = requestOf(line, texts);
         if (system === null) continue;
         const messages = [system, ...input.map(({ content }) => content)];
+        const characters = messages.reduce((so, content) => so + content.length, 0);
+        if (usage.prompt > MOST_PER_CHARACTER * characters + MOST_TEMPLATE) continue;
         sum.counted += 1;
-        sum.promptCharacters += messages.reduce((so, content) => so + content.length, 0);
+        sum.promptCharacters += characters;
         sum.promptTokens += Math.max(1, usage.prompt - PER_PROMPT - PER_MESSAGE * messages.length);
       }
     } finally {
       texts.close();
     }
   }
-  if (sum.answers === 0)
-    throw dataError(`--ledger ${path}: expected answers with their tokens, found none; run some items first`);
+  if (sum.answers === 0) {
+    const found = lies > 0 ? `${lies} that say they have more than ${number(MOST_TOKENS)}` : 'none';
+    throw dataError(
+      `--ledger ${path}: expected answers with their tokens, found ${found}; run some items first`,
+    );
+  }
   const prompt = sum.counted === 0 ? CHARACTERS_PER_TOKEN : sum.promptCharacters / sum.promptTokens;
   const from = `of an earlier run (${path}: ${number(sum.answers)} answers, ${Math.round(sum.tokens / sum.answers)} tokens on average)`;
   return {

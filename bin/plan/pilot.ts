@@ -7,7 +7,7 @@ import { systemClock, TIMING } from '../../engine/pool/clock.ts';
 import { poolSettings, readUrl } from '../../engine/pool/endpoints.ts';
 import { createEndpoint } from '../../engine/pool/health.ts';
 import { type Message, PER_MESSAGE, PER_PROMPT } from '../../engine/simulator/tokens.ts';
-import { GUESSED, type Lengths } from './lengths.ts';
+import { GUESSED, type Lengths, MOST_PER_CHARACTER, MOST_TEMPLATE } from './lengths.ts';
 import { simulate, type World } from './run.ts';
 import { type Sample, spread } from './sample.ts';
 
@@ -19,7 +19,8 @@ interface Seen {
 const ITEMS = 24;
 /** Calls whose tokens a server is asked to count: two requests each. */
 const COUNTED = 32;
-const COUNT_WITHIN = 60_000;
+/** for all of them, in ms */
+const COUNT_WITHIN = 20_000;
 
 export interface Wanted {
   /** base URL of a server that counts tokens */
@@ -57,6 +58,7 @@ async function countedBy(text: string, seen: readonly Seen[]): Promise<Lengths['
   const asking = askingOf(endpoint, { clock: systemClock, timing: TIMING }, systemClock.now() + COUNT_WITHIN);
   const path = `${endpoint.prefix.replace(/\/v1$/, '')}/tokenize`;
   const sum = { promptCharacters: 0, promptTokens: 0, answerCharacters: 0, answerTokens: 0 };
+  process.stderr.write(`fw plan: ${url} counts the tokens of a sample\n`);
   try {
     for (const { messages, answer } of seen.slice(0, COUNTED)) {
       sum.promptCharacters += messages.reduce((so, { content }) => so + content.length, 0);
@@ -77,8 +79,10 @@ async function countedBy(text: string, seen: readonly Seen[]): Promise<Lengths['
 async function countOf(asking: Asking, path: string, body: object): Promise<number> {
   const heard = await asking.post(path, body);
   const count = heard instanceof Error || heard.status !== 200 ? undefined : countIn(heard.body);
-  if (count !== undefined) return count;
-  const found = heard instanceof Error ? heard.message : `HTTP ${heard.status}`;
+  const most = MOST_PER_CHARACTER * JSON.stringify(body).length + MOST_TEMPLATE;
+  if (count !== undefined && count <= most) return count;
+  const found =
+    heard instanceof Error ? heard.message : `HTTP ${heard.status}${count ? ` and ${count}` : ''}`;
   throw unavailable(
     `--tokenizer: expected a count of tokens from ${path}, found ${found}: is it a vLLM server?`,
   );

@@ -2,8 +2,9 @@
  * One run in virtual time: the stages that ask, the pool and the chain as they are, on simulated engines. The same
  * items and settings give the same figures on every machine.
  */
-import { newAccount } from '../../engine/flow/account.ts';
+import { type Account, newAccount } from '../../engine/flow/account.ts';
 import type { AsksWith, Pool } from '../../engine/flow/call.ts';
+import { dataError } from '../../engine/flow/failure.ts';
 import { given } from '../../engine/flow/given.ts';
 import type { Item } from '../../engine/flow/item.ts';
 import { drain, openRow } from '../../engine/flow/join.ts';
@@ -98,7 +99,9 @@ export async function simulate(
   await clock.until(drain(flow(given(source)), output, account));
   const series = recorder.end();
   const stats = pool.stats();
+  const verdict = pool.verdict();
   await pool.close();
+  if (stats.calls > 0 && (verdict !== undefined || stats.answered === 0)) throw unanswered(account, verdict);
   return figuresOf({
     world,
     account,
@@ -109,6 +112,13 @@ export async function simulate(
     begun: (begun - began) / 1000,
     inFlight: pool.itemsInFlight,
   });
+}
+
+/** A run that was given up has no figures: the servers of the preset are too slow, or too small, for what is asked. */
+function unanswered(account: Account, verdict: Error | undefined): Error {
+  const [first] = [...account.failures.values()].map(failure => failure.first);
+  const why = verdict?.message.split(';', 1)[0] ?? first;
+  return dataError(`expected servers of this --preset to answer what they would be asked: ${why}`);
 }
 
 /** Tokens of a prompt and its answer, where the KV cache holds more. */

@@ -86,6 +86,11 @@ export function presetFrom(value: unknown, where: string): Preset {
     );
   }
   const file = value as PresetFile;
+  if (file.max_num_batched_tokens < file.max_num_seqs) {
+    throw new RangeError(
+      `${where}: expected max_num_batched_tokens of at least max_num_seqs (${file.max_num_seqs}), found ${file.max_num_batched_tokens}: vLLM would not start either`,
+    );
+  }
   return {
     name: file.name,
     step: {

@@ -8,10 +8,11 @@ import { leastSquares } from '../../bin/calibrate/least-squares.ts';
 import { promptOfWords } from '../../bin/calibrate/loads.ts';
 import { virtualClock } from '../../bin/virtual/clock.ts';
 import { virtualServers } from '../../bin/virtual/servers.ts';
-import { TIMING } from '../../engine/pool/clock.ts';
+import { systemClock, TIMING } from '../../engine/pool/clock.ts';
 import { type PresetFile, presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
 import { startSimulator } from '../../engine/simulator/simulator.ts';
 import { folder, shell } from '../fw.ts';
+import { serve } from '../pool/serving.ts';
 
 const FITTED = ['weights_ms', 'ms_per_token', 'kv_us_per_1k_tokens'] as const;
 
@@ -87,6 +88,58 @@ test('a server that is not there ends it with 69, one that serves another model 
   } finally {
     await server.close();
   }
+});
+
+/** A server that answers at once, and says of its tokens and its limits what it likes. */
+function liar(usage: unknown, more: { body?: string; metrics?: string; model?: string } = {}) {
+  const { body, metrics = '', model = 'm' } = more;
+  const choices = [{ index: 0, message: { content: 'x' }, finish_reason: 'length' }];
+  return serve(ask => ask.send(200, body ?? { choices, usage }), { metrics: () => metrics, models: [model] });
+}
+
+const calibrated = (url: string) =>
+  calibrate({
+    url,
+    key: undefined,
+    base: presetNamed('3b-a6000'),
+    model: undefined,
+    clock: systemClock,
+    timing: TIMING,
+    say: () => {},
+  });
+
+test.each([
+  [{ prompt_tokens: 9e15, completion_tokens: 1 }, 'counts 9000000000000000 tokens in a prompt of'],
+  [{ prompt_tokens: 300, completion_tokens: 9e15 }, 'an answer of 9000000000000000 tokens where 1 were'],
+  [{ prompt_tokens: 0, completion_tokens: 0 }, 'does not say its tokens'],
+  [{ prompt_tokens: -5, completion_tokens: 1 }, 'does not say its tokens'],
+  [{ prompt_tokens: '300', completion_tokens: '1' }, 'does not say its tokens'],
+  [null, 'does not say its tokens'],
+])('tokens of %j are none to go by', async (usage, words) => {
+  const { url } = await liar(usage);
+  await expect(calibrated(url)).rejects.toMatchObject({ exit: 69, message: expect.stringContaining(words) });
+});
+
+test('what is no answer is said as what it is', async () => {
+  const { url } = await liar(null, { body: '<html>please log in</html>' });
+  await expect(calibrated(url)).rejects.toThrow('a body that is not JSON: "an HTML page"');
+});
+
+test('times that no formula follows make no preset', async () => {
+  const { url } = await liar({ prompt_tokens: 300, completion_tokens: 1 });
+  await expect(calibrated(url)).rejects.toMatchObject({
+    exit: 65,
+    message: expect.stringContaining('expected times that the formula'),
+  });
+});
+
+test('limits that no server can have end it, and say so', async () => {
+  const metrics = 'vllm:cache_config_info{num_gpu_blocks="99999999",block_size="16"} 1\n';
+  const { url } = await liar({ prompt_tokens: 300, completion_tokens: 1 }, { metrics });
+  await expect(calibrated(url)).rejects.toMatchObject({
+    exit: 65,
+    message: expect.stringContaining('the limits that the server tells'),
+  });
 });
 
 test('least squares finds the parameters of a curve', () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { folder, ROOT, shell } from '../fw.ts';
+import { serve } from '../pool/serving.ts';
 
 const PIPELINE = join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml');
 const INPUT = join(ROOT, 'fixtures', 'applications-60.csv');
@@ -72,6 +73,29 @@ test('a server counts the tokens of a sample', async () => {
   );
   expect(nobody.code).toBe(69);
   expect(nobody.stderr).toContain('expected a count of tokens');
+});
+
+test.each([
+  ['a word', '{"count":"many"}'],
+  ['more than there can be', '{"count":9007199254740991}'],
+  ['a page', '<html>'],
+])('a server that counts %s is no tokenizer', async (_, body) => {
+  const { url } = await serve(ask => ask.send(200, body));
+  const { code, stderr } = await shell(
+    `fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --items 3 --tokenizer ${url}`,
+  );
+  expect([code, stderr]).toEqual([69, expect.stringContaining('expected a count of tokens')]);
+});
+
+test('a ledger whose server did not count is none to plan with', async () => {
+  const usage = { prompt_tokens: 9007199254740991, completion_tokens: 9007199254740991 };
+  const { url } = await serve(ask => ask.answer('{}', { usage }));
+  const ledger = folder();
+  await shell(
+    `fw run ${PIPELINE} ${INPUT} --limit 2 --endpoint ${url} --ledger ${ledger} --output ${folder()}/x`,
+  );
+  const { code, stderr } = await shell(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger ${ledger}`);
+  expect([code, stderr]).toEqual([65, expect.stringContaining('that say they have more than 1,048,576')]);
 });
 
 test('answers have the mean that was asked for, and the agents after them are shown more', async () => {
