@@ -9,13 +9,17 @@ import { pageOf } from '../../engine/doctor/page.ts';
 import { usageError } from '../../engine/flow/failure.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { systemClock, TIMING } from '../../engine/pool/clock.ts';
-import { noneNamed, poolSettings } from '../../engine/pool/endpoints.ts';
+import { type EndpointSetting, noneNamed, poolSettings } from '../../engine/pool/endpoints.ts';
 import { readPoolFile } from '../../engine/pool/poolfile.ts';
+import { seconds } from '../../engine/pool/words.ts';
 import { command } from '../command.ts';
 import { POOL_OPTIONS } from '../pool.ts';
 import { writePage } from '../stdout.ts';
 
 const WIDEST = 120;
+/** Whoever waits for longer is told for whom; ms. */
+const SOON = 4_000;
+const NAMED = 5;
 
 export default command({
   name: 'doctor',
@@ -48,7 +52,15 @@ export default command({
     );
     if (settings.endpoints.length === 0) throw noneNamed();
     const examiner = { key: settings.key, wanted: settings.model, most, clock: systemClock, timing: TIMING };
-    const facts = await Promise.all(settings.endpoints.map(one => examine(one, examiner)));
+    const pending = new Set(settings.endpoints);
+    const soon = setTimeout(
+      () => process.stderr.write(`fw doctor: ${waitingFor([...pending], most)}\n`),
+      SOON,
+    );
+    const facts = await Promise.all(
+      settings.endpoints.map(one => examine(one, examiner).finally(() => pending.delete(one))),
+    );
+    clearTimeout(soon);
     const report = judge(facts, process.env);
     const { stdout } = process;
     await writePage(
@@ -62,3 +74,9 @@ export default command({
     return report.exit;
   },
 });
+
+function waitingFor(pending: readonly EndpointSetting[], most: number): string {
+  const named = pending.slice(0, NAMED).map(({ url }) => url);
+  const others = pending.length > NAMED ? ` and ${pending.length - NAMED} more` : '';
+  return `waiting for ${named.join(', ')}${others}, for ${seconds(most)} at most (--timeout)`;
+}

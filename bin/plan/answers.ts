@@ -93,7 +93,9 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
     let set = sets.get(name);
     if (set === undefined) {
       const said = answers.get(name) ?? answers.get(call.agent) ?? [];
-      set = { isSimulated: said.length === 0, ready: said.map(readyOf) };
+      // an earlier run may have let them have more
+      const most = (one: Said): Said => ({ ...one, tokens: Math.min(one.tokens, own.maxTokens) });
+      set = { isSimulated: said.length === 0, ready: said.map(one => readyOf(most(one))) };
       sets.set(name, set);
     }
     const drawn = Number.parseInt(call.key.slice(0, 7), 16);

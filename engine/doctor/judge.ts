@@ -18,6 +18,8 @@ export interface Report {
 export interface Examined {
   url: string;
   reachable: boolean;
+  /** it answers what it is asked, as far as a run needs it */
+  usable: boolean;
   server: string;
   version?: string;
   model?: string;
@@ -43,7 +45,7 @@ export function judge(all: readonly Facts[], env: NodeJS.ProcessEnv): Report {
   const endpoints = all.map(facts => examined(facts, checks(env)));
   const between = together(all);
   const findings = [...endpoints.flatMap(endpoint => endpoint.findings), ...between];
-  const exit = endpoints.every(({ reachable }) => !reachable)
+  const exit = endpoints.every(({ usable }) => !usable)
     ? EXIT.unavailable
     : findings.some(({ mark }) => mark === 'trouble')
       ? EXIT.failed
@@ -57,9 +59,10 @@ function examined(facts: Facts, all: readonly Check[]): Examined {
   return {
     url: setting.url,
     reachable: facts.hindrance === undefined,
+    usable: trivial !== undefined && !isSilence(trivial),
     server: kind,
     version: version === undefined ? undefined : shown(version, key),
-    model: model === undefined ? undefined : shown(model.id, key, 200),
+    model: model === undefined ? undefined : shown(model.id, key),
     figures: {
       limit: setting.limit,
       context,

@@ -58,7 +58,7 @@ function summary(endpoints: readonly Examined[], between: readonly Finding[]): s
   const all = [...endpoints.flatMap(({ findings }) => findings), ...between];
   const count = (mark: Mark) => all.filter(finding => finding.mark === mark).length;
   const several = (many: number, one: string) => `${many} ${one}${many === 1 ? '' : 's'}`;
-  const usable = endpoints.filter(({ reachable }) => reachable).length;
+  const usable = endpoints.filter(one => one.usable).length;
   return (
     `${usable} of ${several(endpoints.length, 'endpoint')} usable · ` +
     `${count('ok')} ok, ${several(count('note'), 'note')}, ${several(count('trouble'), 'trouble')}`

@@ -11,10 +11,13 @@ const UNEQUAL = 1.5;
 export function together(all: readonly Facts[]): Finding[] {
   const usable = all.filter(({ hindrance }) => hindrance === undefined);
   if (usable.length < 2) return [];
+  const model = sameModel(usable);
+  // of different models nobody expects the same weights, or the same words
+  const alike = model.mark === 'trouble' ? [] : usable;
   return [
-    sameModel(usable),
+    model,
     same(
-      usable,
+      alike,
       'weights',
       'the same weights behind the name',
       facts => text(facts, facts.model?.root),
@@ -37,7 +40,7 @@ export function together(all: readonly Facts[]): Finding[] {
         advice: 'one version everywhere, where results are to be comparable',
       },
     ),
-    sameText(usable),
+    sameText(alike),
     speeds(usable),
   ].filter(finding => finding !== undefined);
 }

@@ -53,7 +53,7 @@ test('a pool file: its limits and its model count', async () => {
   writeFileSync(file, `endpoints: [ { url: ${url}, limit: 9 } ]\nmodel: other\n`);
   const { code, stdout } = await shell(`fw doctor --pool ${file} --json`);
   const [endpoint] = JSON.parse(stdout).endpoints;
-  expect([code, endpoint.figures.limit]).toEqual([1, 9]);
+  expect([code, endpoint.figures.limit]).toEqual([69, 9]);
   expect(endpoint.findings).toContainEqual(
     expect.objectContaining({ check: 'model', mark: 'trouble', found: 'it serves simulated-3b, not other' }),
   );
@@ -67,6 +67,14 @@ test('trouble is 1, one that is gone beside one that is there too; none at all i
   const none = await shell(`fw doctor --endpoint ${dead} --endpoint http://nowhere.invalid/v1`);
   expect(none.code).toBe(69);
   expect(none.stdout).toMatch(/0 of 2 endpoints usable · 0 ok, 0 notes, 2 troubles\n$/);
+  // it is there, and answers nothing
+  const failing = await play((path, response) =>
+    path.endsWith('/completions') ? response.writeHead(500).end('boom') : undefined,
+  );
+  const useless = await shell(`fw doctor --endpoint ${url} --endpoint ${failing.url}`);
+  expect(useless.code).toBe(1);
+  expect(useless.stdout).toContain('1 of 2 endpoints usable · ');
+  expect((await shell(`fw doctor --endpoint ${failing.url}`)).code).toBe(69);
   const unnamed = await shell('fw doctor');
   expect([unnamed.code, unnamed.stdout]).toEqual([64, '']);
   expect(unnamed.stderr).toContain('FW_ENDPOINTS');
@@ -95,6 +103,12 @@ test('a key is sent, and never shown', async () => {
     expect(stdout + stderr).not.toContain(SECRET);
   }
   expect(sent).toBe(server.asked.length);
+});
+
+test('who keeps it waiting is said', async () => {
+  const silent = await play((path, response) => (path === '/v1/models' ? response : undefined));
+  const { code, stderr } = await shell(`fw doctor --endpoint ${url} --endpoint ${silent.url}`);
+  expect([code, stderr]).toEqual([1, `fw doctor: waiting for ${silent.url}, for 60 s at most (--timeout)\n`]);
 });
 
 test('Ctrl-C ends at once', async () => {

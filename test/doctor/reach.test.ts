@@ -127,7 +127,7 @@ test('a server that never answers costs its time and no more', async () => {
   await reached.promise;
   clock.pass(60_000);
   const { endpoints, exit } = await examining;
-  expect(exit).toBe(1);
+  expect(exit).toBe(69);
   expect(endpoints[0]?.findings.filter(({ mark }) => mark === 'trouble')).toMatchObject([
     { check: 'answers', found: 'no answer within 60 s', advice: expect.stringContaining('--timeout') },
   ]);

@@ -98,6 +98,17 @@ test('a ledger whose server did not count is none to plan with', async () => {
   expect([code, stderr]).toEqual([65, expect.stringContaining('that say they have more than 1,048,576')]);
 });
 
+test('answers that are longer than agents let have are as long as that', async () => {
+  const usage = { prompt_tokens: 500, completion_tokens: 500_000 };
+  const { url } = await serve(ask => ask.answer('{}', { usage }));
+  const ledger = folder();
+  await shell(
+    `fw run ${PIPELINE} ${INPUT} --limit 2 --endpoint ${url} --ledger ${ledger} --output ${folder()}/x`,
+  );
+  const { table } = await plan(`--ledger ${ledger}`);
+  expect(table[0]?.tokens_out).toBe(500 * (table[0]?.calls ?? 0));
+});
+
 test('answers have the mean that was asked for, and the agents after them are shown more', async () => {
   const [short, long] = [await plan(''), await plan('--output-tokens 300')];
   const [one, other] = [short.table[0], long.table[0]];
