@@ -1,7 +1,10 @@
 /** --preset: a model on a GPU, by the name of a preset or as a file of one's own. */
 import { dataError, usageError } from '../engine/flow/failure.ts';
 import { readSmallFile } from '../engine/flow/yaml.ts';
-import { type Preset, presetFrom, presetNamed } from '../engine/simulator/presets.ts';
+import { PRESETS, type Preset, presetFrom, presetNamed } from '../engine/simulator/presets.ts';
+
+/** The names, for pages of help and messages. */
+export const PRESET_NAMES = PRESETS.map(({ name }) => name).join(', ');
 
 /** A preset by name, or the file of one. Exit 64 on an unknown name, 65 on a file that is none. */
 export function readPreset(text: string): Preset {

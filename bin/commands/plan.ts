@@ -10,7 +10,7 @@ import { runCalibration } from '../calibrate/run.ts';
 import { command } from '../command.ts';
 import { makePlan } from '../plan/make.ts';
 import { jsonOf, pageOf } from '../plan/page.ts';
-import { readPreset } from '../preset.ts';
+import { PRESET_NAMES, readPreset } from '../preset.ts';
 import { writePage } from '../stdout.ts';
 
 export default command({
@@ -26,15 +26,14 @@ export default command({
   options: {
     preset: {
       type: 'string',
-      description:
-        'A model on a GPU, such as 3b-a6000: a name, or a preset file. docs/simulator.md lists them.',
+      description: `A model on a GPU: the file of a preset, or one of ${PRESET_NAMES}.`,
     },
     endpoints: {
       type: 'integer',
       minimum: 1,
       maximum: 64,
       default: 1,
-      description: 'Servers, one GPU each; up to 4 are put beside fewer.',
+      description: 'Servers, one GPU each, 64 at most; up to 4 are put beside fewer.',
     },
     items: {
       type: 'integer',
@@ -81,7 +80,9 @@ export default command({
 
   async run({ calibrate, preset, model, out, json, ...options }, [path, ...inputs]) {
     if (preset === undefined)
-      throw usageError('expected --preset, a model on a GPU such as 3b-a6000, found none');
+      throw usageError(
+        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}`,
+      );
     const base = readPreset(preset);
     if (calibrate !== undefined) {
       if (path !== undefined)

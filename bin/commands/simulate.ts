@@ -11,7 +11,7 @@ import { readSmallFile, readYaml } from '../../engine/flow/yaml.ts';
 import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
-import { readPreset } from '../preset.ts';
+import { PRESET_NAMES, readPreset } from '../preset.ts';
 
 export default command({
   name: 'simulate',
@@ -37,8 +37,7 @@ export default command({
     },
     preset: {
       type: 'string',
-      description:
-        'Take the time of a model on a GPU, such as 3b-a6000: requests share an engine. A name, or a preset file.',
+      description: `Take the time of a model on a GPU, whose engine requests share: the file of a preset, or one of ${PRESET_NAMES}.`,
     },
     faults: {
       type: 'string',
@@ -78,7 +77,7 @@ export default command({
     schedule: {
       type: 'string',
       description:
-        'YAML or NDJSON file of settings that change while it runs: {at: 5s, every: 10s, health: down, for: 5s}.',
+        'YAML or NDJSON file of settings that change while it runs: {at: 5s, every: 10s, health: down, for: 5s}. docs/simulator.md has all.',
     },
   },
 

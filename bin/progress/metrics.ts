@@ -55,7 +55,12 @@ export async function serveMetrics(at: string, metered: Metered): Promise<Metric
   server.headersTimeout = HEADERS_WITHIN;
   await new Promise<void>((resolve, reject) => {
     server.once('error', ({ code }: NodeJS.ErrnoException) => {
-      reject(usageError(`--metrics: expected a port to listen on, found ${code} at ${host}:${port}`));
+      const found = code === 'EADDRINUSE' ? 'one in use' : code === 'EACCES' ? 'one that is not ours' : code;
+      reject(
+        usageError(
+          `--metrics: expected a free port of this machine, found ${found}: ${host}:${port}; 0 takes any`,
+        ),
+      );
     });
     server.listen(port, host, resolve);
   });

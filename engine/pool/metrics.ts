@@ -58,7 +58,7 @@ export function readLoad(page: Page): Load | null {
   return {
     running,
     waiting: sumOf(page, ['vllm:num_requests_waiting']) ?? 0,
-    kv: largestOf(page, ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc']) ?? 0,
+    kv: Math.min(1, largestOf(page, ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc']) ?? 0),
     preemptions: sumOf(page, ['vllm:num_preemptions_total', 'vllm:num_preemptions']) ?? 0,
   };
 }

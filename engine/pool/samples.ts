@@ -17,7 +17,7 @@ export function pageOf(body: Buffer): Page {
 
 /** Over all series (engines, models) of the first of these names that has any; undefined where none has. */
 export function sumOf(page: Page, names: readonly string[]): number | undefined {
-  return firstOf(page, names)?.reduce((sum, value) => sum + value, 0);
+  return firstOf(page, names)?.reduce((sum, value) => Math.min(Number.MAX_SAFE_INTEGER, sum + value), 0);
 }
 
 export function largestOf(page: Page, names: readonly string[]): number | undefined {

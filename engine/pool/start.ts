@@ -79,8 +79,20 @@ export function settle(
   endpoint.cause = serves ? '' : (cause ?? `it serves ${listed(models, key)}, not ${wanted.join(', ')}`);
 }
 
+/** A fleet has too many to name: the first of them stand for the others. */
+const NAMED = 8;
+const LISTED = 20;
+
 export function causes(endpoints: readonly Endpoint[]): string {
-  return endpoints.map(endpoint => `${endpoint.url} (${endpoint.cause})`).join(', ');
+  return named(
+    endpoints.map(endpoint => `${endpoint.url} (${endpoint.cause})`),
+    ', ',
+  );
+}
+
+function named(words: readonly string[], between: string, most = NAMED): string {
+  const others = words.length > most ? [`and ${words.length - most} more`] : [];
+  return [...words.slice(0, most), ...others].join(between);
 }
 
 async function firstUsable(endpoints: readonly Endpoint[], start: Start): Promise<Finding[]> {
@@ -115,11 +127,14 @@ function pauseFor(ms: number, { clock, signal }: Start): Promise<void> {
 }
 
 function reasons(findings: readonly Finding[]): string {
-  return findings.map(({ endpoint, cause }) => `${endpoint.url}: ${cause}`).join('; ');
+  return named(
+    findings.map(({ endpoint, cause }) => `${endpoint.url}: ${cause}`),
+    '; ',
+  );
 }
 
 function noneUsable(findings: readonly Finding[], waited: number): Fatal {
-  const lines = findings.map(({ endpoint, cause }) => `\n  ${endpoint.url}: ${cause}`);
+  const lines = findings.map(({ endpoint, cause }) => `${endpoint.url}: ${cause}`);
   const loading = findings.some(({ settled }) => !settled);
   const after = waited >= WAIT_STEP ? ` after ${seconds(waited)}` : '';
   const hint =
@@ -130,7 +145,9 @@ function noneUsable(findings: readonly Finding[], waited: number): Fatal {
     .map(({ endpoint }) => ` --endpoint ${endpoint.url}`)
     .slice(0, 3)
     .join('')}`;
-  return unavailable(`expected an endpoint that answers, found none${after}:${lines.join('')}${hint}${more}`);
+  return unavailable(
+    `expected an endpoint that answers, found none${after}:\n  ${named(lines, '\n  ', LISTED)}${hint}${more}`,
+  );
 }
 
 /** The model that every usable endpoint serves, if it is exactly one. */

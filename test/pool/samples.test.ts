@@ -1,6 +1,7 @@
 /** /metrics as servers write it, and as nobody should. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { readLoad } from '../../engine/pool/metrics.ts';
 import { hasSeries, labelsOf, largestOf, pageOf, sumOf } from '../../engine/pool/samples.ts';
 
 const pageWith = (...lines: string[]) => pageOf(Buffer.from(lines.join('\n')));
@@ -20,6 +21,19 @@ test('sums over engines, the first name that has a value, timestamps, comments',
   expect(sumOf(page, ['vllm:none', 'vllm:old_counter'])).toBe(5);
   expect(sumOf(page, ['vllm:broken', 'vllm:nothing'])).toBeUndefined();
   expect(['vllm:', 'llamacpp:', 'HELP'].map(prefix => hasSeries(page, prefix))).toEqual([true, false, false]);
+});
+
+test('figures beyond all measure stay figures', () => {
+  const load = readLoad(
+    pageWith(
+      'vllm:num_requests_running{engine="0"} 1e308',
+      'vllm:num_requests_running{engine="1"} 1e308',
+      'vllm:num_requests_waiting NaN',
+      'vllm:kv_cache_usage_perc 1e308',
+      'vllm:num_preemptions_total -1',
+    ),
+  );
+  expect(load).toEqual({ running: Number.MAX_SAFE_INTEGER, waiting: 0, kv: 1, preemptions: 0 });
 });
 
 test('a label is found where it begins, not inside of a value or at the end of another name', () => {

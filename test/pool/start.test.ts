@@ -43,6 +43,17 @@ test('endpoints that are dead at the start are named once, and the rest goes on'
   expect((await pool.call(callOf())).text).toBe('hi');
 });
 
+test('of many that are dead the first are named', async () => {
+  const fake = await serve(ask => ask.answer('hi'));
+  const dead = new URL(await deadUrl());
+  const others = Array.from({ length: 40 }, (_, at) => `http://127.0.1.${at + 1}:${dead.port}/v1`);
+  const { warnings } = await open([fake.url, ...others]);
+  expect(warnings).toEqual([
+    expect.stringMatching(/^going on with 1 of 41 endpoints, without .+, and 32 more$/),
+  ]);
+  expect((await errorOf(open(others))).message).toContain('\n  and 20 more\n');
+});
+
 test('a dead endpoint that comes up later takes calls', async () => {
   const fake = await serve(ask => ask.answer('first'));
   const late = await serve(nothing);

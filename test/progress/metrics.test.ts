@@ -103,7 +103,7 @@ test('a pipeline file has them too; a port that is taken ends it before anything
   expect(second.code).toBe(64);
   expect(second.stderr).not.toContain('chain: asking');
   expect(second.stderr).toContain(
-    `--metrics: expected a port to listen on, found EADDRINUSE at 127.0.0.1:${port}`,
+    `--metrics: expected a free port of this machine, found one in use: 127.0.0.1:${port}`,
   );
   expect((await running.ended).code).toBe(0);
 });
