@@ -7,6 +7,7 @@
 # make bench-simulator        calls that a simulated server answers, into docs/performance.md
 # make bench-ledger RIG=…   what the ledger costs a call, and what a finished batch and a million calls on record do
 # make bench-pool         the pool on simulated servers in virtual time, into docs/performance.md
+# make soak          half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors and the account, into docs/performance.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
@@ -21,7 +22,7 @@ ORDER ?= default
 OUT   ?= demo
 SOURCES := $(shell find bin stages engine fixtures schemas -name '*.ts' -o -name '*.schema.json') build.mjs package.json
 
-.PHONY: demo test check suites fuzz crash batch batch4 revalidate recover clean
+.PHONY: demo test check suites fuzz crash soak batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -42,6 +43,8 @@ crash: dist/.built
 bench-%: dist/.built
 	@npx esbuild bench/$*.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/$*.js --log-level=warning
 	@RIG='$(RIG)' node dist/bench/$*.js
+
+soak: bench-soak
 
 batch: dist/.built
 	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER)

@@ -4,7 +4,8 @@
  *   fw simulate --port 8101 --seed 7 --latency 40ms --faults default
  *   fw simulate --port 8101 --preset 3b-a6000
  *
- * Prints one line of JSON with its URL, so that a script can take a free port (`--port 0`), and serves until SIGTERM or SIGINT.
+ * Prints one line of JSON with its URL, so that a script can take a free port (`--port 0`), serves until SIGTERM or SIGINT,
+ * and prints a second one: what it was asked and what it answered.
  */
 import { dataError, EXIT, usageError } from '../../engine/flow/failure.ts';
 import { readSmallFile, readYaml } from '../../engine/flow/yaml.ts';
@@ -132,7 +133,9 @@ export default command({
     const timing = preset ? { preset: preset.name } : { latency };
     process.stdout.write(`${JSON.stringify({ url, model, seed, ...timing, faults, simulated: true })}\n`);
     await stopped;
+    const { requests, unwell, answers, faults: served } = simulator.counts();
     await simulator.close();
+    process.stdout.write(`${JSON.stringify({ url, requests, unwell, answers, faults: served })}\n`);
     return EXIT.ok;
   },
 });

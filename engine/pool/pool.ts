@@ -251,6 +251,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     sweptAt = now;
     for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
     dispatch.wake(now);
+    suspects.forget(now);
     look(now);
     if (dispatch.waiting === 0) hedges.sweep(now);
     const gone = outages.sweep(now, outstanding === 0, stood);

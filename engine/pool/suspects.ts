@@ -19,6 +19,8 @@ export interface Suspects {
   readonly idle: boolean;
   /** A call broke off at an endpoint, which may be dead. */
   noteBroken(endpoint: Endpoint, ticket: Ticket, now: number): void;
+  /** Lets go of the calls that no death can be told of any more. */
+  forget(now: number): void;
   /** The endpoint is dead: who broke off there just now was there. Returns them: they lost a try for nothing. */
   noteDeath(endpoint: Endpoint, now: number): Ticket[];
   /** Takes a call that is to be tried again, if it is a suspect. */
@@ -53,6 +55,13 @@ export function createSuspects(): Suspects {
       broken.set(endpoint, recent);
       if (recent.length >= REMEMBERED) recent.shift();
       recent.push({ ticket, at: now });
+    },
+    forget(now) {
+      for (const [endpoint, recent] of broken) {
+        const from = recent.findIndex(({ at }) => now - at <= SOON);
+        if (from < 0) broken.delete(endpoint);
+        else if (from > 0) recent.splice(0, from);
+      }
     },
     noteDeath(endpoint, now) {
       const there = (broken.get(endpoint) ?? []).filter(({ at }) => now - at <= SOON);

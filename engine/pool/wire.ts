@@ -57,8 +57,13 @@ export interface Wire {
 
 const connect = buildConnector({ timeout: 10_000 });
 
+/** A server may offer to keep an idle connection for minutes; where calls move to another one, thousands would be open. */
+const IDLE = 4_000;
+
 const OPTIONS: Client.Options = {
   connect,
+  keepAliveTimeout: IDLE,
+  keepAliveMaxTimeout: IDLE,
   headersTimeout: 0,
   bodyTimeout: 0,
   pipelining: 1,

@@ -21,8 +21,9 @@ export interface ReceivedRequest {
 }
 
 export interface Counts {
-  /** requests for answers received */
+  /** requests for answers received, and of others that a server turned away because it was not well */
   requests: number;
+  unwell: number;
   /** answers that were written to their end */
   answers: number;
   inFlight: number;
@@ -49,6 +50,8 @@ export interface LifeSettings extends Omit<ChatSettings, 'faults'> {
 export type Answerer = (body: string, request: Buffer, settings: ChatSettings) => Reply;
 
 export interface Life {
+  /** Counts a request for an answer that is turned away. */
+  turnedAway: () => void;
   /** Answers a request; `name` is that of the server. @throws Refusal */
   serve: (
     request: IncomingMessage,
@@ -78,6 +81,7 @@ export function lifeOf(settings: LifeSettings): Life {
   const arrivals = new Map<string, number>();
   const faults = Object.fromEntries(FAULTS.map(kind => [kind, 0])) as Record<Fault, number>;
   let requests = 0;
+  let unwell = 0;
   let answers = 0;
   let inFlight = 0;
   let maxInFlight = 0;
@@ -196,8 +200,10 @@ export function lifeOf(settings: LifeSettings): Life {
 
   return {
     serve,
+    turnedAway: () => void unwell++,
     counts: () => ({
       requests,
+      unwell,
       answers,
       inFlight,
       maxInFlight,

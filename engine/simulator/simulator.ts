@@ -147,8 +147,11 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     readBody(request, response, body => {
       try {
         const path = request.url!.split('?', 1)[0]!;
-        if (isUnwell(response, controls, path)) return;
         const answerer = request.method === 'POST' ? ANSWERERS.get(path) : undefined;
+        if (isUnwell(response, controls, path)) {
+          if (answerer) life.turnedAway();
+          return;
+        }
         const route = routes.get(`${request.method} ${path}`);
         if (answerer) life.serve(request, response, body, answerer, name);
         else if (route) route(response, body);

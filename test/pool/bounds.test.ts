@@ -1,5 +1,8 @@
 /** Places: never more than the limit, shared by load, all free at the end, whatever the servers do. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { manualClock } from './clock.ts';
 import { type Ask, callOf, echo, open, outcome, serve } from './serving.ts';
 
 test('never more than the limit in flight at an endpoint, and exactly as many when there is work', async () => {
@@ -44,4 +47,28 @@ test('a slow endpoint takes what it can, the other one the rest; calls leave in 
   for (const [at, value] of rank.slice(2).entries()) expect(Math.abs(value - at - 4)).toBeLessThanOrEqual(1);
   for (const ask of held) echo(ask);
   await Promise.all(answers);
+});
+
+test.each([
+  ['answered at once', () => true],
+  ['broken off and asked again', (ask: Ask) => ask.n % 2 === 0],
+])('what is over is kept by nobody: calls %s', async (_, isWell) => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  const clock = manualClock();
+  const fake = await serve(ask => (isWell(ask) ? echo(ask) : ask.cut()));
+  const places = 4;
+  const pool = await open([{ url: fake.url, limit: places }], { clock });
+  const bodies: WeakRef<object>[] = [];
+  const askOne = async (): Promise<void> => {
+    const call = callOf();
+    bodies.push(new WeakRef(call.body));
+    await outcome(pool, call);
+  };
+  await clock.turning(Promise.all(Array.from({ length: 200 }, askOne)));
+  clock.pass(10_000);
+  await new Promise(setImmediate);
+  gc();
+  // a connection may know its last request
+  expect(bodies.filter(body => body.deref()).length).toBeLessThanOrEqual(places);
 });

@@ -157,7 +157,7 @@ describe('health', () => {
   });
 
   test('dead: the engine is gone, the server is not', async () => {
-    const { url, statusOf, configure } = await start({ admin: true });
+    const { simulator, url, statusOf, configure } = await start({ admin: true });
     await configure({ health: 'dead' });
     expect([await statusOf('/health'), await statusOf('/v1/models'), await statusOf('/metrics')]).toEqual([
       503, 200, 200,
@@ -166,6 +166,7 @@ describe('health', () => {
     expect([response.status, await response.json()]).toMatchObject([500, { error: { code: 500 } }]);
     await configure({ health: 'ok' });
     expect((await post(url, bodyOf())).status).toBe(200);
+    expect(simulator.counts()).toMatchObject({ requests: 1, unwell: 1, answers: 1 });
   });
 
   test('down: connections break, nothing listens, and who comes back counts from zero', async () => {

@@ -303,7 +303,7 @@ describe('fw simulate', () => {
 });
 
 describe('the process', () => {
-  test('prints its URL as one line of JSON, says that it simulates, and ends with 0 on SIGTERM and SIGINT', async () => {
+  test('prints its URL as a line of JSON and its counts as another, says that it simulates, and ends with 0 on SIGTERM and SIGINT', async () => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       const child = spawn(
         process.execPath,
@@ -330,7 +330,15 @@ describe('the process', () => {
       expect(JSON.parse(await contentOf(url, bodyOf())).loan_type).toBe('personal_loan');
       child.kill(signal);
       expect(await ended).toEqual([0, null]);
-      expect(said.out.split('\n')).toHaveLength(2);
+      const [, counts, ...rest] = said.out.split('\n');
+      expect(JSON.parse(counts as string)).toMatchObject({
+        url,
+        requests: 1,
+        unwell: 0,
+        answers: 1,
+        faults: { 500: 0 },
+      });
+      expect(rest).toEqual(['']);
       expect(said.err).toMatch(/simulated; no model is behind them/);
     }
   });
