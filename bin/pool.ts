@@ -39,7 +39,12 @@ export const POOL_OPTIONS = {
     description:
       'PORT or HOST:PORT at which Prometheus finds /metrics while the run lasts; 0 takes a free port. Host: 127.0.0.1.',
   },
-  wait: { type: 'string', default: '0s', description: 'How long to wait for a first endpoint, such as 10m.' },
+  wait: {
+    type: 'string',
+    default: '0s',
+    description:
+      'How long to wait for a first endpoint, and later while none answers (then a minute at least), such as 10m.',
+  },
 } as const satisfies OptionSchemas;
 
 export interface PoolWorld {

@@ -50,6 +50,7 @@ export default command({
     'max-model-len': {
       type: 'integer',
       minimum: 16,
+      maximum: 10_485_760,
       default: 8192,
       description: 'Context length in tokens.',
     },

@@ -38,7 +38,7 @@ export interface EndpointStats {
 export interface CallTimes {
   /** from the question until it was first sent: no place was free */
   waiting: number;
-  /** at a server, of tries that were answered */
+  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
   asking: number;
   /** of what was sent again: from the first try to the last one; of what failed, all since the first */
   retrying: number;
@@ -94,11 +94,13 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
       times.retrying += sentAt - first;
       times.asking += now - sentAt;
     },
-    failed({ askedAt, firstSentAt }, reason, now) {
-      if (reason instanceof CallFailure) failed.set(reason.code, (failed.get(reason.code) ?? 0) + 1);
+    failed({ askedAt, firstSentAt, causes }, reason, now) {
+      const code = reason instanceof CallFailure ? reason.code : undefined;
+      if (code !== undefined) failed.set(code, (failed.get(code) ?? 0) + 1);
       const first = firstSentAt ?? now;
       times.waiting += first - askedAt;
-      times.retrying += now - first;
+      // nothing was wrong with a call that a stop found at a server
+      times[code === 'interrupted' && causes === null ? 'asking' : 'retrying'] += now - first;
     },
     passed(ms, now, calls, waiting) {
       let there = false;

@@ -60,6 +60,18 @@ test('a call that fails has all since its first try in retries; time without an 
   expect(times).toMatchObject({ asking: 0, waiting: 500, retrying: since + (since - 500) });
 });
 
+test('a call that a stop finds at a server was being asked', async () => {
+  const clock = manualClock();
+  const fake = await serve(() => {});
+  const pool = await open([{ url: fake.url, limit: 1 }], { clock });
+  const call = outcome(pool);
+  await fake.reached(1);
+  clock.pass(900);
+  pool.abort();
+  expect(await call).toBe('interrupted');
+  expect(pool.stats().times).toMatchObject({ asking: 900, retrying: 0 });
+});
+
 test('calls that sleep until they are tried again wait for no place', async () => {
   const clock = manualClock();
   const fake = await serve(ask => (ask.n <= 4 ? ask.send(500, {}) : void held.push(ask)));
