@@ -3,11 +3,9 @@
 # make suites        third-party suites, their data installed from npm and Debian into a temporary folder
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
-# make bench-text RIG=…   the text stages measured against what the folder RIG holds, into docs/performance.md
-# make bench-simulator        calls that a simulated server answers, into docs/performance.md
-# make bench-ledger RIG=…   what the ledger costs a call, and what a finished batch and a million calls on record do
-# make bench-pool         the pool on simulated servers in virtual time, into docs/performance.md
-# make soak          half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors and the account, into docs/performance.md
+# make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
+#                    it: make bench-text, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-simulator
+# make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.jsonl
@@ -22,7 +20,7 @@ ORDER ?= default
 OUT   ?= demo
 SOURCES := $(shell find bin stages engine fixtures schemas -name '*.ts' -o -name '*.schema.json') build.mjs package.json
 
-.PHONY: demo test check suites fuzz crash soak batch batch4 revalidate recover clean
+.PHONY: demo test check suites fuzz crash bench soak batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -39,6 +37,8 @@ fuzz: node_modules/.installed
 
 crash: dist/.built
 	@test/crash/run.sh
+
+bench: bench-text bench-calls bench-ledger bench-pool bench-simulator
 
 bench-%: dist/.built
 	@npx esbuild bench/$*.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/$*.js --log-level=warning
