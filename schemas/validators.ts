@@ -1,16 +1,26 @@
 /**
- * Our own schemas as code, made when fw is built: to compile them at a start takes longer than all the rest of it.
- * A schema of these must be one whose patterns are linear and whose references end; those of users are compiled, with
+ * Our own schemas as code, made when fw is built, and the schemas of JSON Schema itself, which those of users are checked
+ * against: to compile them at a start takes longer than all the rest of it. A schema of these must be one whose patterns are linear and whose references end; those of users are compiled, with
  * bounds, by engine/integrity/schema.ts.
  */
 import { readFileSync } from 'node:fs';
+import { Ajv, type Options } from 'ajv';
+import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
+import formats from 'ajv-formats';
 
 /** Those that runs check with, files that people write and legacy results, by what is asked of them. */
 const REPORTS = {
   all: ['agent', 'defaults', 'legacy', 'orderings', 'pipeline', 'pool', 'schedule'],
   first: ['legacy', 'pool'],
+};
+
+/** The dialects of JSON Schema that users may write in; a default schema of each instance is that of the dialect. */
+const DIALECTS: { [name: string]: new (options: Options) => Ajv } = {
+  '2020-12': Ajv2020,
+  '2019-09': Ajv2019,
+  '07': Ajv,
 };
 
 /** CommonJS modules by their names: `<schema>.all` reports all that is wrong, `<schema>.first` the first thing. */
@@ -24,6 +34,12 @@ export function validators(folder: string): Map<string, string> {
       const ajv = new Ajv2020({ ...options, allErrors: reports === 'all', code: { source: true } });
       modules.set(`${name}.${reports}`, standalone.default(ajv, ajv.compile(schema)));
     }
+  }
+  for (const [name, Dialect] of Object.entries(DIALECTS)) {
+    const ajv = new Dialect({ strict: false, verbose: true, code: { source: true } });
+    formats.default(ajv);
+    const validate = ajv.getSchema(ajv.defaultMeta() as string);
+    modules.set(`dialect-${name}.first`, standalone.default(ajv, validate));
   }
   return modules;
 }

@@ -9,6 +9,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { dataError, Fatal } from '../flow/failure.ts';
 import type { JsonObject } from '../flow/item.ts';
+import { ownValidator } from '../flow/own-schema.ts';
 import { type Check, checkWith, MAX_STEPS, whyNotJudged } from './check.ts';
 import { findingsOf } from './findings.ts';
 import { countSteps, partsOf } from './keywords.ts';
@@ -30,21 +31,26 @@ const CACHED = 256;
 /** Names that every object inherits: a schema with one of them must look at own properties, which costs a third. */
 const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype).join('|')})"`);
 
-const DIALECTS: { [uri: string]: new (options: Options) => Ajv } = {
-  'json-schema.org/draft/2020-12/schema': Ajv2020,
-  'json-schema.org/draft/2019-09/schema': Ajv2019,
-  'json-schema.org/draft-07/schema': Ajv,
+interface Dialect {
+  /** as in schemas/validators.ts */
+  name: string;
+  Compiler: new (options: Options) => Ajv;
+}
+
+const NEWEST: Dialect = { name: 'dialect-2020-12', Compiler: Ajv2020 };
+const DIALECTS: { [uri: string]: Dialect } = {
+  'json-schema.org/draft/2020-12/schema': NEWEST,
+  'json-schema.org/draft/2019-09/schema': { name: 'dialect-2019-09', Compiler: Ajv2019 },
+  'json-schema.org/draft-07/schema': { name: 'dialect-07', Compiler: Ajv },
 };
 
 const compiled = new Map<string, Check>();
-const metaCheckers = new Map<unknown, Ajv>();
 
 /**
  * Compiles a schema once for each text of it. `where` names the schema in messages, such as its file.
  * Throws Fatal (65) where the schema is none, is too large or deep, or refers to something outside of itself.
- * `isOurs`: a packaged schema, which the tests check against the meta-schema; to compile that takes 30 ms.
  */
-export function compileSchema(schema: unknown, where: string, { isOurs = false } = {}): Check {
+export function compileSchema(schema: unknown, where: string): Check {
   const refuse = (found: string): never => {
     throw dataError(`${where}: ${found}`);
   };
@@ -68,7 +74,7 @@ export function compileSchema(schema: unknown, where: string, { isOurs = false }
       `expected at most ${MAX_WIDTH} subschemas under one keyword, such as properties, got ${widest}.`,
     );
   }
-  const check = build(schema as JsonObject | boolean, { text, isOurs, refuse });
+  const check = build(schema as JsonObject | boolean, { text, refuse });
   if (compiled.size >= CACHED) compiled.clear();
   compiled.set(text, check);
   return check;
@@ -76,12 +82,11 @@ export function compileSchema(schema: unknown, where: string, { isOurs = false }
 
 interface Building {
   text: string;
-  isOurs: boolean;
   refuse(found: string): never;
 }
 
-function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building): Check {
-  const Dialect =
+function build(schema: JsonObject | boolean, { text, refuse }: Building): Check {
+  const dialect =
     dialectOf(schema) ??
     refuse(
       `expected $schema to be one of ${Object.keys(DIALECTS).join(', ')}, got ${show((schema as JsonObject).$schema)}.`,
@@ -89,7 +94,7 @@ function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building)
   const steps = { left: 0 };
   const counted = countSteps(schema) as AnySchema;
   const compile = (more: Options): ReturnType<Ajv['compile']> => {
-    const ajv = new Dialect({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
+    const ajv = new dialect.Compiler({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
     addFormats(ajv);
     ajv.addKeyword({ ...SUM_KEYWORD });
     ajv.addKeyword({ keyword: 'x-fw-step', validate: () => step(steps), errors: false });
@@ -98,7 +103,7 @@ function build(schema: JsonObject | boolean, { text, isOurs, refuse }: Building)
 
   let quick: ReturnType<Ajv['compile']>;
   try {
-    if (!isOurs) checkSchema(schema, Dialect, refuse);
+    checkSchema(schema, dialect, refuse);
     quick = compile({});
   } catch (error) {
     if (error instanceof Fatal) throw error;
@@ -143,9 +148,9 @@ function step(steps: { left: number }): boolean {
   throw new PatternError(`a value that the schema can judge within ${MAX_STEPS} references`);
 }
 
-function dialectOf(schema: JsonObject | boolean): (new (options: Options) => Ajv) | undefined {
+function dialectOf(schema: JsonObject | boolean): Dialect | undefined {
   const uri = typeof schema === 'boolean' ? undefined : schema.$schema;
-  if (uri === undefined) return Ajv2020;
+  if (uri === undefined) return NEWEST;
   const key = String(uri)
     .replace(/^https?:\/\//, '')
     .replace(/#$/, '');
@@ -159,25 +164,10 @@ function addFormats(ajv: Ajv): void {
   ajv.addFormat('url', text => text.length <= MAX_URL && url.test(text));
 }
 
-function checkSchema(
-  schema: JsonObject | boolean,
-  Dialect: new (options: Options) => Ajv,
-  refuse: Building['refuse'],
-): void {
-  const meta = metaChecker(Dialect);
-  if (meta.validateSchema(schema) !== true)
-    refuse(`expected a valid schema: ${summarise(findingsOf(meta.errors as ErrorObject[]))}.`);
-}
-
-/** The meta-schema takes the longest to compile: one a dialect is enough. */
-function metaChecker(Dialect: new (options: Options) => Ajv): Ajv {
-  let meta = metaCheckers.get(Dialect);
-  if (!meta) {
-    meta = new Dialect({ strict: false, logger: false, verbose: true });
-    addFormats(meta);
-    metaCheckers.set(Dialect, meta);
-  }
-  return meta;
+function checkSchema(schema: JsonObject | boolean, { name }: Dialect, refuse: Building['refuse']): void {
+  const validate = ownValidator(name, 'first');
+  if (!validate(schema))
+    refuse(`expected a valid schema: ${summarise(findingsOf(validate.errors as ErrorObject[]))}.`);
 }
 
 function explain(error: unknown): string {

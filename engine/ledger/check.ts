@@ -135,9 +135,7 @@ function checkData(
 function schemasOf(): Record<Kind, Check> {
   const { $schema, $defs } = packagedSchema('ledger');
   const of = (kind: Kind): Check =>
-    compileSchema({ $schema, $ref: `#/$defs/${kind}`, $defs }, 'schemas/ledger.schema.json', {
-      isOurs: true,
-    });
+    compileSchema({ $schema, $ref: `#/$defs/${kind}`, $defs }, 'schemas/ledger.schema.json');
   return {
     header: of('header'),
     stage: of('stage'),

@@ -6,7 +6,10 @@
  * There is no timer here: undici's own are off (its 300 s would end a long queue on the server), and who waits too
  * long is found by the pool's one sweep, which calls `abort`.
  */
-import { buildConnector, Client, type Dispatcher, util } from 'undici';
+import type { Dispatcher } from 'undici';
+import buildConnector from 'undici/lib/core/connect.js';
+import util from 'undici/lib/core/util.js';
+import Client from 'undici/lib/dispatcher/client.js';
 
 /** An answer is some kilobytes; a body beyond this is no answer, and must not fill the memory. */
 const MAX_BODY = 16 * 1024 * 1024;
