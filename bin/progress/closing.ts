@@ -5,7 +5,7 @@
 import { number } from '../../engine/flow/account.ts';
 import type { Times } from '../../engine/flow/times.ts';
 import type { EndpointStats, PoolStats } from '../../engine/pool/stats.ts';
-import { percent, sumOf } from './words.ts';
+import { BUSY, percent, sumOf } from './words.ts';
 
 export interface Closing {
   stats: PoolStats;
@@ -36,6 +36,8 @@ function timeWordsOf({ stats, times }: Closing): string {
     ['mending', mending],
     ['writing', writing + times.unread],
   ];
+  const stood = (whole * stats.stood) / stats.since;
+  if (stood > whole / 200) parts.push(['while this process stood still', stood]);
   if (times.ordered > whole / 200) parts.push(['waiting for earlier items (--ordered)', times.ordered]);
   const other = whole - sumOf(parts, ([, ms]) => ms);
   if (other > whole / 100) parts.push(['between calls', other]);
@@ -46,8 +48,6 @@ function timeWordsOf({ stats, times }: Closing): string {
   ].join(', ');
 }
 
-/** One thread that is so busy finds answers later than they came. */
-const BUSY = 0.9;
 /** What held up a run for less of its time held up nothing. */
 const SOME = 0.1;
 /** Items in flight on average, of those that may be: waves and the end of a run leave some of them out. */
@@ -62,6 +62,10 @@ export function bottleneckOf({ stats, times, loop, itemsInFlight }: Closing): st
     [stats.full, share => `the servers: calls waited for a place ${share} of the time (${places})`],
     [stats.without, share => `no endpoint could be asked ${share} of the time`],
     [stats.ledger, share => `the disk: writing the ledger took ${share} of the time`],
+    [
+      stats.stood,
+      share => `this process did not run ${share} of the time: it was stopped, or the machine slept`,
+    ],
     [times.blocked, share => `the reader of the output, which was not ready ${share} of the time`],
   ];
   const [ms, words] = stops.reduce((most, stop) => (stop[0] > most[0] ? stop : most));

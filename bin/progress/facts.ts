@@ -38,7 +38,8 @@ export function createLook(
     const { answered, replayed, retries, usage, endpoints } = stats();
     const done = doneOf(account);
     const { prompt, cached, completion } = usage;
-    recent.add(now, { items: done, calls: answered, prompt, cached, completion });
+    const busy = performance.eventLoopUtilization().active;
+    recent.add(now, { items: done, calls: answered, prompt, cached, completion, busy });
     estimate.add(now, done);
     const counted = total(account.aside);
     // an input that grows has more than was counted

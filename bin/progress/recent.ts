@@ -10,6 +10,8 @@ export interface Counts {
   prompt: number;
   cached: number;
   completion: number;
+  /** ms in which this process's one thread had something to do */
+  busy: number;
 }
 
 /** a second each; calls take seconds, so that fewer would jump */
@@ -41,6 +43,7 @@ export function createRecent(): Recent {
         prompt: rate('prompt'),
         cached: rate('cached'),
         completion: rate('completion'),
+        busy: rate('busy'),
       };
     },
   };

@@ -38,26 +38,36 @@ const MOST = 0.5;
 export function createStallWatch(begun: Sight): (sight: Sight) => string | null {
   let since = begun;
   let late = 0; // time since then in which the event loop did not come round
+  let last = begun;
   let stalled = false;
 
   return sight => {
-    const { now, finished, blockedSince, waiting, endpoints } = sight;
-    const isWork = blockedSince !== null || waiting + sumOf(endpoints, one => one.inFlight) > 0;
-    if (finished !== since.finished || !isWork) {
+    const { now, finished, lag } = sight;
+    const before = last;
+    last = sight;
+    if (finished !== since.finished || !isWorking(sight)) {
       const stood = now - since.now;
       since = sight;
       late = 0;
-      if (!stalled) return null;
-      stalled = false;
-      return `goes on, after it stood still for ${timeWords(stood)}`;
+      if (stalled) {
+        stalled = false;
+        return `goes on, after it stood still for ${timeWords(stood)}`;
+      }
+      // what ended just before the loop stood, or as soon as it went on, hides that nothing could end meanwhile
+      const cause = lag >= PATIENCE && isWorking(before) ? ownCauseOf(sight, before, lag, lag) : null;
+      return cause && `nothing has finished for ${timeWords(lag)}: ${cause}`;
     }
-    late += sight.lag;
+    late += lag;
     if (stalled) return null;
     const cause = causeOf(sight, since, late);
     if (cause === null) return null;
     stalled = true;
     return `nothing has finished for ${timeWords(now - since.now)}: ${cause}`;
   };
+}
+
+function isWorking({ blockedSince, waiting, endpoints }: Sight): boolean {
+  return blockedSince !== null || waiting + sumOf(endpoints, one => one.inFlight) > 0;
 }
 
 /** Null where it is too early to say. */
@@ -68,14 +78,8 @@ function causeOf(sight: Sight, since: Sight, late: number): string | null {
   if (blockedSince !== null && now - blockedSince >= stood * MOST) {
     return `the output is not read (${counted(items, 'item')} held back); whoever reads it is slow or stopped`;
   }
-  const ledger = sight.ledger - since.ledger;
-  if (ledger >= stood * MOST) return `the disk: writing the ledger took ${timeWords(ledger)} of it`;
-  const cpu = sight.cpu - since.cpu;
-  if (late >= stood * MOST) {
-    return cpu >= late * MOST
-      ? `this process: its event loop did not come round for ${timeWords(late)}, at ${percent(cpu, stood)} of a core`
-      : `this process did not run for ${timeWords(late)}: it was stopped, or the machine slept or has too much to do`;
-  }
+  const own = ownCauseOf(sight, since, stood, late);
+  if (own !== null) return own;
   const there = endpoints.filter(({ inFlight }) => inFlight > 0);
   const oldest = there.reduce<EndpointStats | undefined>(
     (old, one) => ((one.oldest ?? 0) > (old?.oldest ?? -1) ? one : old),
@@ -87,6 +91,17 @@ function causeOf(sight: Sight, since: Sight, late: number): string | null {
       : `no endpoint: ${absentWords(endpoints)}; ${counted(waiting, 'call')} in the queue`;
   }
   return stood < patienceWith(there) ? null : serverWords(oldest, there.length - 1);
+}
+
+/** What of `stood` ms this process took itself, `late` of them in which its event loop did not come round; null where it was not most of them. */
+function ownCauseOf(sight: Sight, since: Sight, stood: number, late: number): string | null {
+  const ledger = sight.ledger - since.ledger;
+  if (ledger >= stood * MOST) return `the disk: writing the ledger took ${timeWords(ledger)} of it`;
+  if (late < stood * MOST) return null;
+  const cpu = sight.cpu - since.cpu;
+  return cpu >= late * MOST
+    ? `this process: its event loop did not come round for ${timeWords(late)}, at ${percent(cpu, stood)} of a core`
+    : `this process did not run for ${timeWords(late)}: it was stopped, or the machine slept or has too much to do`;
 }
 
 function patienceWith(there: readonly EndpointStats[]): number {

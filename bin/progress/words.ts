@@ -15,6 +15,9 @@ export function timeWords(ms: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** Share of the time from which on one thread finds answers later than they came. */
+export const BUSY = 0.9;
+
 /** `items` first, so that a bar may stand before it. */
 export function factsWords(facts: Facts): string[] {
   const { done, total, inFlight, eta, failed, rates, retries, replayed } = facts;
@@ -27,6 +30,8 @@ export function factsWords(facts: Facts): string[] {
   const all = failed.reduce((sum, [, times]) => sum + times, 0);
   const codes = failed.map(([code, times]) => `${number(times)} ${visible(code)}`);
   if (all > 0) parts.push(`${number(all)} failed (${firstOf(codes, 3)})`);
+  const busy = rates.busy / 1000;
+  if (busy >= BUSY) parts.push(`this process is ${percent(busy, 1)} busy and holds it up`);
   parts.push(`${rateWords(rates.calls)} calls/s`);
   const cached = rates.cached > 0 ? ` (${percent(rates.cached, rates.prompt)} cached)` : '';
   parts.push(`tokens/s ${rateWords(rates.prompt)} in${cached}, ${rateWords(rates.completion)} out`);

@@ -7,7 +7,7 @@ import type { Timing } from './clock.ts';
 import type { EndpointSetting } from './endpoints.ts';
 import { growBack, type Load, MOST, type Seen, startSmall } from './limit.ts';
 import type { Key } from './secret.ts';
-import { mix, type Ticket } from './ticket.ts';
+import { later, mix, type Ticket } from './ticket.ts';
 import { type OpenWire, openWire, type Wire } from './wire.ts';
 import { NoAnswerInTime, seconds } from './words.ts';
 
@@ -229,7 +229,7 @@ export function dropLate(endpoint: Endpoint, timing: Timing, now: number, stood:
   // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
   for (let i = endpoint.running.length - 1; i >= 0; i--) {
     const ticket = endpoint.running[i] as Ticket;
-    ticket.sentAt += stood;
+    if (stood > 0) later(ticket, stood);
     if (now - ticket.sentAt > timeout) {
       ticket.exchange?.abort(new NoAnswerInTime(`no answer within ${seconds(timeout)}`));
     }

@@ -247,7 +247,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const now = clock.now();
     // This process stood still (SIGSTOP, a closed laptop): the answers may be here, only unread.
     const stood = now - sweptAt > timing.stall ? now - sweptAt : 0;
-    tally.passed(stood > 0 ? 0 : now - sweptAt, now, outstanding, dispatch.awake);
+    if (stood > 0) tally.stood(stood);
+    else tally.passed(now - sweptAt, now, outstanding, dispatch.awake);
     sweptAt = now;
     for (const endpoint of endpoints) dropLate(endpoint, timing, now, stood);
     dispatch.wake(now);

@@ -65,6 +65,8 @@ export interface PoolStats {
   since: number;
   full: number;
   without: number;
+  /** ms of it in which this process did not come round at all; what calls took of them is in none of the other sums */
+  stood: number;
   /** ms that this process stood in writes of the ledger */
   ledger: number;
 }
@@ -77,6 +79,8 @@ export interface Tally {
   failed(ticket: Ticket, reason: Error, now: number): void;
   /** The last `ms` were over at `now`, with so many calls in the pool and of these waiting for a place. */
   passed(ms: number, now: number, calls: number, waiting: number): void;
+  /** This process did not come round for `ms`. */
+  stood(ms: number): void;
   /** A copy, free to keep. */
   stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats;
 }
@@ -86,6 +90,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
   const failed = new Map<Code, number>();
   let full = 0;
   let without = 0;
+  let stood = 0;
   return {
     times,
     answered({ askedAt, firstSentAt, sentAt }, now) {
@@ -113,6 +118,9 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
       if (there) full += waiting > 0 ? ms : 0;
       else without += calls > 0 ? ms : 0;
     },
+    stood(ms) {
+      stood += ms;
+    },
     stats(counts, now) {
       const each = endpoints.map(endpoint => endpointStats(endpoint, now));
       const sum = (of: (stats: EndpointStats) => number) =>
@@ -133,6 +141,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
         since: now - madeAt,
         full,
         without,
+        stood,
       };
     },
   };

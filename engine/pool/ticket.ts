@@ -29,7 +29,7 @@ export interface Ticket {
   index: number;
   sentAt: number;
   /** when it was asked, and when it was first sent; null until then */
-  readonly askedAt: number;
+  askedAt: number;
   firstSentAt: number | null;
   exchange: Exchange | null;
   /** the same call at another endpoint (--hedge): the first of the two to answer is the answer */
@@ -108,4 +108,11 @@ export function quarantined(ticket: Ticket): CallFailure {
     'call-quarantined',
     `Each of several servers broke off while it had this call, the last one had nothing else: ${last}`,
   );
+}
+
+/** As if it had all come `ms` later: this process stood still for so long, which is no part of what the call took. */
+export function later(ticket: Ticket, ms: number): void {
+  ticket.askedAt += ms;
+  ticket.sentAt += ms;
+  if (ticket.firstSentAt !== null) ticket.firstSentAt += ms;
 }

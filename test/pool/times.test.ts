@@ -116,3 +116,20 @@ test('what an asker says of its own time is added up', async () => {
   pool.judge(callOf().key, 'failed', 'no-valid-answer', 0.5);
   expect(pool.stats().times.mending).toBe(2.5);
 });
+
+test('time in which this process stood still is no part of what a call took', async () => {
+  const clock = manualClock();
+  const held: Ask[] = [];
+  const fake = await serve(ask => void held.push(ask));
+  const pool = await open([{ url: fake.url, limit: 1 }], { clock });
+  const call = outcome(pool);
+  await fake.reached(1);
+  clock.pass(400);
+  clock.pass(20_000, 20_000); // one step: no tick in between
+  clock.pass(600);
+  held[0]?.answer('a');
+  expect(await call).toBe('a');
+  expect(pool.stats().times).toMatchObject({ asking: 1_000, waiting: 0, retrying: 0 });
+  expect(pool.stats()).toMatchObject({ since: 21_000, stood: 20_000 });
+  expect(pool.stats().endpoints[0]).toMatchObject({ busy: 1_000, places: 1_000 });
+});

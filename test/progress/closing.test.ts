@@ -37,6 +37,7 @@ const STATS: PoolStats = {
   since: 10_000,
   full: 9_800,
   without: 0,
+  stood: 0,
   ledger: 0,
 };
 const closing = (stats: Partial<PoolStats> = {}, more: Partial<Closing> = {}, times = {}): Closing => ({
@@ -64,6 +65,12 @@ test.each<[string, Closing]>([
   ['no endpoint could be asked 60 % of the time', closing({ full: 3_000, without: 6_000 })],
   ['the disk: writing the ledger took 55 % of the time', closing({ full: 4_000, ledger: 5_500 })],
   [
+    'this process did not run 90 % of the time: it was stopped, or the machine slept',
+    closing({ full: 1_000, stood: 9_000 }),
+  ],
+  // a write that stands makes the process stand
+  ['the disk: writing the ledger took 90 % of the time', closing({ full: 0, stood: 9_000, ledger: 9_000 })],
+  [
     'the reader of the output, which was not ready 70 % of the time',
     closing({ full: 1_000 }, {}, { blocked: 7_000 }),
   ],
@@ -85,6 +92,11 @@ test('time that is in none of the sums is said, and so is what --ordered costs',
     '47 % of item time asking, 7 % waiting for a place, 1 % retries, 1 % mending, 3 % writing, ' +
       '30 % waiting for earlier items (--ordered), 13 % between calls ·',
   );
+});
+
+test('time in which this process stood still is told apart', () => {
+  const [line] = closingLines(closing({ stood: 2_500 }));
+  expect(line).toContain('25 % while this process stood still');
 });
 
 test('of many endpoints those that failed most, and a sum of the others', () => {

@@ -77,7 +77,7 @@ test('of runs whose items leave at random, the true end is within the spread in 
 test('rates are those of the last ten seconds', () => {
   const recent = createRecent();
   const look = (at: number, calls: number) =>
-    recent.add(at, { items: 0, calls, prompt: 100 * calls, cached: 0, completion: 0 });
+    recent.add(at, { items: 0, calls, prompt: 100 * calls, cached: 0, completion: 0, busy: 0 });
   look(0, 0);
   expect(recent.rates().calls).toBe(0);
   look(1_000, 50);

@@ -126,4 +126,10 @@ test('the check of the form can fail', () => {
   expect(page('# TYPE a gauge', 'a 1')).toEqual(['a: no help']);
   expect(page('b 1')).toEqual(['b: no type', 'b: no help']);
   expect(page('# HELP a A.', '# TYPE a gauge', 'a one')).toEqual(['no sample: a one']);
+  for (const name of ['a_ms', 'a_gauge', 'a_count']) {
+    expect(page(`# HELP ${name} A.`, `# TYPE ${name} gauge`, `${name} 1`)).toHaveLength(1);
+  }
+  expect(page('# HELP a A.', '# TYPE a gauge', 'a{le="1"} 1')).toEqual([
+    'a{le="1"}: a label that is kept for histograms',
+  ]);
 });

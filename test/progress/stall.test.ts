@@ -89,6 +89,21 @@ describe('said once, after ten seconds without anything finished', () => {
     );
   });
 
+  test('the disk and this process, where something ended just before it stood and as soon as it went on', () => {
+    const moved = { ...BEGUN, now: 20_000, finished: 9, lag: 19_000 };
+    expect(createStallWatch(BEGUN)({ ...moved, cpu: 10 })).toBe(
+      'nothing has finished for 19 s: this process did not run for 19 s: it was stopped, or the machine slept or has too much to do',
+    );
+    expect(createStallWatch(BEGUN)({ ...moved, ledger: 18_500 })).toBe(
+      'nothing has finished for 19 s: the disk: writing the ledger took 19 s of it',
+    );
+    const look = createStallWatch(BEGUN);
+    expect(look({ ...moved, now: 10_000, lag: 9_000 })).toBeNull();
+    // there was nothing that could have ended
+    const idle = { ...BEGUN, waiting: 0, endpoints: [{ ...UP, inFlight: 0, oldest: null }] };
+    expect(createStallWatch(idle)({ ...moved, ...idle, now: 20_000, finished: 9, lag: 19_000 })).toBeNull();
+  });
+
   test('no endpoint: down, or asked for a pause', () => {
     const down = { ...UP, state: 'down', cause: 'connect ECONNREFUSED', inFlight: 0, oldest: null } as const;
     expect(watch(20, () => ({ endpoints: [down, down] }))).toEqual([

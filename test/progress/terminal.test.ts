@@ -129,7 +129,7 @@ test('in a log: a line after some seconds, with the same facts', async () => {
   const lines = ran.stderr.split('\n').filter(line => /^chain: \d+ items done/.test(line));
   expect(lines.length).toBeGreaterThan(0);
   expect(lines[0]).toMatch(
-    /^chain: \d+ items done, \d+ in flight · [\d.]+ calls\/s · tokens\/s [\d,.]+ in( \(\d+ % cached\))?, [\d,.]+ out · http:\S+ \d+\/256 up/,
+    /^chain: \d+ items done, \d+ in flight · (this process is \d+ % busy and holds it up · )?[\d.]+ calls\/s · tokens\/s [\d,.]+ in( \(\d+ % cached\))?, [\d,.]+ out · http:\S+ \d+\/256 up/,
   );
   expect(ran.stderr).toMatch(/· bottleneck: (--in-flight 40|too few items at a time)/);
 });
