@@ -23,10 +23,10 @@ const IN_FLIGHT = Number(process.env.IN_FLIGHT ?? 2_000);
 const LATENCY = '1s-3s';
 const SAMPLE_EVERY = 5_000;
 const TELL_EVERY = 12;
-/** Minutes that are not measured: machine code, buffers and connections are made in them. */
-const WARM_UP = Math.min(5, MINUTES / 3);
+/** Minutes that are not measured: machine code is made in them, and the heap finds its size. */
+const WARM_UP = Math.min(10, MINUTES / 3);
 /** Share of the memory that a line through the samples may rise by over the minutes that are measured. */
-const MOST_GROWTH = 0.05;
+const MOST_GROWTH = 0.1;
 /** Descriptors that are no calls in flight (connections that are kept for the next call, files): rise as a share of the items in flight. */
 const MOST_IDLE = 0.05;
 
