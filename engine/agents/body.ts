@@ -62,7 +62,7 @@ export function bodies(agent: Agent, model: string, guided: boolean): Bodies {
     rest += `],"temperature":${temperature},"seed":${seed}`;
     const before = nameOf(identity);
     const texts = Buffer.byteLength(before) + Buffer.byteLength(context) + Buffer.byteLength(rest);
-    const bytes = Buffer.allocUnsafeSlow(prefixBytes.length + tailBytes.length + texts);
+    const bytes = Buffer.allocUnsafe(prefixBytes.length + tailBytes.length + texts);
     const from = bytes.write(before);
     let at = from + prefixBytes.copy(bytes, from);
     at += bytes.write(context, at);
