@@ -50,6 +50,7 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
   const begun = performance.eventLoopUtilization();
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION });
   delays.enable();
+  let lookedAt = performance.now();
   const stalled = createStallWatch(sight());
   const watch = setInterval(() => {
     facts = look(performance.now());
@@ -74,10 +75,13 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
   function sight(): Sight {
     const { answered, replayed, failed, waiting, ledger, endpoints } = pool.stats();
     const { user, system } = process.cpuUsage();
-    const lag = Math.max(0, delays.max / 1e6 - RESOLUTION);
+    const now = performance.now();
+    // the histogram has nothing of a delay that is over when its own timer has not run since the reset
+    const lag = Math.max(0, delays.max / 1e6 - RESOLUTION, now - lookedAt - LOOK_EVERY);
     delays.reset();
+    lookedAt = now;
     return {
-      now: performance.now(),
+      now,
       finished: answered + (replayed ?? 0) + sumOf(Object.values(failed), times => times) + doneOf(account),
       blockedSince: account.times.blockedSince,
       items: account.read - doneOf(account) - account.aside,
