@@ -115,15 +115,14 @@ export async function execute(run: Run): Promise<number> {
       return made;
     },
   };
+  // machine code that inlines less is made in two thirds of the time, which most runs never win back
+  setFlagsFromString('--max-inlined-bytecode-size-cumulative=200');
   if (asker) {
     // thousands of items in flight outlive the young generation, and V8 lets the old one grow to four times what lives: at
     // three and a half the memory is a tenth below that of a bare loop, and at three a call would cost 2 % more
     setFlagsFromString('--heap-growing-percent=250');
     // bodies are some kilobytes: cut from blocks, and not each a piece of memory for itself, a call costs 3 % less
     Buffer.poolSize = 64 * 1024;
-  } else {
-    // machine code that inlines less is made in two thirds of the time, which most runs over lines never win back
-    setFlagsFromString('--max-inlined-bytecode-size-cumulative=200');
   }
   const signals = listen({
     stop,
