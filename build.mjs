@@ -1,5 +1,6 @@
 // Makes dist/: a split bundle, since one file starts twice as slowly, and our own schemas as code.
 import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
@@ -21,10 +22,18 @@ for (const [name, code] of validators('schemas')) {
   await build({ ...common, stdin, format: 'cjs', outfile: `dist/validators/${name}.cjs` });
 }
 
+/** cli-progress, which draws what servers are called, keeps its own. */
+function ownWidth({ importer }) {
+  return /\/(yargs|cliui|wrap-ansi)\//.test(importer) ? { path: resolve('bin/width.ts') } : undefined;
+}
+
 await build({
   ...common,
   entryPoints: ['bin/fw.ts', 'bin/worker.ts', 'fixtures/applications.ts'],
   splitting: true,
+  plugins: [
+    { name: 'width', setup: ({ onResolve }) => void onResolve({ filter: /^string-width$/ }, ownWidth) },
+  ],
   format: 'esm',
   mainFields: ['module', 'main'],
   outdir: 'dist',
