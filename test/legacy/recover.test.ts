@@ -115,8 +115,8 @@ function expectWhole(lines: string[]): void {
   }
 }
 
-const again = (flags: string): string =>
-  `fw chain --retry-failed ${flags} | fw legacy --failures failed.ndjson`;
+const again = (flags: string, input = ''): string =>
+  `fw chain --retry-failed ${flags} ${input} | fw legacy --failures failed.ndjson`;
 
 test('the line of the README recovers what is no answer, and asks nothing else', async () => {
   const all = join(at, 'all.jsonl');
@@ -130,7 +130,7 @@ test('the line of the README recovers what is no answer, and asks nothing else',
   for (let round = 1; linesOf(join(at, 'failed.ndjson')).length > 0; round++) {
     expect(round).toBeLessThan(12);
     await shell(
-      `mv failed.ndjson again.ndjson; ${again(faulty.flags)} < again.ndjson | fw merge --old ${all} > next; mv next ${all}`,
+      `mv failed.ndjson again.ndjson; ${again(faulty.flags, '< again.ndjson')} | fw merge --old ${all} > next; mv next ${all}`,
       { cwd: at },
     );
   }
