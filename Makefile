@@ -1,11 +1,13 @@
 # make demo          the whole study on a laptop: 5,760 applications, three simulated servers, verified results
-# make test          types, lint, every test
-# make suites        third-party suites, their data installed from npm and Debian into a temporary folder; in .ci/run too
+# make test          types, lint, and the quick part of every test, or of those in T=pool, T=bin/files; test/README.md
+# make test-all      all of every test, and the suites; T=… as above, without the suites
+# make suites        third-party suites, their data installed from npm and Debian into a temporary folder; in test-all too
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
-#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-simulator
+#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-simulator
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
+# make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
 # make batch4        the twelve orderings of batch 4
 # make revalidate    the checks alone, over out/sequential_*_legacy.json and .jsonl
@@ -19,16 +21,20 @@ CSV   ?= prompts.csv
 ORDER ?= default
 OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
-SOURCES := $(shell find bin stages engine fixtures schemas -name '*.ts' -o -name '*.schema.json') build.mjs package.json
+SOURCES := $(shell find index.ts bin stages engine fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test check suites fuzz crash bench soak batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites fuzz crash bench soak calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
 
 test: dist/.built
 	npm run --silent check
-	npm test --silent
+	npm test --silent -- $(addprefix test/,$(T))
+
+test-all: dist/.built
+	$(if $(T),,@test/suites/run.sh)
+	ALL=1 npm test --silent -- $(addprefix test/,$(T))
 
 suites: dist/.built
 	@test/suites/run.sh
@@ -46,6 +52,8 @@ bench-%: dist/.built
 	@RIG='$(RIG)' node dist/bench/$*.js
 
 soak: bench-soak
+
+calibration: bench-calibration
 
 batch: dist/.built
 	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER) $(AS)

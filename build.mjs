@@ -1,45 +1,106 @@
-// Makes dist/: a split bundle, since one file starts twice as slowly, and our own schemas as code.
-import { rmSync } from 'node:fs';
-import { resolve } from 'node:path';
+// Makes dist/: fw and the library as a split bundle, since one file starts twice as slowly; our own schemas as code; the
+// licences of what is bundled. By rolldown, which puts what few share into fewer files than esbuild does.
+import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build } from 'esbuild';
+import { build } from 'rolldown';
 
 rmSync('dist', { recursive: true, force: true });
-const common = { bundle: true, platform: 'node', target: 'node20', logLevel: 'warning' };
+const common = {
+  platform: 'node',
+  transform: { target: 'node20' },
+  resolve: { mainFields: ['module', 'main'] },
+};
 
 const maker = 'dist/validators/maker.mjs';
 await build({
   ...common,
-  entryPoints: ['schemas/validators.ts'],
-  format: 'esm',
-  packages: 'external',
-  outfile: maker,
+  input: 'schemas/validators.ts',
+  external: /^[^./]/,
+  output: { file: maker, format: 'esm' },
 });
-const { validators } = await import(pathToFileURL(maker).href);
+const { validators } = await import(pathToFileURL(resolve(maker)).href);
 rmSync(maker);
+const made = [];
 for (const [name, code] of validators('schemas')) {
-  const stdin = { contents: code, resolveDir: '.', sourcefile: name };
-  await build({ ...common, stdin, format: 'cjs', outfile: `dist/validators/${name}.cjs` });
+  const given = resolve('schemas', `${name}.cjs`); // nowhere but here
+  const load = id => (id === given ? code : undefined);
+  const plugins = [{ name: 'given', resolveId: id => (id === given ? id : undefined), load }];
+  const output = { file: `dist/validators/${name}.cjs`, format: 'cjs' };
+  made.push(await build({ ...common, input: given, plugins, output }));
 }
 
 /** cli-progress, which draws what servers are called, keeps its own. */
-function ownWidth({ importer }) {
-  return /\/(yargs|cliui|wrap-ansi)\//.test(importer) ? { path: resolve('bin/width.ts') } : undefined;
+function ownWidth(id, importer = '') {
+  if (id !== 'string-width' || !/\/(yargs|cliui|wrap-ansi)\//.test(importer)) return undefined;
+  return resolve('bin/width.ts');
 }
 
-await build({
-  ...common,
-  entryPoints: ['bin/fw.ts', 'bin/worker.ts', 'fixtures/applications.ts'],
-  splitting: true,
-  plugins: [
-    { name: 'width', setup: ({ onResolve }) => void onResolve({ filter: /^string-width$/ }, ownWidth) },
-  ],
-  format: 'esm',
-  mainFields: ['module', 'main'],
-  outdir: 'dist',
-  outbase: '.',
-  chunkNames: 'chunks/[name]-[hash]',
-  banner: {
-    js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-  },
-});
+/**
+ * Of undici the client and its connector alone: its index also loads fetch, caches and mocks, and a run would take a
+ * quarter longer to start. Where another version has other files, the build fails here and not a run.
+ */
+const UNDICI = `
+  export { default as Client } from 'undici/lib/dispatcher/client.js';
+  export { default as buildConnector } from 'undici/lib/core/connect.js';`;
+const undici = {
+  name: 'undici',
+  resolveId: id => (id === 'undici' ? resolve('undici-client.mjs') : undefined), // nowhere but here
+  load: id => (id === resolve('undici-client.mjs') ? UNDICI : undefined),
+};
+
+/** Small modules that would be files of a kilobyte: a file more costs a start more than what it does not need of these. */
+const TOGETHER = [
+  { name: 'words', test: /\/engine\/(item|json)\// },
+  { name: 'asking', test: /\/stages\/(agent-step|chain|synthesize-decision)\.ts|\/engine\/agents\// },
+  { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
+  { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
+  { name: 'holding', test: /\/engine\/ledger\/(keys|holder|watch|lock|texts)\.ts/ },
+];
+
+const entries = ['bin/fw.ts', 'index.ts', 'fixtures/applications.ts'];
+made.push(
+  await build({
+    ...common,
+    input: Object.fromEntries(entries.map(path => [path.replace(/\.ts$/, ''), path])),
+    preserveEntrySignatures: 'allow-extension', // as rolldown wants it for the groups
+    plugins: [undici, { name: 'width', resolveId: ownWidth }],
+    output: {
+      dir: 'dist',
+      format: 'esm',
+      entryFileNames: '[name].js',
+      chunkFileNames: 'chunks/[name]-[hash].js',
+      codeSplitting: { groups: TOGETHER, includeDependenciesRecursively: false },
+    },
+  }),
+);
+
+chmodSync('dist/bin/fw.js', 0o755);
+writeFileSync('dist/starters.json', JSON.stringify(starters('pipelines/starters'), null, 1));
+writeFileSync('dist/LICENSES.txt', licences(made.flatMap(({ output }) => output)));
+
+/** What each bundled package asks to be told with it: its licence file, or the name of its licence. */
+function licences(chunks) {
+  const modules = chunks.flatMap(chunk => Object.entries(chunk.modules ?? {}));
+  const used = modules.filter(([, { renderedLength }]) => renderedLength > 0).map(([id]) => id);
+  const folders = used.map(id => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0]);
+  const texts = [...new Set(folders.filter(Boolean))].map(folder => {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+    const file = readdirSync(folder).find(name => /^licen[cs]e(\.|$)/i.test(name));
+    const text = file ? readFileSync(join(folder, file), 'utf8') : '';
+    return `${name} ${version} (${license})\n\n${text.trim()}\n`;
+  });
+  return `fw contains parts of these packages.\n\n${[...new Set(texts)].sort().join(`\n${'-'.repeat(80)}\n\n`)}`;
+}
+
+/** The folders that `fw init` makes, as one file: {starter: {path: text}}. */
+function starters(folder) {
+  const textsOf = at =>
+    readdirSync(at, { recursive: true, withFileTypes: true })
+      .filter(entry => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .sort()
+      .map(path => [relative(at, path), readFileSync(path, 'utf8')]);
+  const names = readdirSync(folder).sort();
+  return Object.fromEntries(names.map(name => [name, Object.fromEntries(textsOf(join(folder, name)))]));
+}

@@ -1,11 +1,39 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+
+/** files that put something in the place of a module, or look at the memory or the descriptors of their process */
+const ALONE = [
+  'test/ledger/lock.test.ts',
+  'test/ledger/writer.test.ts',
+  'test/pool/bounds.test.ts',
+  'test/pool/descriptors.test.ts',
+];
+
+const common = {
+  setupFiles: ['test/clean.ts'],
+  // far beyond what any of them takes: beside other work it may be ten times that
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
+};
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/build.ts'],
     reporters: ['default', './test/closing-line.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // vitest's own would be one fewer than there are cores; the tests wait for processes, for each other and for sockets
+    maxWorkers: availableParallelism() + 1,
+    projects: [
+      {
+        test: {
+          ...common,
+          name: 'shared',
+          include: ['test/**/*.test.ts'],
+          exclude: ALONE,
+          // files that follow each other in a process share its modules: loading them anew takes half a second each
+          isolate: false,
+        },
+      },
+      { test: { ...common, name: 'alone', include: ALONE } },
+    ],
   },
 });

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Call } from '../engine/flow/call.ts';
+import type { Call } from '../engine/item/call.ts';
 import { filesOf } from '../engine/ledger/files.ts';
 import { isAnswer, keyIn } from '../engine/ledger/format.ts';
 import { type Ledger, openLedger } from '../engine/ledger/ledger.ts';

@@ -49,7 +49,7 @@ function runOnce(line: string, env: Record<string, string>): Cost {
   const peaks = join(folder, 'peaks');
   const tell = join(folder, 'tell.cjs');
   writeFileSync(peaks, '');
-  writeFileSync(tell, `if (require('node:worker_threads').isMainThread) ${TELL_PEAK}`);
+  writeFileSync(tell, TELL_PEAK);
   // the shell's `time` is of all processes of the line, those in the middle of a pipe included
   const script = `TIMEFORMAT='%U %S %R'; time { ${line}; } 2> /dev/null`;
   const { status, stderr, error } = spawnSync('bash', ['-o', 'pipefail', '-c', script], {

@@ -18,7 +18,7 @@ const MODEL = 'simulated-3b';
 
 /** Bodies of every agent with its schema, at the context lengths of a chain, no two alike. */
 function chainBodies(count: number): Buffer[] {
-  const agents = [...loadAgents(packagedAgents()).byKey.values()].map(agent => bodies(agent, MODEL, true));
+  const agents = [...loadAgents(packagedAgents()).byKey.values()].map(agent => bodies(agent, MODEL, 'on'));
   return Array.from({ length: count }, (_, index) => {
     const application = `Application ${index}. Credit score: ${500 + (index % 300)}. ${'Income, loan, debts, purpose. '.repeat(18)}`;
     const context = escaped(application + 'Earlier: {"approval_decision":"deny"} '.repeat(15 * (index % 5)));

@@ -1,7 +1,7 @@
 /** A verb that is no stage: it runs the whole program its own way. */
-import type { OptionSchemas, OptionsOf } from '../engine/flow/options.ts';
+import type { OptionSchemas, OptionsOf, Values } from '../engine/flow/options.ts';
 
-export interface CommandSpec<S extends OptionSchemas> {
+export interface CommandSpec<S extends OptionSchemas, Given = OptionsOf<S>> {
   name: string;
   summary: string;
   options: S;
@@ -11,10 +11,10 @@ export interface CommandSpec<S extends OptionSchemas> {
   /** a command of commands: the first argument names one of them */
   verbs?: Readonly<Record<string, Command>>;
   /** Resolves to the exit code. */
-  run(options: OptionsOf<S>, positionals: readonly string[]): Promise<number>;
+  run(options: Given, positionals: readonly string[]): Promise<number>;
 }
 
-export type Command = CommandSpec<OptionSchemas>;
+export type Command = CommandSpec<OptionSchemas, Values>;
 
 export function command<const S extends OptionSchemas>(spec: CommandSpec<S>): Command {
   return spec as unknown as Command;

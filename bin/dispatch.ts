@@ -1,25 +1,25 @@
 /** Finds the verb and runs it; every expected ending of the process becomes its exit code here. */
 import { existsSync, writeSync } from 'node:fs';
-import { cut } from '../engine/flow/account.ts';
-import { expectResults } from '../engine/flow/beside.ts';
-import { EXIT, type Fatal, usageError } from '../engine/flow/failure.ts';
-import { expandPaths } from '../engine/flow/input.ts';
-import { didYouMean } from '../engine/flow/near.ts';
-import { toNowhere, toStdout } from '../engine/flow/output.ts';
-import { rowOf, type Stage, type StageRow } from '../engine/flow/stage.ts';
-import { visible, visibleLines } from '../engine/flow/visible.ts';
+import { expandPaths } from '../engine/files/input.ts';
+import { toNowhere, toStdout } from '../engine/files/output.ts';
+import { expectResults } from '../engine/files/provenance-files.ts';
+import { writePage } from '../engine/files/stdout.ts';
+import { type Stage, type StageRow, stagesOf } from '../engine/flow/stage.ts';
+import { EXIT, type Fatal, usageError } from '../engine/item/failure.ts';
+import { fatalOf } from '../engine/item/fatal.ts';
+import { incompleteLine } from '../engine/item/item.ts';
+import { didYouMean } from '../engine/item/near.ts';
+import { cut } from '../engine/item/words.ts';
+import { visible, visibleLines } from '../engine/json/visible.ts';
+import { checkWritten, filesOf, sideFilesOf } from '../engine/run/named-files.ts';
+import { optionsOf } from '../engine/run/options.ts';
+import { OwnInput, refuseOverwriting } from '../engine/run/overwriting.ts';
+import { runToStream } from '../engine/run/to-files.ts';
 import { stages } from '../stages/index.ts';
 import type { Command } from './command.ts';
 import { commands } from './commands/index.ts';
-import { execute, incompleteLine } from './execute.ts';
-import { fatalOf } from './fatal.ts';
+import { execute, sayAs } from './execute.ts';
 import { parseFlags, type Spoken } from './flags.ts';
-import { JOBS } from './jobs.ts';
-import { checkWritten, filesOf, sideFilesOf } from './named-files.ts';
-import { optionsOf } from './options.ts';
-import { refuseOverwriting } from './overwriting.ts';
-import { abandon, openSides, sayAll } from './sides.ts';
-import { writePage } from './stdout.ts';
 import { refuseStrayInput, STILL_OPEN } from './stray-input.ts';
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
@@ -48,13 +48,13 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
 }
 
 async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promise<number> {
-  const row = rowOf(stage);
+  const row = stagesOf(stage);
   const { values, positionals, help } = await parseFlags(spokenStage(stage), argv);
   if (help !== null) {
     process.stdout.write(`${help}\n`);
     return EXIT.ok;
   }
-  const told = row.map(each => each.tells?.(values as never)).find(text => text !== undefined);
+  const told = row.map(each => each.tells?.(values)).find(text => text !== undefined);
   if (told !== undefined) {
     await writePage(told);
     return EXIT.ok;
@@ -66,19 +66,11 @@ async function runStage(stage: Stage | StageRow, argv: readonly string[]): Promi
   const placed = row.map(each => ({ stage: each, options: values }));
   await refuseOverwriting({ row: placed, files: paths, base, silent });
   checkWritten(placed.flatMap(sideFilesOf));
-  const sides = openSides(placed);
-  const code = await execute({
-    label: stage.name,
-    row: sides.row,
-    files: paths,
-    toNext: true,
-    base,
-    silent,
-    jobs: values.jobs as number | undefined,
-    output: silent ? toNowhere : toStdout,
-  }).catch(abandon(sides));
-  sayAll(stage.name, sides.end(code));
-  if (code <= EXIT.failed && refuseStrayInput(row, values, paths)) sayAll(stage.name, [STILL_OPEN]);
+  const output = silent ? toNowhere : toStdout;
+  const run = { label: stage.name, row: placed, files: paths, base, output };
+  const say = sayAs(stage.name);
+  const code = await runToStream(run, { start: execute, say });
+  if (code <= EXIT.failed && refuseStrayInput(row, values, paths)) say(STILL_OPEN);
   return code;
 }
 
@@ -86,34 +78,33 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<nu
   const { name, summary, positional = '', options, examples = [], verbs } = command;
   const [verb = '', ...rest] = argv;
   if (verbs && Object.hasOwn(verbs, verb)) return runCommand(verbs[verb] as Command, rest);
-  const told = [
-    summary,
-    ...Object.entries(verbs ?? {}).map(([each, { summary }]) => `  ${each.padEnd(8)}${summary}`),
-  ];
-  const spoken = { name, summary: told.join('\n'), positional, options, examples };
+  const list = Object.entries(verbs ?? {}).map(([each, { summary }]) => `  ${each.padEnd(8)}${summary}`);
+  const told = list.length === 0 ? summary : [summary, '', 'Verbs:', ...list].join('\n');
+  const spoken = { name, summary: told, positional, options, examples };
   const { values, positionals, help } = await parseFlags(spoken, argv);
   if (help === null) {
     checkWritten(filesOf(options, values));
-    return command.run(values as never, positionals);
+    return command.run(values, positionals);
   }
   process.stdout.write(`${help}\n`);
   return EXIT.ok;
 }
 
 function spokenStage(stage: Stage | StageRow): Spoken {
-  const row = rowOf(stage);
+  const row = stagesOf(stage);
   return {
     name: stage.name,
     summary: stage.summary,
     positional: row[0]?.positional ?? '[FILE…]',
-    options: Object.assign({}, ...row.map(optionsOf), row.every(({ apart }) => apart) ? JOBS : {}),
+    options: Object.assign({}, ...row.map(optionsOf)),
     examples: stage.examples ?? [],
   };
 }
 
 /** A stage that could not begin says so to the next one; nothing else was written yet. */
-function writeIncomplete(stage: string, { exit, message }: Fatal): void {
-  if (process.stdout.isTTY) return;
+function writeIncomplete(stage: string, fatal: Fatal): void {
+  if (process.stdout.isTTY || fatal instanceof OwnInput) return;
+  const { exit, message } = fatal;
   try {
     writeSync(1, `${JSON.stringify(incompleteLine(stage, `ended with ${exit}: ${message}`))}\n`);
   } catch {

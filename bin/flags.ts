@@ -1,8 +1,8 @@
 /** From option schemas to flags and help, by yargs; numbers and choices are checked by the schemas' own rules. */
 import yargs from 'yargs';
-import { usageError } from '../engine/flow/failure.ts';
-import { didYouMean } from '../engine/flow/near.ts';
 import { type OptionSchemas, resolveOptions, type Values } from '../engine/flow/options.ts';
+import { usageError } from '../engine/item/failure.ts';
+import { didYouMean } from '../engine/item/near.ts';
 
 export interface Spoken {
   name: string;
@@ -21,10 +21,35 @@ export interface Flags {
 
 /** Throws a usage error (64) that names the option, what was expected and what was found. */
 export async function parseFlags(spoken: Spoken, argv: readonly string[]): Promise<Flags> {
-  const { name, summary, positional, options, examples } = spoken;
-  const parser = yargs(wordsOf(argv, options, name))
+  const { name, options } = spoken;
+  const words = wordsOf(argv, options, name);
+  const parsed = await parserOf(spoken, words, 'string').parseAsync();
+  if (parsed.help === true) {
+    return { values: {}, positionals: [], help: await helpOf(spoken) };
+  }
+  const given: Values = {};
+  for (const flag of Object.keys(options)) if (parsed[flag] !== undefined) given[flag] = parsed[flag];
+  const values = resolveOptions(options, given, (flag, message) => {
+    throw usageError(`--${flag}: ${message}; fw ${name} --help lists the options`);
+  });
+  return { values, positionals: parsed._.map(String), help: null };
+}
+
+/** The headings of the help, in their order; an option without a group is the verb's own. */
+const HEADINGS = {
+  Options: 'Options:',
+  Asking: 'Asking:',
+  Endpoints: 'Endpoints:',
+  Ledger: 'Ledger:',
+  Watching: 'Watching:',
+  Common: 'Common:',
+} as const;
+
+/** `numbers`: the help calls a number that; for reading, it is text, which our own rules check. */
+function parserOf(spoken: Spoken, words: string[], numbers: 'string' | 'number') {
+  const { name, options } = spoken;
+  const parser = yargs(words)
     .scriptName('fw')
-    .usage(`fw ${name} [options] ${positional}\n\n${summary}`)
     .parserConfiguration({
       'parse-numbers': false,
       'parse-positional-numbers': false,
@@ -34,37 +59,44 @@ export async function parseFlags(spoken: Spoken, argv: readonly string[]): Promi
     })
     .help(false)
     .version(false)
-    .option('help', { alias: 'h', type: 'boolean', description: 'Show this page.' })
     .strictOptions()
     .exitProcess(false)
     .wrap(110)
     .fail((message, error) => {
       throw usageError(`${error?.message ?? message}; fw ${name} --help lists the options`);
     });
-  for (const [flag, schema] of Object.entries(options)) {
-    parser.option(flag, {
-      type: schema.type === 'boolean' ? 'boolean' : 'string',
-      ...(schema.type === 'array'
-        ? { array: true, nargs: 1 }
-        : schema.type === 'boolean'
-          ? {}
-          : { requiresArg: true }),
-      ...('enum' in schema && schema.enum ? { choices: schema.enum } : {}),
-      description: schema.description,
-      // shown in the help only: defaults are filled in below, so that a given value can be told from a default
-      ...(schema.default === undefined ? {} : { defaultDescription: String(schema.default) }),
-    });
+  for (const [group, heading] of Object.entries(HEADINGS)) {
+    for (const [flag, schema] of Object.entries(options)) {
+      if ((schema.group ?? 'Options') !== group) continue;
+      const { type } = schema;
+      parser.option(flag, {
+        group: heading,
+        type: type === 'boolean' ? 'boolean' : type === 'integer' || type === 'number' ? numbers : 'string',
+        ...(type === 'array' ? { array: true, nargs: 1 } : type === 'boolean' ? {} : { requiresArg: true }),
+        ...('enum' in schema && schema.enum ? { choices: schema.enum } : {}),
+        ...(schema.short === undefined ? {} : { alias: schema.short }),
+        description: schema.description,
+        // shown in the help only: defaults are filled in later, so that a given value can be told from a default
+        ...(schema.default === undefined ? {} : { defaultDescription: String(schema.default) }),
+      });
+    }
   }
-  if (examples.length > 0) parser.epilogue(`Examples:\n${examples.map(line => `  ${line}`).join('\n')}`);
-
-  const parsed = await parser.parseAsync();
-  if (parsed.help === true) return { values: {}, positionals: [], help: await parser.getHelp() };
-  const given: Values = {};
-  for (const flag of Object.keys(options)) if (parsed[flag] !== undefined) given[flag] = parsed[flag];
-  const values = resolveOptions(options, given, (flag, message) => {
-    throw usageError(`--${flag}: ${message}; fw ${name} --help lists the options`);
+  parser.option('help', {
+    alias: 'h',
+    type: 'boolean',
+    description: 'Show this page.',
+    group: HEADINGS.Common,
   });
-  return { values, positionals: parsed._.map(String), help: null };
+  return parser;
+}
+
+/** Usage, summary and examples are left out of what yargs wraps: an example is one line, to be copied. */
+async function helpOf(spoken: Spoken): Promise<string> {
+  const { name, summary, positional, examples } = spoken;
+  const usage = `fw ${name} [options] ${positional}`.trimEnd();
+  const parts = [usage, summary, await parserOf(spoken, [], 'number').getHelp()];
+  if (examples.length > 0) parts.push(['Examples:', ...examples.map(line => `  ${line}`)].join('\n'));
+  return parts.join('\n\n');
 }
 
 /**
@@ -74,7 +106,7 @@ export async function parseFlags(spoken: Spoken, argv: readonly string[]): Promi
 function wordsOf(argv: readonly string[], options: OptionSchemas, verb: string): string[] {
   const words: string[] = [];
   for (let at = 0; at < argv.length; at++) {
-    const word = argv[at] as string;
+    const word = named(argv[at] as string, options);
     if (word === '--') return [...words, ...argv.slice(at)];
     if (/^-[A-Za-z]{2}/.test(word)) {
       throw usageError(
@@ -93,18 +125,32 @@ function wordsOf(argv: readonly string[], options: OptionSchemas, verb: string):
       continue;
     }
     const value = argv[at + 1];
-    if (schema.type === 'boolean' || word.includes('=')) {
-      words.push(word);
+    const mark = word.indexOf('=');
+    if (schema.type === 'boolean' || mark !== -1) {
+      words.push(mark === -1 ? word : `--${flag}=${unstripped(word.slice(mark + 1), schema)}`);
       continue;
     }
     if (value === undefined) throw usageError(`--${flag}: expected a value, found none`);
     if (value.startsWith('--')) {
       throw usageError(`--${flag}: expected a value, found '${value}'; if it is one, --${flag}=${value}`);
     }
-    words.push(`${word}=${value}`);
+    words.push(`${word}=${unstripped(value, schema)}`);
     at += 1;
   }
   return words;
+}
+
+/** `-i` by its name. */
+function named(word: string, options: OptionSchemas): string {
+  const [, letter] = /^-([A-Za-z])$/.exec(word) ?? [];
+  const [name] =
+    Object.entries(options).find(([, { short }]) => short !== undefined && short === letter) ?? [];
+  return name === undefined ? word : `--${name}`;
+}
+
+/** The value of a list as yargs leaves it: of quotation marks around one it takes a pair away. */
+function unstripped(value: string, { type }: OptionSchemas[string]): string {
+  return type === 'array' && /^(?:".*"|'.*')$/s.test(value) ? `"${value}"` : value;
 }
 
 /** Exit 64 for an option that the verb does not have, with the one that may be meant; `--no-x` is a boolean's. */

@@ -3,7 +3,7 @@
  * fw: argv → stage or command → exit code. The only place that ends the process. What is not needed for the verb at
  * hand is not loaded: a pipe starts one of these for every stage.
  */
-import { letGoOfLostTerminals } from './terminal.ts';
+import { closeHungUpTerminals } from './terminal.ts';
 
 const argv = process.argv.slice(2);
 
@@ -12,12 +12,12 @@ process.stderr.on('error', () => {}); // a terminal that has gone away must not 
 async function main(): Promise<number> {
   const [verb] = argv;
   if (verb === '--version' || verb === '-V') {
-    const { version } = await import('./version.ts');
+    const { version } = await import('../engine/config/version.ts');
     process.stdout.write(`${version()}\n`);
     return 0;
   }
   if (!isSomewhere()) {
-    process.stderr.write('fw: expected to be in a folder, found that it is gone: go to one that is there\n');
+    process.stderr.write('fw: expected a current folder, found that it was removed: cd to another one\n');
     return 74;
   }
   const { dispatch } = await import('./dispatch.ts');
@@ -34,7 +34,7 @@ function isSomewhere(): boolean {
 }
 
 async function leave(code: number): Promise<void> {
-  await letGoOfLostTerminals();
+  await closeHungUpTerminals();
   process.exit(code);
 }
 
@@ -43,8 +43,7 @@ function leaveWithBug(error: unknown): void {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === 'EMFILE' || code === 'ENFILE') {
     // it may be that not even all of fw could be loaded
-    const told =
-      'expected to be allowed more open files, found none left: raise the limit, by ulimit -n 1024';
+    const told = 'expected to open another file, found the limit reached: raise it with ulimit -n 1024';
     return void process.stderr.write(`fw: ${told}\n`, () => leave(74));
   }
   const told = (error as Error | undefined)?.stack ?? error;

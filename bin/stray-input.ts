@@ -1,9 +1,9 @@
 /** Standard input that nobody would read, since a glob without its quotes has become file names. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
-import { usageError } from '../engine/flow/failure.ts';
 import type { Values } from '../engine/flow/options.ts';
 import type { Stage } from '../engine/flow/stage.ts';
-import { optionsOf } from './options.ts';
+import { usageError } from '../engine/item/failure.ts';
+import { optionsOf } from '../engine/run/options.ts';
 
 /**
  * `--old out/*` is `--old` and the first file for `fw`, and the others are its input, in place of standard input. Exit 64
@@ -27,7 +27,7 @@ export function refuseStrayInput(
 }
 
 export const STILL_OPEN =
-  "standard input was not read, since files are named; if it was to be, quote the glob: 'out/*'";
+  "standard input was not read, since files are named; if you meant it to be, quote the glob: 'out/*'";
 
 function isTaken(schema: object, value: unknown): boolean {
   return 'file' in schema && schema.file === 'read-many' && Array.isArray(value) && value.length > 0;
@@ -45,7 +45,7 @@ function waiting(): 'bytes' | 'open' | 'nothing' {
   }
 }
 
-/** Where the reading of standard input stands: a loop of the shell may have read its list to the end. */
+/** How far standard input was read: a loop of the shell may have read its list to the end. */
 function position(): number {
   return Number(/^pos:\s*(\d+)/m.exec(readFileSync('/proc/self/fdinfo/0', 'utf8'))?.[1] ?? 0);
 }

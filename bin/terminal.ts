@@ -6,7 +6,7 @@
 import { closeSync, fstatSync } from 'node:fs';
 
 /** Closes the standard streams whose terminal is gone. Nothing can be written to them afterwards. */
-export async function letGoOfLostTerminals(): Promise<void> {
+export async function closeHungUpTerminals(): Promise<void> {
   for (const stream of [0, 1, 2]) {
     try {
       if (!fstatSync(stream).isCharacterDevice()) continue;

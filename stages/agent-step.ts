@@ -11,12 +11,12 @@
 import { takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { resolveOrdering } from '../engine/agents/orderings.ts';
-import { usageError } from '../engine/flow/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'agent-step',
-  summary: 'Ask one agent for each item, showing it the steps that are there.',
+  summary: 'Ask one agent about each item; it sees the earlier steps of the item.',
   examples: ['fw agent-step --agent risk_manager --endpoint http://gpu1:8005/v1 < items.jsonl'],
   asks: 'always',
   heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),

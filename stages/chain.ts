@@ -11,8 +11,8 @@
 import { takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { orderingOfItem, resolveOrderings } from '../engine/agents/orderings.ts';
-import { usageError } from '../engine/flow/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'chain',

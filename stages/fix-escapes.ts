@@ -9,23 +9,16 @@
  * Fails   nothing of its own; what it cannot mend stays failed
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/agents/recheck.ts';
-import { sight } from '../engine/flow/account.ts';
-import { type Failure, type Item, idOf, isItem, type JsonObject, type Repair } from '../engine/flow/item.ts';
-import { remember } from '../engine/flow/origin.ts';
-import { wrongShape } from '../engine/flow/shape.ts';
+import { fixEscapes } from '../engine/answer/escapes.ts';
+import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/audit/recheck.ts';
+import { remember } from '../engine/files/origin.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { visible } from '../engine/flow/visible.ts';
-import { fixEscapes, suspectsIn } from '../engine/integrity/escapes.ts';
-import { lossless } from '../engine/integrity/lossless.ts';
-import { isObject } from '../engine/integrity/pointer.ts';
+import { type Failure, type Item, isItem, type Repair } from '../engine/item/item.ts';
+import { wrongShape } from '../engine/item/shape.ts';
+import { lossless } from '../engine/json/lossless.ts';
+import { isObject, type JsonObject } from '../engine/json/pointer.ts';
 
 const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape', 'escaped-apostrophe']);
-/**
- * Suspects are said on stderr alone: the line parses, nobody knows which was meant, and a line that nothing is done to
- * leaves as it came.
- */
-const SUSPECTS = 'legal escapes that may have been meant as text';
 
 export default stage({
   name: 'fix-escapes',
@@ -33,24 +26,13 @@ export default stage({
   examples: ['fw fix-escapes < out.jsonl | fw validate | fw verify'],
   heals: ['not-json', 'no-valid-answer'],
   mends: true,
-  apart: true,
   options: AGENTS_OPTION,
 
   each(options, tools) {
     const judge = judges(options, tools.base);
-    const report = (id: string | null, value: unknown): void => {
-      for (const { at, text } of suspectsIn(value))
-        sight(tools.account, 'suspect', SUSPECTS, visible(`${id ?? 'a record'} at ${at}: ${text}`));
-    };
     return item => {
       if (item.failure?.code === 'not-json') return mendedLine(item, item.failure);
-      if (!isItem(item)) {
-        report(idOf(item), item);
-        return item;
-      }
-      for (const step of item.steps ?? []) report(item.id, step.output);
-      report(item.id, item.decision?.output);
-      if (item.failure === undefined) return item;
+      if (!isItem(item) || item.failure === undefined) return item;
       return healed(mapSteps(item, step => readAgain(step, judge.ofStep(step.agent), ONLY_ESCAPES)));
     };
   },

@@ -5,9 +5,12 @@
  *   {"id":"7","row":1,"input":{"id":"7","question":"Shall we, or not?"},"prompt":"Shall we, or not?"}
  *
  * Reads   CSV, TSV, JSON or NDJSON; JSON lines that are items already pass as they are. With --format legacy the results
- *         of earlier runs, as lines or whole documents, which become the items that they were made of
- * Writes  { id, row, input: { columns }, prompt, ordering? }, one for each row and ordering
- * Fails   ragged-row, bad-quotes, header-again, row-mismatch, duplicate-id, empty-id, empty-prompt, template-failed;
+ *         of earlier runs, as lines or whole documents, which become the items that they were made of. With --format
+ *         openai-batch lines { custom_id, method, url, body }, all of which are checked before the first is passed on
+ * Writes  { id, row, input: { columns }, prompt, ordering?, sample? }, one for each row, ordering and sample; messages in place
+ *         of the prompt with --messages; of a batch file { id, row, request: { method, url, body } }
+ * Fails   not-a-request, ragged-row, bad-quotes, header-again, row-mismatch, duplicate-id, empty-id, empty-prompt, bad-messages,
+ *         template-failed;
  *         not-utf8, not-json, not-an-object, value-not-kept and line-too-long as elsewhere. Of legacy results not-strict, unknown-agent, no-row,
  *         wrong-row; for --retry-failed sentinel-text, placeholder-text, no-valid-answer, zero-confidence, interrupted
  *
@@ -15,9 +18,16 @@
  * of the row. The ids of all rows count, also of those that --offset and --shard leave out, so that the parts of a table
  * make up the whole. A failed row is one item, whatever the orderings. In JSON null is no value, as if the key were absent.
  */
-import { countItems, INGEST_OPTIONS, openResults, openTable } from '../engine/agents/ingesting.ts';
+
 import { stage } from '../engine/flow/stage.ts';
-import { readTable, tableBatches } from '../engine/flow/table.ts';
+import {
+  countItems,
+  INGEST_OPTIONS,
+  openRequests,
+  openResults,
+  openTable,
+} from '../engine/legacy/ingesting.ts';
+import { readTable, tableBatches } from '../engine/table/table.ts';
 
 export default stage({
   name: 'ingest',
@@ -36,12 +46,13 @@ export default stage({
 
   async source(options, tools) {
     if (options.format === 'legacy') return openResults(options, tools);
+    if (options.format === 'openai-batch') return openRequests(options, tools);
     const { reading } = await openTable(options, tools);
     return inputs => readTable(inputs, reading);
   },
 
   async written(options, tools) {
-    if (options.format === 'legacy') return null;
+    if (options.format === 'legacy' || options.format === 'openai-batch') return null;
     const { reading, linesOf } = await openTable(options, tools);
     return inputs => tableBatches(inputs, reading, linesOf);
   },

@@ -11,16 +11,18 @@
  *         an item up again. Failed items never become results: they go to --failures, or are counted, and the exit code
  *         is 1.
  */
-import { ACCEPT_OPTION, acceptedRungs } from '../engine/agents/accept.ts';
-import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/agents/legacy.ts';
-import { findInMaking } from '../engine/agents/making.ts';
+
 import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
-import { documentFrame } from '../engine/flow/document-output.ts';
-import { ItemFailure, usageError } from '../engine/flow/failure.ts';
-import { carryRung, type Item, isItem, type JsonObject, type Rung, rungOf } from '../engine/flow/item.ts';
+import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/accept.ts';
+import { documentFrame } from '../engine/files/document-output.ts';
+import { sideFile } from '../engine/files/side-file.ts';
 import { carryProvenance } from '../engine/flow/provenance.ts';
-import { sideFile } from '../engine/flow/side.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { ItemFailure, usageError } from '../engine/item/failure.ts';
+import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/item/item.ts';
+import type { JsonObject } from '../engine/json/pointer.ts';
+import { findInMaking } from '../engine/legacy/making.ts';
+import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/legacy/result.ts';
 
 export default stage({
   name: 'legacy-convert',
@@ -38,7 +40,7 @@ export default stage({
     timestamp: {
       type: 'string',
       description:
-        'Date and time that every result carries, as in 2026-03-01T09:30:00Z; it is written in UTC and without a zone. Default: that of the result which an item was read from, else the start of the run.',
+        'Date and time of every result, such as 2026-03-01T09:30:00Z; written in UTC, without a zone. Default: that of the legacy result that the item came from, else the start of the run.',
     },
     document: {
       type: 'boolean',
@@ -48,13 +50,13 @@ export default stage({
     model: {
       type: 'string',
       description:
-        'Model that answers: the metadata of a document name it, and fw legacy asks it; default: the one that the endpoints of this run serve.',
+        'Model that answers: fw legacy asks it, and the metadata of a document name it. Default: the one that the endpoints serve.',
     },
     provenance: {
       type: 'string',
       file: 'write',
       description:
-        'Write a line for each result to this file: rungs, repairs and attempts of every answer. fw run writes it beside each output where no file is named.',
+        'Write a line for each result to this file: rungs, repairs and attempts of every answer. Default under fw run: a file beside each output.',
     },
   },
 

@@ -1,4 +1,4 @@
-/** legacy: synthesize-decision | legacy-convert, under one name. */
+/** legacy: ask for the decisions that are missing, then write legacy results: `synthesize-decision | legacy-convert`. */
 import type { StageRow } from '../engine/flow/stage.ts';
 import legacyConvert from './legacy-convert.ts';
 import synthesizeDecision from './synthesize-decision.ts';

@@ -13,23 +13,26 @@
  * Writes  the ids in the order in which they first came; every line as the bytes that it had. A line without an id is
  *         kept; an item that was never asked is worse than a failed one, and a legacy result that verify refuses as bad.
  *         The newest file's input-incomplete stays, that of the others does not: the newest is there to mend it. With
- *         --old what comes goes on at once, and the old lines follow it
- * Fails   other-prompt: a line whose id an earlier one has, with another prompt. Nothing gives way to it, and it to nothing
+ *         --old new lines are passed on at once, and the old lines follow
+ * Fails   other-prompt: a line whose id an earlier one has, with another prompt. It replaces no line, and no line replaces it
  */
-import { answerSchemas } from '../engine/agents/answer-schemas.ts';
-import { findInLegacy } from '../engine/agents/strict.ts';
-import { expectResults } from '../engine/flow/beside.ts';
-import { rankBy } from '../engine/flow/best.ts';
-import { usageError } from '../engine/flow/failure.ts';
-import { expandPaths } from '../engine/flow/input.ts';
-import { isLegacy } from '../engine/flow/item.ts';
+
+import { resolve } from 'node:path';
+import { rankBy } from '../engine/audit/best.ts';
+import { mergeFiles, mergeInto } from '../engine/audit/merge.ts';
+import { identityOf } from '../engine/files/identity.ts';
+import { expandPaths } from '../engine/files/input.ts';
+import { expectResults } from '../engine/files/provenance-files.ts';
 import { COMMON } from '../engine/flow/join.ts';
-import { mergeFiles, mergeInto } from '../engine/flow/merge.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { usageError } from '../engine/item/failure.ts';
+import { isLegacy } from '../engine/item/item.ts';
+import { answerSchemas } from '../engine/legacy/answer-schemas.ts';
+import { findInLegacy } from '../engine/legacy/strict.ts';
 
 export default stage({
   name: 'merge',
-  summary: 'Put files together by id: the better rung stays, of equal ones the newer.',
+  summary: 'Merge files by id: keep the line with the better rung, else the newer one.',
   positional: 'OLD… NEW',
   documents: true,
   examples: [
@@ -50,7 +53,7 @@ export default stage({
       items: { type: 'string' },
       file: 'read-many',
       description:
-        'File or files that standard input, or NEW, is merged into, the oldest first; behind other stages by default what they read.',
+        'Files to merge standard input, or NEW, into; the oldest first. After other stages the default is what they read.',
     },
   },
 
@@ -60,6 +63,8 @@ export default stage({
     if (files.includes('-')) {
       throw usageError("expected files, found '-': merge reads them twice; --old OLD reads NEW from a pipe");
     }
+    const again = twiceIn(files);
+    if (again !== null) throw usageError(`expected different files, found ${again}`);
     return () => mergeFiles(files, { ...merging(options, base), signal, account });
   },
 
@@ -67,9 +72,25 @@ export default stage({
     const { old = files } = options;
     if (old.length === 0 || old.includes('-'))
       throw usageError('--old: expected files to merge into, found none, or standard input');
-    return mergeInto(expectResults(await expandPaths(old)), { ...merging(options, base), account });
+    const paths = expectResults(await expandPaths(old));
+    const again = twiceIn(paths);
+    if (again !== null) throw usageError(`--old: expected different files, found ${again}`);
+    return mergeInto(paths, { ...merging(options, base), account });
   },
 });
+
+/** Which file is there twice, in words: a line that is merged with itself tells nobody anything. */
+function twiceIn(files: readonly string[]): string | null {
+  const known = new Map<string, string>();
+  for (const file of files) {
+    const identity = identityOf(file) ?? resolve(file);
+    const other = known.get(identity);
+    if (other === file) return `${file} twice`;
+    if (other !== undefined) return `${other} twice: ${file} is another name of it`;
+    known.set(identity, file);
+  }
+  return null;
+}
 
 /** What verify refuses as bad is as bad here. */
 function merging({ agents, ...rest }: { agents?: string; 'max-line'?: number }, base: string) {

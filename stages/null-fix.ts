@@ -12,6 +12,8 @@
 
 import { defaultsOf } from '../engine/agents/load.ts';
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
+import { fill } from '../engine/answer/fill.ts';
+import { readAnswer } from '../engine/answer/read-answer.ts';
 import {
   changedStep,
   healed,
@@ -22,21 +24,18 @@ import {
   marked,
   ownOf,
   SCHEMA_OPTION,
-} from '../engine/agents/recheck.ts';
-import { type Item, isItem, type JsonObject, type Repair, type Step } from '../engine/flow/item.ts';
+} from '../engine/audit/recheck.ts';
 import { stage, withFailure } from '../engine/flow/stage.ts';
-import { fill } from '../engine/integrity/fill.ts';
-import { holdsNull } from '../engine/integrity/pointer.ts';
-import { shorten } from '../engine/integrity/problem.ts';
-import { type Reading, readAnswer } from '../engine/integrity/read-answer.ts';
-import { same } from '../engine/integrity/same.ts';
+import { type Item, isItem, isRawRequest, type Repair, type Step } from '../engine/item/item.ts';
+import { holdsNull, isObject, type JsonObject } from '../engine/json/pointer.ts';
+import { same } from '../engine/json/same.ts';
+import { shorten } from '../engine/json/show.ts';
 
 export default stage({
   name: 'null-fix',
-  summary: 'Give every null that a schema forbids a recorded, conservative default, where there is one.',
-  examples: ['fw validate < out.jsonl | fw null-fix | fw verify --accept clean,repaired,coerced,defaulted'],
+  summary: 'Replace nulls that a schema forbids by conservative defaults, and record each change.',
+  examples: ['fw validate < items.jsonl | fw null-fix | fw verify --accept clean,repaired,coerced,defaulted'],
   heals: ['null-value', 'schema-mismatch', 'no-valid-answer'],
-  apart: true,
   options: {
     ...AGENTS_OPTION,
     ...SCHEMA_OPTION,
@@ -67,9 +66,9 @@ export default stage({
       !isItem(item) && judge.ofRecord(item)?.check.fittedLast(item) === true;
     const filledIn = (step: Step) => {
       const judged = judge.ofStep(step.agent);
-      const reading =
-        step.output === undefined ? lastReading(step, judged) : { output: step.output, repairs: [] };
-      const filled = reading.output && filledBy(reading.output, judged);
+      const { output } = step;
+      const reading = output === undefined ? lastReading(step, judged) : { output, repairs: [] };
+      const filled = isObject(reading.output) ? filledBy(reading.output, judged) : null;
       return filled ? { value: filled.value, repairs: filled.repairs, before: reading.repairs } : null;
     };
     const filledStep = (step: Step): Step => {
@@ -111,7 +110,8 @@ export default stage({
   },
 });
 
-function placesOf({ steps = [], decision }: Item): [string, Step][] {
+function placesOf({ request, steps = [], decision }: Item): [string, Step][] {
+  if (isRawRequest(request)) return []; // its answers are nobody's to fill
   const places = steps.map((step, index): [string, Step] => [`/steps/${index}`, step]);
   return decision ? [...places, ['/decision', decision]] : places;
 }
@@ -134,6 +134,6 @@ function markedOnly(item: Item, would: readonly Would[]): Item {
 }
 
 /** The object in the last answer of a failed step, as far as it could be read; nothing of one that was cut off. */
-function lastReading(step: Step, { check }: Judge): Pick<Reading, 'output' | 'repairs'> {
+function lastReading(step: Step, { check }: Judge): Pick<Step, 'output' | 'repairs'> {
   return readAnswer(step.raw ?? '', check, { finish: isReadable(step) ? 'stop' : 'length' });
 }

@@ -7,21 +7,21 @@
  * A line by which the stage before says that it ended early (input-incomplete) passes whatever is asked for: without it
  * the next stage would take what was selected for the whole.
  */
-import { usageError } from '../engine/flow/failure.ts';
-import { idOf, RUNGS, type Rung, rungOf, saysEnd } from '../engine/flow/item.ts';
+
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
+import { usageError } from '../engine/item/failure.ts';
+import { idOf, RUNGS, type Rung, rungOf, saysEnd } from '../engine/item/item.ts';
 
 export default stage({
   name: 'select',
-  summary: 'Let through what matches every option given: failed items, rungs, ids.',
+  summary: 'Pass on only the lines that match every option given: failed, rung, id.',
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw select --rung coerced,defaulted < items.jsonl',
   ],
-  apart: true,
   options: {
-    failed: { type: 'boolean', description: 'Only failed items; --no-failed: only the others.' },
+    failed: { type: 'boolean', description: 'Only failed items. --no-failed: only the others.' },
     rung: {
       type: 'array',
       items: { type: 'string' },
@@ -30,7 +30,7 @@ export default stage({
     id: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Ids; a legacy result has prompt_id/ordering.',
+      description: 'Ids. The id of a legacy result is prompt_id/ordering.',
     },
   },
 

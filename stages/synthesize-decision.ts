@@ -13,10 +13,11 @@
 import { asksAgain } from '../engine/agents/ask.ts';
 import { ASKING_CODES, type Chain, lackingIn, takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { type Code, ItemFailure, usageError } from '../engine/flow/failure.ts';
-import type { Item } from '../engine/flow/item.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
+import type { Code } from '../engine/item/codes.ts';
+import { ItemFailure, usageError } from '../engine/item/failure.ts';
+import type { Item } from '../engine/item/item.ts';
 
 export default stage({
   name: 'synthesize-decision',
@@ -34,7 +35,7 @@ export default stage({
       type: 'array',
       items: { type: 'string' },
       description:
-        'Ask decisions again that failed with this code, such as zero-confidence; also comma-separated.',
+        'Ask decisions again that failed with this code, such as zero-confidence. Several with commas.',
     },
   },
 

@@ -9,6 +9,10 @@
  * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
+import type { Check } from '../engine/answer/check.ts';
+import { coerce } from '../engine/answer/coerce.ts';
+import { codeOf, FIXES } from '../engine/answer/read-answer.ts';
+import { describeRules } from '../engine/answer/rules.ts';
 import {
   changedStep,
   healed,
@@ -18,16 +22,12 @@ import {
   ownOf,
   readAgain,
   SCHEMA_OPTION,
-} from '../engine/agents/recheck.ts';
-import { ItemFailure, usageError } from '../engine/flow/failure.ts';
-import { type Item, isItem, type JsonObject, type Step } from '../engine/flow/item.ts';
+} from '../engine/audit/recheck.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
-import type { Check } from '../engine/integrity/check.ts';
-import { coerce } from '../engine/integrity/coerce.ts';
-import { summarise } from '../engine/integrity/problem.ts';
-import { codeOf, FIXES } from '../engine/integrity/read-answer.ts';
-import { describeRules } from '../engine/integrity/rules.ts';
+import { ItemFailure, usageError } from '../engine/item/failure.ts';
+import { type Item, isItem, type Step } from '../engine/item/item.ts';
+import { summarise } from '../engine/json/show.ts';
 
 export default stage({
   name: 'validate',
@@ -39,7 +39,6 @@ export default stage({
     'fw validate --rules',
   ],
   heals: ['no-valid-answer', 'schema-mismatch', 'null-value'],
-  apart: true,
   options: {
     ...AGENTS_OPTION,
     ...SCHEMA_OPTION,
@@ -91,9 +90,9 @@ function afresh(before: Item, after: Item): Item {
   return before.failure === undefined ? after : healed(after);
 }
 
-function fitting(value: JsonObject, check: Check, fixes: ReadonlySet<string>, agent?: string) {
+function fitting<T>(value: T, check: Check, fixes: ReadonlySet<string>, agent?: string) {
   const result = coerce(value, check, fixes);
-  if (result.findings.length === 0) return { value: result.value as JsonObject, repairs: result.repairs };
+  if (result.findings.length === 0) return { value: result.value as T, repairs: result.repairs };
   throw new ItemFailure(
     codeOf(result.findings),
     summarise(result.findings),

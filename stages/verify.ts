@@ -11,14 +11,14 @@
  *         with failed lines.
  */
 import { writeFileSync } from 'node:fs';
-import { JUDGE_OPTIONS, judgeOptions } from '../engine/agents/judging.ts';
-import { describeVerdict, reportOf, type Tally } from '../engine/agents/tally.ts';
-import { judgeLines, judgeWhole, type Report } from '../engine/agents/verdict.ts';
-import { ioError } from '../engine/flow/failure.ts';
+import { JUDGE_OPTIONS, judgeOptions } from '../engine/audit/judging.ts';
+import { describeVerdict, reportOf } from '../engine/audit/tally.ts';
+import { judgeLines } from '../engine/audit/verdict.ts';
+import { flagsFor } from '../engine/files/partial.ts';
+import { throughout } from '../engine/flow/each-line.ts';
 import { COMMON } from '../engine/flow/join.ts';
-import { flagsFor } from '../engine/flow/partial.ts';
-import { stage, type Tools } from '../engine/flow/stage.ts';
-import { throughout } from '../engine/flow/throughout.ts';
+import { stage } from '../engine/flow/stage.ts';
+import { ioError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'verify',
@@ -43,7 +43,7 @@ export default stage({
       description: 'File of the ids that must be there, each once: ids, items or legacy results, one a line.',
     },
     ...JUDGE_OPTIONS,
-    pass: { type: 'boolean', description: 'Hand every line on; a refused one leaves with its failure.' },
+    pass: { type: 'boolean', description: 'Pass every line on; a refused one carries its failure.' },
     report: {
       type: 'string',
       file: 'write',
@@ -52,70 +52,19 @@ export default stage({
   },
 
   async through(options, tools) {
-    const lines = judgeLines({ stage: 'verify', ...(await judgeOptions(options, tools)) });
-    const { whole, end } = wholeOf(options, tools);
-    return throughout(
-      line => lines.judge(line, whole.hear),
-      () => {
-        whole.add(lines.take());
-        tools.account.notes.push(...lines.notes());
-        end();
-      },
-    );
-  },
-
-  apart: {
-    async piece(options, tools, leave) {
-      const lines = judgeLines({ stage: 'verify', ...(await judgeOptions(options, tools)), isPart: true });
-      let reports: Report[] = [];
-      return throughout(
-        line => lines.judge(line, report => void reports.push(report)),
-        () => {
-          leave({ tally: lines.take(), reports } satisfies Part);
-          reports = [];
-        },
-      );
-    },
-    whole(options, tools) {
-      const { whole, end } = wholeOf(options, tools);
-      return {
-        take(part) {
-          const { tally, reports } = part as Part;
-          for (const report of reports) whole.hear(report);
-          whole.add(tally);
-        },
-        end,
-      };
-    },
-  },
-});
-
-/** What the lines of a piece are to the whole. */
-interface Part {
-  tally: Tally;
-  reports: Report[];
-}
-
-interface WholeOptions {
-  expect?: number;
-  ids?: string;
-  report?: string;
-  'max-line'?: number;
-}
-
-function wholeOf({ expect, ids, report, ...rest }: WholeOptions, { account }: Tools) {
-  const maxLine = rest['max-line'] ?? COMMON['max-line'].default;
-  const whole = judgeWhole({ stage: 'verify', expect, ids, maxLine });
-  return {
-    whole,
-    end(): void {
-      const verdict = whole.close();
+    const { expect, ids, report } = options;
+    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+    const by = await judgeOptions(options, tools);
+    const { judge, close } = judgeLines({ stage: 'verify', expect, ids, maxLine, ...by });
+    const { account } = tools;
+    return throughout(judge, () => {
+      const verdict = close();
       account.findings += verdict.findings.length;
       account.notes.push(...describeVerdict(verdict));
       if (report !== undefined) writeReport(report, `${JSON.stringify(reportOf(verdict), null, 2)}\n`);
-    },
-  };
-}
+    });
+  },
+});
 
 function writeReport(path: string, text: string): void {
   try {

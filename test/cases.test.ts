@@ -1,14 +1,16 @@
 /**
  * Every folder fixtures/<stage>/<case>/ is a test: `cmd` is a shell line that runs in the folder, expected.ndjson its
  * stdout, each line of expected.err a part of its stderr, `exit` its exit code (0 where there is no such file).
- * With FW_UPDATE=1 the expected files are written anew: the diff is the review.
+ * `make test` runs a line that is one `fw` in this process, `make test-all` each as a process, as examples.test.ts always
+ * does. With FW_UPDATE=1 the expected files are written anew: the diff is the review.
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../engine/simulator/simulator.ts';
 import { stages } from '../stages/index.ts';
-import { ROOT, shell } from './fw.ts';
+import { ROOT } from './fw.ts';
+import { fw } from './here.ts';
 
 const FIXTURES = join(ROOT, 'fixtures');
 const isFolder = (path: string): boolean => statSync(path).isDirectory();
@@ -28,7 +30,7 @@ const cases = foldersIn(FIXTURES).flatMap(stage =>
 test.each(cases)('fixtures/%s', async name => {
   const path = join(FIXTURES, name);
   const file = (what: string): string => join(path, what);
-  const ran = await shell(read(file('cmd')), { cwd: path, env: { FW_ENDPOINT: simulator.url } });
+  const ran = await fw(read(file('cmd')), { cwd: path, env: { FW_ENDPOINT: simulator.url } });
   if (process.env.FW_UPDATE) {
     writeFileSync(file('expected.ndjson'), ran.stdout);
     if (ran.code !== 0) writeFileSync(file('exit'), `${ran.code}\n`);

@@ -2,12 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../engine/flow/item.ts';
-import { fill, parseDefaults } from '../engine/integrity/fill.ts';
-import { readAnswer } from '../engine/integrity/read-answer.ts';
-import { RULES } from '../engine/integrity/rules.ts';
-import { compileSchema } from '../engine/integrity/schema.ts';
-import { ROOT, shell } from './fw.ts';
+import { parseDefaults } from '../engine/answer/defaults.ts';
+import { fill } from '../engine/answer/fill.ts';
+import { readAnswer } from '../engine/answer/read-answer.ts';
+import { RULES } from '../engine/answer/rules.ts';
+import { compileSchema } from '../engine/answer/schema.ts';
+import { textCheck } from '../engine/answer/text-check.ts';
+import type { JsonObject } from '../engine/json/pointer.ts';
+import { ROOT } from './fw.ts';
+import { fw } from './here.ts';
 
 const page = readFileSync(join(ROOT, 'docs/integrity.md'), 'utf8');
 const blocks = (language: string): string[] =>
@@ -37,7 +40,7 @@ const rules = rowsOf('| rule | the model says');
 
 test.each(rules)('the rule %s reads %s', (rule, says, reads) => {
   const read = readAnswer(says as string, check, { finish: 'stop' });
-  const { rung, output, repairs } = rule === 'null-default' ? filled(read.output) : read;
+  const { rung, output, repairs } = rule === 'null-default' ? filled(read.output as JsonObject) : read;
   expect(rung).toBe(RULES.get(rule as string)?.rung);
   expect(JSON.stringify(output)).toBe(reads);
   expect(repairs.map(entry => entry.rule)).toContain(rule);
@@ -50,7 +53,7 @@ function filled(output: JsonObject | undefined) {
 
 test('every rule has an example, and fw lists the same ones', async () => {
   expect(new Set(rules.map(([rule]) => rule))).toEqual(new Set(RULES.keys()));
-  const listed = (await shell('fw validate --rules')).stdout.trim().split('\n');
+  const listed = (await fw('fw validate --rules')).stdout.trim().split('\n');
   expect(listed.map(line => line.split(' ')[0])).toEqual([...RULES.keys()]);
 });
 
@@ -61,10 +64,17 @@ test.each(never)('never: %s', (says, finish, code) => {
   expect([rung, problem?.code]).toEqual(['failed', code]);
 });
 
+const texts = rowsOf('| text of the model');
+
+test.each(texts)('in text: %s', (says, finish, expected) => {
+  const { rung, problem } = readAnswer(says as string, textCheck({}, 'test'), { finish: finish as string });
+  expect(problem?.code ?? rung).toBe(expected);
+});
+
 describe('the console', () => {
   const sessions = blocks('console').flatMap(block => block.split(/^(?=\$ )/m));
   test.each(sessions.map(session => session.split('\n')))('%s', async (command, ...printed) => {
-    const { stdout, stderr } = await shell((command as string).slice(2));
+    const { stdout, stderr } = await fw((command as string).slice(2));
     expect(stdout.trimEnd(), stderr).toBe(printed.join('\n').trimEnd());
   });
 });
@@ -72,5 +82,6 @@ describe('the console', () => {
 test('the page has what this test looks for', () => {
   expect(rules.length).toBeGreaterThanOrEqual(RULES.size);
   expect(never.length).toBeGreaterThan(10);
+  expect(texts.length).toBeGreaterThan(5);
   expect(blocks('console').length).toBeGreaterThan(3);
 });

@@ -1,17 +1,13 @@
 /** Runs shell lines with `fw` on the PATH, as a user would. */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll } from 'vitest';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const made: string[] = [];
-afterAll(() => {
-  for (const path of made) rmSync(path, { recursive: true, force: true });
-});
 
 /** A folder of its own for a test, gone when the file's tests are over. */
 export function folder(): string {
@@ -20,11 +16,13 @@ export function folder(): string {
   return path;
 }
 
-export const binFolder = folder();
-const cli = join(ROOT, 'dist', 'bin', 'fw.js');
-writeFileSync(join(binFolder, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
-  mode: 0o755,
-});
+/** Called by clean.ts, since the tests of many files share this module. */
+export function removeFolders(): void {
+  for (const path of made.splice(0)) rmSync(path, { recursive: true, force: true });
+}
+
+/** holds `fw`, made by build.ts */
+export const binFolder = process.env.FW_TEST_BIN as string;
 
 export interface Ran {
   code: number;
@@ -38,16 +36,24 @@ export interface ShellOptions {
   stdin?: string | Buffer;
 }
 
+export interface RanBytes {
+  code: number;
+  stdout: Buffer;
+  stderr: Buffer;
+}
+
 /** Runs a line under `bash -o pipefail`; nothing of the caller's FW_ variables comes through. */
-export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellOptions = {}): Promise<Ran> {
-  const inherited = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !name.startsWith('FW_') && name !== 'OPENAI_API_KEY'),
-  );
+export async function shell(line: string, options: ShellOptions = {}): Promise<Ran> {
+  const { code, stdout, stderr } = await shellBytes(line, options);
+  return { code, stdout: stdout.toString(), stderr: stderr.toString() };
+}
+
+export function shellBytes(
+  line: string,
+  { cwd = ROOT, env = {}, stdin = '' }: ShellOptions = {},
+): Promise<RanBytes> {
   return new Promise((resolve, reject) => {
-    const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
-      cwd,
-      env: { ...inherited, ...env, PATH: `${binFolder}:${process.env.PATH}` },
-    });
+    const child = spawn('bash', ['-o', 'pipefail', '-c', line], { cwd, env: environment(env) });
     const out: Buffer[] = [];
     const err: Buffer[] = [];
     child.stdout.on('data', chunk => out.push(chunk));
@@ -56,8 +62,16 @@ export function shell(line: string, { cwd = ROOT, env = {}, stdin = '' }: ShellO
     child.on('error', reject);
     child.on('close', (code, signal) => {
       if (code === null) return reject(new Error(`${line}: ended by ${signal}`));
-      resolve({ code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() });
+      resolve({ code, stdout: Buffer.concat(out), stderr: Buffer.concat(err) });
     });
     child.stdin.end(stdin);
   });
+}
+
+/** What a line sees: `env`, and what the tests run with, but for their own FW_ variables. */
+export function environment(env: Record<string, string>): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('FW_') && name !== 'OPENAI_API_KEY',
+  );
+  return { ...Object.fromEntries(inherited), ...env, PATH: `${binFolder}:${process.env.PATH}` };
 }

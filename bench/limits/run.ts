@@ -1,17 +1,17 @@
 /** Chains of four calls on a server that takes so many at once, in virtual time, through the pool as it is. */
-import { virtualClock } from '../../bin/virtual/clock.ts';
-import type { Call } from '../../engine/flow/call.ts';
-import { LIMIT } from '../../engine/pool/endpoints.ts';
+
+import type { Call } from '../../engine/item/call.ts';
+import { virtualClock } from '../../engine/plan/virtual-clock.ts';
 import { createPool } from '../../engine/pool/pool.ts';
-import { drawsOf, type Limited, limitedServer } from './server.ts';
+import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
+import { lcg } from '../../engine/simulator/random.ts';
+import { type Limited, limitedServer } from './server.ts';
 
 export interface Chains {
   server: Limited;
   chains: number;
   /** calls at once, set by hand; undefined: nothing is set */
   limit?: number;
-  /** … or where the limit begins */
-  begin?: number;
   inFlight?: number;
   /** sees how the limit moves: seconds, limit, calls at the server */
   watch?: (seconds: number, limit: number, here: number) => void;
@@ -30,23 +30,16 @@ export interface Ran {
 const STEPS = 4;
 const BODY = Buffer.from('{"model":"limited","messages":[]}');
 
-export async function runChains({
-  server: setting,
-  chains,
-  limit,
-  begin: first = LIMIT,
-  inFlight,
-  watch,
-}: Chains): Promise<Ran> {
+export async function runChains({ server: setting, chains, limit, inFlight, watch }: Chains): Promise<Ran> {
   const clock = virtualClock();
   const server = limitedServer(clock, setting);
   const pinned = limit !== undefined;
   const pool = await clock.until(
     createPool({
-      endpoints: [{ url: server.url, limit: limit ?? first, pinned }],
+      endpoints: [{ url: server.url, limit: limit ?? FIRST_LIMIT, pinned, meant: inFlight }],
       openWire: server.openWire,
       clock,
-      random: drawsOf(7),
+      random: lcg(7),
       retryBudget: 0.2,
       inFlight,
       warn: () => {},

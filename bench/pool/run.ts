@@ -1,13 +1,15 @@
 /** One run in virtual time: the chain as it is, on the pool as it is or on what scripts have in its place. */
-import { type VirtualClock, virtualClock } from '../../bin/virtual/clock.ts';
-import { type VirtualServer, virtualServers } from '../../bin/virtual/servers.ts';
+
 import { chainOf } from '../../engine/agents/chain.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
 import { resolveOrderings } from '../../engine/agents/orderings.ts';
-import type { Item } from '../../engine/flow/item.ts';
-import { LIMIT } from '../../engine/pool/endpoints.ts';
+import type { Item } from '../../engine/item/item.ts';
+import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
+import { type VirtualServer, virtualServers } from '../../engine/plan/virtual-servers.ts';
 import { createPool } from '../../engine/pool/pool.ts';
+import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
 import { type Preset, presetNamed } from '../../engine/simulator/presets.ts';
+import { lcg } from '../../engine/simulator/random.ts';
 import { scriptPool } from './scripts.ts';
 
 export interface Run {
@@ -56,19 +58,17 @@ export async function run({ items, speeds, by, metrics = true, preset = PRESET, 
 
   const urls = servers.map(({ url }) => url);
   const scripted = by === 'turns' || by === 'shares' ? scriptPool({ urls, openWire, clock, by }) : null;
-  const limit = typeof by === 'object' ? by.limit : LIMIT;
+  const limit = typeof by === 'object' ? by.limit : FIRST_LIMIT;
   const endpoints = urls.map(url => ({ url, limit, pinned: typeof by === 'object' }));
   const warn = (): void => {};
   const own = scripted
     ? null
-    : await clock.until(
-        createPool({ endpoints, openWire, clock, random: randomOf(1), retryBudget: 0.2, warn }),
-      );
+    : await clock.until(createPool({ endpoints, openWire, clock, random: lcg(1), retryBudget: 0.2, warn }));
   const pool = scripted ?? own;
   if (pool === null) throw new Error('there is a script or a pool');
   const answered = (): number => scripted?.answered() ?? own?.stats().answered ?? 0;
 
-  const options = { attempts: 3, guided: true, seed: 0, redact: [], onNothingToRedact: () => {} };
+  const options = { attempts: 3, guided: 'on' as const, seed: 0, redact: [], onNothingToRedact: () => {} };
   const chain = chainOf(agents, pool, options);
   const ran: Ran = { makespan: 0, full: 0, answers: 0, answersThen: 0, failedItems: 0, extra: 0, limits: [] };
   let next = 0;
@@ -103,13 +103,4 @@ export async function run({ items, speeds, by, metrics = true, preset = PRESET, 
   ran.limits = own?.stats().endpoints.map(endpoint => endpoint.limit) ?? [];
   await pool.close();
   return ran;
-}
-
-/** A linear congruential generator (Numerical Recipes), so that the jitter of retries is the same each time. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
 }

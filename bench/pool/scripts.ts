@@ -1,10 +1,10 @@
 /** What batch scripts do in place of a pool: endpoints by turns, or a fixed share of the items for each. */
 
-import { VIRTUAL_MODEL } from '../../bin/virtual/servers.ts';
-import { type Call, CallFailure, type Pool } from '../../engine/flow/call.ts';
+import { type Call, CallFailure, type Pool } from '../../engine/item/call.ts';
+import { VIRTUAL_MODEL } from '../../engine/plan/virtual-servers.ts';
 import type { Clock } from '../../engine/pool/clock.ts';
 import { readCompletion } from '../../engine/pool/completion.ts';
-import { hashOf } from '../../engine/pool/ticket.ts';
+import { hashOf } from '../../engine/pool/state.ts';
 import type { OpenWire, Wire } from '../../engine/pool/wire.ts';
 
 export interface Script {
@@ -45,7 +45,7 @@ export function scriptPool({ urls, openWire, clock, by }: Script): Pool & { answ
         const answer = await once(wires[at % wires.length] as Wire, call);
         if (typeof answer !== 'string') {
           answered++;
-          return answer;
+          return answer.answer;
         }
         await new Promise<void>(resolve => void clock.after(PAUSE * 2 ** tries, resolve));
       }

@@ -5,21 +5,20 @@
  */
 import { examine } from '../../engine/doctor/examine.ts';
 import { judge } from '../../engine/doctor/judge.ts';
-import { pageOf } from '../../engine/doctor/page.ts';
-import { usageError } from '../../engine/flow/failure.ts';
+import { renderReport } from '../../engine/doctor/page.ts';
+import { writePage } from '../../engine/files/stdout.ts';
 import { durationOf } from '../../engine/flow/options.ts';
+import { usageError } from '../../engine/item/failure.ts';
 import { systemClock, TIMING } from '../../engine/pool/clock.ts';
-import { type EndpointSetting, noneNamed, poolSettings } from '../../engine/pool/endpoints.ts';
-import { readPoolFile } from '../../engine/pool/poolfile.ts';
+import { type EndpointSetting, noneNamed, poolSettings, readPoolFile } from '../../engine/pool/settings.ts';
 import { seconds } from '../../engine/pool/words.ts';
+import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
 import { command } from '../command.ts';
-import { POOL_OPTIONS } from '../pool.ts';
-import { writePage } from '../stdout.ts';
 
 const WIDEST = 120;
-/** Whoever waits for longer is told for whom; ms. */
-const SOON = 4_000;
-const NAMED = 5;
+/** After this time the endpoints that are still waited for are named; ms. */
+const SLOW_AFTER_MS = 4_000;
+const MAX_NAMED = 5;
 
 export default command({
   name: 'doctor',
@@ -55,7 +54,7 @@ export default command({
     const pending = new Set(settings.endpoints);
     const soon = setTimeout(
       () => process.stderr.write(`fw doctor: ${waitingFor([...pending], most)}\n`),
-      SOON,
+      SLOW_AFTER_MS,
     );
     const facts = await Promise.all(
       settings.endpoints.map(one => examine(one, examiner).finally(() => pending.delete(one))),
@@ -66,7 +65,7 @@ export default command({
     await writePage(
       json
         ? `${JSON.stringify(report, null, 2)}\n`
-        : pageOf(report, {
+        : renderReport(report, {
             colour: stdout.isTTY && !process.env.NO_COLOR,
             width: Math.min(WIDEST, stdout.columns ?? WIDEST),
           }),
@@ -76,7 +75,7 @@ export default command({
 });
 
 function waitingFor(pending: readonly EndpointSetting[], most: number): string {
-  const named = pending.slice(0, NAMED).map(({ url }) => url);
-  const others = pending.length > NAMED ? ` and ${pending.length - NAMED} more` : '';
+  const named = pending.slice(0, MAX_NAMED).map(({ url }) => url);
+  const others = pending.length > MAX_NAMED ? ` and ${pending.length - MAX_NAMED} more` : '';
   return `waiting for ${named.join(', ')}${others}, for ${seconds(most)} at most (--timeout)`;
 }

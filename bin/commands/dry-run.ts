@@ -3,16 +3,18 @@
  * calls and about how many tokens, the disk that the results need, and what would be in the way.
  */
 import { existsSync } from 'node:fs';
+import type { Agent } from '../../engine/agents/agent-file.ts';
 import { type Guard, inputGuard } from '../../engine/agents/expects.ts';
-import type { Agent, Agents } from '../../engine/agents/load.ts';
+import { mostTokens } from '../../engine/agents/fields.ts';
+import type { Agents } from '../../engine/agents/load.ts';
 import { agentsOf } from '../../engine/agents/options.ts';
 import { resolveOrderings } from '../../engine/agents/orderings.ts';
-import { number } from '../../engine/flow/account.ts';
-import { EXIT, ItemFailure } from '../../engine/flow/failure.ts';
-import { failureOf, type Item } from '../../engine/flow/item.ts';
-import { visible, visibleLines } from '../../engine/flow/visible.ts';
-import { itemsBefore } from '../before.ts';
-import type { Pipeline } from '../pipeline.ts';
+import { EXIT, ItemFailure } from '../../engine/item/failure.ts';
+import { failureOf, type Item, isRawRequest, type RawRequest } from '../../engine/item/item.ts';
+import { number } from '../../engine/item/words.ts';
+import { visible, visibleLines } from '../../engine/json/visible.ts';
+import { itemsBefore } from '../../engine/run/first-items.ts';
+import type { Pipeline } from '../../engine/run/pipeline.ts';
 
 /** A rule of thumb for English text and Llama's tokenizer; the true count is the server's. */
 const CHARACTERS_PER_TOKEN = 4;
@@ -23,28 +25,55 @@ export interface DryRun {
   row: Pipeline['row'];
   files: readonly string[];
   base: string;
+  sets: readonly string[];
   target: string;
+  /** of a pipeline file, as a run takes it */
+  ledger?: string | false | undefined;
 }
 
-export async function dryRun({ row, files, base, target }: DryRun): Promise<number> {
+/** The first item that is asked about, and the agent that is asked; no agent for a raw request. */
+interface First {
+  item: Item;
+  agent?: Agent;
+}
+
+interface Sum {
+  items: number;
+  failed: number;
+  calls: number;
+  promptTokens: number;
+  completionTokens: number;
+  /** of the output, as items and as legacy results, and of the ledger */
+  bytes: { items: number; results: number; ledger: number };
+}
+
+export async function dryRun({ row, files, base, sets, target, ledger }: DryRun): Promise<number> {
   const asker = row.findIndex(({ stage }) => stage.asks);
   const asks = (item: Item): item is Item & { prompt: string } => {
     const failure = failureOf(item);
     const { heals } = row[asker]?.stage ?? {};
-    const isHealed = failure && typeof heals === 'function' && heals(failure, options as never);
+    const isHealed = failure && typeof heals === 'function' && heals(failure, options);
     return typeof item.prompt === 'string' && (failure === undefined || isHealed === true);
   };
   const options = row[asker]?.options ?? {};
-  const agents = agentsOf({ agents: options.agents as string | undefined }, { base });
+  const agents = agentsOf({ agents: options.agents as string | undefined }, { base, sets });
+  const isRequest = (item: Item): boolean =>
+    row[asker]?.stage.name === 'request' && isRawRequest(item.request) && item.failure === undefined;
   const guard = inputGuard(agents, message => {
     process.stderr.write(`dry-run: ${visibleLines(message).join('\n  ')}\n`);
   });
   const standard = resolveOrderings(undefined, agents)[0] ?? [];
-  const sum = { items: 0, failed: 0, calls: 0, promptTokens: 0, completionTokens: 0, bytes: 0 };
-  let first: { item: Item; agent: Agent } | null = null as { item: Item; agent: Agent } | null;
+  const bytes = { items: 0, results: 0, ledger: 0 };
+  const sum: Sum = { items: 0, failed: 0, calls: 0, promptTokens: 0, completionTokens: 0, bytes };
+  let first = null as First | null;
 
   const take = (item: Item): boolean => {
     sum.items += 1;
+    if (isRequest(item)) {
+      first ??= { item };
+      addRequest(sum, item.request as RawRequest);
+      return true;
+    }
     if (!asks(item) || !isExpected(item, guard)) {
       sum.failed += 1;
       return true;
@@ -54,8 +83,13 @@ export async function dryRun({ row, files, base, target }: DryRun): Promise<numb
     addCalls(sum, item.prompt, asked);
     return true;
   };
-  await itemsBefore({ row, files, base, label: 'dry-run', take });
-  process.stdout.write(`${pageOf(first, sum, target)}\n`);
+  const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
+  await itemsBefore({ row, files, base, label: 'dry-run', take, warn });
+  const place = (options.ledger as string | undefined) ?? ledger ?? process.env.FW_LEDGER;
+  const writesResults = row.some(({ stage }) => stage.name === 'legacy-convert');
+  process.stdout.write(
+    `${renderDryRun(first, sum, { target, ledger: place || undefined, writesResults })}\n`,
+  );
   return sum.failed > 0 ? EXIT.failed : EXIT.ok;
 }
 
@@ -78,49 +112,76 @@ function agentsAsked(item: Item, agents: Agents, standard: string[], decides: bo
     : asked;
 }
 
-function addCalls(
-  sum: { calls: number; promptTokens: number; completionTokens: number; bytes: number },
-  prompt: string,
-  asked: Agent[],
-): void {
+function addCalls(sum: Sum, prompt: string, asked: Agent[]): void {
   let context = prompt.length;
+  sum.bytes.items += context;
   for (const agent of asked) {
-    const completion = Math.round(agent.sampling.max_tokens * SHARE_OF_MAX);
+    const completion = Math.round(mostTokens(agent.sampling) * SHARE_OF_MAX);
+    const answer = completion * CHARACTERS_PER_TOKEN;
     sum.calls += 1;
-    sum.promptTokens += Math.round((agent.persona.length + context) / CHARACTERS_PER_TOKEN);
+    sum.promptTokens += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
     sum.completionTokens += completion;
     // an answer stands in the turn and in the list of outputs, the context before it in its turn
-    sum.bytes += context + 2 * completion * CHARACTERS_PER_TOKEN;
-    context += completion * CHARACTERS_PER_TOKEN;
+    sum.bytes.results += context + 2 * answer;
+    sum.bytes.items += answer;
+    // a call's line has the context that was sent and the answer, and beside them ids, times and a checksum
+    sum.bytes.ledger += context + answer + BESIDE;
+    context += answer;
   }
 }
 
-function pageOf(
-  first: { item: Item; agent: Agent } | null,
-  sum: {
-    items: number;
-    failed: number;
-    calls: number;
-    promptTokens: number;
-    completionTokens: number;
-    bytes: number;
-  },
-  target: string,
+function addRequest(sum: Sum, { body }: RawRequest): void {
+  const { length } = JSON.stringify(body);
+  const most = body.max_completion_tokens ?? body.max_tokens;
+  const completion = typeof most === 'number' ? Math.round(most * SHARE_OF_MAX) : 0;
+  const answer = completion * CHARACTERS_PER_TOKEN;
+  sum.calls += 1;
+  sum.promptTokens += Math.round(length / CHARACTERS_PER_TOKEN);
+  sum.completionTokens += completion;
+  sum.bytes.items += length + answer + BESIDE;
+  sum.bytes.ledger += length + answer + BESIDE;
+}
+
+/** Bytes of a call in the ledger beside its texts, its verdict too. */
+const BESIDE = 700;
+
+function renderDryRun(
+  first: First | null,
+  sum: Sum,
+  {
+    target,
+    ledger,
+    writesResults,
+  }: { target: string; ledger: string | false | undefined; writesResults: boolean },
 ): string {
   const lines: string[] = [];
   if (first !== null) {
     const { item, agent } = first;
-    lines.push(`The first call, of item ${visible(String(item.id))}, to ${visible(agent.key)}:`, '');
-    lines.push('--- system', ...visibleLines(agent.persona.trim()));
-    lines.push('--- user', ...visibleLines(item.prompt as string), '---', '');
+    if (agent === undefined) {
+      const { url = '', body } = item.request ?? {};
+      const text = JSON.stringify(body, null, 2);
+      lines.push(`The first request, of item ${visible(String(item.id))}, to ${visible(url)}:`, '');
+      lines.push(...visibleLines(text), '');
+    } else {
+      lines.push(`The first call, of item ${visible(String(item.id))}, to ${visible(agent.key)}:`, '');
+      if (agent.persona !== undefined) lines.push('--- system', ...visibleLines(agent.persona.trim()));
+      lines.push('--- user', ...visibleLines(item.prompt as string), '---', '');
+    }
   }
   lines.push(
     `items            ${number(sum.items)}${sum.failed > 0 ? `, ${number(sum.failed)} of them failed before any call` : ''}`,
     `calls            ${number(sum.calls)}, if every first answer fits`,
     `tokens in        about ${number(sum.promptTokens)} (${CHARACTERS_PER_TOKEN} characters a token)`,
     `tokens out       about ${number(sum.completionTokens)} (half of max_tokens)`,
-    `disk             about ${number(Math.ceil(sum.bytes / 1e6))} MB for the legacy results`,
+    `disk             about ${diskOf(sum, writesResults)}${ledger ? `, and ${megabytes(sum.bytes.ledger)} for the ledger in ${visible(ledger)}` : ''}`,
     `output           ${visible(target)}${existsSync(target) ? ': exists, and would be replaced' : ''}`,
   );
   return lines.join('\n');
 }
+
+function diskOf({ bytes }: Sum, writesResults: boolean): string {
+  const { items, results } = bytes;
+  return writesResults ? `${megabytes(results)} for the legacy results` : `${megabytes(items)} for the items`;
+}
+
+const megabytes = (bytes: number): string => `${number(Math.ceil(bytes / 1e6))} MB`;

@@ -4,27 +4,29 @@
  *   fw explain 50acc2a3e4e6 items.ndjson
  *   fw explain 50acc2a3e4e6 items.ndjson --value /decision/output/interest_rate
  */
-import { answersIn, isProvenance } from '../../engine/agents/answers.ts';
-import { keysNear, type Vouching, whoSaid } from '../../engine/agents/said.ts';
-import { storyOf } from '../../engine/agents/story.ts';
-import { number } from '../../engine/flow/account.ts';
-import { besidesOf } from '../../engine/flow/beside.ts';
-import { EXIT, usageError } from '../../engine/flow/failure.ts';
-import { expandPaths } from '../../engine/flow/input.ts';
-import { type Failure, isItem, type JsonObject } from '../../engine/flow/item.ts';
+import { answersIn, isProvenance } from '../../engine/answer/answers.ts';
+import { storyOf } from '../../engine/audit/history.ts';
+import { type Hit, namesOf, type Search, searchById } from '../../engine/audit/search.ts';
+import { keysNear, type Vouching, whoSaid } from '../../engine/audit/value-provenance.ts';
+import { expandPaths } from '../../engine/files/input.ts';
+import { besidesOf } from '../../engine/files/provenance-files.ts';
+import { writePage } from '../../engine/files/stdout.ts';
 import { COMMON } from '../../engine/flow/join.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { hashOfResult } from '../../engine/flow/provenance.ts';
-import { type Hit, namesOf, type Search, searchById } from '../../engine/flow/search.ts';
-import { rowOf, type Stage } from '../../engine/flow/stage.ts';
-import { visible } from '../../engine/flow/visible.ts';
-import { lossless } from '../../engine/integrity/lossless.ts';
+import { type Stage, stagesOf } from '../../engine/flow/stage.ts';
+import { EXIT, usageError } from '../../engine/item/failure.ts';
+import { type Failure, isItem } from '../../engine/item/item.ts';
+import { number } from '../../engine/item/words.ts';
+import { lossless } from '../../engine/json/lossless.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { visible } from '../../engine/json/visible.ts';
 import { stages } from '../../stages/index.ts';
 import { command } from '../command.ts';
-import { writePage } from '../stdout.ts';
 
 export default command({
   name: 'explain',
-  summary: 'Tell the whole story of one item, or whether a model said a value of it.',
+  summary: 'Show the history of one item, or whether a model said a value of it.',
   positional: 'ID [FILE…]',
   examples: [
     'fw explain 50acc2a3e4e6 items.ndjson',
@@ -34,7 +36,7 @@ export default command({
   options: {
     value: {
       type: 'string',
-      description: 'JSON Pointer into the line: say only whether a model said this value, and as what.',
+      description: 'JSON Pointer into the line: say only whether a model said this value, and in which form.',
     },
     'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are passed over.' },
   },
@@ -56,7 +58,7 @@ export default command({
 
 async function stories(hits: readonly Hit[]): Promise<string[][]> {
   const all = await Promise.all(Object.entries(stages).map(async ([, load]) => (await load()).default));
-  const takers = all.flatMap(stage => ('row' in stage ? [] : rowOf(stage)));
+  const takers = all.flatMap(stage => ('row' in stage ? [] : stagesOf(stage)));
   return hits.map(hit => {
     const loss = lossless(hit.text);
     if (loss?.code === 'too-deep') {
@@ -70,17 +72,18 @@ async function stories(hits: readonly Hit[]): Promise<string[][]> {
 
 /** What may be done about a failure, by what the stages themselves say that they heal. */
 function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
-  const healing = (options: object): string[] =>
+  const healing = (options: Values): string[] =>
     takers
       .filter(({ heals = [] }) =>
-        typeof heals === 'function' ? heals(failure, options as never) : heals.includes(failure.code),
+        typeof heals === 'function' ? heals(failure, options) : heals.includes(failure.code),
       )
       .map(({ name }) => name);
   const lines: string[] = [];
   const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
-  if (healing({}).includes('chain')) lines.push('fw chain goes on with it');
-  else if (healing({ 'retry-failed': true }).includes('chain'))
-    lines.push('asked again by: fw select --failed FILE | fw chain --retry-failed');
+  const asker = failure.stage === 'request' ? 'request' : 'chain';
+  if (healing({}).includes(asker)) lines.push(`fw ${asker} goes on with it`);
+  else if (healing({ 'retry-failed': true }).includes(asker))
+    lines.push(`asked again by: fw select --failed FILE | fw ${asker} --retry-failed`);
   if (mending.length > 0)
     lines.push(`judged again, without asking, by: ${mending.map(({ name }) => `fw ${name}`).join(', ')}`);
   if (lines.length === 0)
@@ -115,7 +118,10 @@ function vouching({ line, id }: Hit, hits: readonly Hit[]): Vouching | null {
   const best =
     others.find(hit => isItem(hit.line)) ??
     others.find(hit => isProvenance(hit.line) && isOf(hit.line, line));
-  return best ? { answers: answersIn(best.line), where: best.where } : null;
+  if (best === undefined) return null;
+  const { line: by, where } = best;
+  const { sha256 } = by;
+  return { answers: answersIn(by), where, isBound: isItem(by) || sha256 !== undefined };
 }
 
 /** Whether a line of provenance is of these very answers; version 0.1.0 did not say of which. */

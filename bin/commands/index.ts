@@ -2,10 +2,16 @@
 import type { Command } from '../command.ts';
 
 export const commands: Readonly<Record<string, () => Promise<{ default: Command }>>> = {
+  batch: () => import('./batch.ts'),
+  compare: () => import('./compare.ts'),
+  completion: async () => ({ default: (await import('./completion.ts')).completionOf(commands) }),
+  demo: () => import('./demo.ts'),
   doctor: () => import('./doctor.ts'),
   explain: () => import('./explain.ts'),
-  ledger: () => import('./ledger.ts'),
+  init: () => import('./init.ts'),
+  ledger: () => import('./ledger/index.ts'),
   plan: () => import('./plan.ts'),
+  report: () => import('./report.ts'),
   run: () => import('./run.ts'),
   simulate: () => import('./simulate.ts'),
 };

@@ -5,17 +5,17 @@
  *   fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3
  */
 import { setFlagsFromString } from 'node:v8';
-import { EXIT, usageError } from '../../engine/flow/failure.ts';
-import { runCalibration } from '../calibrate/run.ts';
+import { writePage } from '../../engine/files/stdout.ts';
+import { EXIT, usageError } from '../../engine/item/failure.ts';
+import { jsonOf, renderPlan } from '../../engine/plan/page.ts';
+import { makePlan } from '../../engine/plan/plan.ts';
+import { PRESET_NAMES, readPreset } from '../../engine/simulator/preset-option.ts';
 import { command } from '../command.ts';
-import { makePlan } from '../plan/make.ts';
-import { jsonOf, pageOf } from '../plan/page.ts';
-import { PRESET_NAMES, readPreset } from '../preset.ts';
-import { writePage } from '../stdout.ts';
+import { runCalibration } from './calibrate.ts';
 
 export default command({
   name: 'plan',
-  summary: 'How long a pipeline would take on N servers: simulated, in virtual time.',
+  summary: 'Predict how long a pipeline takes on N servers, by simulation in virtual time.',
   positional: 'PIPELINE [INPUT…]',
   examples: [
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
@@ -34,25 +34,23 @@ export default command({
       minimum: 1,
       maximum: 64,
       default: 1,
-      description: 'Servers, one GPU each, 64 at most; up to 4 are put beside fewer.',
+      description: 'Number of servers, 1 to 64, one GPU each. Up to 4, the table also shows fewer.',
     },
     items: {
       type: 'integer',
       minimum: 1,
       description:
-        'Items to plan for; where the input has fewer, they come again under new ids. Default: those of the input.',
+        'Items to plan for; if the input has fewer, they are repeated under new ids. Default: those of the input.',
     },
     ledger: {
       type: 'string',
       file: 'read-folder',
-      description:
-        "Ledger of an earlier run, were it of twenty items: its answers are the plan's, with their lengths and failures.",
+      description: 'Ledger of an earlier run (20 items are enough): use its answer lengths and failures.',
     },
     'output-tokens': {
       type: 'integer',
       minimum: 1,
-      description:
-        'Mean length of an answer, where there is no ledger: the simulated answers are stretched to it.',
+      description: 'Mean length of an answer in tokens, if there is no --ledger.',
     },
     tokenizer: {
       type: 'string',
@@ -61,12 +59,12 @@ export default command({
     set: {
       type: 'array',
       items: { type: 'string' },
-      description: 'STAGE.OPTION=VALUE instead of what the file says; repeat it for several.',
+      description: 'STAGE.OPTION=VALUE, in place of what the file says. May be repeated.',
     },
     calibrate: {
       type: 'string',
       description:
-        'Base URL of a server that has nothing else to do: fit the constants of --preset to it in two minutes, ask nothing else.',
+        'Base URL of an idle server: fit the constants of --preset to it, in two minutes. Nothing is planned.',
     },
     model: {
       type: 'string',
@@ -104,7 +102,7 @@ export default command({
       inputs,
       preset: base,
     });
-    await writePage(json ? `${JSON.stringify(jsonOf(plan), null, 2)}\n` : pageOf(plan));
+    await writePage(json ? `${JSON.stringify(jsonOf(plan), null, 2)}\n` : renderPlan(plan));
     return EXIT.ok;
   },
 });

@@ -3,31 +3,25 @@
  *
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
-import { statSync } from 'node:fs';
 import { basename } from 'node:path';
-import { expectResults } from '../../engine/flow/beside.ts';
-import { countRows } from '../../engine/flow/count.ts';
-import { EXIT, usageError } from '../../engine/flow/failure.ts';
-import { type FilesOutput, toFiles } from '../../engine/flow/files.ts';
-import { expandPaths } from '../../engine/flow/input.ts';
+import { expandPaths } from '../../engine/files/input.ts';
+import { toStdout } from '../../engine/files/output.ts';
+import { expectResults } from '../../engine/files/provenance-files.ts';
 import { COMMON } from '../../engine/flow/join.ts';
-import { toStdout } from '../../engine/flow/output.ts';
 import { isSource, stage } from '../../engine/flow/stage.ts';
-import { visible } from '../../engine/flow/visible.ts';
+import { usageError } from '../../engine/item/failure.ts';
+import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
+import { type Pipeline, readPipeline } from '../../engine/run/pipeline.ts';
+import { outputOf } from '../../engine/run/target.ts';
+import { refuseOutputs, runToFiles, runToStream } from '../../engine/run/to-files.ts';
+import { countRows } from '../../engine/table/count.ts';
 import { command } from '../command.ts';
-import { execute } from '../execute.ts';
-import { JOBS } from '../jobs.ts';
-import { checkWritten, sideFilesOf } from '../named-files.ts';
-import { refuseOverwriting } from '../overwriting.ts';
-import { type Pipeline, readPipeline } from '../pipeline.ts';
-import { POOL_OPTIONS } from '../pool.ts';
-import { abandon, openSides, type Sides, sayAll } from '../sides.ts';
-import { namer, othersOf, outputOf } from '../target.ts';
+import { execute, sayAs } from '../execute.ts';
 import { dryRun } from './dry-run.ts';
 
 export default command({
   name: 'run',
-  summary: 'Run a pipeline file: its stages in one process, its outputs whole or not at all.',
+  summary: 'Run a pipeline file in one process; an output appears when it is complete.',
   positional: 'FILE [INPUT…]',
   examples: [
     'fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1',
@@ -40,89 +34,39 @@ export default command({
     set: {
       type: 'array',
       items: { type: 'string' },
-      description: 'STAGE.OPTION=VALUE instead of what the file says; repeat it for several.',
+      description: 'STAGE.OPTION=VALUE, in place of what the file says. May be repeated.',
     },
     output: {
       type: 'string',
       file: 'write',
-      description: 'Path instead of the output of the file; - is standard output.',
+      description: 'Path, in place of the output that the file names; - is standard output.',
     },
-    limit: { type: 'integer', minimum: 1, description: 'Only the first N rows (or items) of the input.' },
-    ...JOBS,
+    limit: { type: 'integer', minimum: 1, description: 'Only the first N rows or items of the input.' },
     'dry-run': {
       type: 'boolean',
-      description: 'Ask nothing: show the first prompt, the calls, the tokens, the disk.',
+      description: 'Ask nothing. Show the first prompt, the calls, the tokens and the disk space.',
     },
   },
 
-  async run(options, [path, ...inputs]) {
-    if (path === undefined) throw usageError('expected a pipeline file, found none: fw run FILE [INPUT…]');
-    const label = basename(path);
-    const pipeline = await readPipeline(path, options.set ?? []);
+  async run(options, [file, ...inputs]) {
+    if (file === undefined) throw usageError('expected a pipeline file, found none: fw run FILE [INPUT…]');
+    const label = basename(file);
+    const { set: sets = [] } = options;
+    const pipeline = await readPipeline(file, sets);
     const row = withFlags(pipeline, options);
     const files = expectResults(await expandPaths(inputs.length > 0 ? inputs : pipeline.input));
     const target = options.output ?? outputOf({ ...pipeline, row }) ?? '-';
     const { base, pool, ledger, reads } = pipeline;
-    const toFile = target !== '-' && target !== '/dev/stdout';
-    await refuseOverwriting({ row, files, base, reads, ...(toFile && { target }), atEnd: true });
-    checkWritten([...row.flatMap(sideFilesOf), { option: 'output', path: target, use: 'write' }]);
-    if (options['dry-run']) return dryRun({ row, files, base, target });
-    const sides = openSides(row);
-    const run = { label, row: sides.row, files, base, pool, ledger, jobs: options.jobs };
-    if (!toFile) {
-      const code = await execute({ ...run, toNext: true, output: toStdout }).catch(abandon(sides));
-      sayAll(label, sides.end(code));
-      return code;
-    }
-
-    let outputs: FilesOutput | undefined;
-    const targets = namer(target, row, base);
-    const code = await execute({
-      ...run,
-      toNext: false,
-      target,
-      output: (onBroken, frame) => {
-        outputs = toFiles(targets, onBroken, frame);
-        return outputs;
-      },
-    }).catch(abandon(sides));
-    return ended(code, { label, sides, target, outputs });
+    const path = target === '-' || target === '/dev/stdout' ? undefined : target;
+    const run = { label, row, files, base, sets, pool, ledger };
+    await refuseOutputs(run, path, reads);
+    if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger });
+    const how = { start: execute, say: sayAs(label) };
+    return path === undefined
+      ? runToStream({ ...run, output: toStdout }, how)
+      : runToFiles(run, { ...how, target: path });
   },
 });
-
-interface Ended {
-  label: string;
-  sides: Sides;
-  target: string;
-  /** undefined where the run ended before it had any */
-  outputs: FilesOutput | undefined;
-}
-
-/** Outputs first: a run that is killed in between can be run again from its side files. */
-async function ended(code: number, { label, sides, outputs, target }: Ended): Promise<number> {
-  const say = (what: string): void => void process.stderr.write(`${visible(`${label}: ${what}`)}\n`);
-  if (code > EXIT.failed) {
-    for (const path of [...(outputs?.partial() ?? []), ...sides.partial()]) say(`left unfinished: ${path}`);
-    return code;
-  }
-  const { paths = [], said = [] } = outputs?.finish() ?? {};
-  for (const path of paths) say(`wrote ${path}${isEmpty(path) ? ', which is empty: no line came' : ''}`);
-  for (const line of [...said, ...sides.finish()]) say(line);
-  const others = await othersOf(target, [...paths, ...sides.paths]);
-  if (others.length > 0) {
-    const more = others.length > NAMED ? ` and ${others.length - NAMED} more` : '';
-    say(`not of this run, left as they were: ${others.slice(0, NAMED).join(', ')}${more}`);
-  }
-  return code;
-}
-
-/** Files that are named one by one. */
-const NAMED = 24;
-
-function isEmpty(path: string): boolean {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat?.isFile() === true && stat.size === 0;
-}
 
 /** The flags of the command line, in the stages that they are for. */
 function withFlags(pipeline: Pipeline, flags: Record<string, unknown>): Pipeline['row'] {

@@ -7,12 +7,13 @@
  * Prints one line of JSON with its URL, so that a script can take a free port (`--port 0`), serves until SIGTERM or SIGINT,
  * and prints a second one: what it was asked and what it answered.
  */
-import { dataError, EXIT, usageError } from '../../engine/flow/failure.ts';
-import { readSmallFile, readYaml } from '../../engine/flow/yaml.ts';
+
+import { readSmallFile, readYaml } from '../../engine/config/yaml.ts';
+import { dataError, EXIT, usageError } from '../../engine/item/failure.ts';
 import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
+import { PRESET_NAMES, readPreset } from '../../engine/simulator/preset-option.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
-import { PRESET_NAMES, readPreset } from '../preset.ts';
 
 export default command({
   name: 'simulate',
@@ -34,7 +35,8 @@ export default command({
     seed: { type: 'integer', default: 7, description: 'The same seed and request give the same answer.' },
     latency: {
       type: 'string',
-      description: 'Time for an answer, or a range: 20ms-80ms. 40ms unless there is a --preset.',
+      description:
+        'Time for an answer, or a range: 20ms-80ms. Default: 40ms; with --preset the engine decides.',
     },
     preset: {
       type: 'string',
@@ -45,7 +47,13 @@ export default command({
       type: 'string',
       default: 'none',
       description:
-        'none, default, or <kind>=<share>,… of null, zero, escape, fence, chatty, truncated, 429, 500, drop, hang, all.',
+        'none, default, or <kind>=<share>,… of null, zero, escape, fence, chatty, truncated, 429, 500, drop, hang, swap, all.',
+    },
+    bias: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: whose application says so is approved so much less often. May be repeated.',
     },
     model: { type: 'string', default: 'simulated-3b', description: 'Name of the model that is served.' },
     'max-model-len': {
@@ -58,12 +66,12 @@ export default command({
     'max-num-queued-reqs': {
       type: 'integer',
       minimum: 0,
-      description: 'Answer 503 from so many requests on, running and waiting. No limit unless given.',
+      description: 'Answer 503 while this many requests run or wait. Default: no limit.',
     },
     'max-num-queued-tokens': {
       type: 'integer',
       minimum: 0,
-      description: 'Answer 503 from so many prompt tokens on that are not computed yet; with --preset.',
+      description: 'Answer 503 while this many prompt tokens wait to be computed. Needs --preset.',
     },
     'startup-delay': {
       type: 'string',
@@ -111,6 +119,7 @@ export default command({
         latency,
         preset,
         faults,
+        biases: options.bias,
         model,
         maxModelLength: options['max-model-len'],
         maxQueuedRequests: options['max-num-queued-reqs'],

@@ -2,23 +2,33 @@
  * One agent, one item: ask → find the JSON → mend → validate → ask again, with what was wrong, until an answer fits
  * or the attempts are used up. Whatever happens becomes a step: a failed one keeps what was paid for.
  */
-import type { Pool, RecordedAnswer } from '../flow/call.ts';
-import { CallFailure } from '../flow/call.ts';
-import type { Code } from '../flow/failure.ts';
-import type { JsonObject, Rejected, Rung, Step, WholeAnswer } from '../flow/item.ts';
-import type { Check } from '../integrity/check.ts';
-import { fill, type Rule } from '../integrity/fill.ts';
-import { isTooLong, keptOf, saidOf, TOO_LONG } from '../integrity/kept.ts';
-import { parsePointer, valueAt } from '../integrity/pointer.ts';
-import { type Reading, readAnswer } from '../integrity/read-answer.ts';
-import { compileSchema } from '../integrity/schema.ts';
-import { type Bodies, bodies, seedOf } from './body.ts';
-import type { Agent, AskAgain } from './load.ts';
+
+import { hashOfText, isTooLong, keptOf, saidOf, TOO_LONG, takesTooMuch } from '../answer/answer-limits.ts';
+import type { Check } from '../answer/check.ts';
+import { fill, type Rule } from '../answer/fill.ts';
+import { kindsOf, nameOf } from '../answer/kinds.ts';
+import { readAnswer } from '../answer/read-answer.ts';
+import { failed, type Reading } from '../answer/reading.ts';
+import { CallFailure, type Pool, type RecordedAnswer } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import type { Rejected, Rung, Step, TokenLogprob, WholeAnswer } from '../item/item.ts';
+import { isObject, parsePointer, valueAt } from '../json/pointer.ts';
+import type { Agent, AskAgain } from './agent-file.ts';
+import { type Bodies, bodies, type Guided, type Opening } from './body.ts';
+import { checkOf } from './form.ts';
+import {
+  attemptRequest,
+  firstSample,
+  laterRound,
+  type Sample,
+  sampleAfresh,
+  wasRecovered,
+} from './rounds.ts';
 
 export interface AskOptions {
   /** answers asked for before the step fails */
   attempts: number;
-  guided: boolean;
+  guided: Guided;
   seed: number;
   /** fills nulls and gaps of the last answer when no attempt gave a valid one; absent: such a step fails */
   defaults?: ReadonlyMap<string, readonly Rule[]>;
@@ -28,6 +38,8 @@ export interface Question {
   id: string;
   /** what the agent is shown, escaped for a JSON string */
   context: string;
+  /** where its messages are not one persona and one prompt */
+  opening?: Opening | undefined;
   /** the worst rung among the answers in the context */
   saw: Rung;
   round: number;
@@ -36,16 +48,16 @@ export interface Question {
 }
 
 /** A step: with its output as JSON without spaces, or with why it failed. */
-export type Asked =
+export type AskResult =
   | { step: Step; compact: string; failure?: undefined }
   | { step: Step; failure: { code: Code; message: string } };
 
-export type Ask = (question: Question) => Promise<Asked>;
+export type Ask = (question: Question) => Promise<AskResult>;
 
 /** Prepares an agent for many questions: its schema is compiled and its body prefix built once. */
 export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
-  const check = compileSchema(agent.schema, agent.schemaPath);
-  const model = agent.model ?? pool.model;
+  const check = checkOf(agent);
+  const model = agent.model === undefined ? pool.model : (pool.servedAs?.(agent.model) ?? agent.model);
   const own = bodies(agent, model, options.guided);
   return question => askOne({ agent, model, pool, options, check, own }, question);
 }
@@ -59,11 +71,26 @@ interface Asker {
   model: string;
 }
 
-async function askOne(
-  { agent, model, pool, options, check, own }: Asker,
+/**
+ * Asks in the round of the question, or in the last one on record: where --retry-failed has got an answer, the same
+ * command again must not bring the failure back.
+ */
+async function askOne(asker: Asker, question: Question): Promise<AskResult> {
+  const later = laterRound(asker, question);
+  const asked = await askInRound(asker, question, later);
+  if (asked !== null && asked.failure === undefined) return asked;
+  const round = later();
+  return round === null ? (asked as AskResult) : askOne(asker, { ...question, round });
+}
+
+/** Null where the round is over: its next call is not on record, and a later round is. */
+async function askInRound(
+  asker: Asker,
   question: Question,
-): Promise<Asked> {
-  const { id, context, saw, round, redact } = question;
+  later: () => number | null,
+): Promise<AskResult | null> {
+  const { agent, model, pool, options, check, own } = asker;
+  const { id, saw, round, redact } = question;
   const step: Step = {
     agent: agent.key,
     rung: 'failed',
@@ -75,19 +102,18 @@ async function askOne(
   };
   if (round > 0) step.round = round;
   const again = agent.askAgain;
-  let temperature = agent.sampling.temperature;
+  let sample = firstSample(agent);
   let invalid = 0; // answers that did not fit
   let redone = 0; // answers that fit, but for the value that is asked again (a confidence of zero)
-  let rejected: { raw: string; complaint: string } | undefined;
 
   for (;;) {
-    const identity = { id, agent: agent.key, round, attempt: step.attempts + 1 };
-    const seed = seedOf(options.seed, identity);
-    const { body, key } = own.bodyOf({ context, rejected, temperature, seed }, identity);
+    const { body, key } = attemptRequest(asker, question, step.attempts + 1, sample);
+    if (pool.onRecord?.lastRound && !pool.onRecord.has(key) && later() !== null) return null;
     step.attempts += 1;
     step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
     let text: string;
     let whole: WholeAnswer | undefined;
+    let logprobs: TokenLogprob[] | undefined;
     let reading: Reading;
     let mending = 0;
     try {
@@ -107,8 +133,9 @@ async function askOne(
       const answer = await pool.call(call);
       addUsage(step, answer.usage);
       ({ text, whole } = saidOf(answer));
+      logprobs = agent.sampling.logprobs ? answer.logprobs : undefined;
       const since = performance.now();
-      reading = readReply({ text, whole, finish: answer.finish }, check);
+      reading = readReply({ text, whole, logprobs, finish: answer.finish }, check);
       mending = performance.now() - since;
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
@@ -119,7 +146,9 @@ async function askOne(
     const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
     if (problem === undefined && !redo) {
       pool.judge(key, reading.rung, undefined, mending);
-      return answered(step, text, reading as Answered);
+      const asked = answered(step, text, reading as Answered);
+      if (logprobs !== undefined) asked.step.logprobs = logprobs;
+      return asked;
     }
     const kept = keptOf(text, whole);
     const refusal: Rejected = redo
@@ -127,14 +156,15 @@ async function askOne(
           ...kept,
           code: 'zero-confidence',
           message: askedAgainFor(reading.output, again),
-          temperature,
+          temperature: sample.temperature,
         }
       : { ...kept, code: problem?.code as Code, message: problem?.message as string };
     if (redo) redone += 1;
     else invalid += 1;
 
-    const next = again?.temperatures[redone - 1];
-    if (redo ? next === undefined : invalid >= options.attempts) {
+    const next = redo ? sampleAfresh(again, redone) : told(sample, refusal, reading.turnEnd, check);
+    const isUsedUp = invalid >= options.attempts;
+    if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
       const rules = options.defaults?.get(agent.schemaName);
       const asked = givenUp({ step, text, kept, reading, refusal, redo, check, rules, again });
       pool.judge(key, asked.step.rung, refusal.code, mending);
@@ -142,62 +172,74 @@ async function askOne(
     }
     pool.judge(key, 'failed', refusal.code, mending);
     step.rejected = [...(step.rejected ?? []), refusal];
-    if (redo) {
-      // a fresh sample: telling the model which confidence we would like to read would be putting it into its mouth
-      temperature = next as number;
-      rejected = undefined;
-    } else {
-      // the tokens of a template would be read as what they say: as a turn of somebody else
-      const raw = kept.raw.slice(0, reading.turnEnd);
-      rejected = { raw, complaint: complaintOf(refusal) };
-    }
+    sample = next;
   }
 }
 
 /** What an answer is read as, whether it came just now or is on record. */
 export function readReply(
-  { text, whole, finish }: Pick<RecordedAnswer, 'text' | 'whole' | 'finish'>,
+  { text, whole, logprobs, finish }: Omit<RecordedAnswer, 'agent'>,
   check: Check,
 ): Reading {
+  if (logprobs !== undefined && takesTooMuch(logprobs))
+    return failed('answer-too-long', `${TOO_LONG}, got logprobs that take more; ask for fewer top_logprobs`);
   const reading = readAnswer(text, check, { finish });
   const isFine = whole === undefined && !isTooLong(text, reading.output);
   if (isFine || reading.problem?.code === 'truncated') return reading;
   const message = `${TOO_LONG}, got ${whole?.characters ?? text.length} characters`;
-  return { rung: 'failed', repairs: [], problem: { code: 'no-json-found', message } };
+  const code = check.text ? 'answer-too-long' : 'no-json-found';
+  return { rung: 'failed', repairs: [], problem: { code, message } };
 }
 
 /** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */
-export function asksAgain(again: AskAgain | undefined, output: JsonObject | undefined): boolean {
+export function asksAgain(again: AskAgain | undefined, output: unknown): boolean {
   if (again === undefined || output === undefined) return false;
   const value = valueAt(output, again.at);
   return value !== undefined && again.when.includes(value);
 }
 
-export function askedAgainFor(output: JsonObject | undefined, again: AskAgain | undefined): string {
-  const value = output && again && valueAt(output, again.at);
+export function askedAgainFor(output: unknown, again: AskAgain | undefined): string {
+  const value = again && valueAt(output, again.at);
   return `${again?.at} is ${JSON.stringify(value) ?? 'missing'}`;
 }
 
-function complaintOf({ code, message, whole }: Rejected): string {
+/** The next attempt, with the answer that was refused and why. */
+function told({ temperature }: Sample, refusal: Rejected, turnEnd: number | undefined, check: Check): Sample {
+  // a model that reads its own loop goes on with it; with another seed it may not get into one
+  if (refusal.code === 'repeats-itself') return { temperature };
+  // the tokens of a template would be read as what they say: as a turn of somebody else
+  const raw = refusal.raw.slice(0, turnEnd);
+  return { temperature, rejected: { raw, complaint: complaintOf(refusal, check) } };
+}
+
+const CUT_OFF = 'it was cut off at the limit of tokens. Be shorter';
+
+function complaintOf({ code, message, whole }: Rejected, { text, schema }: Check): string {
+  if (text) {
+    const cause =
+      code === 'truncated' ? CUT_OFF : code === 'empty-answer' ? 'there was no text in it' : message;
+    return `That answer cannot be used: ${cause}. Answer again${text.isFree ? '' : ', and with nothing else'}.`;
+  }
+  const name = nameOf(kindsOf(schema));
   const cause =
     code === 'truncated'
-      ? 'it was cut off at the limit of tokens. Be shorter'
+      ? CUT_OFF
       : code === 'no-json-found'
         ? whole === undefined
-          ? 'there was no JSON object in it'
+          ? `there was no JSON ${name} in it`
           : 'it was far too long'
         : message;
-  return `That answer cannot be used: ${cause}. Answer again with exactly one JSON object that fits, and nothing else.`;
+  return `That answer cannot be used: ${cause}. Answer again with exactly one JSON ${name} that fits, and nothing else.`;
 }
 
 type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'>>;
 
 /** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
-function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): Asked {
+function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): AskResult {
   const { agent, saw, calls, attempts, usage, round, rejected } = step;
   const done: Step =
     compact === text
-      ? { agent, output, rung, saw, repairs, calls, attempts, usage }
+      ? { agent, output, sha256: hashOfText(text), rung, saw, repairs, calls, attempts, usage }
       : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage };
   if (round !== undefined) done.round = round;
   if (rejected !== undefined) done.rejected = rejected;
@@ -217,8 +259,8 @@ interface GivenUp {
 }
 
 /** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
-function givenUp({ step, text, kept, reading, refusal, redo, check, rules, again }: GivenUp): Asked {
-  if (rules !== undefined && !redo && reading.output !== undefined) {
+function givenUp({ step, text, kept, reading, refusal, redo, check, rules, again }: GivenUp): AskResult {
+  if (rules !== undefined && !redo && isObject(reading.output)) {
     const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
     if (filled.repairs.length > 0 && check(filled.value).length === 0) {
       const repairs = [...reading.repairs, ...filled.repairs];

@@ -3,15 +3,18 @@
  * of it. Steps that are there are kept; a failed one is asked again in a new round. Thousands of items do this at once.
  */
 
-import type { Pool } from '../flow/call.ts';
-import { type Code, ItemFailure } from '../flow/failure.ts';
-import { type Failure, type Item, type Rung, type Step, worse } from '../flow/item.ts';
-import { begin, type Due, newWorkload, type Workload } from '../flow/workload.ts';
-import { getAt } from '../integrity/pointer.ts';
-import { type Ask, type Asked, type AskOptions, asker } from './ask.ts';
+import type { Pool } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import { ItemFailure } from '../item/failure.ts';
+import { type Failure, type Item, type Rung, type Step, worse } from '../item/item.ts';
+import { begin, type Due, newWorkload, type Workload } from '../item/workload.ts';
+import { getAt } from '../json/pointer.ts';
+import type { Agent } from './agent-file.ts';
+import { type Ask, type AskOptions, type AskResult, asker } from './ask.ts';
 import { escaped } from './body.ts';
 import { contextAfter, turnText } from './context.ts';
-import type { Agent, Agents } from './load.ts';
+import type { Agents } from './load.ts';
+import type { Opened, Openings } from './opening.ts';
 
 /** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
 const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
@@ -22,6 +25,8 @@ export const ASKING_CODES: readonly Code[] = [
   'zero-confidence',
   'prompt-too-long',
   'call-refused',
+  'answer-too-long',
+  'no-such-model',
   'call-failed',
   'call-timeout',
   'call-quarantined',
@@ -52,6 +57,8 @@ export interface Pointer {
 export interface ChainOptions extends AskOptions {
   /** told what each item lacks, and what it has got */
   workload?: Workload | undefined;
+  /** absent: every agent has a persona that is no template, or none, and items have prompts */
+  openings?: Openings;
   /** JSON Pointers into an item, to what a ledger must not keep */
   redact: readonly Pointer[];
   /** told once of each pointer where an item has nothing: a misspelt one would keep what was to be left out */
@@ -62,7 +69,7 @@ export interface ChainOptions extends AskOptions {
 export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chain {
   const askers = new Map<string, Ask>();
   const redactionOf = redactions(options);
-  const { workload = newWorkload() } = options;
+  const { workload = newWorkload(), openings = () => NO_OPENING } = options;
   for (const agent of agents.byKey.values()) askers.set(agent.key, asker(agent, pool, options));
   const askOf = (key: string): Ask => {
     const ask = askers.get(key);
@@ -73,6 +80,16 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
   };
 
   const displayOf = (key: string): string => (agents.byKey.get(key) as Agent).display;
+
+  /** A failure keeps the answers that were paid for. */
+  function openingFor(agent: string, item: Item, steps: readonly Step[]): Opened {
+    try {
+      return openings(agents.byKey.get(agent) as Agent, item, steps.length > 0);
+    } catch (error) {
+      if (!(error instanceof ItemFailure)) throw error;
+      throw new ItemFailure(error.code, error.message, { agent, item });
+    }
+  }
 
   async function stepsOf(item: Item, ordering: readonly string[], due: Due): Promise<Item> {
     const { failure: _failure, ...kept } = item;
@@ -91,12 +108,15 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     const redact = redactionOf(item);
     for (const agent of ordering.slice(steps.length)) {
       const round = roundAfter(failed, agent, interrupted);
-      const asked = await askOf(agent)({
+      const ask = askOf(agent);
+      const { opening, files } = openingFor(agent, { ...kept, steps }, steps);
+      const asked = await ask({
         id: item.id as string,
         context,
+        opening,
         saw: sawIn(steps),
         round,
-        redact,
+        redact: files.length > 0 ? [...(redact ?? []), ...files] : redact,
       });
       steps.push(asked.step);
       if (!asked.failure) due.answered();
@@ -118,12 +138,15 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
         agent: synthesis.key,
       });
     }
+    const { opening, files } = openingFor(synthesis.key, item, steps);
+    const redact = redactionOf(item);
     const asked = await askOf(synthesis.key)({
       id: item.id as string,
       context: contextOf(item, steps, agents),
+      opening,
       saw: sawIn(steps),
       round: roundAfter(decision, synthesis.key, item.failure?.code === 'interrupted'),
-      redact: redactionOf(item),
+      redact: files.length > 0 ? [...(redact ?? []), ...files] : redact,
     });
     const answered = { ...kept, decision: asked.step };
     if (asked.failure) fail(answered, synthesis.key, asked.failure);
@@ -177,7 +200,7 @@ export function lackingIn({ ordering, steps = [] }: Item): string | null {
   return missing === undefined ? null : `none of ${missing}`;
 }
 
-function fail(item: Item, agent: string, { code, message }: NonNullable<Asked['failure']>): never {
+function fail(item: Item, agent: string, { code, message }: NonNullable<AskResult['failure']>): never {
   throw new ItemFailure(code, message, { agent, item });
 }
 
@@ -192,7 +215,11 @@ export function sawIn(steps: readonly Step[]): Rung {
   return steps.reduce<Rung>((rung, step) => worse(rung, worse(step.rung, step.saw)), 'clean');
 }
 
+const NO_OPENING: Opened = { opening: undefined, files: [] };
+
 function contextOf(item: Item, steps: readonly Step[], agents: Agents): string {
+  if (item.messages !== undefined && item.prompt === undefined)
+    return escaped(contextAfter('', steps, agents));
   if (typeof item.prompt !== 'string' || item.prompt.trim() === '') {
     throw new ItemFailure('empty-prompt', 'expected a prompt (text), found none');
   }

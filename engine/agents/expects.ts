@@ -2,10 +2,11 @@
  * Whether items are of the kind that a folder of agents is for: `expects` in its folder.yaml, a JSON Schema of an item's
  * `input`. Agents answer whatever they are asked, so a support ticket judged as a loan looks like any other result.
  */
-import { ItemFailure, usageError } from '../flow/failure.ts';
-import type { Item } from '../flow/item.ts';
-import { summarise } from '../integrity/problem.ts';
-import { compileSchema } from '../integrity/schema.ts';
+
+import { compileSchema } from '../answer/schema.ts';
+import { ItemFailure, usageError } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
+import { summarise } from '../json/show.ts';
 import type { Agents } from './load.ts';
 
 /** Looks at an item before it is asked about. Throws Fatal (64), or ItemFailure (`unexpected-input`). */
@@ -13,11 +14,12 @@ export type Guard = (item: Item) => void;
 
 /**
  * The first item with columns decides. Does it fit, a later one that does not is damaged, and fails alone. Does it not,
- * agents that nobody named are not asked (64), and those that somebody named are, with a warning. Items without columns,
+ * agents that nobody named for this run are not asked (64), and those that somebody named are, with a warning. Items without columns,
  * and those that were read from legacy results, whose columns may have been lost, are only warned of.
  */
 export function inputGuard(agents: Agents, warn: (message: string) => void): Guard {
-  const { expects, folder, isNamed } = agents;
+  const { expects, folder, naming } = agents;
+  const namedBy = naming?.by ?? null;
   if (expects === undefined) return () => {};
   const check = compileSchema(expects.schema, expects.path);
   const what = typeof expects.schema.title === 'string' ? ` (${expects.schema.title})` : '';
@@ -30,9 +32,9 @@ export function inputGuard(agents: Agents, warn: (message: string) => void): Gua
   return item => {
     const { input } = item;
     if (input === undefined) {
-      if (!isNamed)
+      if (namedBy === null)
         warnOnce(
-          `the item ${item.id} has no columns (input), so nobody can tell whether it is what the agents of ${folder} are for${what}`,
+          `the item ${item.id} has no columns (input), so it is unknown whether the agents of ${folder} are meant for it${what}`,
         );
       return;
     }
@@ -46,14 +48,14 @@ export function inputGuard(agents: Agents, warn: (message: string) => void): Gua
     const expected = `expected items with the columns that the agents of ${folder} are for${what}`;
     if (isReadBack(item)) return warnOnce(`${expected}, ${found}`);
     if (verdict === 'fits') throw new ItemFailure('unexpected-input', `${expected}, ${found}`);
-    if (isNamed) {
+    if (namedBy !== null) {
       verdict = 'does not';
-      return warnOnce(`${expected}, ${found}; they are asked all the same, as --agents says`);
+      return warnOnce(`${expected}, ${found}; they are asked anyway, as ${namedBy} says`);
     }
     throw usageError(
       `${expected}, ${found}\n` +
-        'name your own agents with --agents FOLDER, or put them into ./agents (README, "Your own data and agents")\n' +
-        `to ask these all the same: --agents ${folder}`,
+        `name your own agents with ${naming?.option}FOLDER, or ${naming?.else} (docs/agents.md)\n` +
+        `to ask these anyway: ${naming?.option}${folder}`,
     );
   };
 }

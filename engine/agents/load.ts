@@ -2,54 +2,15 @@
  * The agents folder: one <key>.yaml for each agent; orderings.yaml, defaults.yaml and folder.yaml beside them. Everything that a
  * study says about its agents comes from these files; the engine knows none of it.
  */
-import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
-import { dataError, usageError } from '../flow/failure.ts';
-import type { JsonObject } from '../flow/item.ts';
-import { packageRoot } from '../flow/root.ts';
-import { readSmallFile, readYaml, type YamlFile } from '../flow/yaml.ts';
-import { type Defaults, parseDefaults } from '../integrity/fill.ts';
-
-export interface Sampling {
-  temperature: number;
-  max_tokens: number;
-  top_p?: number;
-  top_k?: number;
-  min_p?: number;
-}
-
-/** Ask once more, at the next temperature, while the value at the pointer `at` is one of `when`. */
-export interface AskAgain {
-  at: string;
-  when: unknown[];
-  temperatures: number[];
-}
-
-export interface Agent {
-  key: string;
-  /** stands for the agent in ids and file names; a synthesis may have none */
-  short?: string;
-  /** the name under which later agents read the answer */
-  display: string;
-  /** what a legacy result says in `agent_name`, whatever the model wrote there; `display` where it is not said */
-  agent_name?: string;
-  role: 'agent' | 'synthesis';
-  /** the system message */
-  persona: string;
-  /** the JSON Schema of an answer, as it was written */
-  schema: JsonObject;
-  /** `assessment` for a file assessment.schema.json, else the agent's key: defaults are found by it */
-  schemaName: string;
-  /** where the schema was written, for messages */
-  schemaPath: string;
-  sampling: Sampling;
-  /** what the requests name instead of the model of the run: a LoRA adapter, or a model that some endpoints serve */
-  model?: string;
-  askAgain?: AskAgain;
-  /** what changes the question changes one of them */
-  hashes: { persona: string; schema: string; sampling: string };
-}
+import { join, resolve } from 'node:path';
+import { readDefaults } from '../answer/defaults.ts';
+import type { Defaults } from '../answer/fill.ts';
+import { packageRoot } from '../config/package.ts';
+import { readYaml, type YamlFile } from '../config/yaml.ts';
+import { dataError, usageError } from '../item/failure.ts';
+import type { JsonObject } from '../json/pointer.ts';
+import { type Agent, agentOf } from './agent-file.ts';
 
 export interface Agents {
   folder: string;
@@ -60,14 +21,23 @@ export interface Agents {
   synthesis?: Agent;
   /** the named lists, as keys */
   orderings: Map<string, string[][]>;
-  /** null-fix's defaults, checked against their schema; engine/integrity parses the text */
-  defaults?: { path: string; text: string };
+  /** null-fix's defaults */
+  defaults?: Defaults;
   /** key, short name, display name or agent_name → key */
   names: Map<string, string>;
   /** a JSON Schema of the `input` of items, from folder.yaml at `path` */
   expects?: { path: string; schema: JsonObject };
-  /** somebody named the folder (--agents, FW_AGENTS), so it is meant */
-  isNamed?: boolean;
+  naming?: Naming;
+}
+
+/** How a run came by its folder of agents. */
+export interface Naming {
+  /** what named the folder for this run (`--agents`, `FW_AGENTS`), so that it is meant; null where nobody did */
+  by: string | null;
+  /** what names a folder for a run, up to its path */
+  option: string;
+  /** where else they may be named, after "or" */
+  else: string;
 }
 
 const BESIDE_AGENTS = ['orderings.yaml', 'defaults.yaml', 'folder.yaml'];
@@ -114,10 +84,7 @@ export function loadAgents(folder: string): Agents {
   const files = yamlNames(folder);
   if (files.includes('orderings.yaml'))
     addOrderings(loaded, readYaml(join(folder, 'orderings.yaml'), 'orderings'));
-  if (files.includes('defaults.yaml')) {
-    const { path, text } = readYaml(join(folder, 'defaults.yaml'), 'defaults');
-    loaded.defaults = { path, text };
-  }
+  if (files.includes('defaults.yaml')) loaded.defaults = readDefaults(join(folder, 'defaults.yaml'));
   if (files.includes('folder.yaml')) {
     const { path, value } = readYaml(join(folder, 'folder.yaml'), 'folder');
     loaded.expects = { path, schema: (value as { expects: JsonObject }).expects };
@@ -152,40 +119,20 @@ export function loadAgentFiles(folder: string): Agents {
   return loaded;
 }
 
-type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'askAgain' | 'hashes'> & {
-  schema: string | JsonObject;
-  ask_again?: AskAgain;
-};
-
 function addAgent(loaded: Agents, file: YamlFile): void {
-  const { schema, ask_again: askAgain, ...rest } = file.value as AgentYaml;
-  const expected = basename(file.path, '.yaml');
-  if (rest.key !== expected) {
-    throw file.complain(['key'], `key: expected '${expected}', as the file is named, found '${rest.key}'`);
-  }
+  const agent = agentOf(file);
   for (const field of ['key', 'short', 'display', 'agent_name'] as const) {
-    const name = rest[field];
+    const name = agent[field];
     if (name === undefined) continue;
     const owner = loaded.names.get(name);
-    if (owner !== undefined && owner !== rest.key) {
+    if (owner !== undefined && owner !== agent.key) {
       throw file.complain(
         [field],
         `${field}: expected a name of its own, found '${name}', which is ${owner}'s`,
       );
     }
-    loaded.names.set(name, rest.key);
+    loaded.names.set(name, agent.key);
   }
-  const found = schemaOf(file, rest.key, schema);
-  const agent: Agent = {
-    ...rest,
-    ...(askAgain && { askAgain }),
-    ...found,
-    hashes: {
-      persona: hashOf(rest.persona),
-      schema: hashOf(found.schema),
-      sampling: hashOf([rest.sampling, askAgain ?? null]),
-    },
-  };
   loaded.byKey.set(agent.key, agent);
   if (agent.role === 'agent') loaded.agents.push(agent);
   else if (loaded.synthesis === undefined) loaded.synthesis = agent;
@@ -195,38 +142,6 @@ function addAgent(loaded: Agents, file: YamlFile): void {
       `role: expected one synthesis in the folder, found a second beside ${loaded.synthesis.key}`,
     );
   }
-}
-
-function schemaOf(
-  file: YamlFile,
-  key: string,
-  schema: string | JsonObject,
-): Pick<Agent, 'schema' | 'schemaName' | 'schemaPath'> {
-  if (typeof schema !== 'string') return { schema, schemaName: key, schemaPath: file.path };
-  const schemaPath = resolve(dirname(file.path), schema);
-  if (!statSync(schemaPath, { throwIfNoEntry: false })?.isFile()) {
-    throw file.complain(
-      ['schema'],
-      `schema: expected the path of a JSON Schema, found no file at ${schemaPath}`,
-    );
-  }
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(readSmallFile(schemaPath, 'a JSON Schema'));
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw dataError(`${schemaPath}: expected a JSON Schema, found text that is no JSON: ${error.message}`);
-  }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw dataError(`${schemaPath}: expected a JSON Schema as an object, found another value`);
-  }
-  const schemaName = basename(schemaPath).replace(/(\.schema)?\.json$/, '');
-  return { schema: parsed as JsonObject, schemaName, schemaPath };
-}
-
-/** The order of keys inside a schema counts: guided decoding writes the answer in that order. */
-function hashOf(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
 }
 
 function addOrderings(loaded: Agents, file: YamlFile): void {
@@ -266,5 +181,5 @@ export function defaultsOf(options: { defaults?: string; agents?: string }, base
       ? join(folderOfAgents(options.agents, base), 'defaults.yaml')
       : resolve(base, options.defaults);
   if (options.defaults === undefined && !existsSync(path)) return new Map();
-  return parseDefaults(readSmallFile(path, 'a file of defaults'), path);
+  return readDefaults(path);
 }

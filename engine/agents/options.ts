@@ -1,13 +1,15 @@
 /** The options of every stage that asks agents, and what they become. */
-
-import { usageError } from '../flow/failure.ts';
-import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
+import { resolve } from 'node:path';
+import { grouped, type OptionSchemas, type OptionsOf } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
-import { parseDefaults } from '../integrity/fill.ts';
-import { parsePointer } from '../integrity/pointer.ts';
+import { usageError } from '../item/failure.ts';
+import { parsePointer } from '../json/pointer.ts';
+import type { Guided } from './body.ts';
 import { type Chain, chainOf, type Pointer } from './chain.ts';
 import { inputGuard } from './expects.ts';
+import { checkOf } from './form.ts';
 import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load.ts';
+import { openingsOf } from './opening.ts';
 import { describeRejudged, RULES, rejudge } from './rejudge.ts';
 
 export const AGENTS_OPTION = {
@@ -15,49 +17,72 @@ export const AGENTS_OPTION = {
     type: 'string',
     file: 'read-folder',
     from: 'base',
-    description: 'Folder of agent files; default: FW_AGENTS, else ./agents, else the packaged FairWatch.',
+    description: 'Folder of agent files. Default: FW_AGENTS, else ./agents, else the packaged FairWatch.',
   },
 } as const satisfies OptionSchemas;
 
-export const ASK_OPTIONS = {
+export const ASK_OPTIONS = grouped('Asking', {
   ...AGENTS_OPTION,
   attempts: {
     type: 'integer',
     minimum: 1,
     maximum: 20,
     default: 3,
-    description: 'Answers asked for until one fits.',
+    description: 'How often to ask until an answer fits the schema.',
   },
   'on-invalid': {
     type: 'string',
     enum: ['fail', 'default'],
     default: 'fail',
-    description: "When none fits: fail the item, or fill null-fix's defaults in (rung defaulted).",
+    description: 'If no answer fits: fail the item, or fill in the defaults of null-fix (rung defaulted).',
   },
   guided: {
     type: 'string',
-    enum: ['on', 'off'],
+    enum: ['on', 'off', 'older'],
     default: 'on',
-    description: 'Send the schema along as response_format, so that the server decodes by it.',
+    description:
+      'Send the schema (response_format), choice or regex (structured_outputs), so that the server decodes by it; older: as guided_json, guided_choice, guided_regex, for vLLM up to 0.11.',
   },
   seed: {
     type: 'integer',
     minimum: 0,
     default: 0,
-    description: 'Seed of the run; every call has its own from it.',
+    description: 'Seed of the run. Each call derives its own seed from it.',
   },
   redact: {
     type: 'array',
     items: { type: 'string' },
     description:
-      'JSON Pointer of an item, such as /input/name: its text is not kept in the ledger; repeat it for several.',
+      'JSON Pointer into an item, such as /input/name. The ledger does not keep its text. May be repeated.',
   },
-  'retry-failed': { type: 'boolean', description: 'Take failed items up again at the step that failed.' },
-} as const satisfies OptionSchemas;
+  files: {
+    type: 'string',
+    file: 'read-folder',
+    from: 'base',
+    description: 'Folder in which the files lie that messages name, as in {"url": "file:photos/1.jpg"}.',
+  },
+  'retry-failed': { type: 'boolean', description: 'Ask failed items again, from the step that failed.' },
+});
 
-export function agentsOf(options: OptionsOf<typeof AGENTS_OPTION>, { base }: Pick<Tools, 'base'>): Agents {
-  const isNamed = options.agents !== undefined || Boolean(process.env.FW_AGENTS);
-  return { ...loadAgents(folderOfAgents(options.agents, base)), isNamed };
+export function agentsOf(
+  options: OptionsOf<typeof AGENTS_OPTION>,
+  { base, sets }: Pick<Tools, 'base' | 'sets'>,
+): Agents {
+  const by = namerOf(options.agents, sets);
+  return {
+    ...loadAgents(folderOfAgents(options.agents, base)),
+    naming: sets
+      ? { by, option: '--set STAGE.agents=', else: 'name them in the pipeline file' }
+      : { by, option: '--agents ', else: 'put them into ./agents' },
+  };
+}
+
+/** A pipeline file names agents for every table that it will be given, so that it vouches for none. */
+function namerOf(agents: string | undefined, sets: readonly string[] | undefined): string | null {
+  if (agents === undefined) return process.env.FW_AGENTS ? 'FW_AGENTS' : null;
+  if (sets === undefined) return '--agents';
+  const set = sets.find(text => /^[^.=]+\.agents=/.test(text));
+  return set === undefined ? null : `--set ${set}`;
 }
 
 /** The chain of `agents` on the endpoints of the run; asks for the pool, so it needs an endpoint. */
@@ -79,6 +104,9 @@ export async function openChain(
     options: { guided: options.guided, seed: options.seed },
     rules: RULES,
   };
+  // what an agent file cannot mean is said before any endpoint is looked at
+  for (const agent of agents.byKey.values()) checkOf(agent);
+  const openings = await openingsOf(agents, options.files && resolve(tools.base, options.files));
   const pool = await tools.pool(asksWith);
   const refused = describeRejudged(rejudge(pool.acceptedBefore?.(asksWith) ?? [], agents));
   if (refused) tools.warn(refused);
@@ -87,13 +115,14 @@ export async function openChain(
   const guard = inputGuard(agents, tools.warn);
   const chain = chainOf(agents, pool, {
     attempts: options.attempts,
-    guided: options.guided === 'on',
+    guided: options.guided as Guided,
     seed: options.seed,
     workload: tools.workload,
+    openings,
     redact: (options.redact ?? []).map(pointerOf),
     onNothingToRedact: (pointer, id) =>
-      tools.warn(`--redact ${pointer}: the item ${id} has nothing there, so nothing of it is left out`),
-    ...(fills && { defaults: parseDefaults(fills.text, fills.path) }),
+      tools.warn(`--redact ${pointer}: the item ${id} has nothing there, so nothing is redacted`),
+    ...(fills && { defaults: fills }),
   });
   return (item, ordering, decides) => {
     guard(item);

@@ -2,7 +2,7 @@
  * The one place where an ordering is understood. People write keys, short names, display names and names of files;
  * inside fw an ordering is an array of keys, and whatever is not understood is refused by name.
  */
-import { Fatal, ItemFailure, usageError } from '../flow/failure.ts';
+import { Fatal, ItemFailure, usageError } from '../item/failure.ts';
 import type { Agents } from './load.ts';
 
 /** 7! = 5,040 orderings; one agent more makes 40,320, and nobody means that. */

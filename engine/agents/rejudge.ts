@@ -2,10 +2,12 @@
  * Rules of judging change from one version of fw to the next. Answers on record are judged again by today's rules, so
  * an answer that was accepted may be asked again. A run says how many before it asks the first one.
  */
-import type { RecordedAnswer } from '../flow/call.ts';
-import type { Code } from '../flow/failure.ts';
-import { compileSchema } from '../integrity/schema.ts';
+
+import type { RecordedAnswer } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import { counted } from '../item/words.ts';
 import { readReply } from './ask.ts';
+import { checkOf } from './form.ts';
 import type { Agents } from './load.ts';
 
 /**
@@ -22,9 +24,7 @@ export interface Rejudged {
 }
 
 export function rejudge(answers: Iterable<RecordedAnswer>, agents: Agents): Rejudged {
-  const checks = new Map(
-    [...agents.byKey.values()].map(({ key, schema, schemaPath }) => [key, compileSchema(schema, schemaPath)]),
-  );
+  const checks = new Map([...agents.byKey.values()].map(agent => [agent.key, checkOf(agent)]));
   const rejudged: Rejudged = { accepted: 0, refused: new Map() };
   for (const { agent, ...answer } of answers) {
     const check = checks.get(agent);
@@ -44,8 +44,8 @@ export function describeRejudged({ accepted, refused }: Rejudged): string | null
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, count]) => `${count.toLocaleString('en')} ${code}`);
   return (
-    `the ledger has ${accepted.toLocaleString('en')} answers that an earlier version of fw accepted; ` +
+    `the ledger has ${counted(accepted, 'answer')} that an earlier version of fw accepted; ` +
     `today's rules refuse ${sum.toLocaleString('en')} of them (${causes.join(', ')}). ` +
-    'This run asks again what it needs of these, and what was answered after reading them.'
+    'This run asks again those that it needs, and every answer that had read one of them.'
   );
 }

@@ -1,10 +1,10 @@
 /** Checks of how an endpoint answers: whole, as the schema says, again the same, and how fast. */
-import { number } from '../flow/account.ts';
-import { isObject } from '../pool/completion.ts';
-import { labelsOf, type Page, sumOf } from '../pool/samples.ts';
+import { counted, number } from '../item/words.ts';
+import { isObject } from '../json/pointer.ts';
+import { labelsOf, type Page, sumOf } from '../pool/load.ts';
 import { seconds } from '../pool/words.ts';
 import { type Answer, answers, type Facts, type Guided, isSilence, type Silence } from './facts.ts';
-import { type Check, note, ok, quoted, type Seen, shown, trouble } from './finding.ts';
+import { type Check, note, type Observation, ok, quoted, shown, trouble } from './finding.ts';
 
 export const answering: Check[] = [
   { name: 'answers', expected: 'a completion', look: answersAtAll },
@@ -32,7 +32,9 @@ export const answering: Check[] = [
       const lacking = all.filter(({ usage }) => !usage?.prompt || usage.completion === undefined);
       if (lacking.length === 0) return ok('with each answer');
       const found =
-        lacking.length === all.length ? 'none' : `missing in ${lacking.length} of ${all.length} answers`;
+        lacking.length === all.length
+          ? 'none'
+          : `missing in ${lacking.length} of ${counted(all.length, 'answer')}`;
       return note(found, 'the account cannot count tokens; update the server, or the gateway before it');
     },
   },
@@ -55,7 +57,7 @@ function said({ trivial, guided, same, prefix }: Facts): Answer[] {
   return answers([trivial, ...guided.map(({ outcome }) => outcome), ...same, ...prefix]);
 }
 
-function answersAtAll({ trivial, key, guided, same, prefix }: Facts): Seen | undefined {
+function answersAtAll({ trivial, key, guided, same, prefix }: Facts): Observation | undefined {
   if (trivial === undefined) return undefined;
   if (isSilence(trivial)) return trouble(shown(trivial.cause, key, 300), adviceOn(trivial));
   const later = [...guided.map(({ outcome }) => outcome), ...same, ...prefix].filter(isSilence);
@@ -84,11 +86,11 @@ function adviceOn({ late, status = 0 }: Silence): string {
   if (status === 429 || status === 503)
     return 'it is full, or loads: ask again later; how many it lets wait is its --max-num-queued-reqs';
   return status >= 400 && status < 500
-    ? 'set right what the server complains about: a run asks in the same way'
+    ? 'fix what the server complains about: a run sends the same requests'
     : 'look at the log of the server: a run would get no answer either';
 }
 
-function guided({ guided, kind, key }: Facts): Seen | undefined {
+function guided({ guided, kind, key }: Facts): Observation | undefined {
   if (guided.length === 0) return undefined;
   const refused = guided.map(({ outcome }) => outcome).find(isSilence);
   if (refused?.late) return undefined;
@@ -101,7 +103,7 @@ function guided({ guided, kind, key }: Facts): Seen | undefined {
   const verdicts = guided.map(judged);
   const obeyed = verdicts.filter(one => one === 'obeyed').length;
   if (obeyed === guided.length) return ok('two schemas that no model could guess were obeyed');
-  const shownText = quoted(textOf(guided[verdicts.findIndex(one => one !== 'obeyed')]), key);
+  const shownText = quoted(answerText(guided[verdicts.findIndex(one => one !== 'obeyed')]), key);
   if (verdicts.includes('whitespace'))
     return trouble(
       'the answer runs on in whitespace until max_tokens',
@@ -148,11 +150,11 @@ function judged({ outcome, key, words }: Guided): Obedience {
   }
 }
 
-function textOf(guided: Guided | undefined): string {
+function answerText(guided: Guided | undefined): string {
   return guided === undefined || isSilence(guided.outcome) ? '' : guided.outcome.text;
 }
 
-function seed({ same, streamed, kind }: Facts): Seen | undefined {
+function seed({ same, streamed, kind }: Facts): Observation | undefined {
   const [first, second] = answers(same);
   if (first === undefined || second === undefined) return undefined;
   if (first.text === '' && second.text === '') return note('not known: two answers without text');
@@ -160,8 +162,8 @@ function seed({ same, streamed, kind }: Facts): Seen | undefined {
     let alike = 0;
     while (alike < first.text.length && first.text[alike] === second.text[alike]) alike++;
     return note(
-      `two answers, different ${alike > 0 ? `after ${number(alike)} characters` : 'from the beginning'}: ` +
-        'results hold as they are in the ledger, and cannot be made again',
+      `two answers, different ${alike > 0 ? `after ${counted(alike, 'character')}` : 'from the beginning'}: ` +
+        'asking again gives other results; keep the ledger',
       kind === 'vLLM' ? 'VLLM_BATCH_INVARIANT=1 vllm serve …, at the cost of speed' : undefined,
     );
   }
@@ -174,7 +176,7 @@ function seed({ same, streamed, kind }: Facts): Seen | undefined {
   );
 }
 
-function prefixCache({ prefix, metrics: { before, after }, kind, model }: Facts): Seen | undefined {
+function prefixCache({ prefix, metrics: { before, after }, kind, model }: Facts): Observation | undefined {
   const [first, second] = answers(prefix);
   if (first === undefined || second === undefined || model === undefined) return undefined;
   const whole = second.usage?.prompt ?? 0;
@@ -203,7 +205,7 @@ function prefixCache({ prefix, metrics: { before, after }, kind, model }: Facts)
   return note('not known: the answers do not tell', kind === 'vLLM' ? untold : undefined);
 }
 
-function speed({ streamed, key }: Facts): Seen | undefined {
+function speed({ streamed, key }: Facts): Observation | undefined {
   if (streamed === undefined) return undefined;
   if (isSilence(streamed))
     return streamed.late
@@ -215,7 +217,7 @@ function speed({ streamed, key }: Facts): Seen | undefined {
   const tokens = usage?.completion;
   if (rate === undefined)
     return ok(
-      `first token after ${seconds(first)}; ${tokens === undefined ? 'the text' : `${tokens} tokens`} came at once`,
+      `first token after ${seconds(first)}; ${tokens === undefined ? 'the text' : counted(tokens, 'token')} came at once`,
     );
   return ok(`first token after ${seconds(first)}, then ${told(rate)} tokens/s for one call alone`);
 }

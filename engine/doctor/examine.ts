@@ -7,15 +7,14 @@
  *
  * Where a plain question gets no answer, nothing more is asked.
  */
+
+import { isObject } from '../json/pointer.ts';
 import type { Clock, Timing } from '../pool/clock.ts';
-import { isObject } from '../pool/completion.ts';
-import type { EndpointSetting } from '../pool/endpoints.ts';
-import { createEndpoint } from '../pool/health.ts';
-import { metricsPath } from '../pool/metrics.ts';
-import { type Finding, probe, type Served } from '../pool/probe.ts';
-import { hasSeries, labelsOf, type Page, pageOf } from '../pool/samples.ts';
-import type { Key } from '../pool/secret.ts';
-import { type Asking, askingOf, type Heard } from './ask.ts';
+import { hasSeries, labelsOf, metricsPath, type Page, pageOf } from '../pool/load.ts';
+import { type Asking, askingOf, type Heard, type ProbeResult, probe, type Served } from '../pool/probe.ts';
+import type { EndpointSetting } from '../pool/settings.ts';
+import { createEndpoint } from '../pool/state.ts';
+import type { Key } from '../pool/words.ts';
 import { type Facts, type Guided, isSilence, type Kind } from './facts.ts';
 import { newWord, type Questions, questionsFor } from './questions.ts';
 import { readAnswer, readStream } from './read.ts';
@@ -54,17 +53,17 @@ export async function examine(setting: EndpointSetting, examiner: Examiner): Pro
   }
 }
 
-function factsOf(setting: EndpointSetting, { key, wanted }: Examiner, found: Finding): Facts {
-  const { models, hindrance, cause } = found;
+function factsOf(setting: EndpointSetting, { wanted }: Examiner, found: ProbeResult): Facts {
+  const { models, hindrance, cause, endpoint } = found;
   const model = modelOf(models, wanted);
   return {
     setting,
-    key,
+    key: endpoint.key,
     wanted,
     hindrance: hindrance && { kind: hindrance, cause: cause ?? '' },
     models,
     model,
-    kind: kindOf(models),
+    kind: serverKind(models),
     version: undefined,
     context: model?.maxModelLength,
     batch: undefined,
@@ -86,7 +85,7 @@ function modelOf(models: readonly Served[], wanted: string | undefined): Served 
   return models.find(({ parent }) => parent === undefined) ?? models[0];
 }
 
-function kindOf(models: readonly Served[]): Kind {
+function serverKind(models: readonly Served[]): Kind {
   const owners = new Set(models.map(({ owner }) => owner));
   if (owners.has('vllm')) return 'vLLM';
   if (owners.has('llamacpp')) return 'llama.cpp';
@@ -113,7 +112,7 @@ async function look(facts: Facts, prefix: string, asking: Asking, examiner: Exam
   }
   // Last, because llama.cpp closes the connection behind a stream without having said so: the next request would be lost.
   if (questions && !isSilence(facts.trivial)) {
-    facts.streamed = readStream(await asking.post(path, questions.streamed), examiner.key);
+    facts.streamed = readStream(await asking.post(path, questions.streamed), facts.key);
   }
 }
 
@@ -122,17 +121,17 @@ async function introduce(facts: Facts, prefix: string, asking: Asking): Promise<
   const root = rootOf(prefix);
   if (facts.kind === 'llama.cpp') {
     const props = jsonOf(await asking.get(`${root}/props`));
-    facts.version = textOf(props?.build_info);
-    facts.batch = countOf(props?.total_slots);
+    facts.version = textOrNone(props?.build_info);
+    facts.batch = countOrNone(props?.total_slots);
     const settings = props?.default_generation_settings;
-    facts.context ??= countOf(isObject(settings) ? settings.n_ctx : undefined);
+    facts.context ??= countOrNone(isObject(settings) ? settings.n_ctx : undefined);
   } else if (facts.kind !== 'Ollama') {
     const heard = await asking.get(`${root}/version`);
     if (!(heard instanceof Error)) facts.roundTrip = Math.min(facts.roundTrip ?? Infinity, heard.took);
-    facts.version = textOf(jsonOf(heard)?.version);
+    facts.version = textOrNone(jsonOf(heard)?.version);
   }
   if (facts.version === undefined && facts.kind !== 'vLLM' && facts.kind !== 'llama.cpp') {
-    facts.version = textOf(jsonOf(await asking.get(`${root}/api/version`))?.version);
+    facts.version = textOrNone(jsonOf(await asking.get(`${root}/api/version`))?.version);
     if (facts.version !== undefined) facts.kind = 'Ollama';
   }
   if (facts.kind === 'Ollama') return;
@@ -149,7 +148,7 @@ async function lookAtLoaded(facts: Facts, root: string, asking: Asking): Promise
   const one = (Array.isArray(loaded) ? loaded : [])
     .filter(isObject)
     .find(({ name }) => name === facts.model?.id);
-  facts.context ??= countOf(one?.context_length);
+  facts.context ??= countOrNone(one?.context_length);
 }
 
 async function converse(
@@ -183,7 +182,7 @@ function batchIn(page: Page): number | undefined {
   const said = ['max_num_seqs', 'scheduler_config_max_num_seqs'].flatMap(label =>
     labelsOf(page, 'vllm:vllm_config_info', label),
   );
-  return countOf(Number(said[0]));
+  return countOrNone(Number(said[0]));
 }
 
 function jsonOf(heard: Heard | Error): Record<string, unknown> | undefined {
@@ -196,10 +195,10 @@ function jsonOf(heard: Heard | Error): Record<string, unknown> | undefined {
   }
 }
 
-function textOf(value: unknown): string | undefined {
+function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-function countOf(value: unknown): number | undefined {
+function countOrNone(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
 }

@@ -1,8 +1,8 @@
 /** What was seen of one endpoint, before anybody judges it. Texts are as the server sent them: hide and shorten to show. */
-import type { EndpointSetting } from '../pool/endpoints.ts';
+import type { Page } from '../pool/load.ts';
 import type { Hindrance, Served } from '../pool/probe.ts';
-import type { Page } from '../pool/samples.ts';
-import type { Key } from '../pool/secret.ts';
+import type { EndpointSetting } from '../pool/settings.ts';
+import type { Key } from '../pool/words.ts';
 
 export type Kind = 'vLLM' | 'llama.cpp' | 'Ollama' | 'unknown';
 

@@ -1,7 +1,6 @@
 /** A finding, and how text of a server is shown in one. */
-import { visible } from '../flow/visible.ts';
-import { hide, type Key } from '../pool/secret.ts';
-import { oneLine } from '../pool/words.ts';
+import { visible } from '../json/visible.ts';
+import { hide, type Key, oneLine } from '../pool/words.ts';
 import type { Facts } from './facts.ts';
 
 /**
@@ -11,14 +10,14 @@ import type { Facts } from './facts.ts';
 export type Mark = 'ok' | 'note' | 'trouble';
 
 /** What a check saw. */
-export interface Seen {
+export interface Observation {
   mark: Mark;
   found: string;
   /** what to change, with the exact flag or setting */
   advice?: string;
 }
 
-export interface Finding extends Seen {
+export interface Finding extends Observation {
   check: string;
   expected: string;
 }
@@ -27,16 +26,16 @@ export interface Finding extends Seen {
 export interface Check {
   name: string;
   expected: string;
-  look(facts: Facts): Seen | undefined;
+  look(facts: Facts): Observation | undefined;
 }
 
-export const ok = (found: string): Seen => ({ mark: 'ok', found });
-export const note = (found: string, advice?: string): Seen => ({
+export const ok = (found: string): Observation => ({ mark: 'ok', found });
+export const note = (found: string, advice?: string): Observation => ({
   mark: 'note',
   found,
   ...(advice && { advice }),
 });
-export const trouble = (found: string, advice: string): Seen => ({ mark: 'trouble', found, advice });
+export const trouble = (found: string, advice: string): Observation => ({ mark: 'trouble', found, advice });
 
 /** Words of a server on one line, without the key and without what would steer a terminal. */
 export function shown(text: string, key: Key | undefined, most = 80): string {

@@ -1,11 +1,11 @@
 /** From what was seen to what it means: every check, in the order in which a person would ask. */
-import { EXIT } from '../flow/failure.ts';
+import { EXIT } from '../item/failure.ts';
 import { answering, rateOf } from './answering.ts';
+import { together } from './cross-checks.ts';
 import { type Facts, isSilence } from './facts.ts';
 import { type Check, type Finding, shown } from './finding.ts';
 import { reach } from './reach.ts';
 import { serving } from './serving.ts';
-import { together } from './together.ts';
 
 export interface Report {
   endpoints: Examined[];

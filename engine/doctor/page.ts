@@ -1,5 +1,5 @@
 /** A report for a terminal: a block for each endpoint, what is not in order with what was expected and what to do. */
-import { visible } from '../flow/visible.ts';
+import { visible } from '../json/visible.ts';
 import type { Finding, Mark } from './finding.ts';
 import type { Examined, Report } from './judge.ts';
 
@@ -12,9 +12,9 @@ export interface Look {
   width: number;
 }
 
-export function pageOf({ endpoints, together }: Report, look: Look): string {
-  const blocks = endpoints.map(endpoint => [headOf(endpoint), ...linesOf(endpoint.findings, look)]);
-  if (together.length > 0) blocks.push(['together', ...linesOf(together, look)]);
+export function renderReport({ endpoints, together }: Report, look: Look): string {
+  const blocks = endpoints.map(endpoint => [headOf(endpoint), ...findingLines(endpoint.findings, look)]);
+  if (together.length > 0) blocks.push(['together', ...findingLines(together, look)]);
   blocks.push([summary(endpoints, together)]);
   return `${blocks.map(lines => lines.join('\n')).join('\n\n')}\n`;
 }
@@ -26,7 +26,7 @@ function headOf({ url, server, version, model, reachable }: Examined): string {
   return visible([url, ...what].filter(Boolean).join(' '));
 }
 
-function linesOf(findings: readonly Finding[], { colour, width }: Look): string[] {
+function findingLines(findings: readonly Finding[], { colour, width }: Look): string[] {
   const names = Math.max(...findings.map(({ check }) => check.length)) + 2;
   const indent = 2 + MARK_WIDTH + names;
   return findings.flatMap(({ check, mark, found, expected, advice }) => {

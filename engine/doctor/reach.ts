@@ -79,6 +79,6 @@ function clock({ skew, hindrance }: Facts) {
   if (off <= 5) return ok(`agrees with ours within ${Math.max(1, off)} s`);
   const found = `the server's clock is ${off} s ${skew > 0 ? 'ahead' : 'behind'}`;
   const advice =
-    'synchronise both machines (chronyc tracking, timedatectl): logs cannot be laid side by side, and a Retry-After date is misread';
+    'synchronise both machines (chronyc tracking, timedatectl): logs cannot be compared, and a Retry-After date is misread';
   return off > 60 ? trouble(found, advice) : note(found, advice);
 }

@@ -2,10 +2,10 @@
  * Reads the answers of an examination, whole and streamed. Whether a run would accept one is the pool's to say
  * (completion.ts); here is added what of it was really there.
  */
-import { isObject, readCompletion } from '../pool/completion.ts';
-import type { Key } from '../pool/secret.ts';
-import { causeOf, NoAnswerInTime, serverWords } from '../pool/words.ts';
-import type { Arrival, Heard } from './ask.ts';
+import { isObject } from '../json/pointer.ts';
+import { readCompletion } from '../pool/completion.ts';
+import type { Arrival, Heard } from '../pool/probe.ts';
+import { causeOf, type Key, NoAnswerInTime, serverWords } from '../pool/words.ts';
 import type { Answer, Outcome, Streamed } from './facts.ts';
 
 /** Events beyond this many are no short answer. */
@@ -19,7 +19,7 @@ export function readAnswer(heard: Heard | Error, key: Key | undefined): Outcome 
   if (typeof read === 'string') return { cause: read, status: 200, late: false };
   const reply = JSON.parse(body.toString()) as Record<string, unknown>;
   const choice = (reply.choices as unknown[]).filter(isObject)[0] ?? {};
-  return { text: read.text, ...detailsOf(reply, choice, choice.message), took };
+  return { text: read.answer.text, ...detailsOf(reply, choice, choice.message), took };
 }
 
 /** A streamed answer put together, with the time of its first and its last text. */

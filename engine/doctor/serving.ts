@@ -1,9 +1,8 @@
 /** Checks of what an endpoint serves, and of how much at once. */
-import { number } from '../flow/account.ts';
-import { readLoad } from '../pool/metrics.ts';
-import { hasSeries, labelsOf, type Page, sumOf } from '../pool/samples.ts';
+import { counted, number } from '../item/words.ts';
+import { hasSeries, labelsOf, type Page, readLoad, sumOf } from '../pool/load.ts';
 import type { Facts } from './facts.ts';
-import { type Check, listed, note, ok, type Seen, shown, trouble } from './finding.ts';
+import { type Check, listed, note, type Observation, ok, shown, trouble } from './finding.ts';
 
 /** A chain hands all earlier answers on: its later prompts are some thousand tokens long. */
 const SHORT_CONTEXT = 4_096;
@@ -12,7 +11,7 @@ const USELESS_CONTEXT = 1_024;
 /** Tokens of prompt and answer in a call of a chain, roughly. */
 const USUAL_CALL = 1_500;
 /** What follows where nothing is known of a server's load. */
-const MUTE = 'the limit then goes by what is sent away alone';
+const MUTE = 'the concurrency limit then adapts only to 429 and 503';
 /** More in flight than the batch takes waits in the server; this much more keeps it full. */
 const STANDING = 1.25;
 
@@ -26,7 +25,7 @@ export const serving: Check[] = [
       if (kind !== 'unknown') return ok(`${kind}${named || ', version not said'}`);
       return note(
         `an OpenAI-style server, unknown to fw${named && `: version${named}`}`,
-        'a gateway may stand before it: then its limits count as well, and /metrics is not that of the server',
+        'it may be a gateway: then its own limits apply too, and its /metrics are not those of the server',
       );
     },
   },
@@ -43,10 +42,7 @@ export const serving: Check[] = [
       if (model === undefined)
         return trouble(`it serves ${names}, not ${wanted}`, 'choose one of them: --model NAME');
       if (shown(model.id, key, 1_000) !== model.id)
-        return trouble(
-          `its name is not one that can be sent: ${names}`,
-          'give it another: --served-model-name NAME',
-        );
+        return trouble(`its name cannot be sent: ${names}`, 'give it another: --served-model-name NAME');
       const root = model.root !== undefined && model.root !== model.id ? ` (${shown(model.root, key)})` : '';
       if (models.length === 1 || wanted !== undefined) return ok(`${shown(model.id, key)}${root}`);
       return note(`${names}; examined: ${shown(model.id, key)}`, 'say which is meant: --model NAME');
@@ -86,11 +82,11 @@ export const serving: Check[] = [
       if (running === undefined) return undefined;
       const waiting = sumOf(before, ['vllm:num_requests_waiting', 'llamacpp:requests_deferred']) ?? 0;
       const preemptions = sumOf(before, ['vllm:num_preemptions_total', 'vllm:num_preemptions']) ?? 0;
-      const busy = `${number(running)} requests run and ${number(waiting)} wait already: what is measured here is shared`;
+      const busy = `${counted(running, 'request runs', 'requests run')} and ${counted(waiting, 'waits', 'wait')} already: what is measured here is shared`;
       if (running + waiting > 0) return note(busy);
       if (preemptions === 0) return ok('idle');
       return note(
-        `${number(preemptions)} requests were preempted since it started, and computed again`,
+        `${counted(preemptions, 'request was', 'requests were')} preempted since it started, and computed again`,
         'a larger KV cache: --gpu-memory-utilization; a smaller limit, where a pool file sets it',
       );
     },
@@ -104,7 +100,7 @@ function follows({ setting, metrics: { before } }: Facts): boolean {
   return !setting.pinned && before !== undefined && readLoad(before) !== null;
 }
 
-function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): Seen | undefined {
+function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): Observation | undefined {
   if (hindrance || kind === 'Ollama') return undefined;
   if (hasSeries(before, 'vllm:')) {
     if (hasSeries(before, 'vllm:kv_cache_usage_perc')) return ok("vLLM's current names");
@@ -125,7 +121,7 @@ function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): 
   return note(`${found}: ${MUTE}`, 'let a proxy pass /metrics on beside /v1');
 }
 
-function batch(facts: Facts): Seen | undefined {
+function batch(facts: Facts): Observation | undefined {
   const { batch: most, setting, kind, hindrance } = facts;
   if (hindrance) return undefined;
   const { limit, pinned } = setting;
@@ -152,12 +148,12 @@ function batch(facts: Facts): Seen | undefined {
   return ok(found);
 }
 
-function cache({ metrics: { before }, context, setting: { limit, pinned } }: Facts): Seen | undefined {
+function cache({ metrics: { before }, context, setting: { limit, pinned } }: Facts): Observation | undefined {
   const tokens = before === undefined ? undefined : cacheTokens(before);
   if (tokens === undefined) return undefined;
   const whole = context === undefined ? '' : `, ${(tokens / context).toFixed(1)} contexts of full length`;
   const each = Math.floor(tokens / limit);
-  const found = `${number(tokens)} tokens${whole}; ${number(each)} for each of ${number(limit)} calls`;
+  const found = `${number(tokens)} tokens${whole}; ${number(each)} for each of ${counted(limit, 'call')}`;
   if (each >= USUAL_CALL || !pinned) return ok(found);
   return note(
     `${found}: longer ones are preempted and computed again`,

@@ -7,20 +7,20 @@
  * A shell pipe is the same row with one stage a process.
  */
 import _ from 'highland';
-import { type Account, count } from './account.ts';
-import { besidesOf } from './beside.ts';
-import { usageError } from './failure.ts';
-import type { ByteInput } from './input.ts';
-import type { Item } from './item.ts';
-import { type LineOptions, mapLines, readItems } from './lines.ts';
+import type { ByteInput } from '../files/input.ts';
+import { type LineOptions, mapLines, readItems } from '../files/lines.ts';
+import { letGo } from '../files/origin.ts';
+import type { Output } from '../files/output.ts';
+import { besidesOf } from '../files/provenance-files.ts';
+import { type SideFile, sideFile } from '../files/side-file.ts';
+import { type Account, count } from '../item/account.ts';
+import { usageError } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
+import { newWorkload, type Workload } from '../item/workload.ts';
 import { notLines } from './looks-like.ts';
-import type { OptionSchemas, OptionsOf, Values } from './options.ts';
-import { letGo } from './origin.ts';
-import type { Output } from './output.ts';
+import { grouped, type Values } from './options.ts';
 import { openVouchers } from './provenance.ts';
-import { type SideFile, sideFile } from './side.ts';
 import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
-import { newWorkload, type Workload } from './workload.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
 export interface Placed {
@@ -30,37 +30,38 @@ export interface Placed {
 }
 
 /** Options that every stage has. */
-export const COMMON = {
+export const COMMON = grouped('Common', {
   failures: {
     type: 'string',
     file: 'write',
-    description: 'Write failed items to this file instead of passing them on.',
+    description: 'Write failed items to this file; do not pass them on.',
   },
   'max-line': {
     type: 'integer',
     minimum: 1,
     default: 8 * 1024 * 1024,
-    description: 'A longer line, in bytes, becomes a failed item that holds its first KiB and its hash.',
+    description:
+      'Longest line, in bytes. A longer one becomes a failed item with its first KiB and its hash.',
   },
-} as const satisfies OptionSchemas;
+});
 
 /** Options that every asking stage has; those of its endpoints are the pool's. */
-export const ASKING = {
+export const ASKING = grouped('Asking', {
   'in-flight': {
     type: 'integer',
     minimum: 1,
-    description: 'Items in flight; default: twice what the endpoints take, as that is found.',
+    description: 'Items in flight. Default: twice the sum of the limits of the endpoints.',
   },
   ordered: {
     type: 'boolean',
-    description: 'Keep the order of the input. A slow item then holds up those behind it.',
+    description: 'Keep the order of the input. A slow item then delays the items after it.',
   },
   grace: {
     type: 'string',
     default: '30s',
-    description: 'After a stop signal, how long calls in flight may finish.',
+    description: 'How long calls in flight may take to finish after a stop signal.',
   },
-} as const satisfies OptionSchemas;
+});
 
 /** What a stage that asks nothing does to an item; null where it leaves the stream. */
 type Work = (item: Item) => Item | null;
@@ -74,7 +75,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   if (first === undefined) throw usageError('expected at least one stage, found none');
   const { signal, asking: halt } = first.tools;
   if (first.stage.source && isSource(first.stage, first.options)) {
-    const source = await first.stage.source(first.options as OptionsOf<OptionSchemas>, first.tools);
+    const source = await first.stage.source(first.options, first.tools);
     return (await openRow(row))(source(inputs));
   }
   const flow = await openRow(row);
@@ -100,16 +101,8 @@ export function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[])
   return { stage: first?.stage.name ?? '', maxLine: first?.options['max-line'] as number };
 }
 
-/** What a row of stages on a thread hands to the one that writes. */
-export interface Handing {
-  /** A place for failed items that are to be written to `path`. */
-  side(path: string): SideFile;
-  /** Takes what the stage at `index` of the row leaves of a piece. */
-  leave(index: number, part: unknown): void;
-}
-
-/** Opens the stages, once; the flow may then be used for one stream of items, or for one after the other. */
-export async function openRow(row: readonly Placed[], handing?: Handing): Promise<Through> {
+/** Opens the stages; the flow is for one stream of items. */
+export async function openRow(row: readonly Placed[]): Promise<Through> {
   const account = row[0]?.tools.account as Account;
   const failures = new Map<string, SideFile>();
   const flows: Through[] = [];
@@ -124,13 +117,11 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
     onEnd = undefined;
   };
   for (const [index, placed] of row.entries()) {
-    const { stage, tools } = placed;
-    const options = placed.options as OptionsOf<OptionSchemas>;
+    const { stage, options, tools } = placed;
+    if (stage.ends && index < row.length - 1)
+      throw usageError(`stage '${stage.name}' writes what no other stage reads: it can only come last`);
     if (index === 0 && isSource(stage, placed.options)) {
       // the items are its own
-    } else if (handing && typeof stage.apart === 'object') {
-      settle();
-      flows.push(await stage.apart.piece(options, tools, part => handing.leave(index, part)));
     } else if (stage.through) {
       settle();
       flows.push(await stage.through(options, tools));
@@ -149,6 +140,8 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
         const onLeft = timed(account, workload, ordered ? 'ordered' : isLast ? 'unread' : 'passed');
         const entering = (item: Item): Item | Promise<Item> => {
           workload.items += 1;
+          account.times.inside += 1;
+          account.times.entered += performance.now();
           return work(item);
         };
         account.workloads.push(workload);
@@ -157,7 +150,7 @@ export async function openRow(row: readonly Placed[], handing?: Handing): Promis
     } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
-    const divert = divertFailures(placed, account, { files: failures, open: handing?.side ?? sideFile });
+    const divert = divertFailures(placed, account, failures);
     if (divert) fused.push(divert);
   }
   settle();
@@ -168,6 +161,8 @@ function timed({ times }: Account, workload: Workload, waits: 'ordered' | 'unrea
   return (inside: number, finished: number): void => {
     workload.left += 1;
     times.items += inside;
+    times.inside -= 1;
+    times.entered -= performance.now() - inside;
     times[waits] += finished;
   };
 }
@@ -221,11 +216,11 @@ function worked(works: readonly Work[], item: Item): Item | null {
 export function divertFailures(
   { stage, options, tools }: Placed,
   account: Account,
-  { files, open }: { files: Map<string, SideFile>; open(path: string): SideFile },
+  files: Map<string, SideFile>,
 ): Work | null {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
-  if (path !== undefined && !files.has(path)) files.set(path, open(path));
+  if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
   const file = files.get(path ?? '');
   let told = false;
   return item => {

@@ -3,9 +3,9 @@
  * as many failed items as it has lines, and nobody would be told what to do.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { cut } from './account.ts';
-import { dataError, type Fatal } from './failure.ts';
-import { visible } from './visible.ts';
+import { dataError, type Fatal } from '../item/failure.ts';
+import { cut } from '../item/words.ts';
+import { visible } from '../json/visible.ts';
 
 /** Bytes and lines that are looked at. */
 const HEAD = 64 * 1024;
@@ -53,6 +53,20 @@ function kindOf(text: string, bytes: number, name: string): string | null {
     if (header.includes(delimiter) && row?.includes(delimiter)) return kind;
   }
   return /\.[ct]sv$/i.test(name) ? 'a table' : null;
+}
+
+/** Columns by which a header is known where a list of ids is expected: those that ingest takes for ids and prompts. */
+const ID_COLUMNS: ReadonlySet<string> = new Set(['id', 'prompt_id', 'prompt']);
+
+/**
+ * What a list of ids is instead, by its first line; null where that may be an id. Ids may have commas in them, those of
+ * legacy results do, so it takes a column's name or the file's to know a table.
+ */
+export function noIds(first: string, name: string): string | null {
+  const text = first.replace(/^\uFEFF/, '').trim();
+  if (/^\[\s*(?:\{|"|$)/.test(text)) return 'a JSON array';
+  const cells = text.split(/[,;\t]/).map(cell => cell.trim().replaceAll('"', '').toLowerCase());
+  return /\.[ct]sv$/i.test(name) || cells.some(cell => ID_COLUMNS.has(cell)) ? 'a table' : null;
 }
 
 /**

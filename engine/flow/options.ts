@@ -1,14 +1,20 @@
 /**
  * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
  */
-import { usageError } from './failure.ts';
-import { nearest } from './near.ts';
+import { usageError } from '../item/failure.ts';
+import { nearest } from '../item/near.ts';
+
+/** Under which heading of the help an option is shown; without one it is the verb's own. */
+export type Group = 'Asking' | 'Endpoints' | 'Ledger' | 'Watching' | 'Common';
 
 interface Described {
   description: string;
+  /** one letter, for `-i` in place of the name */
+  short?: string;
+  group?: Group;
 }
 
-/** What an option that names files or folders does with them; bin/named-files.ts has all that follows from it. */
+/** What an option that names files or folders does with them; engine/run/named-files.ts has all that follows from it. */
 export type FileUse = 'read' | 'read-many' | 'read-folder' | 'write' | 'write-folder';
 
 interface Naming {
@@ -24,6 +30,12 @@ export type OptionSchema =
   | ({ type: 'array'; items: { type: 'string' }; default?: readonly string[] } & Naming & Described);
 
 export type OptionSchemas = Readonly<Record<string, OptionSchema>>;
+
+/** The same options, each under the heading `group`. */
+export function grouped<const S extends OptionSchemas>(group: Group, options: S): S {
+  const entries = Object.entries(options).map(([name, schema]) => [name, { ...schema, group }]);
+  return Object.fromEntries(entries) as S;
+}
 
 type ValueOf<S> = S extends { enum: readonly (infer E)[] }
   ? E
@@ -118,13 +130,13 @@ export function namesIn(texts: readonly string[] = []): string[] {
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** A timer that is set for longer fires at once: its milliseconds are a signed 32-bit number. */
-const LONGEST = 24 * 24 * 3_600_000;
+const MAX_TIMER_MS = 24 * 24 * 3_600_000;
 
 /** `250ms`, `30s`, `10m` or `2h` in milliseconds. Throws a usage error, named after `flag`, beyond 24 days too. */
 export function durationOf(text: string, flag: string): number {
   const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
   const duration = match ? Number(match[1]) * (UNITS[match[2] as string] as number) : Number.NaN;
-  if (duration <= LONGEST) return duration;
-  const most = match ? `of at most ${LONGEST / 3_600_000}h` : 'such as 250ms, 90s, 10m or 2h';
+  if (duration <= MAX_TIMER_MS) return duration;
+  const most = match ? `of at most ${MAX_TIMER_MS / 3_600_000}h` : 'such as 250ms, 90s, 10m or 2h';
   throw usageError(`${flag}: expected a duration ${most}, found '${text}'`);
 }

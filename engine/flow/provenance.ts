@@ -4,11 +4,12 @@
  * the name of the file.
  */
 import { createHash } from 'node:crypto';
-import { rungOfEntries } from '../integrity/rules.ts';
-import { number } from './account.ts';
-import { createIdSet, createIdTable } from './idset.ts';
-import { carryRung, idOf, isLegacy, type JsonObject, RUNGS, type Rung, worse } from './item.ts';
-import { type LineFile, openLines, type Place } from './scan.ts';
+import { rungOfEntries } from '../answer/rules.ts';
+import { createIdSet, createIdTable } from '../files/idset.ts';
+import { type LineFile, openLines, type Place } from '../files/scan.ts';
+import { carryRung, idOf, isLegacy, RUNGS, type Rung, worse } from '../item/item.ts';
+import { number } from '../item/words.ts';
+import type { JsonObject } from '../json/pointer.ts';
 
 /** SHA-256 of what a line of provenance vouches for: row, ordering, prompt and every answer, as compact JSON. */
 export function hashOfResult(result: JsonObject): string | null {
@@ -41,6 +42,8 @@ export interface Vouchers {
   of(result: JsonObject): JsonObject | undefined;
   /** Gives a legacy result the rung that its line of provenance says; it, and what is said of it, stay in the process. */
   vouch<T extends JsonObject>(line: T): T;
+  /** Whether a result has lines of provenance that are all of other answers, and no mark of a stage that changed it. */
+  isOfOthers(result: JsonObject): boolean;
   /** What was found, for the account. */
   notes(): string[];
 }
@@ -52,6 +55,7 @@ export async function openVouchers(
 ): Promise<Vouchers> {
   const hashes = createIdTable();
   const names = createIdSet();
+  const bound = createIdSet(); // those whose lines have a hash
   const places: (Place & { file: LineFile; rung: Rung })[] = [];
   let mistaken = 0;
   for (const path of paths) {
@@ -66,6 +70,7 @@ export async function openVouchers(
       if (!Array.isArray(line.agents) || typeof ordering !== 'string') continue;
       names.add(`${row}/${ordering}`);
       if (typeof sha256 !== 'string') continue; // version 0.1.0 did not say of which answers
+      bound.add(`${row}/${ordering}`);
       const { offset, length, number } = scanned;
       const place = { file, offset, length, number, rung: rungSaid(line) ?? 'failed' };
       const nth = hashes.numberOf(sha256, places.length);
@@ -92,6 +97,11 @@ export async function openVouchers(
       const rung = said && rungSaid(said);
       if (rung === undefined) return line;
       return carryProvenance(carryRung(line, worse(rung, markOf(line))), () => said as JsonObject);
+    },
+    isOfOthers(result) {
+      if (!isLegacy(result) || result._fw !== undefined || !bound.has(idOf(result) ?? '')) return false;
+      const hash = hashOfResult(result);
+      return hash === null || !hashes.has(hash);
     },
     notes: () =>
       mistaken === 0

@@ -8,24 +8,27 @@
  * What every stage would otherwise repeat is done here: a failed item passes untouched unless the stage heals its
  * code, a throw becomes the item's failure, a changed line must be one that can be rewritten without loss.
  */
-import { lossless } from '../integrity/lossless.ts';
-import type { Account } from './account.ts';
-import type { AsksWith, Pool } from './call.ts';
-import type { Frame } from './document-output.ts';
-import { type Code, ItemFailure } from './failure.ts';
-import type { ByteInput } from './input.ts';
-import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from './item.ts';
+
+import type { ByteInput } from '../files/input.ts';
+import { forget, originOf, textOf } from '../files/origin.ts';
+import type { Batch, Frame } from '../files/output.ts';
+import type { Account } from '../item/account.ts';
+import type { AsksWith, Pool } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import { ItemFailure } from '../item/failure.ts';
+import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../item/item.ts';
+import { wrongShape } from '../item/shape.ts';
+import type { Workload } from '../item/workload.ts';
+import { lossless } from '../json/lossless.ts';
 import { boundedMap, type MapOptions } from './map.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
-import { forget, originOf, textOf } from './origin.ts';
-import type { Batch } from './output.ts';
-import { wrongShape } from './shape.ts';
-import type { Workload } from './workload.ts';
 
 /** What a stage may use of the world; made by `bin`, never imported by a stage. */
 export interface Tools {
   /** agents, schemas, templates and defaults are found from here: the current folder, or that of the pipeline file */
   base: string;
+  /** of a pipeline: what --set says (STAGE.OPTION=VALUE). Its other options are the file's, whatever its input is today */
+  sets?: readonly string[];
   /** the files named after the options; none of them means standard input */
   files: readonly string[];
   /** aborted by the first signal: leave files unread */
@@ -55,7 +58,7 @@ export type Source = (inputs: readonly ByteInput[]) => Items;
 export type Written = (inputs: readonly ByteInput[]) => AsyncIterable<Batch>;
 type Opening<T> = T | Promise<T>;
 
-export interface StageSpec<S extends OptionSchemas> {
+export interface StageSpec<S extends OptionSchemas, Given = OptionsOf<S>> {
   name: string;
   summary: string;
   options: S;
@@ -64,7 +67,7 @@ export interface StageSpec<S extends OptionSchemas> {
   /** asks models: `always` needs a pool before the first item, `when-needed` makes one for the first item that asks */
   asks?: 'always' | 'when-needed';
   /** the failures that this stage takes up again; every other failed item passes it untouched */
-  heals?: readonly Code[] | ((failure: Failure, options: OptionsOf<S>) => boolean);
+  heals?: readonly Code[] | ((failure: Failure, options: Given) => boolean);
   /** works on failed lines alone, so that a line passes even where it only looks like an item or a mark of ours */
   mends?: boolean;
   /** failed items do not go on: they are counted, or written to --failures */
@@ -74,51 +77,41 @@ export interface StageSpec<S extends OptionSchemas> {
   /** command lines for the help page */
   examples?: readonly string[];
   /** what an option asks to be told: printed on stdout in place of a run */
-  tells?(options: OptionsOf<S>): string | undefined;
+  tells?(options: Given): string | undefined;
   /** an input may be a whole legacy document: its results are then the lines */
   documents?: boolean;
-  /** where the output is to be one document in place of lines */
-  frame?(options: OptionsOf<S>): Frame | undefined;
-  /** lines have nothing to do with each other and none is kept, so that threads may share an input (--jobs) */
-  apart?: true | Apart<S>;
+  /** where the output is to be something else than the lines of the items */
+  frame?(options: Given): Frame | undefined;
+  /** nothing comes behind it */
+  ends?: boolean;
   /** failed items make the exit code 1; asking stages and those that drop failures do so anyway */
   judges?: boolean;
   /** the exit code is 1 where items came and every one failed: then it is the input that is wrong */
-  needsGood?(options: OptionsOf<S>): boolean;
-  each?(options: OptionsOf<S>, tools: Tools): Opening<Each>;
-  through?(options: OptionsOf<S>, tools: Tools): Opening<Through>;
-  source?(options: OptionsOf<S>, tools: Tools): Opening<Source>;
+  needsGood?(options: Given): boolean;
+  each?(options: Given, tools: Tools): Opening<Each>;
+  through?(options: Given, tools: Tools): Opening<Through>;
+  source?(options: Given, tools: Tools): Opening<Source>;
   /** Instead of `source`, where nothing comes behind it: many of its lines are written already. Null where none are. */
-  written?(options: OptionsOf<S>, tools: Tools): Opening<Written | null>;
+  written?(options: Given, tools: Tools): Opening<Written | null>;
   /** where it comes first: how many items will come of its files; null where that cannot be known before they are read */
-  counts?(options: OptionsOf<S>, tools: Tools): Promise<number | null>;
+  counts?(options: Given, tools: Tools): Promise<number | null>;
   /** of a stage with `through` and `source`: whether these options make it a source */
-  isSource?(options: OptionsOf<S>): boolean;
+  isSource?(options: Given): boolean;
 }
 
-/** For a stage that asks nothing of other lines while they pass, and judges the whole at the end. */
-export interface Apart<S extends OptionSchemas> {
-  /** Instead of `through`, for a piece of the input; `leave` is called at the end of each with what the sum needs. */
-  piece(options: OptionsOf<S>, tools: Tools, leave: (part: unknown) => void): Opening<Through>;
-  /** Sums the parts up, in the order of the input; `end` does what `through` does after the last line. */
-  whole(options: OptionsOf<S>, tools: Tools): Whole;
-}
+/** A stage as the list of stages holds it: its options are values, checked by `resolveOptions`, which gives them their types. */
+export type Stage = StageSpec<OptionSchemas, Values>;
 
-export interface Whole {
-  take(part: unknown): void;
-  end(): void;
-}
+/** A stage that still knows which options it has. */
+export type StageOf<S extends OptionSchemas> = Stage & { options: S };
 
-/** A stage whose options have lost their types, as the list of stages holds it. */
-export type Stage = StageSpec<OptionSchemas>;
-
-export function stage<const S extends OptionSchemas>(spec: StageSpec<S>): Stage {
-  return spec as unknown as Stage;
+export function stage<const S extends OptionSchemas>(spec: StageSpec<S>): StageOf<S> {
+  return spec as unknown as StageOf<S>;
 }
 
 /** Whether a stage that comes first makes the items itself, and does not read them as lines. */
 export function isSource(stage: Stage, options: Values): boolean {
-  return stage.source !== undefined && (stage.isSource?.(options as OptionsOf<OptionSchemas>) ?? true);
+  return stage.source !== undefined && (stage.isSource?.(options) ?? true);
 }
 
 /** Several stages under one name: `legacy` is `synthesize-decision | legacy-convert`. */
@@ -129,7 +122,7 @@ export interface StageRow {
   row: readonly Stage[];
 }
 
-export function rowOf(stage: Stage | StageRow): readonly Stage[] {
+export function stagesOf(stage: Stage | StageRow): readonly Stage[] {
   return 'row' in stage ? stage.row : [stage];
 }
 
@@ -149,7 +142,7 @@ export function withFailure(item: Item, failure: Failure): Item {
 const LONGEST_MESSAGE = 2_000;
 
 /** What a stage does to one item of the flow, failures and untouched lines included. */
-export function itemWork(spec: Stage, options: OptionsOf<OptionSchemas>, work: Each): Each {
+export function itemWork(spec: Stage, options: Values, work: Each): Each {
   const failed = (item: Item, error: unknown): Item => {
     if (error instanceof RangeError && /call stack/.test(error.message)) {
       error = new ItemFailure(
@@ -193,7 +186,7 @@ const LONE_SURROGATE = /\p{Cs}/u;
 /** A stage that asks holds an item for minutes: it must be an item, and must not pin the block it was read from. */
 function entering(item: Item): Item {
   if (!isItem(item) || typeof item.id !== 'string') {
-    throw new ItemFailure('not-an-item', 'expected an item: an id (text), and a prompt or steps');
+    throw new ItemFailure('not-an-item', 'expected an item: an id (text), and a prompt, a request or steps');
   }
   // two such ids would be one in UTF-8, and so in a ledger
   if (LONE_SURROGATE.test(item.id)) {
@@ -207,7 +200,7 @@ function entering(item: Item): Item {
   return item;
 }
 
-function passes(spec: Stage, options: OptionsOf<OptionSchemas>, failure: Failure | undefined): boolean {
+function passes(spec: Stage, options: Values, failure: Failure | undefined): boolean {
   if (failure === undefined) return false;
   const { heals = [] } = spec;
   return typeof heals === 'function' ? !heals(failure, options) : !heals.includes(failure.code);

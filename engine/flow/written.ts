@@ -1,31 +1,30 @@
 /** A source that stands alone in its process: the lines of most of its items are written without an object. */
-import { count } from './account.ts';
-import type { ByteInput } from './input.ts';
+
+import type { ByteInput } from '../files/input.ts';
+import type { Output } from '../files/output.ts';
+import { count } from '../item/account.ts';
 import { divertFailures, type Placed } from './join.ts';
-import type { OptionSchemas, OptionsOf } from './options.ts';
-import type { Output } from './output.ts';
-import { sideFile } from './side.ts';
 
 /**
  * Opens a source that stands alone and writes its lines itself, for nothing has to be made of an item that nobody looks
  * at; null where the row is another one. What is returned runs it.
  */
 export async function openWritten([placed, ...others]: readonly Placed[]): Promise<
-  ((inputs: readonly ByteInput[], output: Output) => Promise<void>) | null
+  ((inputs: readonly ByteInput[], output: Required<Output>) => Promise<void>) | null
 > {
   if (placed?.stage.written === undefined || others.length > 0) return null;
   const { stage, options, tools } = placed;
   const { account } = tools;
-  const written = await stage.written?.(options as OptionsOf<OptionSchemas>, tools);
+  const written = await stage.written?.(options, tools);
   if (!written) return null;
-  const divert = divertFailures(placed, account, { files: new Map(), open: sideFile });
+  const divert = divertFailures(placed, account, new Map());
   return async (inputs, output) => {
     for await (const batch of written(inputs)) {
       let open = true;
       if ('bytes' in batch) {
         account.read += batch.count;
         account.rungs.clean += batch.count;
-        open = output.pass(batch.bytes, null);
+        open = output.pass(batch.bytes);
       } else {
         account.read += batch.length;
         for (const item of batch) {

@@ -1,5 +1,5 @@
 /** What was made of the answers of a ledger, by key, in typed arrays: a million of them take some 50 MB. */
-import { RUNGS } from '../flow/item.ts';
+import { RUNGS } from '../item/item.ts';
 import { isAnswer, isVerdict, keyIn } from './format.ts';
 import { createKeys } from './keys.ts';
 import { linesOf, parsed, type Tell } from './read.ts';
@@ -22,7 +22,7 @@ export interface Answers {
 }
 
 /** Numbers that stand beside a key have a byte. */
-const MOST = 255;
+const MAX_COUNT = 255;
 
 export function readAnswers(paths: readonly string[], tell: Tell): Answers {
   const keys = createKeys();
@@ -35,7 +35,7 @@ export function readAnswers(paths: readonly string[], tell: Tell): Answers {
     const known = numbers.get(name);
     if (known !== undefined) return known;
     // verdicts of fw have far fewer codes: what is beyond them is somebody's invention
-    if (verdicts.length === MOST) return numbers.get(rung) ?? MOST;
+    if (verdicts.length === MAX_COUNT) return numbers.get(rung) ?? MAX_COUNT;
     verdicts.push(code === undefined ? { rung } : { rung, code });
     numbers.set(name, verdicts.length);
     return verdicts.length;

@@ -1,5 +1,5 @@
 /** What of a run has changed since the last one on the same ledger: told before anything is asked. */
-import type { AsksWith } from '../flow/call.ts';
+import type { AsksWith } from '../item/call.ts';
 
 /** A model as the endpoints say it. */
 export interface Served {
@@ -36,5 +36,5 @@ export function changedStage(before: AsksWith, now: AsksWith): string[] {
 export function changedModel(before: Served, now: Served): string | null {
   if (before.model !== now.model) return `the model was ${before.model} and is ${now.model}`;
   if (before.root === undefined || now.root === undefined || before.root === now.root) return null;
-  return `under the name ${now.model} was ${before.root} and is ${now.root}: what is on record is the former's`;
+  return `the name ${now.model} meant ${before.root} and now means ${now.root}: the answers on record are those of ${before.root}`;
 }

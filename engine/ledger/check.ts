@@ -3,14 +3,14 @@
  * the data read too: each line against schemas/ledger.schema.json, each key made again from its request.
  */
 import { isUtf8 } from 'node:buffer';
-import { packagedSchema } from '../flow/root.ts';
-import type { Check } from '../integrity/check.ts';
-import { summarise } from '../integrity/problem.ts';
-import { compileSchema } from '../integrity/schema.ts';
+import type { Check } from '../answer/check.ts';
+import { compileSchema } from '../answer/schema.ts';
+import { packagedSchema } from '../config/package.ts';
+import { summarise } from '../json/show.ts';
 import { idOfText, isAnswer, type Kind, keyIn, kindIn, textIdIn } from './format.ts';
 import { createKeys, type Keys } from './keys.ts';
 import { callIn, type Line, linesOf, parsed, type Tell } from './read.ts';
-import { type Texts, textIdsIn, textsOf } from './texts.ts';
+import { hasBody, type Texts, textIdsIn, textsOf } from './texts.ts';
 
 /** The key of a call, from its request as it was sent: engine/agents knows how it is made. */
 export type KeyOf = (
@@ -98,6 +98,7 @@ function checkLine(line: Line, checking: Checking): void {
 }
 
 function checkTexts(line: Line, { checked, say, texts }: Checking): void {
+  if (hasBody(line.bytes)) return;
   const ids = textIdsIn(line.bytes);
   if (ids === null) return say(line, 'expected a call that names its texts, found none');
   const missing = ids.find(id => !texts.has(id));
@@ -142,5 +143,6 @@ function schemasOf(): Record<Kind, Check> {
     text: of('text'),
     call: of('call'),
     verdict: of('verdict'),
+    end: of('end'),
   };
 }

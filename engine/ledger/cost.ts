@@ -1,5 +1,5 @@
 /** What the calls of a ledger cost: tokens, tries and time, with what was paid for nothing apart. */
-import { cut } from '../flow/account.ts';
+import { cut } from '../item/words.ts';
 import type { Answers } from './answers.ts';
 import { createKeys } from './keys.ts';
 import { type CallHead, callsOf, type Tell } from './read.ts';

@@ -1,8 +1,8 @@
 /** Every try of a ledger as a document of its own, for who audits it: schemas/export.schema.json. */
-import type { WholeAnswer } from '../flow/item.ts';
+import type { TokenLogprob, WholeAnswer } from '../item/item.ts';
 import type { Answers, Verdict } from './answers.ts';
 import { type CallHead, callsOf, type Line, type Tell } from './read.ts';
-import { type Request, requestOf, type Texts, textsOf } from './texts.ts';
+import { type Request, readRequest, type Texts, textsOf } from './texts.ts';
 
 export interface Wanted {
   /** the earliest end of a call, ISO 8601 in UTC */
@@ -28,6 +28,7 @@ export interface Exported extends Request {
   output?: string;
   /** there where `output` is only the beginning */
   whole?: WholeAnswer;
+  logprobs?: TokenLogprob[];
   finish?: string;
   tokens?: { in: number; out: number; cached?: number };
   verdict?: Verdict;
@@ -76,7 +77,7 @@ interface From extends Exporting {
 function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, path, texts }: From): Exported {
   const { call, at, header } = line;
   const { key, item, agent, round, attempt, time, ms, endpoint, model, outcome } = call;
-  const { detail, redacted, answer, whole, finish, usage } = call;
+  const { detail, redacted, answer, whole, logprobs, finish, usage } = call;
   const isAnswer = answer !== undefined;
   const isFirst = isAnswer && answers.isFirst(key, file, at);
   const verdict = isFirst ? answers.verdictOf(key) : null;
@@ -92,10 +93,11 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
     model,
     outcome,
     ...(detail !== undefined && { detail }),
-    ...requestOf(line, texts),
+    ...readRequest(line, texts),
     ...(redacted && { redacted }),
     ...(isAnswer && { output: answer }),
     ...(whole && { whole }),
+    ...(logprobs && { logprobs }),
     ...(finish !== undefined && { finish }),
     ...(usage && {
       tokens: {

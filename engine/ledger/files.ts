@@ -4,7 +4,7 @@
  */
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { ioError } from '../flow/failure.ts';
+import { ioError, usageError } from '../item/failure.ts';
 
 /** Told of what belongs to the ledger and cannot be read. */
 export type OnUnreadable = (path: string, why: string) => void;
@@ -20,6 +20,8 @@ const refuse: OnUnreadable = (path, why) => {
 export function filesOf(path: string, unreadable: OnUnreadable = refuse): string[] {
   const top = statSync(path, { throwIfNoEntry: false });
   if (top === undefined) return [];
+  if (top.isCharacterDevice() || top.isBlockDevice())
+    throw usageError(`--ledger ${path}: expected a folder, found a device`);
   if (!top.isDirectory()) return [path];
   const files: string[] = [];
   const linked: string[] = [];

@@ -7,7 +7,7 @@ import { type Texts, textsOf } from './texts.ts';
 /** A key may be cut short, down to this many of its characters. */
 const SHORTEST_KEY = 8;
 /** Ids that a message names. */
-const NAMED = 5;
+const MAX_NAMED_IDS = 5;
 
 export interface Try extends Place {
   time: string;
@@ -43,7 +43,7 @@ export function findTries(paths: readonly string[], id: string, tell: Tell): Tri
       if (item === id || key === id) exact.push(one);
       const name = item.startsWith(id) ? item : mayBeKey && key.startsWith(id) ? key : null;
       if (name === null || exact.length > 0) continue;
-      if (several.size <= NAMED) several.add(name);
+      if (several.size <= MAX_NAMED_IDS) several.add(name);
       if (several.size === 1) begins.push(one);
       else begins = [];
     }

@@ -7,11 +7,12 @@
  *   {"text":"<id>", …}      a part of requests that many calls share, once a file
  *   {"key":"<key>", …}      a try of a call: request, endpoint, answer or what went wrong
  *   {"verdict":"<rung>", …} what was made of an answer
+ *   {"end":"ended", …}      how the run ended: once, last
  */
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { Code } from '../flow/failure.ts';
-import type { Rung, Usage, WholeAnswer } from '../flow/item.ts';
+import type { End } from '../item/call.ts';
+import type { Rung, TokenLogprob, Usage, WholeAnswer } from '../item/item.ts';
 import type { Served } from './changes.ts';
 import { REDACTED, redactOwn } from './redact.ts';
 
@@ -25,6 +26,7 @@ const KEY_AT = 8;
 export type Outcome =
   | 'answer'
   | 'bad answer'
+  | 'crossed'
   | 'timeout'
   | 'transport'
   | 'refused'
@@ -34,6 +36,7 @@ export type Outcome =
 const OUTCOMES: readonly string[] = [
   'answer',
   'bad answer',
+  'crossed',
   'timeout',
   'transport',
   'refused',
@@ -54,9 +57,12 @@ const BETWEEN = '","key":"';
 const BEFORE_STAGE = Buffer.from('{"stage":"');
 const BEFORE_FORMAT = Buffer.from('{"fw":"');
 const BEFORE_TEXT = Buffer.from('{"text":"');
+const BEFORE_END = Buffer.from('{"end":"');
 /** Hex characters of a text's id. */
 export const ID_LENGTH = 16;
 export const REQUEST = ',"request":{';
+/** of a raw call, behind its path */
+export const RAW_BODY = ',"body":';
 
 export interface Header extends Served {
   fw: typeof FORMAT;
@@ -69,12 +75,10 @@ export interface Header extends Served {
   endpoints: readonly string[];
 }
 
-export interface TextLine {
-  text: string;
-  content: string;
-}
-
-/** `request` is written as it went over the wire, less its shared beginning and end: see `bodyOf`. */
+/**
+ * `request` is written as it went over the wire, less its shared beginning and end: see `bodyOf`. That of a raw call is its
+ * path and its `body`, which shares nothing.
+ */
 export interface CallLine {
   key: string;
   outcome: Outcome;
@@ -96,16 +100,16 @@ export interface CallLine {
   answer?: string;
   /** there where `answer` is only the beginning of one that is too long to be of use */
   whole?: WholeAnswer;
+  /** of an answer, where the server gave them */
+  logprobs?: TokenLogprob[];
   /** texts were left out: the key is that of the request as it was sent, and cannot be made again from this one */
   redacted?: true;
-  request: { path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>;
+  request:
+    | ({ path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>)
+    | { path: string; body: unknown };
 }
 
-export interface VerdictLine {
-  verdict: Rung;
-  key: string;
-  code?: Code;
-}
+export const ENDS: readonly string[] = ['ended', 'stopped', 'broken off'] satisfies End[];
 
 /** What the pool has to say of a try. */
 export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'request'> {
@@ -116,14 +120,18 @@ export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'reques
   /** the constant beginning and end of the body: what stands between them is the call's own */
   head: string;
   tail: string;
+  raw?: true;
   /** texts of the item that must not be kept */
   redact?: readonly string[];
 }
 
-/** A line of the ledger without its checksum and closing brace. `head` and `tail` are ids of text lines. */
+/**
+ * A line of the ledger without its checksum and closing brace. `head` and `tail` are ids of text lines; a raw call has
+ * none.
+ */
 export function callLine(record: CallRecord, head: string, tail: string): string {
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = record;
-  const { detail, finish, usage, answer, whole, path, body, redact } = record;
+  const { detail, finish, usage, answer, whole, logprobs, path, body, redact } = record;
   let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
@@ -132,7 +140,9 @@ export function callLine(record: CallRecord, head: string, tail: string): string
   if (answer !== undefined) {
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
     if (whole !== undefined) line += `,"whole":${JSON.stringify(whole)}`;
+    if (logprobs !== undefined) line += `,"logprobs":${JSON.stringify(logprobs)}`;
   }
+  if (record.raw) return `${line}${REQUEST}"path":${JSON.stringify(path)}${RAW_BODY}${body.toString()}}`;
   const end = body.length - Buffer.byteLength(record.tail);
   const sent = body.toString('utf8', Buffer.byteLength(record.head), end);
   const own = redact ? redactOwn(sent, redact) : sent;
@@ -196,7 +206,9 @@ export const isCall = (line: Buffer): boolean => beginsWith(line, BEFORE_KEY);
 export const isHeader = (line: Buffer): boolean => beginsWith(line, BEFORE_FORMAT);
 export const isText = (line: Buffer): boolean => beginsWith(line, BEFORE_TEXT);
 
-export type Kind = 'header' | 'stage' | 'text' | 'call' | 'verdict';
+export const isEnd = (line: Buffer): boolean => beginsWith(line, BEFORE_END);
+
+export type Kind = 'header' | 'stage' | 'text' | 'call' | 'verdict' | 'end';
 
 /** What a sealed line begins like; null for none of these. */
 export function kindIn(line: Buffer): Kind | null {
@@ -204,6 +216,7 @@ export function kindIn(line: Buffer): Kind | null {
   if (isVerdict(line)) return 'verdict';
   if (isText(line)) return 'text';
   if (isStage(line)) return 'stage';
+  if (isEnd(line)) return 'end';
   return isHeader(line) ? 'header' : null;
 }
 
@@ -215,6 +228,17 @@ function beginsWith(line: Buffer, begin: Buffer): boolean {
 /** The key of a call line. */
 export function keyIn(line: Buffer): string {
   return line.toString('latin1', KEY_AT, KEY_AT + KEY_LENGTH);
+}
+
+/** Far more often than anybody asks again; a line that says more is somebody's invention. */
+const MOST_ROUNDS = 99;
+const BEFORE_ROUND = Buffer.from(',"round":');
+
+/** The round of a call line, without parsing it: quotes are escaped in texts, so that none of them holds this. */
+export function roundIn(line: Buffer): number {
+  const at = line.indexOf(BEFORE_ROUND) + BEFORE_ROUND.length;
+  const round = Number.parseInt(line.toString('latin1', at, at + 3), 10);
+  return round > 0 && round <= MOST_ROUNDS ? round : 0;
 }
 
 /** What a sealed verdict line begins with, without parsing it: a finished run has one for each call. */

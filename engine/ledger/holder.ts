@@ -4,9 +4,10 @@
  * tells: its holder renews it.
  */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { begunAt, isRunning, pidNamespace } from '../flow/process.ts';
+import { join } from 'node:path';
+import { begunAt, isRunning, pidNamespace } from '../files/process.ts';
 
 export interface Holder {
   host: string;
@@ -61,9 +62,21 @@ export function wordsOf(holder: Holder | null): string {
   return holder ? `process ${holder.pid} on ${holder.host}, since ${holder.since}` : 'somebody unknown';
 }
 
-const bootId = (): string | null => textOf('/proc/sys/kernel/random/boot_id')?.trim() ?? null;
+/** Who holds the locks in a folder; none where there is none. */
+export function holdersIn(folder: string): Holder[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return [];
+  }
+  const texts = names.filter(name => name.endsWith('.lock')).map(name => readText(join(folder, name)));
+  return texts.flatMap(text => (text === null ? null : holderIn(text)) ?? []);
+}
 
-export function textOf(path: string): string | null {
+const bootId = (): string | null => readText('/proc/sys/kernel/random/boot_id')?.trim() ?? null;
+
+export function readText(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch {

@@ -5,9 +5,10 @@
 import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Answer, AsksWith, RecordedAnswer } from '../flow/call.ts';
-import { type Code, dataError, type Fatal, ioError, usageError } from '../flow/failure.ts';
-import type { Rung } from '../flow/item.ts';
+import type { Answer, AsksWith, End, RecordedAnswer } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import { dataError, type Fatal, ioError, usageError } from '../item/failure.ts';
+import type { Rung } from '../item/item.ts';
 import { changedModel, changedStage, type Served } from './changes.ts';
 import { filesOf } from './files.ts';
 import { type CallRecord, callLine, FORMAT, type Header, idOfText, isSealed } from './format.ts';
@@ -38,11 +39,13 @@ export interface LedgerOptions {
 export interface Ledger {
   /** answers on record when it was opened */
   readonly answers: number;
+  /** the last round of --retry-failed that had an answer then; 0 where none had */
+  readonly lastRound: number;
   /** the model of the last run */
   readonly lastModel: string | undefined;
   /** why nothing can be recorded, and so nothing asked; null where it can */
   readonly closed: Fatal | null;
-  /** ms that this process has stood in writes so far */
+  /** ms that this process has spent in writes so far */
   readonly blocked: number;
   /** Makes its file, if it is not there yet: before a call is paid for. What stands in the way of recording it. */
   ready(): Fatal | null;
@@ -52,13 +55,16 @@ export interface Ledger {
   stage(asksWith: AsksWith): void;
   /** The answer to the call of this key, of this run too. Exit 65 where its bytes have changed since the ledger was opened. */
   find(key: string): Answer | null;
+  /** Whether there is one, of this run too. */
+  has(key: string): boolean;
   /** `done` is called once the record is written, or with what stood in its way. */
   append(record: CallRecord, done?: (error?: Fatal) => void): void;
   /** Answers that an earlier run accepted which judged by older rules than this stage does; see flow's Pool. */
   acceptedBefore(asksWith: AsksWith): Iterable<RecordedAnswer>;
   /** What was made of the answer to `key`; not written again where the same is on record. */
   judge(key: string, rung: Rung, code?: Code): void;
-  close(): Promise<void>;
+  /** `how` is put on record, if the ledger has a file of this run. */
+  close(how?: End): Promise<void>;
 }
 
 /** Exit 64 where another run has it, 65 where it is damaged, 74 where it cannot be read. */
@@ -91,7 +97,7 @@ export function openLedger(options: LedgerOptions): Ledger {
   });
   let begun = false;
 
-  function textOf(content: string): string {
+  function textId(content: string): string {
     let id = texts.get(content);
     if (id === undefined) {
       id = idOfText(content);
@@ -110,18 +116,25 @@ export function openLedger(options: LedgerOptions): Ledger {
     const before = record.stages.get(stage.stage);
     const changes = before ? changedStage(before.facts, stage) : [];
     if (before && changes.length > 0) {
-      warn(`since the run of ${before.started}: ${changes.join('; ')}; what this touches is asked again`);
+      warn(
+        `since the run of ${before.started}: ${changes.join('; ')}; calls that this changes are asked again`,
+      );
     }
   }
 
   return {
     answers: keys.size, // as of now: further ones are this run's
+    lastRound: record.lastRound,
     lastModel: record.header?.model,
     closed,
     get blocked() {
       return writer.blocked;
     },
-    ready: () => closed ?? writer.begin(),
+    ready() {
+      const why = closed ?? writer.begin();
+      if (why === null) begun = true;
+      return why;
+    },
     begin({ model, root }, endpoints) {
       header = {
         fw: FORMAT,
@@ -160,6 +173,7 @@ export function openLedger(options: LedgerOptions): Ledger {
       const { key: found, agent: _agent, ...said } = answer;
       return found === key ? { ...said, replayed: true } : null;
     },
+    has: key => keys.placeOf(key) !== null,
     acceptedBefore({ stage, rules }) {
       const facts = [...record.stages.values()].map(known => known.facts);
       const isOlder = (known: AsksWith): boolean => (known.rules ?? 1) < (rules ?? 1);
@@ -169,7 +183,8 @@ export function openLedger(options: LedgerOptions): Ledger {
     },
     append(call, done) {
       const { key, outcome } = call;
-      write(callLine(call, textOf(call.head), textOf(call.tail)), (error, offset, length) => {
+      const [head, tail] = call.raw ? ['', ''] : [textId(call.head), textId(call.tail)];
+      write(callLine(call, head, tail), (error, offset, length) => {
         // another item of this run may ask the same again, and is to hear what a later run would
         if (error === null && outcome === 'answer') keys.add(key, { file: paths.length, offset, length });
         done?.(error ?? undefined);
@@ -180,7 +195,8 @@ export function openLedger(options: LedgerOptions): Ledger {
       keys.note(key, noteFor(rung));
       write(`{"verdict":"${rung}","key":"${key}"${code === undefined ? '' : `,"code":"${code}"`}`);
     },
-    async close() {
+    async close(how) {
+      if (begun && how !== undefined) write(`{"end":"${how}","time":"${new Date().toISOString()}"`);
       await writer.close();
       lines.close();
       lock.release();

@@ -6,9 +6,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, copyFileSync, linkSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { EXIT, Fatal, ioError } from '../flow/failure.ts';
-import { makeFolder } from '../flow/folder.ts';
-import { type Holder, holderIn, stateOf, textOf, thisProcess, wordsOf } from './holder.ts';
+import { makeFolder } from '../files/folder.ts';
+import { EXIT, Fatal, ioError } from '../item/failure.ts';
+import { type Holder, holderIn, readText, stateOf, thisProcess, wordsOf } from './holder.ts';
 
 /** ms between two renewals */
 const BEAT = 5_000;
@@ -34,10 +34,10 @@ export class Held extends Fatal {
   constructor(path: string, holder: Holder | null, watch: Held['watch']) {
     super(
       EXIT.usage,
-      `expected to be the only run of this kind on this ledger, found ${wordsOf(holder)}\n` +
+      `the ledger is in use by ${wordsOf(holder)}\n` +
         `wait for it or stop it; if it is gone, remove ${path}\n` +
-        'runs that share the work of one input, side by side, need JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID, ' +
-        'another number each; or a ledger each',
+        'parallel runs over one input each need another JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID, ' +
+        'or another ledger',
     );
     this.watch = watch;
   }
@@ -73,7 +73,7 @@ function held(path: string, holder: string, beat: number, onLost: LockOptions['o
     }
   }
   function isStillOurs(): boolean {
-    const found = textOf(path);
+    const found = readText(path);
     if (found !== null) return found === holder;
     // removed, by somebody who took this run for gone: without another run there it is taken again
     writeFileSync(path, holder, { flag: 'wx', mode: OWNER_ONLY.file });
@@ -103,7 +103,7 @@ function take(path: string, holder: string, gone: ReadonlySet<string>): void {
     writeFileSync(own, holder, { flag: 'wx', mode: OWNER_ONLY.file });
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if (placed(own, path)) return;
-      const found = textOf(path);
+      const found = readText(path);
       // a link over the network may be made, its reply lost, and then be there when it is asked for again
       if (found === holder) return;
       if (found !== null) breakStale(path, found, holder, gone);
@@ -149,12 +149,12 @@ function breakStale(path: string, stale: string, holder: string, gone: ReadonlyS
   const breaking = `${path}.breaking`;
   take(breaking, holder, gone);
   try {
-    if (textOf(path) === stale) rmSync(path, { force: true });
+    if (readText(path) === stale) rmSync(path, { force: true });
   } finally {
     giveBack(breaking, holder);
   }
 }
 
 function giveBack(path: string, holder: string): void {
-  if (textOf(path) === holder) rmSync(path, { force: true });
+  if (readText(path) === holder) rmSync(path, { force: true });
 }

@@ -3,17 +3,16 @@
  * believed to be what it begins like. Memory is bounded whatever the files hold.
  */
 import { statSync } from 'node:fs';
-import { cut } from '../flow/account.ts';
-import type { AsksWith } from '../flow/call.ts';
-import { dataError, EXIT, Fatal } from '../flow/failure.ts';
-import { isObject } from '../integrity/pointer.ts';
+import type { AsksWith } from '../item/call.ts';
+import { dataError, EXIT, Fatal } from '../item/failure.ts';
+import { counted, cut } from '../item/words.ts';
+import { isObject } from '../json/pointer.ts';
 import { filesOf } from './files.ts';
 import { type CallLine, FORMAT, type Header, isCall, isHeader, withoutRequest } from './format.ts';
-import { type Found, scan } from './scan.ts';
-import type { Texts } from './texts.ts';
+import { type LedgerPart, scan } from './scan.ts';
 
 /** What of a ledger cannot be read. A torn tail is none: nothing that anybody used is lost with it. */
-export interface Trouble {
+export interface LedgerDamage {
   path: string;
   kind: 'damage' | 'torn' | 'unreadable';
   /** bytes: where it begins and how much it is; 0 and 0 where the file as a whole is meant */
@@ -21,7 +20,7 @@ export interface Trouble {
   length: number;
   message: string;
 }
-export type Tell = (trouble: Trouble) => void;
+export type Tell = (trouble: LedgerDamage) => void;
 
 export interface Line {
   at: number;
@@ -77,13 +76,13 @@ export function noHeader(bytes: Buffer, at: number): string {
   return `expected a ledger of the format "${FORMAT}", found one of "${cut(format, 40)}" at byte ${at}, of another version of fw`;
 }
 
-function unreadable(path: string, message: string): Trouble {
+function unreadable(path: string, message: string): LedgerDamage {
   return { path, kind: 'unreadable', at: 0, length: 0, message };
 }
 
-function wordsOf({ kind, at, length }: Exclude<Found, { kind: 'line' }>): string {
-  if (kind === 'torn') return `a torn line of ${length} bytes at byte ${at}, which was never used`;
-  return `expected whole lines, found ${length} bytes of damage at byte ${at}`;
+function wordsOf({ kind, at, length }: Exclude<LedgerPart, { kind: 'line' }>): string {
+  if (kind === 'torn') return `a torn line of ${counted(length, 'byte')} at byte ${at}, which was never used`;
+  return `expected whole lines, found ${counted(length, 'byte')} of damage at byte ${at}`;
 }
 
 /** null where the line is no header as docs/ledger.md has it. */
@@ -114,11 +113,12 @@ export function callIn(bytes: Buffer): CallHead | null {
   const call = parsed(withoutRequest(bytes));
   if (call === null) return null;
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = call;
-  const { answer, whole, finish, usage } = call;
+  const { answer, whole, logprobs, finish, usage } = call;
   const texts = [key, outcome, time, endpoint, model, item, agent];
   const numbers = [round, attempt, ms];
   if (outcome === 'answer') {
     if (!isObject(usage) || (whole !== undefined && !isWhole(whole))) return null;
+    if (logprobs !== undefined && !Array.isArray(logprobs)) return null;
     texts.push(answer, finish);
     numbers.push(usage.prompt, usage.completion, usage.cached ?? 0);
   }
@@ -132,7 +132,11 @@ function isWhole(value: unknown): boolean {
 }
 
 /** The calls of a file, each with its line; `texts` are told of every line. */
-export function* callsOf(path: string, tell: Tell, texts?: Texts): Generator<Line & { call: CallHead }> {
+export function* callsOf(
+  path: string,
+  tell: Tell,
+  texts?: { note(line: Line): void },
+): Generator<Line & { call: CallHead }> {
   for (const line of linesOf(path, tell)) {
     texts?.note(line);
     if (!isCall(line.bytes)) continue;

@@ -1,10 +1,12 @@
 /** What is on record when a ledger is opened, and lines of it on demand. */
+
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { AsksWith, RecordedAnswer } from '../flow/call.ts';
-import { descriptors, readersOf } from '../flow/descriptors.ts';
-import { dataError, type Fatal } from '../flow/failure.ts';
-import { RUNGS, type Rung, type Usage } from '../flow/item.ts';
-import { type Header, isAnswer, isStage, isVerdict, keyIn, readVerdict } from './format.ts';
+import { descriptors, readersOf } from '../files/descriptors.ts';
+import type { AsksWith, RecordedAnswer } from '../item/call.ts';
+import { dataError, type Fatal } from '../item/failure.ts';
+import { RUNGS, type Rung, type Usage } from '../item/item.ts';
+import { counted } from '../item/words.ts';
+import { type Header, isAnswer, isStage, isVerdict, keyIn, readVerdict, roundIn } from './format.ts';
 import type { Keys, Place } from './keys.ts';
 import { callIn, headerIn, noHeader, notUnderstood, stageIn } from './read.ts';
 import { damaged, REPAIR, scan } from './scan.ts';
@@ -15,6 +17,8 @@ export const noteFor = (rung: Rung): number => RUNGS.indexOf(rung) + 1;
 export interface OnRecord {
   /** of the last run */
   header: Header | null;
+  /** the last round that has an answer; 0 where no failed item was taken up again */
+  lastRound: number;
   stages: Map<string, { facts: AsksWith; started: string }>;
 }
 
@@ -24,7 +28,7 @@ export function readRecord(
   keys: Keys,
   { warn, onLine }: { warn: (message: string) => void; onLine?: () => void },
 ): OnRecord {
-  const record: OnRecord = { header: null, stages: new Map() };
+  const record: OnRecord = { header: null, lastRound: 0, stages: new Map() };
   let torn = 0;
   for (const [file, path] of paths.entries()) {
     let isFirst = true;
@@ -42,6 +46,7 @@ export function readRecord(
         isFirst = false;
       } else if (isAnswer(bytes)) {
         keys.add(keyIn(bytes), { file, offset, length: bytes.length });
+        record.lastRound = Math.max(record.lastRound, roundIn(bytes));
       } else if (isVerdict(bytes)) {
         const { key, verdict } = readVerdict(bytes);
         keys.note(key, noteFor(verdict));
@@ -56,7 +61,9 @@ export function readRecord(
     }
   }
   if (torn > 0)
-    warn(`${torn} of ${paths.length} files of the ledger end in a torn line, which is passed over`);
+    warn(
+      `${torn} of ${counted(paths.length, 'file')} of the ledger ${torn === 1 ? 'ends' : 'end'} in a torn line, which is passed over`,
+    );
   return record;
 }
 
@@ -90,8 +97,8 @@ export interface AnswerLine extends RecordedAnswer {
 export function answerIn(bytes: Buffer): AnswerLine | null {
   const call = callIn(bytes);
   if (call?.answer === undefined || call.finish === undefined || call.usage === undefined) return null;
-  const { key, agent, answer: text, whole, finish, usage } = call;
-  return { key, agent, text, ...(whole && { whole }), finish, usage };
+  const { key, agent, answer: text, whole, logprobs, finish, usage } = call;
+  return { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
 }
 
 /** What a run says of a line that is whole and no answer. */

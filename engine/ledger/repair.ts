@@ -4,8 +4,8 @@
  */
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { ioError, usageError } from '../flow/failure.ts';
-import { writeWhole } from '../flow/output.ts';
+import { writeWhole } from '../files/output.ts';
+import { ioError, usageError } from '../item/failure.ts';
 import {
   FORMAT,
   type Header,
@@ -20,7 +20,7 @@ import {
 import type { Place } from './keys.ts';
 import { callIn, callsOf, type Line, linesOf, parsed, stageIn, type Tell } from './read.ts';
 import { openLines } from './record.ts';
-import { textIdsIn } from './texts.ts';
+import { hasBody, textIdsIn } from './texts.ts';
 
 export interface Repaired {
   /** files of the new ledger */
@@ -144,7 +144,7 @@ function copy(path: string, copying: Copying): void {
 function isUnderstood({ bytes, header }: Line): boolean {
   const kind = kindIn(bytes);
   if (kind === 'header') return header !== null;
-  if (kind === 'call') return callIn(bytes) !== null && textIdsIn(bytes) !== null;
+  if (kind === 'call') return callIn(bytes) !== null && (hasBody(bytes) || textIdsIn(bytes) !== null);
   if (kind === 'stage') return stageIn(bytes) !== null;
   return kind !== null && parsed(bytes.toString()) !== null;
 }
@@ -177,7 +177,7 @@ interface Sink {
   close(): void;
 }
 
-const ENOUGH = 1 << 20;
+const FLUSH_BYTES = 1 << 20;
 const NEWLINE = Buffer.from('\n');
 
 function createSink(path: string): Sink {
@@ -189,7 +189,7 @@ function createSink(path: string): Sink {
     file ??= create(path);
     waiting.push(bytes);
     length += bytes.length;
-    if (length >= ENOUGH) flush();
+    if (length >= FLUSH_BYTES) flush();
   }
   function flush(): void {
     writeWhole(file as number, Buffer.concat(waiting), path);
@@ -224,8 +224,9 @@ function createSink(path: string): Sink {
 
 function create(path: string): number {
   try {
-    mkdirSync(dirname(path), { recursive: true });
-    return openSync(path, 'wx');
+    // for its owner alone, as the ledger that it is copied from
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    return openSync(path, 'wx', 0o600);
   } catch (error) {
     throw ioError(`${path}: expected to create a file, found ${(error as Error).message}`);
   }

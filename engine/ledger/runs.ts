@@ -1,8 +1,9 @@
 /** The runs of a ledger, one for each header: what `fw ledger ls` lists. */
-import { nameIn } from '../flow/account.ts';
-import type { Usage } from '../flow/item.ts';
-import { type Header, isCall, isHeader } from './format.ts';
-import { callIn, linesOf } from './read.ts';
+import { nameIn } from '../item/account.ts';
+import type { End } from '../item/call.ts';
+import type { Usage } from '../item/item.ts';
+import { ENDS, type Header, isCall, isEnd, isHeader } from './format.ts';
+import { callIn, linesOf, parsed } from './read.ts';
 
 export interface Run {
   path: string;
@@ -15,6 +16,8 @@ export interface Run {
   bytes: number;
   damaged: number;
   torn: number;
+  /** how it ended, as its last line says; null where none does */
+  end: End | null;
   /** why the file could not be read to its end; null where it could */
   unreadable: string | null;
 }
@@ -37,18 +40,25 @@ export function* runsOf(path: string): Generator<Run> {
     run.header = header;
     run.bytes += bytes.length + 1;
     if (isCall(bytes)) add(run, bytes);
+    else if (isEnd(bytes)) run.end = endIn(bytes);
   }
   yield run;
 }
 
 function newRun(path: string): Run {
   const tokens = { prompt: 0, completion: 0, cached: 0 };
-  return { path, header: null, outcomes: new Map(), tokens, bytes: 0, damaged: 0, torn: 0, unreadable: null };
+  const sums = { bytes: 0, damaged: 0, torn: 0 };
+  return { path, header: null, outcomes: new Map(), tokens, ...sums, end: null, unreadable: null };
+}
+
+function endIn(bytes: Buffer): End | null {
+  const { end } = parsed(bytes.toString()) ?? {};
+  return typeof end === 'string' && ENDS.includes(end) ? (end as End) : null;
 }
 
 function add({ outcomes, tokens }: Run, bytes: Buffer): void {
   const call = callIn(bytes);
-  const outcome = nameIn(outcomes, call?.outcome ?? 'not understood', false);
+  const outcome = nameIn(outcomes, call?.outcome ?? 'not understood');
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   tokens.prompt += call?.usage?.prompt ?? 0;
   tokens.completion += call?.usage?.completion ?? 0;

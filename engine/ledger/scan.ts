@@ -3,16 +3,16 @@
  * passed over. A bad line with a good one behind it is something else: bytes have changed, and nothing is guessed.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { dataError, type Fatal, ioError } from '../flow/failure.ts';
+import { dataError, type Fatal, ioError } from '../item/failure.ts';
 import { FORMAT, isSealed } from './format.ts';
 
 const NEWLINE = 10;
 const BLOCK = 1 << 22;
-/** No line is longer: an answer has at most 16 MiB on the wire. */
-const LONGEST = 1 << 28;
+/** No line is longer: an answer has at most 16 MiB on the wire (--max-body). */
+const MAX_LINE_BYTES = 1 << 28;
 
 /** What a file is made of, in order; `at` is an offset in bytes. */
-export type Found =
+export type LedgerPart =
   /** a whole line without its newline; the bytes are used again for the next one */
   | { kind: 'line'; at: number; bytes: Buffer }
   /** bytes that are no whole line and stand before one that is; or a first line that is none */
@@ -21,7 +21,7 @@ export type Found =
   | { kind: 'torn'; at: number; length: number };
 
 /** Exit 65 where a line does not end, 74 where the file cannot be read. */
-export function* scan(path: string): Generator<Found> {
+export function* scan(path: string): Generator<LedgerPart> {
   const file = opened(path);
   try {
     // one byte more than there is: the end is met by a read of nothing
@@ -31,8 +31,8 @@ export function* scan(path: string): Generator<Found> {
     let told = 0; // all before it is
     for (;;) {
       if (filled === block.length) {
-        if (filled >= LONGEST)
-          throw dataError(`${path}: expected lines, found none end after byte ${offset}`);
+        if (filled >= MAX_LINE_BYTES)
+          throw dataError(`${path}: expected lines, found no line end after byte ${offset}`);
         block = Buffer.concat([block], 2 * filled);
       }
       const got = readSync(file, block, filled, block.length - filled, null);
@@ -85,7 +85,7 @@ export const REPAIR = '\nfw ledger repair --out NEW copies what is whole; what i
 export function damaged(path: string, at: number): Fatal {
   const found =
     at === 0
-      ? `expected a file of a ledger, found none that begins with a whole {"fw":"${FORMAT}", line\nif it is none, move it out of the ledger's folder; if it was one, `
+      ? `expected a file of a ledger, found none that begins with a whole {"fw":"${FORMAT}", line\nif it is no part of a ledger, move it out of the ledger's folder; if it is, `
       : `expected whole lines, found damage at byte ${at} with whole lines behind it\n`;
   return dataError(`${path}: ${found}${REPAIR.trimStart()}`);
 }

@@ -1,12 +1,28 @@
 /** Requests put together again: from a call's own line and the texts of its file that it names. */
-import { isObject } from '../integrity/pointer.ts';
-import { CRC, ID_LENGTH, isText, REQUEST, textIdIn } from './format.ts';
+import { isObject } from '../json/pointer.ts';
+import { CRC, ID_LENGTH, isText, RAW_BODY, REQUEST, textIdIn } from './format.ts';
 import type { Place } from './keys.ts';
 import { type Line, parsed } from './read.ts';
 import { openLines } from './record.ts';
 
+const QUOTE = 0x22;
 const BEFORE_HEAD = '","head":"';
 const BEFORE_TAIL = '","tail":"';
+
+const BEFORE_PATH = `${REQUEST}"path":"`;
+
+/** Whether a call line has a whole body, as raw calls have, and names no texts. */
+export function hasBody(line: Buffer): boolean {
+  return rawBodyAt(line) > 0;
+}
+
+/** Where the body begins in a raw call's line; -1 in any other. */
+function rawBodyAt(line: Buffer): number {
+  const path = line.indexOf(BEFORE_PATH) + BEFORE_PATH.length;
+  if (path < BEFORE_PATH.length) return -1;
+  const at = line.indexOf(QUOTE, path) + 1; // a path has no quotes
+  return line.toString('latin1', at, at + RAW_BODY.length) === RAW_BODY ? at + RAW_BODY.length : -1;
+}
 
 /** The ids of the texts that a call line names, without parsing it; null where it names none. */
 export function textIdsIn(line: Buffer): [head: string, tail: string] | null {
@@ -26,6 +42,8 @@ const OPEN_MESSAGES = '"messages":[';
  * What is its own stands in the line byte for byte, from the list of messages on.
  */
 export function bodyOf(line: Buffer, textOf: (id: string) => string | null): string | null {
+  const raw = rawBodyAt(line);
+  if (raw > 0) return line.toString('utf8', raw, line.lastIndexOf(`}${CRC}`));
   const ids = textIdsIn(line);
   const head = ids && textOf(ids[0]);
   const tail = ids && textOf(ids[1]);
@@ -95,15 +113,27 @@ export interface Request {
 
 export interface Message {
   role: string;
-  content: string;
+  /** text, or a list of parts */
+  content: string | unknown[];
+}
+
+/** What a message says, for a person and for counts: its text, or its parts as JSON. */
+export function contentText({ content }: Message): string {
+  return typeof content === 'string' ? content : JSON.stringify(content);
 }
 
 /** What was asked. Where a text is lost, what stands in the line of the call itself. */
-export function requestOf(line: Line, texts: Texts): Request {
+export function readRequest(line: Line, texts: Texts): Request {
   const { model: _model, messages, ...parameters } = parsed(texts.bodyOf(line) ?? '') ?? {};
+  if (hasBody(line.bytes) && !(Array.isArray(messages) && messages.every(isMessage)))
+    return {
+      system: '',
+      input: [],
+      parameters: { ...(messages !== undefined && { messages }), ...parameters },
+    };
   if (Array.isArray(messages)) {
     const sent = messages.filter(isMessage);
-    const system = sent[0]?.role === 'system' ? sent[0].content : '';
+    const system = sent[0]?.role === 'system' ? contentText(sent[0]) : '';
     return { system, input: sent.filter(({ role }) => role !== 'system'), parameters };
   }
   const { request } = parsed(line.bytes.toString()) ?? {};
@@ -112,5 +142,9 @@ export function requestOf(line: Line, texts: Texts): Request {
 }
 
 function isMessage(value: unknown): value is Message {
-  return isObject(value) && typeof value.role === 'string' && typeof value.content === 'string';
+  return (
+    isObject(value) &&
+    typeof value.role === 'string' &&
+    (typeof value.content === 'string' || Array.isArray(value.content))
+  );
 }

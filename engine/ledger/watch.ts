@@ -5,7 +5,7 @@
  */
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { textOf, wordsOf } from './holder.ts';
+import { readText, wordsOf } from './holder.ts';
 import { Held } from './lock.ts';
 
 /** beats without a renewal after which a holder is gone */
@@ -32,8 +32,8 @@ export async function whenFree<T>(
       const { path, text, holder } = error.watch;
       const beat = Math.min(LONGEST_BEAT, Math.max(1, Number(holder.beat) || 0));
       warn(
-        `the ledger is locked by ${wordsOf(holder)}, which cannot be looked at from here; ` +
-          `waiting for ${(SILENT * beat) / 1000} s to see whether it lives`,
+        `the ledger is locked by ${wordsOf(holder)}, which cannot be checked from this machine; ` +
+          `waiting ${(SILENT * beat) / 1000} s to see whether it is alive`,
       );
       if (await isRenewed(path, text, beat, signal)) throw error;
       gone.add(text);
@@ -47,7 +47,7 @@ async function isRenewed(path: string, text: string, beat: number, signal: Abort
     await pause(beat, undefined, { signal }).catch(() => {});
     if (signal.aborted) return true;
     // another text: it is another's by now, or was given back, and who opens finds out
-    if (textOf(path) !== text) return false;
+    if (readText(path) !== text) return false;
     if (changedAt(path) !== before) return true;
   }
   return false;

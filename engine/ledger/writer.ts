@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type Fatal, ioError } from '../flow/failure.ts';
+import { type Fatal, ioError } from '../item/failure.ts';
 import { roomFor, writeSealed } from './format.ts';
 
 /** milliseconds between two syncs; `always` syncs before anybody is told, `never` leaves it to the system */
@@ -60,11 +60,11 @@ const LOOK = 1_000;
 const AGAIN = 'then give the same command again: what is in the ledger is not asked again';
 
 /** A write beyond this goes out before the turn ends. */
-const ENOUGH = 1 << 20;
+const FLUSH_BYTES = 1 << 20;
 
 export function createWriter({ path, ownFolder = false, fsync, head, onBroken }: WriterOptions): Writer {
   let file: number | null = null;
-  let bytes = Buffer.allocUnsafe(ENOUGH);
+  let bytes = Buffer.allocUnsafe(FLUSH_BYTES);
   let filled = 0;
   let waiting: { done: Appended; at: number; length: number }[] = [];
   /** bytes of the file */
@@ -107,7 +107,7 @@ export function createWriter({ path, ownFolder = false, fsync, head, onBroken }:
     }
     blocked += performance.now() - since;
     filled = 0;
-    if (bytes.length > 4 * ENOUGH) bytes = Buffer.allocUnsafe(ENOUGH);
+    if (bytes.length > 4 * FLUSH_BYTES) bytes = Buffer.allocUnsafe(FLUSH_BYTES);
     for (const { done, at, length } of told) done(broken, at, length);
   }
 
@@ -146,7 +146,7 @@ export function createWriter({ path, ownFolder = false, fsync, head, onBroken }:
       code === 'EMFILE' || code === 'ENFILE'
         ? 'raise the limit of open files (ulimit -n)'
         : code === undefined
-          ? 'see to it that nobody changes the ledger'
+          ? 'make sure that nothing else changes the ledger'
           : 'mend the disk';
     breakOff(ioError(`${path}: the ledger cannot be written: ${error.message}\n${mend}, ${AGAIN}`));
   }
@@ -182,7 +182,7 @@ export function createWriter({ path, ownFolder = false, fsync, head, onBroken }:
       const at = filled;
       put(line);
       if (done) waiting.push({ done, at: written + at, length: filled - at - 1 });
-      if (filled >= ENOUGH) flush();
+      if (filled >= FLUSH_BYTES) flush();
       else due ??= setImmediate(flush);
     },
     async close() {

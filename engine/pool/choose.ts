@@ -1,11 +1,14 @@
-/** Which endpoint takes a call: a function of what is known at this moment, and nothing else. */
-import { type Endpoint, isUsable, medianLatency, placesOf } from './health.ts';
-import { mix, type Ticket } from './ticket.ts';
+/** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
+import { medianOf } from './clock.ts';
+import { isLastUsable, isUsable, placesOf } from './health.ts';
+import { serves } from './raw.ts';
+import { type Endpoint, mix, type Ticket } from './state.ts';
 
 /**
- * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are broken by a hash of the item's id and the endpoint, so that rows in a regular order never
- * line up with endpoints. The endpoint that failed a call last is left out while another one may be asked at all, be it
- * full at the moment. `reserved` is left out always.
+ * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are
+ * broken by a hash of the item's id and the endpoint, so that rows in a regular order never line up with endpoints. The
+ * endpoint that failed a call last is left out while another one may be asked, even if that one is full at the moment.
+ * `reserved` is always left out.
  */
 export function choose(
   endpoints: readonly Endpoint[],
@@ -18,7 +21,7 @@ export function choose(
   for (const endpoint of endpoints) {
     if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
     if (endpoint !== ticket.avoid) candidates++;
-    if (endpoint.timed === 0) known = false;
+    if (endpoint.latencies.count === 0) known = false;
   }
   // full now or not, another endpoint is to be asked next time
   const avoid = candidates > 0 ? ticket.avoid : null;
@@ -48,16 +51,36 @@ export function choose(
  * an endpoint drains its places in the time of an answer.
  */
 export function loadOf(endpoint: Endpoint, places: number, known: boolean): number {
-  return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianLatency(endpoint)) : 1);
+  return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianOf(endpoint.latencies)) : 1);
 }
 
 function mayTake(endpoint: Endpoint, { call }: Ticket, now: number): boolean {
-  return isUsable(endpoint, now) && endpoint.models.has(call.model);
+  return isUsable(endpoint, now) && serves(endpoint, call);
 }
 
-/** Whether at most one endpoint could be asked now: it is never closed, whatever it does. */
-export function isLastUsable(endpoints: readonly Endpoint[], now: number): boolean {
-  let usable = 0;
-  for (const endpoint of endpoints) if (isUsable(endpoint, now)) usable++;
-  return usable <= 1;
+/** Several times the items that anyone keeps in flight. */
+const HOMES = 1 << 16;
+
+/**
+ * Where each chain is at home: the endpoint that answered its last call, whose prefix cache may hold what its next one
+ * begins with. A table of fixed size: a home that is forgotten costs a preference and nothing else.
+ */
+export function createHomes(endpoints: readonly Endpoint[]) {
+  const hashes = new Uint32Array(HOMES);
+  const homes = new Uint16Array(HOMES); // 1 + index; 0 is none
+  return {
+    /** The home of a chain, by the hash of its item's id (32 bits). */
+    of(hash: number): Endpoint | null {
+      const at = hash & (HOMES - 1);
+      if (hashes[at] !== hash) return null;
+      return endpoints[(homes[at] as number) - 1] ?? null;
+    },
+    note(hash: number, endpoint: Endpoint): void {
+      const at = hash & (HOMES - 1);
+      hashes[at] = hash;
+      homes[at] = endpoints.indexOf(endpoint) + 1;
+    },
+  };
 }
+
+export type Homes = ReturnType<typeof createHomes>;

@@ -1,6 +1,6 @@
 /**
- * Time as the pool sees it, injected so that tests decide when it passes. `now` never jumps back; `date` is the wall
- * clock, needed only to read a Retry-After that names a date.
+ * Time as the pool sees it: a clock, which is injected so that tests decide when time passes; what the pool waits for;
+ * and how long recent answers took.
  */
 
 export interface Ticker {
@@ -10,9 +10,9 @@ export interface Ticker {
 }
 
 export interface Clock {
-  /** milliseconds, monotonic */
+  /** milliseconds; it never jumps back */
   now(): number;
-  /** milliseconds since 1970 */
+  /** milliseconds since 1970, needed only to read a Retry-After that names a date */
   date(): number;
   every(ms: number, run: () => void): Ticker;
   /** runs once after `ms`; the returned function calls it off */
@@ -37,16 +37,21 @@ export const systemClock: Clock = {
 
 /** What the pool waits for, in milliseconds unless said otherwise. */
 export interface Timing {
-  /** how often deadlines, pauses and retries that fell due are looked at */
+  /** how often deadlines, pauses and sleeping calls are looked at */
   tick: number;
-  /** a longer gap between two ticks means that this process stood still, not that the servers did */
+  /** a longer gap between two ticks means that this process was suspended, not that the servers were slow */
   stall: number;
-  /** an endpoint's timeout is max(`timeoutFloor`, `timeoutFactor` x its median latency) … */
+  /** a call's timeout is max(`timeoutFloor`, `timeoutFactor` x the median latency of such calls at its endpoint) … */
   timeoutFloor: number;
   timeoutFactor: number;
-  /** … and this much before `answersToKnow` answers have come from it */
+  /** … before `answersToKnow` answers it is max(`timeoutBorrowed`, `timeoutFactor` x what the slowest other one needs) … */
+  timeoutBorrowed: number;
+  /** … and this much while no other one has answered such a call */
   timeoutUnknown: number;
   answersToKnow: number;
+  /** an answer that has begun may pause so long, and has so long in all, and longer at this rate (bytes/s) */
+  begunGap: number;
+  leastRate: number;
   backoffBase: number;
   backoffCap: number;
   /** an endpoint that failed several times in a row rests this long, and twice as long each time, up to `restCap` */
@@ -54,7 +59,7 @@ export interface Timing {
   restCap: number;
   /** the longest Retry-After that is obeyed */
   pauseCap: number;
-  /** how often a server's metrics are looked at, one that did not answer that, and one that has none */
+  /** how often a server's metrics are read; of one that did not answer that; of one that has none */
   look: number;
   lookSoon: number;
   lookAgain: number;
@@ -75,8 +80,11 @@ export const TIMING: Readonly<Timing> = {
   stall: 5_000,
   timeoutFloor: 30_000,
   timeoutFactor: 10,
+  timeoutBorrowed: 20_000,
   timeoutUnknown: 600_000,
   answersToKnow: 20,
+  begunGap: 30_000,
+  leastRate: 500,
   backoffBase: 250,
   backoffCap: 15_000,
   rest: 250,
@@ -91,3 +99,44 @@ export const TIMING: Readonly<Timing> = {
   reprobeLast: 15_000,
   giveUp: 60_000,
 };
+
+/** Latencies kept for the median: enough to be steady, few enough to sort at every tick. */
+const KEPT = 64;
+/** Answers after which the median is taken anew, once as many as are kept have come: every choice asks for it. */
+const RENEWED_AFTER = 16;
+
+/** A ring of the last latencies. */
+export interface Recent {
+  readonly kept: Float64Array;
+  /** all that were noted */
+  count: number;
+  /** the median, and how many had been noted when it was taken */
+  median: number;
+  medianAt: number;
+}
+
+export function noLatencies(): Recent {
+  return { kept: new Float64Array(KEPT), count: 0, median: Number.NaN, medianAt: 0 };
+}
+
+export function noteLatency(recent: Recent, ms: number): void {
+  recent.kept[recent.count++ % KEPT] = ms;
+}
+
+/** In milliseconds, NaN before the first. */
+export function medianOf(recent: Recent): number {
+  const since = recent.count - recent.medianAt;
+  if (since >= RENEWED_AFTER || (since > 0 && recent.count <= KEPT)) {
+    const sorted = recent.kept.slice(0, Math.min(KEPT, recent.count)).sort();
+    recent.median = sorted[sorted.length >> 1] as number;
+    recent.medianAt = recent.count;
+  }
+  return recent.median;
+}
+
+/** The longest of them in milliseconds, 0 before the first. */
+export function slowestOf({ kept, count }: Recent): number {
+  let slowest = 0;
+  for (let i = Math.min(KEPT, count) - 1; i >= 0; i--) slowest = Math.max(slowest, kept[i] as number);
+  return slowest;
+}

@@ -1,23 +1,37 @@
-/** How a pool ends before its work is done: stopped by a person, aborted, or given up with what a person has to know. */
-import { CallFailure } from '../flow/call.ts';
-import type { Fatal } from '../flow/failure.ts';
-import { type Endpoint, whenDropped } from './health.ts';
-import { interruptedBy } from './ticket.ts';
+/**
+ * What ends a pool before its work is done: a person who stops it, a broken ledger, no endpoint, or nothing but refusals.
+ */
+import { CallFailure } from '../item/call.ts';
+import { type Fatal, unavailable } from '../item/failure.ts';
+import type { Endpoint } from './state.ts';
+
+/** Refusals before a run that had no answer is given up in the middle. */
+const MIN_REFUSALS = 20;
+/** Turns of the event loop in which dropped connections are down, by far. */
+const MAX_TURNS = 1_000;
 
 export interface Ending {
   /** what every further call is told; null while the pool works */
   readonly reason: CallFailure | null;
-  /** why it was given up */
-  readonly verdict: Fatal | undefined;
   /** New and waiting calls fail; those at a server may still finish. */
   stop(): void;
   /** `stop`, and drops the calls at servers too. */
   abort(): void;
-  /** Drops what servers hold too: one that no longer answers would hold up the end for its whole timeout. */
+  /** Drops what servers hold too: a server that no longer answers would delay the end by its whole timeout. */
   giveUp(fatal: Fatal, why: string): void;
-  /** as `giveUp`, and `verdict` says it even where the run was ending anyway */
+  /** As `giveUp`, and `verdict` says it even where the run was ending anyway. */
   breakOff(fatal: Fatal, why: string): void;
-  /** Resolves when the calls that an abort dropped have left. */
+  /** A model answered: whatever is refused from now on is about single items. */
+  noteAnswer(): void;
+  /**
+   * A call failed because it was refused. Where enough were refused and none was answered, the fault is not in the
+   * items, and the run is given up. `pending` is how many calls have no outcome yet: while those are more than the
+   * refused ones, refusals may only be what comes back first.
+   */
+  noteRefused(url: string, failure: CallFailure, pending: number): void;
+  /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
+  verdict(): Fatal | undefined;
+  /** Resolves when the calls that an abort dropped have left: they go on record when their connections are down. */
   settled(): Promise<void>;
 }
 
@@ -28,8 +42,11 @@ export function createEnding(
   onGivenUp: (() => void) | undefined,
 ): Ending {
   let reason: CallFailure | null = null;
-  let verdict: Fatal | undefined;
+  let fatal: Fatal | undefined;
   let aborted = false;
+  let answered = false;
+  let refused = 0;
+  let lastRefusal = '';
 
   function end(why: CallFailure): void {
     if (reason !== null) return;
@@ -41,12 +58,17 @@ export function createEnding(
     for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(why);
   }
 
+  function onlyRefusals(): Fatal | undefined {
+    if (answered || refused === 0) return undefined;
+    return unavailable(
+      `expected answers, found none: ${refused} of the calls were refused, the last by ${lastRefusal}\n` +
+        'fix what the server complains about, then run again',
+    );
+  }
+
   const ending: Ending = {
     get reason() {
       return reason;
-    },
-    get verdict() {
-      return verdict;
     },
     stop: () => end(new CallFailure('interrupted', 'The run was stopped before this call was answered.')),
     abort() {
@@ -54,21 +76,46 @@ export function createEnding(
       ending.stop();
       drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
     },
-    giveUp(fatal, why) {
+    giveUp(why, words) {
       if (reason !== null) return;
-      verdict ??= fatal;
-      const told = interruptedBy(why);
+      fatal ??= why;
+      const told = interruptedBy(words);
       end(told);
       drop(told);
       onGivenUp?.();
     },
-    breakOff(fatal, why) {
-      verdict ??= fatal;
-      ending.giveUp(fatal, why);
+    breakOff(why, words) {
+      fatal ??= why;
+      ending.giveUp(why, words);
     },
-    settled: async () => {
-      if (aborted) await whenDropped(endpoints);
+    noteAnswer() {
+      answered = true;
+    },
+    noteRefused(url, { code, message, response }, pending) {
+      if (code !== 'call-refused' || (response && !isOfKey(response.status_code))) {
+        answered = true; // the model could have answered a shorter prompt, or another raw request
+        return;
+      }
+      refused++;
+      lastRefusal = `${url}: ${message}`;
+      const why = refused >= MIN_REFUSALS && refused >= pending ? onlyRefusals() : undefined;
+      if (why) ending.giveUp(why, 'every call was refused');
+    },
+    verdict: () => fatal ?? onlyRefusals(),
+    async settled() {
+      const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
+      for (let turn = 0; aborted && isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
     },
   };
   return ending;
+}
+
+/** Whether a refusal is of who asks, and not of what is asked. */
+export function isOfKey(status: number): boolean {
+  return status === 401 || status === 403;
+}
+
+/** What a call is told that a run given up did not wait for. */
+export function interruptedBy(why: string): CallFailure {
+  return new CallFailure('interrupted', `The run was given up before this call was answered: ${why}.`);
 }

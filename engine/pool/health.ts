@@ -1,258 +1,208 @@
 /**
- * What the pool knows of one endpoint: what runs there, how long answers take, whether it may be asked. State is kept
- * per endpoint and never for all of them: one server that sends calls away must not stop the others.
+ * Whether an endpoint may be asked, and how long a call may take there. State is kept per endpoint and never for all of
+ * them: one server that sends calls away must not stop the others.
  */
-import type { Usage } from '../flow/item.ts';
-import type { Timing } from './clock.ts';
-import type { EndpointSetting } from './endpoints.ts';
-import { createLearner, type Learner } from './learner.ts';
-import { type Load, type Seen, startSmall } from './limit.ts';
-import type { Key } from './secret.ts';
-import { later, mix, type Ticket } from './ticket.ts';
-import { type OpenWire, openWire, type Wire } from './wire.ts';
+
+import type { Usage } from '../item/item.ts';
+import { counted } from '../item/words.ts';
+import { medianOf, noLatencies, noteLatency, slowestOf, type Timing } from './clock.ts';
+import type { Endpoint, Ticket } from './state.ts';
 import { NoAnswerInTime, seconds } from './words.ts';
 
-/** Recent latencies kept for the median: enough to be steady, few enough to sort at every tick. */
-const KEPT = 64;
 /** Failures in a row, answered at once, after which an endpoint gets a rest before it draws more calls to itself. */
-const IN_A_ROW = 5;
-/** … and of its places, how many it has until it answers, where no other endpoint could be asked. */
-const LAST_ONE = 0.25;
-
-export interface Endpoint {
-  /** the base URL, without a slash at its end */
-  readonly url: string;
-  /** the path of the base URL, such as `/v1` */
-  readonly prefix: string;
-  /** calls at a time, as limit.ts moves it */
-  readonly limit: number;
-  readonly learner: Learner;
-  /** a person has set the limit, and it stays there */
-  readonly pinned: boolean;
-  /** where the limit was before it went away; 0 once it is there again */
-  goal: number;
-  /** what its metrics said last; null where it has none */
-  load: Load | null;
-  seen: Seen | null;
-  /** the queue that never went away while it was last looked at for as long as an answer takes */
-  standing: number;
-  /** the models that it serves */
-  models: ReadonlySet<string>;
-  readonly salt: number;
-  readonly wire: Wire;
-  readonly running: Ticket[];
-  /** `down`: probed now and then until it answers; `unfit`: it serves other models or refuses the key, and stays out */
-  state: 'up' | 'down' | 'unfit';
-  /** why it is not up, in words */
-  cause: string;
-  pausedUntil: number;
-  failuresInARow: number;
-  /** when it last failed what was counted among them */
-  failedAt: number;
-  probeAt: number;
-  probeWait: number;
-  probing: boolean;
-  readonly latencies: Float64Array;
-  /** answers of the model; those whose latency still says something */
-  answers: number;
-  timed: number;
-  medianOf: number;
-  median: number;
-  // counts for the account
-  retries: number;
-  readonly failures: Map<string, number>;
-  readonly usage: Required<Usage>;
-  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
-  busy: number;
-  places: number;
-}
-
-export function createEndpoint(
-  setting: EndpointSetting,
-  index: number,
-  key: Key | undefined,
-  open: OpenWire = openWire,
-): Endpoint {
-  const { origin, pathname } = new URL(setting.url);
-  const learner = createLearner(setting.limit, setting.pinned, 0);
-  return {
-    get limit() {
-      return learner.limit;
-    },
-    learner,
-    url: setting.url,
-    prefix: pathname === '/' ? '' : pathname,
-    pinned: setting.pinned,
-    goal: 0,
-    load: null,
-    seen: null,
-    standing: 0,
-    models: new Set(),
-    salt: mix(index + 1),
-    wire: open(origin, key && `Bearer ${key.read()}`),
-    running: [],
-    state: 'down',
-    cause: 'not probed yet',
-    pausedUntil: 0,
-    failuresInARow: 0,
-    failedAt: Number.NEGATIVE_INFINITY,
-    probeAt: 0,
-    probeWait: 0,
-    probing: false,
-    latencies: new Float64Array(KEPT),
-    answers: 0,
-    timed: 0,
-    medianOf: 0,
-    median: Number.NaN,
-    retries: 0,
-    failures: new Map(),
-    usage: { prompt: 0, completion: 0, cached: 0 },
-    busy: 0,
-    places: 0,
-  };
-}
+const FAILING_AFTER = 5;
+/** … and the share of its places that it has until it answers, where no other endpoint could be asked. */
+const SHARE_OF_LAST = 0.25;
 
 export function isUsable(endpoint: Endpoint, now: number): boolean {
   return endpoint.state === 'up' && endpoint.pausedUntil <= now;
 }
 
+/** Whether at most one endpoint could be asked now: it is never closed, whatever it does. */
+export function isLastUsable(endpoints: readonly Endpoint[], now: number): boolean {
+  let usable = 0;
+  for (const endpoint of endpoints) if (isUsable(endpoint, now)) usable++;
+  return usable <= 1;
+}
+
+export function isFailing({ failuresInARow }: Endpoint): boolean {
+  return failuresInARow >= FAILING_AFTER;
+}
+
 /**
- * Calls that it may have at a time. One that failed several times in a row has one place until it answers: a breaker
- * that is half open. The last one that could be asked keeps a part of its places, for a run must not hang on one call.
+ * Calls that it may have at a time. One that failed several times in a row has one place until it answers: a circuit
+ * breaker that is half open. The last one that could be asked keeps a part of its places, for a run must not depend on
+ * one call.
  */
 export function placesOf(endpoint: Endpoint, isLast: boolean): number {
   const limit = Math.max(1, Math.floor(endpoint.limit));
   if (!isFailing(endpoint)) return limit;
-  return isLast ? Math.max(1, Math.floor(limit * LAST_ONE)) : 1;
+  return isLast ? Math.max(1, Math.floor(limit * SHARE_OF_LAST)) : 1;
 }
 
-export function isFailing({ failuresInARow }: Endpoint): boolean {
-  return failuresInARow >= IN_A_ROW;
-}
-
-/** Takes a place; the caller has seen that there is one. */
-export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
-  ticket.at = endpoint;
-  ticket.sentAt = now;
-  ticket.firstSentAt ??= now;
-  ticket.among = endpoint.running.push(ticket);
-  ticket.index = ticket.among - 1;
-}
-
-/** Gives the place back: the last one moves into the gap, so that this costs the same at any number in flight. */
-export function leave(endpoint: Endpoint, ticket: Ticket): void {
-  const last = endpoint.running.pop() as Ticket;
-  if (last !== ticket) {
-    endpoint.running[ticket.index] = last;
-    last.index = ticket.index;
-  }
-  ticket.at = null;
-  ticket.exchange = null;
-}
-
-export function noteAnswer(endpoint: Endpoint, latency: number, usage: Usage): void {
+export function noteAnswer(endpoint: Endpoint, agent: string, latency: number, usage: Usage): void {
+  const { counts, byAgent } = endpoint;
   endpoint.failuresInARow = 0;
-  endpoint.answers++;
-  endpoint.latencies[endpoint.timed++ % KEPT] = latency;
-  endpoint.usage.prompt += usage.prompt;
-  endpoint.usage.completion += usage.completion;
-  endpoint.usage.cached += usage.cached ?? 0;
+  noteLatency(endpoint.latencies, latency);
+  let ofAgent = byAgent.get(agent);
+  if (ofAgent === undefined) {
+    ofAgent = noLatencies();
+    byAgent.set(agent, ofAgent);
+  }
+  noteLatency(ofAgent, latency);
+  counts.answered++;
+  counts.usage.prompt += usage.prompt;
+  counts.usage.completion += usage.completion;
+  counts.usage.cached += usage.cached ?? 0;
+}
+
+export function countFailure({ counts: { failed } }: Endpoint, kind: string): void {
+  failed[kind] = (failed[kind] ?? 0) + 1;
 }
 
 /**
- * A try that got no answer; `sentAt` where those that were sent before the last one counted say nothing more than that one. A server that fails at once is always the emptiest: after several in a row it rests, each
- * time twice as long; the last one that could be asked rests but a moment.
+ * A try that got no answer. `sentAt`: where it was sent before the last failure that counted, it says nothing more than
+ * that one. A server that fails at once is always the emptiest, so after several failures in a row it rests, each time
+ * twice as long; the last one that could be asked rests but a moment.
  */
 export function noteFailure(
   endpoint: Endpoint,
-  {
-    kind,
-    cause,
-    isLast,
-    sentAt,
-  }: { kind: string; cause: string; isLast: boolean; sentAt?: number | undefined },
+  { cause, isLast, sentAt }: { cause: string; isLast: boolean; sentAt?: number | undefined },
   now: number,
-  timing: Timing,
+  { rest, restCap }: Timing,
 ): void {
-  count(endpoint, kind);
   endpoint.cause = cause;
   if (sentAt !== undefined && sentAt <= endpoint.failedAt) return;
   endpoint.failedAt = now;
-  const many = ++endpoint.failuresInARow - IN_A_ROW;
-  if (many < 0) return;
-  pause(endpoint, now + (isLast ? timing.rest : Math.min(timing.restCap, timing.rest * 2 ** many)));
-}
-
-/** A request that was refused for what it is: the server is well, and so is the one that refused it before. */
-export function noteRefusal(endpoint: Endpoint, before: Endpoint | null): void {
-  count(endpoint, 'refused');
-  endpoint.failuresInARow = 0;
-  if (before) before.failuresInARow = 0;
-}
-
-export function noteNotConnected(endpoint: Endpoint): void {
-  count(endpoint, 'not connected');
-}
-
-function count(endpoint: Endpoint, kind: string): void {
-  endpoint.failures.set(kind, (endpoint.failures.get(kind) ?? 0) + 1);
+  const more = ++endpoint.failuresInARow - FAILING_AFTER;
+  if (more >= 0) pause(endpoint, now + (isLast ? rest : Math.min(restCap, rest * 2 ** more)));
 }
 
 export function pause(endpoint: Endpoint, until: number): void {
   endpoint.pausedUntil = Math.max(endpoint.pausedUntil, until);
 }
 
-/** It was away and is back: how it was before says nothing of how it is now. */
-export function beginAgain(endpoint: Endpoint, now: number): void {
-  endpoint.failuresInARow = 0;
-  endpoint.pausedUntil = 0;
-  startSmall(endpoint, now);
-  endpoint.timed = 0;
-  endpoint.medianOf = 0;
-  endpoint.median = Number.NaN;
-}
-
-/** Answers after which the median is taken anew, once as many as are kept have come: every choice asks for it. */
-const TAKEN_ANEW = 16;
-
-/** The median of the recent latencies in milliseconds, NaN before the first. */
-export function medianLatency(endpoint: Endpoint): number {
-  const since = endpoint.timed - endpoint.medianOf;
-  if (since >= TAKEN_ANEW || (since > 0 && endpoint.timed <= KEPT)) {
-    const recent = endpoint.latencies.slice(0, Math.min(KEPT, endpoint.timed)).sort();
-    endpoint.median = recent[recent.length >> 1] as number;
-    endpoint.medianOf = endpoint.timed;
-  }
-  return endpoint.median;
-}
+/** A call that was given up by the measure of others may really need longer: twice as long next time, up to this. */
+const MAX_PATIENCE = 4;
 
 /**
- * How long a call may run here. Latency follows the length of answers and of the server's queue, so this is generous:
- * it is there to find a server that has stopped answering.
+ * Drops the calls that have had their time; `suspendedMs` is how long this process was suspended, which is nobody's
+ * fault. A server that computes says nothing for as long as it does, so silence before an answer is judged by what like
+ * calls needed, here or elsewhere. An answer that has begun is another matter: the model is done, and what is left is to
+ * send some kilobytes.
  */
-export function timeoutOf(endpoint: Endpoint, timing: Timing): number {
-  if (endpoint.timed < timing.answersToKnow) return timing.timeoutUnknown;
-  return Math.max(timing.timeoutFloor, timing.timeoutFactor * medianLatency(endpoint));
-}
-
-/** Drops the calls that have had their time; `stood` is how long this process stood still, which is nobody's fault. */
-export function dropLate(endpoint: Endpoint, timing: Timing, now: number, stood: number): void {
-  const timeout = timeoutOf(endpoint, timing);
-  // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
-  for (let i = endpoint.running.length - 1; i >= 0; i--) {
-    const ticket = endpoint.running[i] as Ticket;
-    if (stood > 0) later(ticket, stood);
-    if (now - ticket.sentAt > timeout) {
-      ticket.exchange?.abort(new NoAnswerInTime(`no answer within ${seconds(timeout)}`));
+export function dropLateCalls(
+  endpoints: readonly Endpoint[],
+  timing: Timing,
+  now: number,
+  suspendedMs: number,
+): void {
+  const limits = createTimeLimits(endpoints, timing);
+  const least = Math.min(timing.timeoutFloor, timing.timeoutBorrowed, timing.timeoutUnknown);
+  for (const endpoint of endpoints) {
+    // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
+    for (let i = endpoint.running.length - 1; i >= 0; i--) {
+      const ticket = endpoint.running[i] as Ticket;
+      if (suspendedMs > 0) postpone(ticket, suspendedMs);
+      noteReceived(ticket, now);
+      const overrun = ticket.exchange?.overrun ?? null;
+      if (overrun !== null) {
+        ticket.exchange?.abort(overrun);
+        continue;
+      }
+      if (ticket.begunAt === null && now - ticket.sentAt <= least) continue;
+      const why = lateness(ticket, limits(endpoint, ticket), timing, now);
+      if (why !== null) ticket.exchange?.abort(new NoAnswerInTime(why));
     }
   }
 }
 
-/** Turns of the event loop in which dropped connections are down, by far. */
-const TURNS = 1_000;
+/** As if all of it had come `ms` later. */
+function postpone(ticket: Ticket, ms: number): void {
+  ticket.askedAt += ms;
+  ticket.sentAt += ms;
+  ticket.receivedAt += ms;
+  if (ticket.begunAt !== null) ticket.begunAt += ms;
+  if (ticket.firstSentAt !== null) ticket.firstSentAt += ms;
+}
 
-/** Resolves when every dropped call has left: it goes on record as interrupted when its connection is down. */
-export async function whenDropped(endpoints: readonly Endpoint[]): Promise<void> {
-  const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
-  for (let turn = 0; isOut() && turn < TURNS; turn++) await new Promise(setImmediate);
+/**
+ * How long a call may run at an endpoint, in ms. Latency follows the length of answers, which differs from agent to
+ * agent, and the server's queue. So this is generous: it is there to find a server that has stopped answering. Before an
+ * endpoint has given enough answers it is judged by what the slowest one needs, if another has given any.
+ */
+export function createTimeLimits(
+  endpoints: readonly Endpoint[],
+  timing: Timing,
+): (endpoint: Endpoint, ticket: Ticket) => number {
+  // one look at all endpoints is enough for all that are asked about
+  const needs = new Map<string, Need>();
+  const needFor = (agent: string): Need => {
+    let need = needs.get(agent);
+    if (need === undefined) {
+      need = needOf(endpoints, agent, timing);
+      needs.set(agent, need);
+    }
+    return need;
+  };
+  return (endpoint, { call: { agent }, codes }) => {
+    const { timeoutFloor, timeoutBorrowed, timeoutFactor, timeoutUnknown, answersToKnow } = timing;
+    const own = endpoint.byAgent.get(agent);
+    if (own !== undefined && own.count >= answersToKnow)
+      return Math.max(timeoutFloor, timeoutFactor * medianOf(own));
+    const { most, only } = needFor(agent);
+    if (most === null || only === endpoint) return timeoutUnknown;
+    const limit = Math.max(timeoutBorrowed, timeoutFactor * most);
+    const patience = Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
+    return Math.min(limit * patience, Math.max(limit, timeoutUnknown));
+  };
+}
+
+interface Need {
+  /** of the slowest endpoint that gave an answer, in ms; null where none did */
+  most: number | null;
+  /** the one that did, where it is one alone */
+  only: Endpoint | null;
+}
+
+function needOf(endpoints: readonly Endpoint[], agent: string, { answersToKnow }: Timing): Need {
+  const need: Need = { most: null, only: null };
+  for (const endpoint of endpoints) {
+    const recent = endpoint.byAgent.get(agent);
+    if (recent === undefined) continue;
+    need.only = need.most === null ? endpoint : null;
+    // the first answers to come are the short ones: of a few, the longest tells what a call may need
+    const here = recent.count < answersToKnow ? slowestOf(recent) : medianOf(recent);
+    need.most = Math.max(need.most ?? 0, here);
+  }
+  return need;
+}
+
+/** What has come of its answer since the last look. */
+function noteReceived(ticket: Ticket, now: number): void {
+  const received = ticket.exchange?.received ?? null;
+  if (received === null) {
+    ticket.begunAt = null;
+    return;
+  }
+  if (ticket.begunAt !== null && received === ticket.received) return;
+  ticket.begunAt ??= now;
+  ticket.received = received;
+  ticket.receivedAt = now;
+}
+
+/** Why a call is given up, in words; null while it is not. */
+function lateness(
+  { sentAt, begunAt, received, receivedAt }: Ticket,
+  limit: number,
+  { begunGap, leastRate }: Timing,
+  now: number,
+): string | null {
+  if (now - sentAt > limit) return `no answer within ${seconds(limit)}`;
+  if (begunAt === null) return null;
+  if (now - receivedAt > begunGap) return `the answer began, and nothing more came for ${seconds(begunGap)}`;
+  // as Apache's mod_reqtimeout judges those who send: some time for the first bytes, and more for many
+  const took = now - begunAt;
+  if (took <= begunGap + (received / leastRate) * 1000) return null;
+  return `the answer came too slowly: ${counted(received, 'byte')} within ${seconds(took)}`;
 }

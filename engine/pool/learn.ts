@@ -1,124 +1,206 @@
 /**
  * Learns from answers alone how many calls a server should have at once, by comparing what two limits yield:
  *
- *   grow ──► it yields no more ──► hold ⇄ try a little more, or less: kept where it yields more, or as much with less
+ *   grow ──► calls slow down ──► hold ⇄ try a little more, or less: kept where it yields more, or as much with less
  */
-
-import { judgeCut } from './away.ts';
 import {
   type Answered,
   isHeldUp,
   isRoomy,
+  judgeCut,
   type Learner,
   type Level,
   levelOf,
   move,
   noteIn,
+  noteShare,
   noteSpeed,
   windowFrom,
 } from './learner.ts';
 
-/** Answers that a comparison takes: so many, or as many as there are calls in flight. */
-const FEW = 32;
-const MANY = 400;
-/** … and in the beginning, where time matters more than a few percent. */
-const FIRST = 8;
-/** A raise has to yield so much more for each doubling, and what yields so much of the best is as good. */
-const MORE = 0.04;
-const AS_GOOD = 0.99;
+/** Answers that a comparison takes at least, and at most where the limit is lower. */
+const MIN_ANSWERS = 32;
+const MAX_ANSWERS = 400;
+/** … and for a glance, while a limit grows. */
+const GLANCE_ANSWERS = 8;
 /** A limit that is not used is not learned from. */
-const USED = 0.85;
-const FILLED = 0.95;
-/** Growth: while calls do not slow down, and while they do. */
-const STEEP = 2;
-/** What yields less than this power of the times it was raised by is asked too much. */
-const LOSS = -0.4;
-const BOLD = 1.5;
-const CAREFUL = 1.2;
-const LINEAR = 0.92;
-/** What would do if calls were as fast as the fastest, with a little to spare. */
-const ENOUGH = 1.15;
-/** What servers usually take: growth goes on to here unless a raise loses clearly. */
-const USUAL = 256;
-/** A much lower limit that yields less than this was wrong by far. */
-const WORSE = 0.8;
-/** Steps of a chain are not alike, and items begin together: what is not clear at once is looked at over so many rounds. */
-const ROUNDS = 4;
-const CLEAR = 0.1;
-/** Windows between tries: what does not change is looked at ever more rarely. */
-const REST_MOST = 64;
+const USED_SHARE = 0.85;
+const FILLED_SHARE = 0.95;
+
+/** What servers usually take (vLLM's `max_num_seqs`, for one). A limit grows to here unless a raise loses clearly. */
+const USUAL_LIMIT = 256;
+/** Factors of growth while calls do not slow down: at first, from the usual limit to just above it, and from there. */
+const GROW_AT_FIRST = 2;
+const GROW_ABOVE_USUAL = 1.25;
+const GROW_FROM_THERE = 3;
+/** A raise loses clearly where the yield falls below this share. */
+const LOSS_BELOW = 0.9;
+
+/** A raise has to yield so much more for each doubling. */
+const GAIN_PER_DOUBLING = 0.1;
+/** Less is as good where it surely yields this share. */
+const AS_GOOD = 0.97;
+/** … and better from this share on. */
+const BETTER = 1.03;
+/** On what would be enough if calls were as fast as the fastest: a little to spare. */
+const WITH_SPARE = 1.05;
+/** The largest step of a search that goes up, and the least one of a search that is still coarse. */
+const MAX_STEP_UP = 1.5;
+const COARSE_STEP = 0.8;
+/** Steps of a chain are not alike, and items begin together: a difference that is not clear takes so many rounds. */
+const DECIDING_ROUNDS = 4;
+const CLEAR_DIFFERENCE = 0.1;
+/** Windows between tries: what does not change is tried ever more rarely. */
+const MAX_REST_WINDOWS = 64;
 /** What the server says of itself: calls wait there, none do, or nothing is said. */
 export type Room = 'none' | 'some' | 'unknown';
 
 export function noteAnswered(learner: Learner, answered: Answered, now: number, room: Room): void {
-  const { window } = learner;
+  const { window, phase } = learner;
   if (answered.round < learner.round) return;
   // What was sent while a raised limit filled found a shorter queue than it leaves; in the beginning there is no time for that.
-  if (!isHasty(learner) && answered.among < FILLED * learner.limit - 1) return;
+  if (phase !== 'grow' && answered.among < FILLED_SHARE * learner.limit - 1) return;
   noteIn(window, answered);
-  if (learner.phase === 'cut') return void judgeCut(learner, now);
-  const rounds = learner.phase === 'hold' && learner.base?.isRough !== true ? ROUNDS : 1;
-  const needed = isHasty(learner)
-    ? Math.max(FIRST, learner.limit / 2)
-    : Math.max(FEW, rounds * learner.limit);
-  if (window.answers < needed) return;
-  const level = levelOf(learner);
-  if (window.here / window.answers < USED * Math.floor(learner.limit)) {
+  if (phase === 'cut') return void judgeCut(learner, now);
+  if (phase === 'grow' && window.answers === GLANCE_ANSWERS && isFilled(learner)) glance(learner, now, room);
+  if (window !== learner.window || window.answers < answersNeeded(learner)) return;
+  if (!isFilled(learner)) {
     // something else holds calls back
     learner.window = windowFrom(now);
     return;
   }
-  decide(learner, level, now, room);
-}
-
-/** In the beginning there is no time for a second look. */
-function isHasty({ phase, begun }: Learner): boolean {
-  return phase === 'grow' && begun === 1;
-}
-
-function decide(learner: Learner, level: Level, now: number, room: Room): void {
-  const { base, phase } = learner;
+  const level = levelOf(learner);
   if (phase === 'grow') return grow(learner, level, now, room);
-  noteSpeed(learner, level);
-  if (base === null || phase === 'hold') return hold(learner, level, now, room);
-  const ratio = level.yield / base.yield;
-  const { noise } = learner;
-  // in doubt it stays as it is
-  const needed = phase === 'up' ? isMore(level.limit / base.limit) : AS_GOOD;
-  const rounds = learner.window.answers / learner.limit;
-  const error = Math.hypot(level.error, base.error, noise / Math.sqrt(rounds));
-  const isClear = Math.abs(ratio - needed) > Math.max(2 * error, CLEAR);
-  if (!isClear && learner.window.answers < Math.max(MANY, ROUNDS * learner.limit)) return;
-  if (ratio >= needed) {
-    // the best is remembered, so that many small losses do not add up
-    learner.base = { ...level, yield: Math.max(level.yield, base.yield) };
-    learner.lastRest = 1;
-    if (phase === 'up') {
-      learner.upBy = Math.min(BOLD, learner.upBy ** 2);
-      return room !== 'none' ? tryMore(learner, now) : pause(learner, now);
-    }
-    if (isHeldUp(learner, level) || ratio >= 1.03) return tryLess(learner, now);
-    return pause(learner, now);
+  if (phase === 'hold' || learner.base === null) return hold(learner, level, now, room);
+  decide(learner, learner.base, level, now, room);
+}
+
+/** Answers after which a window tells something. */
+function answersNeeded({ phase, limit, base }: Learner): number {
+  if (phase === 'grow') return Math.max(GLANCE_ANSWERS, limit / 2);
+  const isExact = phase === 'hold' && base !== null && base.isRough !== true;
+  return Math.max(MIN_ANSWERS, isExact ? DECIDING_ROUNDS * limit : limit);
+}
+
+function isFilled({ limit, window }: Learner): boolean {
+  return window.here / window.answers >= USED_SHARE * limit;
+}
+
+/**
+ * The first answers after a raise come long before the others: where they are as fast as with fewer calls, there is room
+ * for many more. What is slow from the first answer, and yields less, is not waited for.
+ */
+function glance(learner: Learner, now: number, room: Room): void {
+  const level = levelOf(learner);
+  const { base, limit, meant } = learner;
+  noteSpeed(learner, level, true);
+  if (isHeldUp(learner, level)) {
+    if (base === null) return;
+    const isLoss = level.yield < LOSS_BELOW * base.yield;
+    if (isLoss || limit > GROW_ABOVE_USUAL * USUAL_LIMIT) settle(learner, level, now);
+    return;
   }
-  if (phase === 'up') return back(learner, base, now);
-  learner.downBy = Math.sqrt(learner.downBy);
-  learner.next = 'up';
-  if (ratio < WORSE && learner.begun < 2) {
-    // It is not asked too much, so that what stopped the growth was none of its doing: prompts of a beginning, say.
-    learner.begun++;
-    learner.base = null;
-    learner.tooMany = Number.POSITIVE_INFINITY;
-    return move(learner, base.limit, 'grow', now);
-  }
-  if (ratio < 1 / 1.03) learner.tooMany = Number.POSITIVE_INFINITY;
-  learner.lastRest = Math.min(REST_MOST, 2 * learner.lastRest);
-  move(learner, base.limit, 'hold', now);
-  learner.rest = learner.lastRest;
+  if (room === 'none') return;
+  learner.base = { ...level, isRough: true };
+  let to = GROW_AT_FIRST * limit;
+  if (base !== null)
+    to =
+      limit < USUAL_LIMIT
+        ? USUAL_LIMIT
+        : limit === USUAL_LIMIT
+          ? Math.max(GROW_ABOVE_USUAL * USUAL_LIMIT, meant)
+          : GROW_FROM_THERE * limit;
+  move(learner, to, 'grow', now);
+}
+
+/** Growth where the first answers were slower. Many servers slow down with each call, and yield more all the same. */
+function grow(learner: Learner, level: Level, now: number, room: Room): void {
+  const { base } = learner;
+  const { limit } = level;
+  noteSpeed(learner, level, true);
+  const isLoss = base !== null && level.yield < LOSS_BELOW * base.yield;
+  const goesOn = limit < USUAL_LIMIT ? !isLoss : !isHeldUp(learner, level);
+  if (!goesOn || room === 'none') return settle(learner, level, now);
+  learner.base = { ...level, isRough: true };
+  move(
+    learner,
+    limit < USUAL_LIMIT ? Math.min(USUAL_LIMIT, GROW_AT_FIRST * limit) : GROW_AT_FIRST * limit,
+    'grow',
+    now,
+  );
+}
+
+/**
+ * The end of growth. What is usual stays unless it lost. Otherwise fewer would yield as much if they were as fast as the
+ * fastest (Little's law), and no fewer than had room before. A raise that did yield more ended somewhere between.
+ */
+function settle(learner: Learner, level: Level, now: number): void {
+  const { base, fastest } = learner;
+  const { limit } = level;
+  const gain = base === null ? 1 : level.yield / base.yield;
+  const roomy = base !== null && isRoomy(learner, base) ? base.limit : 1;
+  let to = (WITH_SPARE * level.yield) / fastest;
+  if (limit <= USUAL_LIMIT && gain >= LOSS_BELOW) to = limit;
+  else if (base !== null && gain >= isMore(limit / base.limit)) to = Math.sqrt(to * limit);
+  to = Math.min(limit, Math.max(roomy, to));
+  learner.tooMany = limit;
+  learner.base = null;
+  learner.next = to === roomy ? 'up' : 'down';
+  // what is known of both sides of a limit is worth a few windows of rest
+  if (to === roomy || to === limit) learner.rest = learner.lastRest = 2;
+  move(learner, to, 'hold', now);
 }
 
 /** The least yield of a raise by so many times, as a share of the yield before it. */
 function isMore(times: number): number {
-  return 1 + MORE * Math.log2(times);
+  return 1 + GAIN_PER_DOUBLING * Math.log2(times);
+}
+
+/** More, or less, was tried. In doubt it stays as it was. */
+function decide(learner: Learner, base: Level, level: Level, now: number, room: Room): void {
+  const { phase, window } = learner;
+  const ratio = level.yield / base.yield;
+  const rounds = window.answers / level.limit;
+  const error = Math.hypot(level.error, base.error, learner.noise * Math.sqrt(DECIDING_ROUNDS / rounds));
+  const needed = phase === 'up' ? isMore(level.limit / base.limit) : AS_GOOD + error;
+  const isClear = Math.abs(ratio - needed) > Math.max(2 * error, CLEAR_DIFFERENCE);
+  // fast answers come back first, so that a first round flatters what is tried
+  const isEnough = isClear && (ratio < needed || rounds >= 2);
+  if (!isEnough && window.answers < Math.max(MAX_ANSWERS, DECIDING_ROUNDS * level.limit)) return;
+  noteWindow(learner, level);
+  if (ratio < needed) return phase === 'up' ? notMore(learner, base, now) : notLess(learner, base, now);
+  // the best is remembered, so that many small losses do not add up
+  learner.base = { ...level, yield: Math.max(level.yield, base.yield) };
+  learner.lastRest = 1;
+  if (phase === 'up') {
+    learner.upBy = Math.min(MAX_STEP_UP, learner.upBy ** 2);
+    if (learner.tooMany < GROW_ABOVE_USUAL * level.limit) learner.tooMany = Number.POSITIVE_INFINITY;
+    return room !== 'none' ? tryMore(learner, now) : pause(learner, now);
+  }
+  if (ratio >= BETTER) learner.tooMany = base.limit;
+  if (isHeldUp(learner, level) || ratio >= BETTER) return tryLess(learner, now);
+  pause(learner, now);
+}
+
+function notMore(learner: Learner, base: Level, now: number): void {
+  learner.tooMany = Math.min(learner.tooMany, learner.limit);
+  learner.next = 'down';
+  learner.upBy = Math.sqrt(learner.upBy);
+  move(learner, base.limit, 'hold', now);
+  restLonger(learner);
+}
+
+function notLess(learner: Learner, base: Level, now: number): void {
+  // calls held up before, and too few of them after: the best lies between
+  const isBetween = learner.downBy < COARSE_STEP && isHeldUp(learner, base);
+  learner.next = isBetween ? 'down' : 'up';
+  learner.downBy = Math.sqrt(learner.downBy);
+  move(learner, base.limit, 'hold', now);
+  if (!isBetween) restLonger(learner);
+}
+
+function restLonger(learner: Learner): void {
+  learner.rest = learner.lastRest = Math.min(MAX_REST_WINDOWS, 2 * learner.lastRest);
 }
 
 function pause(learner: Learner, now: number): void {
@@ -128,85 +210,42 @@ function pause(learner: Learner, now: number): void {
   learner.window = windowFrom(now);
 }
 
-function grow(learner: Learner, level: Level, now: number, room: Room): void {
-  const { base } = learner;
-  noteSpeed(learner, level);
-  const gain = base ? level.yield / base.yield : Number.POSITIVE_INFINITY;
-  const times = base ? level.limit / base.limit : 1;
-  if (gain >= isMore(times)) {
-    learner.base = { ...level, isRough: isHasty(learner) };
-    if (room === 'none') return pause(learner, now);
-    const wasRoomy = base !== null && isRoomy(learner, base);
-    const isLinear = gain >= LINEAR * times;
-    const factor = base === null || isLinear ? STEEP : wasRoomy ? CAREFUL : BOLD;
-    return tryMore(learner, now, 'grow', factor);
-  }
-  // The first answers of a run may come faster than any later ones, so that only a clear loss counts before the usual.
-  const isLoss = gain < (isHasty(learner) && level.limit < USUAL ? times ** LOSS : 1);
-  if (base !== null && isLoss) return back(learner, base, now);
-  if (isHasty(learner) && level.limit < USUAL && room !== 'none') {
-    learner.base = { ...level, isRough: true };
-    return move(learner, USUAL, 'grow', now);
-  }
-  learner.base = { ...level, isRough: isHasty(learner) };
-  settle(learner, level, now);
+function tryMore(learner: Learner, now: number): void {
+  const { limit, tooMany, upBy } = learner;
+  move(learner, Math.max(limit + 1, Math.min(limit * upBy, Math.sqrt(limit * tooMany))), 'up', now);
 }
 
-/** The end of growth: at this level, or below it. */
-function settle(learner: Learner, best: Level, now: number): void {
-  learner.upBy = Math.SQRT2;
-  // With calls as fast as the fastest, so many would do (Little's law). Where none was faster it may be far fewer.
-  const enough = (ENOUGH * best.yield) / learner.fastest;
-  if (enough < best.limit) return move(learner, Math.max(enough, best.limit / 3), 'down', now);
-  if (!isRoomy(learner, best)) return tryLess(learner, now);
-  pause(learner, now);
-}
-
-function tryMore(learner: Learner, now: number, phase: 'grow' | 'up' = 'up', by = learner.upBy): void {
-  const { limit, tooMany } = learner;
-  const to = Math.max(limit + 1, Math.min(limit * by, Math.sqrt(limit * tooMany)));
-  move(learner, to, phase, now);
-}
-
+/** Where faster calls are known, Little's law says how many would do; where none are, it may be far fewer. */
 function tryLess(learner: Learner, now: number): void {
-  if (learner.limit === 1) return pause(learner, now);
-  move(learner, Math.min(learner.limit - 1, learner.limit * learner.downBy), 'down', now);
-}
-
-/** A raise yielded less, or next to nothing in time: on by a smaller one, or down where the raise began too high. */
-function back(learner: Learner, base: Level, now: number): void {
-  const { limit, phase } = learner;
-  learner.tooMany = Math.min(learner.tooMany, limit);
-  learner.next = 'down';
-  if (phase === 'grow') {
-    if (!isRoomy(learner, base)) {
-      learner.limit = base.limit;
-      return settle(learner, base, now);
-    }
-    const between = Math.sqrt(base.limit * limit);
-    if (between > 1.1 * base.limit) return move(learner, between, 'grow', now);
-  }
-  learner.upBy = Math.sqrt(learner.upBy);
-  learner.lastRest = Math.min(REST_MOST, 2 * learner.lastRest);
-  move(learner, base.limit, 'hold', now);
-  learner.rest = learner.lastRest;
+  const { limit, base, fastest, fastestAt, downBy } = learner;
+  if (limit === 1) return pause(learner, now);
+  const enough = base === null || limit <= fastestAt ? 0 : (WITH_SPARE * base.yield) / fastest;
+  move(learner, Math.min(limit - 1, Math.max(limit * downBy, enough)), 'down', now);
 }
 
 function hold(learner: Learner, level: Level, now: number, room: Room): void {
   const { base } = learner;
-  if (base === null || base.isRough) learner.base = level;
+  if (base === null || base.isRough) learner.base = { ...level, isRough: base === null };
   else if (level.limit === base.limit) {
     const change = Math.log(level.yield / base.yield);
     learner.noise = Math.sqrt(0.7 * learner.noise ** 2 + 0.3 * Math.max(0, change ** 2 - level.error ** 2));
     learner.base = {
       ...level,
-      yield: Math.max(0.5 * (base.yield + level.yield), 0),
+      yield: 0.5 * (base.yield + level.yield),
       speed: 0.5 * (base.speed + level.speed),
       error: Math.max(level.error / 2, (0.7 * Math.hypot(level.error, base.error)) / 1.4),
     };
   }
+  noteWindow(learner, level);
   learner.window = windowFrom(now);
   if (learner.rest-- > 0) return;
-  if (learner.next === 'down' && isHeldUp(learner, level)) tryLess(learner, now);
+  const mayBeFewer = level.limit <= learner.fastestAt || isHeldUp(learner, level);
+  if (learner.next === 'down' && mayBeFewer) tryLess(learner, now);
   else if (room !== 'none') tryMore(learner, now);
+}
+
+/** What a window tells beside its yield, once it is over. */
+function noteWindow(learner: Learner, level: Level): void {
+  noteShare(learner);
+  noteSpeed(learner, level, false);
 }

@@ -1,55 +1,35 @@
 /**
- * How many calls an endpoint is given at once. The right number is what keeps its batch full with a small queue behind
- * it: fewer leave the GPU idle, and what waits on a server cannot be moved to another one.
+ * How many calls an endpoint is given at once, and how many items a run has in flight. The right number of calls keeps
+ * the endpoint's batch full with a small queue behind it: fewer leave the GPU idle, and what waits on a server cannot be
+ * moved to another one.
  *
- * The evidence is what answers tell (learn.ts), what the server sends away, and, where it has metrics, what it says of its
- * batch and its queue. What it says can only hold a limit down: a server that says that nothing waits may be slower with
- * every further call.
+ * The evidence is what answers tell (learn.ts), what the server throttles (learner.ts), and, where it has metrics, what
+ * it says of its batch and its queue. That can only hold a limit down: a server that says that nothing waits may be
+ * slower with every further call.
  */
-
-import { type Away, noteAway } from './away.ts';
-import { type Endpoint, medianLatency } from './health.ts';
+import { type Clock, medianOf, type Timing } from './clock.ts';
 import { noteAnswered, type Room } from './learn.ts';
-import { noteSent, setLimit } from './learner.ts';
-import type { Ticket } from './ticket.ts';
-
-/** What a server says of itself, as of one look at its metrics. */
-export interface Load {
-  /** requests in the batch, and requests that wait for a place in it */
-  running: number;
-  waiting: number;
-  /** share of the KV cache in use, 0 to 1; 0 where it is not said */
-  kv: number;
-  /** since the server began */
-  preemptions: number;
-}
+import { noteSent, noteThrottled, setLimit, type Throttling } from './learner.ts';
+import { type Load, metricsPath, pageOf, readLoad } from './load.ts';
+import type { Endpoint, Ticket } from './state.ts';
 
 /** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
 const QUEUE_LEAST = 0.05;
 const QUEUE_AIM = 0.1;
 const QUEUE_MOST = 0.15;
 /** … and in calls, where the batch is small */
-const FEW = 2;
-const CUT_PREEMPTED = 0.9;
+const SPARE_CALLS = 2;
+const PREEMPTED_CUT = 0.9;
 /** Preemption throws computed tokens away; a few at a full cache cost less than the places that avoid them. */
-const PREEMPTED = 0.02;
+const PREEMPTED_SHARE = 0.02;
 /**
  * A burst of prompts waits for its prefill, and is no queue. What never went away for as long as an answer takes is one
  * (the standing queue of CoDel, Nichols and Jacobson 2012), so nothing is cut on its account before that time is known.
  */
-const INTERVAL = 5_000;
+const MIN_LOOK_MS = 5_000;
 
-/** Places of an endpoint that is just back: one that goes away again breaks off so many calls, and not hundreds. */
-const SMALL = 12;
-
-/** What was seen since `from`. */
-export interface Seen {
-  from: number;
-  leastWaiting: number;
-  /** calls here at a time */
-  mostHere: number;
-  preemptions: number;
-}
+/** Limit of an endpoint that is just back: one that goes away again breaks off so many calls, and not hundreds. */
+const RETURN_LIMIT = 12;
 
 /** A call was sent there; it has its place. */
 export function followSent(endpoint: Endpoint, ticket: Ticket, now: number): void {
@@ -71,21 +51,21 @@ export function followAnswer(endpoint: Endpoint, ticket: Ticket, tokens: number,
   noteAnswered(learner, answered, now, roomAt(endpoint));
 }
 
-/** What its metrics say of more calls. A burst of prompts that waits for its prefill is no queue: see `INTERVAL`. */
+/** What its metrics say of more calls. A burst of prompts that waits for its prefill is no queue: see `MIN_LOOK_MS`. */
 function roomAt({ load, standing }: Endpoint): Room {
   if (load === null) return 'unknown';
-  return Math.min(load.waiting, standing) <= load.running * QUEUE_LEAST + FEW ? 'some' : 'none';
+  return Math.min(load.waiting, standing) <= load.running * QUEUE_LEAST + SPARE_CALLS ? 'some' : 'none';
 }
 
-/** A call was sent away (429, 503), and its place is free again. */
-export function followAway(endpoint: Endpoint, { round }: Ticket, now: number): Away {
+/** A call was throttled (429, 503), and its place is free again. */
+export function followThrottled(endpoint: Endpoint, { round }: Ticket, now: number): Throttling {
   if (endpoint.goal > 0) return 'full';
-  const found = noteAway(endpoint.learner, round, endpoint.running.length, now);
+  const found = noteThrottled(endpoint.learner, round, endpoint.running.length, now);
   if (found === 'none') startSmall(endpoint, now);
   return found;
 }
 
-/** A look at the server; null where it says nothing of itself. */
+/** What the server says of its load; null where it says nothing. */
 export function followLoad(endpoint: Endpoint, load: Load | null, now: number): void {
   endpoint.load = load;
   if (endpoint.pinned || load === null) return;
@@ -95,15 +75,15 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number): 
   const { seen } = endpoint;
   seen.leastWaiting = Math.min(seen.leastWaiting, waiting);
   seen.mostHere = Math.max(seen.mostHere, here);
-  const isKnown = endpoint.timed > 0;
-  if (!isKnown || now - seen.from < Math.max(INTERVAL, medianLatency(endpoint))) return;
+  const isKnown = endpoint.latencies.count > 0;
+  if (!isKnown || now - seen.from < Math.max(MIN_LOOK_MS, medianOf(endpoint.latencies))) return;
   endpoint.seen = null;
   endpoint.standing = seen.leastWaiting;
-  if (preemptions - seen.preemptions > running * PREEMPTED + FEW) {
-    trim(endpoint, seen.mostHere * CUT_PREEMPTED, now);
-  } else if (seen.leastWaiting > running * QUEUE_MOST + FEW) {
+  if (preemptions - seen.preemptions > running * PREEMPTED_SHARE + SPARE_CALLS) {
+    trim(endpoint, seen.mostHere * PREEMPTED_CUT, now);
+  } else if (seen.leastWaiting > running * QUEUE_MOST + SPARE_CALLS) {
     // of what is in flight here so much is in the batch; who else asks this server has the rest of it
-    trim(endpoint, here - (seen.leastWaiting - running * QUEUE_AIM - FEW), now);
+    trim(endpoint, here - (seen.leastWaiting - running * QUEUE_AIM - SPARE_CALLS), now);
   }
 }
 
@@ -111,7 +91,7 @@ function trim(endpoint: Endpoint, to: number, now: number): void {
   if (to < endpoint.limit) setLimit(endpoint.learner, to, now);
 }
 
-/** An endpoint that came back gets its places back as it proves itself, doubling with each round of answers. */
+/** The limit of an endpoint that came back doubles with each round of answers. */
 function growBack(endpoint: Endpoint, now: number): void {
   const { learner, goal } = endpoint;
   learner.limit += 1;
@@ -120,13 +100,90 @@ function growBack(endpoint: Endpoint, now: number): void {
   setLimit(learner, goal, now);
 }
 
-/** It was away, or takes nothing: what it may have now is little, and the rest follows its answers. */
+/** It was away, or takes nothing: it gets a few calls now, and more as it answers. */
 export function startSmall(endpoint: Endpoint, now: number): void {
   const { learner } = endpoint;
   const { limit, before } = learner;
   endpoint.seen = null;
   endpoint.standing = 0;
   endpoint.goal = Math.max(limit, before?.limit ?? 0, endpoint.goal);
-  setLimit(learner, Math.min(limit, SMALL), now);
+  setLimit(learner, Math.min(limit, RETURN_LIMIT), now);
   if (learner.limit >= endpoint.goal) endpoint.goal = 0;
+}
+
+/** Looks in a row that may be missed before what was said last is too old to go by. */
+const MAX_MISSED_LOOKS = 3;
+
+export interface Looking {
+  endpoints: readonly Endpoint[];
+  clock: Clock;
+  timing: Timing;
+  /** null: the endpoint says nothing of its load, or has not for some time */
+  onLoad: (endpoint: Endpoint, load: Load | null) => void;
+}
+
+/**
+ * The returned function is called at each tick and reads the metrics of the endpoints that are due. A server without
+ * them is asked again now and then, for it may have been a proxy that was not ready. One that had them before has them
+ * still, whatever became of one look.
+ */
+export function lookAtLoads({ endpoints, clock, timing, onLoad }: Looking): (now: number) => void {
+  const looking = new Set<Endpoint>();
+  const next = new Map<Endpoint, number>();
+  const missed = new Map<Endpoint, number>(); // of those that have said something
+
+  function look(endpoint: Endpoint): void {
+    looking.add(endpoint);
+    const settle = (load: Load | null, isSettled = true): void => {
+      if (!looking.delete(endpoint)) return; // it was given up, and answered then
+      callOff();
+      const misses = load ? 0 : (missed.get(endpoint) ?? Number.NaN) + 1;
+      if (!Number.isNaN(misses)) missed.set(endpoint, misses);
+      const wait = !Number.isNaN(misses) ? timing.look : isSettled ? timing.lookAgain : timing.lookSoon;
+      next.set(endpoint, clock.now() + wait);
+      if (load !== null || !(misses < MAX_MISSED_LOOKS)) onLoad(endpoint, load);
+    };
+    const callOff = clock.after(timing.probeTimeout, () => {
+      settle(null, false);
+      exchange.abort(new Error('no metrics in time'));
+    });
+    const exchange = endpoint.wire.send({ method: 'GET', path: metricsPath(endpoint.prefix) }, outcome => {
+      if (outcome instanceof Error || outcome.status >= 500) settle(null, false);
+      else settle(outcome.status === 200 ? readLoad(pageOf(outcome.body)) : null);
+    });
+  }
+
+  return now => {
+    for (const endpoint of endpoints) {
+      if (endpoint.state !== 'up' || looking.has(endpoint)) continue;
+      if (now >= (next.get(endpoint) ?? 0)) look(endpoint);
+    }
+  };
+}
+
+/** Items in flight where all is on record and nothing is asked. */
+const REPLAYED_ITEMS = 64;
+
+/**
+ * How many items may be in flight: `set`, or twice the limits, for while an item is between two calls another one has
+ * its place. They follow the limits, because a limit that finds no items to fill it is never learned.
+ */
+export function createItems(endpoints: readonly Endpoint[], set: number | undefined) {
+  const listeners: (() => void)[] = [];
+  const countNow = (): number =>
+    set ?? (2 * endpoints.reduce((sum, { limit }) => sum + limit, 0) || REPLAYED_ITEMS);
+  let most = countNow();
+  return {
+    get most() {
+      return most;
+    },
+    /** Limits may have moved. */
+    recount(): void {
+      const before = most;
+      most = countNow();
+      if (most > before) for (const listener of listeners) listener();
+    },
+    /** `listener` is told when there is room for more. */
+    onRoom: (listener: () => void): void => void listeners.push(listener),
+  };
 }

@@ -1,39 +1,22 @@
 /**
- * Endpoints that cannot be reached: taken out at the first refused connection, looked at again by a cheap GET, put
- * back when they answer. While none is there, calls wait and lose nothing, until it has lasted too long. The same holds
- * where all that are there fail whatever they are asked, such as a proxy before a server that restarts.
+ * Endpoints that cannot be reached, and calls that may be the cause.
+ *
+ * An endpoint is taken out at the first refused connection, looked at again by a cheap GET, and put back when it answers.
+ * While none is there, calls wait and lose nothing, until it has lasted too long. The same holds where all that are
+ * there fail whatever they are asked, such as a proxy before a server that restarts.
  */
-import { type Fatal, unavailable } from '../flow/failure.ts';
-import { beginAgain, type Endpoint, isFailing } from './health.ts';
+import { type Fatal, unavailable } from '../item/failure.ts';
+import { isFailing } from './health.ts';
+import { startSmall } from './limit.ts';
 import { type Prober, probe } from './probe.ts';
 import { causes, settle } from './start.ts';
-import type { Ticket } from './ticket.ts';
+import type { Endpoint, Ticket } from './state.ts';
 import { seconds } from './words.ts';
-
-export interface Outages {
-  /** Takes out an endpoint that refused a connection. */
-  lost(endpoint: Endpoint, cause: string): void;
-  /** Calls broke off there: looks whether it is dead before they are tried elsewhere. */
-  check(endpoint: Endpoint): void;
-  /** A call was answered: somebody is there. */
-  noteAnswer(): void;
-  /**
-   * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
-   * the last answer. (A few calls that fail everywhere, at the end of a run say, are few.)
-   */
-  isEverybodys(ticket: Ticket): boolean;
-  /**
-   * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `gap` is how long this
-   * process stood still. Returns what ends the run when no endpoint has been there for too long.
-   */
-  sweep(now: number, idle: boolean, gap: number): Fatal | undefined;
-  close(): void;
-}
 
 export interface OutageOptions extends Prober {
   endpoints: readonly Endpoint[];
-  /** the models that are asked for: an endpoint is of use if it serves one of them */
-  models: readonly string[];
+  /** the models that are asked for: an endpoint is of use if it serves one of them; null where any is */
+  models: readonly string[] | null;
   /** how long no endpoint may be there, in ms */
   giveUp: number;
   warn: (message: string) => void;
@@ -43,18 +26,25 @@ export interface OutageOptions extends Prober {
 }
 
 /** Calls that have to fail, with no answer between them, before it is the endpoints and not the calls. */
-const MANY = 20;
-/** One that flaps is told so often, in ms; in between it is only counted. */
-const NEWS = 60_000;
+const MIN_FAILED_CALLS = 20;
+/** An endpoint that flaps is told so often; in between it is only counted. */
+const TELL_LOST_EVERY_MS = 60_000;
 
 function isThere(endpoint: Endpoint): boolean {
   return endpoint.state === 'up' && !isFailing(endpoint);
 }
 
-export function createOutages(options: OutageOptions): Outages {
-  const { endpoints, models, giveUp, warn, onLost, onBack, clock, timing, key } = options;
-  const lostAt = new Map<Endpoint, number>();
-  const toldAt = new Map<Endpoint, number>();
+/** It was away and is back: how it was before says nothing of how it is now. */
+function beginAgain(endpoint: Endpoint, now: number): void {
+  endpoint.failuresInARow = 0;
+  endpoint.pausedUntil = 0;
+  startSmall(endpoint, now);
+  Object.assign(endpoint.latencies, { count: 0, median: Number.NaN, medianAt: 0 });
+  endpoint.byAgent.clear();
+}
+
+export function createOutages(options: OutageOptions) {
+  const { endpoints, models, giveUp, warn, onLost, onBack, clock, timing } = options;
   const unanswered = new Set<Ticket>();
   let lastUp = clock.now();
   let closed = false;
@@ -68,18 +58,19 @@ export function createOutages(options: OutageOptions): Outages {
 
   async function lookAgain(endpoint: Endpoint): Promise<void> {
     endpoint.probing = true;
-    const finding = await probe(endpoint, options);
+    const result = await probe(endpoint, options);
     endpoint.probing = false;
     if (closed) return;
-    settle(finding, models, key);
+    settle(result, models);
     if (endpoint.state === 'up') {
       beginAgain(endpoint, clock.now());
-      if (toldAt.get(endpoint) === lostAt.get(endpoint)) warn(`${endpoint.url} is up`);
+      if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
       onBack();
-    } else if (endpoint.state === 'unfit') warn(`${endpoint.url} is back, but of no use: ${endpoint.cause}`);
+    } else if (endpoint.state === 'unusable')
+      warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
     else {
-      const gone = clock.now() - (lostAt.get(endpoint) ?? 0);
-      const most = gone < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
+      const most =
+        clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
       probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
     }
   }
@@ -92,49 +83,156 @@ export function createOutages(options: OutageOptions): Outages {
     endpoint.load = null; // what its metrics said is over
     probeLater(endpoint, timing.reprobeFirst);
     const now = clock.now();
-    lostAt.set(endpoint, now);
-    const told = toldAt.get(endpoint);
-    if (told !== undefined && now - told < NEWS) return;
-    toldAt.set(endpoint, now);
+    endpoint.lostAt = now;
+    if (endpoint.lostToldAt !== null && now - endpoint.lostToldAt < TELL_LOST_EVERY_MS) return;
+    endpoint.lostToldAt = now;
     const others = endpoints.filter(({ state }) => state === 'up').length;
-    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints go on`);
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints remain`);
   }
 
   async function checkOn(endpoint: Endpoint): Promise<void> {
     endpoint.probing = true;
     const { hindrance, cause = '' } = await probe(endpoint, options);
     endpoint.probing = false;
-    const isGone = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
-    if (isGone && !closed) lost(endpoint, cause);
+    const isDown = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
+    if (isDown && !closed) lost(endpoint, cause);
   }
 
   return {
+    /** Takes out an endpoint that refused a connection. */
     lost,
-    check(endpoint) {
+    /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
+    check(endpoint: Endpoint): void {
       if (endpoint.state === 'up' && !endpoint.probing) void checkOn(endpoint);
     },
-    noteAnswer() {
+    /** A call was answered: somebody is there. */
+    noteAnswer(): void {
       if (unanswered.size > 0) unanswered.clear();
     },
-    isEverybodys(ticket) {
-      if (unanswered.size < MANY) unanswered.add(ticket);
-      return unanswered.size >= MANY && !endpoints.some(isThere);
+    /**
+     * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
+     * the last answer. (At the end of a run the calls that fail everywhere are few.)
+     */
+    allEndpointsFailing(ticket: Ticket): boolean {
+      if (unanswered.size < MIN_FAILED_CALLS) unanswered.add(ticket);
+      return unanswered.size >= MIN_FAILED_CALLS && !endpoints.some(isThere);
     },
-    sweep(now, idle, gap) {
+    /**
+     * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `suspendedMs` is how long
+     * this process was suspended. Returns what ends the run when no endpoint has been there for too long.
+     */
+    sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
       for (const endpoint of endpoints) {
         if (endpoint.state === 'down' && now >= endpoint.probeAt && !endpoint.probing)
           void lookAgain(endpoint);
       }
       if (idle || endpoints.some(isThere)) lastUp = now;
-      else if (gap > 0) lastUp += gap;
+      else if (suspendedMs > 0) lastUp += suspendedMs;
       if (now - lastUp <= giveUp) return undefined;
       return unavailable(
         `expected an endpoint to come back, found none for ${seconds(giveUp)}: ${causes(endpoints)}; ` +
           'start them and run again, or wait longer: --wait 10m',
       );
     },
-    close() {
+    close(): void {
       closed = true;
     },
   };
 }
+
+export type Outages = ReturnType<typeof createOutages>;
+
+/** A failed call was there when its endpoint died if that is found out within this time. */
+const DEATH_WINDOW_MS = 5_000;
+/** Deaths of different endpoints after which a call is a suspect. */
+const SUSPECT_AFTER_DEATHS = 2;
+/** Failed calls that are remembered for each endpoint. */
+const MAX_REMEMBERED = 4_096;
+
+/**
+ * Calls that kill servers. A call that was in flight at the deaths of two endpoints may be the cause of both, and must
+ * not be sent to a third one in company: it is tried alone, at an endpoint that has nothing else. If that one dies too,
+ * the call is quarantined; all others only happened to be there.
+ */
+export function createSuspects() {
+  const broken = new Map<Endpoint, { ticket: Ticket; at: number }[]>();
+  const deaths = new WeakMap<Ticket, Set<Endpoint>>();
+  let waiting: Ticket[] = [];
+  let reserved: Endpoint | null = null;
+  let alone: Ticket | null = null;
+
+  return {
+    get size(): number {
+      return waiting.length;
+    },
+    /** no endpoint is kept free, and none has to be */
+    get idle(): boolean {
+      return waiting.length === 0 && reserved === null && alone === null;
+    },
+    /** A call broke off at an endpoint, which may be dead. */
+    noteBroken(endpoint: Endpoint, ticket: Ticket, now: number): void {
+      const recent = broken.get(endpoint) ?? [];
+      broken.set(endpoint, recent);
+      if (recent.length >= MAX_REMEMBERED) recent.shift();
+      recent.push({ ticket, at: now });
+    },
+    /** Forgets the calls whose endpoint did not die in time. */
+    forget(now: number): void {
+      for (const [endpoint, recent] of broken) {
+        const from = recent.findIndex(({ at }) => now - at <= DEATH_WINDOW_MS);
+        if (from < 0) broken.delete(endpoint);
+        else if (from > 0) recent.splice(0, from);
+      }
+    },
+    /** The endpoint is dead. Returns the calls that broke off there just now: they lost a try for nothing. */
+    noteDeath(endpoint: Endpoint, now: number): Ticket[] {
+      const there = (broken.get(endpoint) ?? []).filter(({ at }) => now - at <= DEATH_WINDOW_MS);
+      broken.delete(endpoint);
+      for (const { ticket } of there) {
+        const where = deaths.get(ticket) ?? new Set();
+        deaths.set(ticket, where.add(endpoint));
+      }
+      return there.map(({ ticket }) => ticket);
+    },
+    /** Takes a call that is to be tried again, if it is a suspect. */
+    take(ticket: Ticket): boolean {
+      if ((deaths.get(ticket)?.size ?? 0) < SUSPECT_AFTER_DEATHS) return false;
+      waiting.push(ticket);
+      return true;
+    },
+    /**
+     * The endpoint that is kept free for suspects, `send` being told when it is empty; `usable` are those that may be
+     * asked. While it returns an endpoint, nobody else may take a place there.
+     */
+    next(usable: readonly Endpoint[], send: (ticket: Ticket, endpoint: Endpoint) => void): Endpoint | null {
+      if (alone !== null && alone.at === null) alone = null;
+      if (alone !== null) return alone.at;
+      if (waiting.length === 0) {
+        reserved = null;
+        return null;
+      }
+      // the one with the least to finish is free the soonest
+      if (reserved === null || !usable.includes(reserved)) {
+        reserved = usable.reduce<Endpoint | null>(
+          (least, one) => (least === null || one.running.length < least.running.length ? one : least),
+          null,
+        );
+      }
+      if (reserved !== null && reserved.running.length === 0) {
+        alone = waiting.shift() as Ticket;
+        send(alone, reserved);
+      }
+      return reserved;
+    },
+    /** whether the call is tried alone right now */
+    isAlone: (ticket: Ticket): boolean => ticket === alone,
+    /** takes everything out */
+    empty(): Ticket[] {
+      const all = waiting;
+      waiting = [];
+      return all;
+    },
+  };
+}
+
+export type Suspects = ReturnType<typeof createSuspects>;

@@ -1,13 +1,23 @@
 /**
- * What is there: each endpoint's GET /models, asked before anything else. It tells whether the endpoint can be used,
- * which models it serves and how long a prompt may be; where it cannot be used, it tells a person why.
+ * Requests that are no calls, each bounded in time and size: GET /models, by which an endpoint is judged before and
+ * during a run, and the requests of an examination.
  */
+import { isObject } from '../json/pointer.ts';
 import type { Clock, Timing } from './clock.ts';
-import { isObject } from './completion.ts';
-import type { Endpoint } from './health.ts';
-import { hide, type Key } from './secret.ts';
-import type { Reply } from './wire.ts';
-import { causeOf, isHtml, NoAnswerInTime, type Obstacle, obstacleOf, seconds, serverWords } from './words.ts';
+import type { Reply, Watch } from './exchange.ts';
+import type { Endpoint } from './state.ts';
+import type { Request } from './wire.ts';
+import {
+  causeOf,
+  hide,
+  isHtml,
+  type Key,
+  NoAnswerInTime,
+  type Obstacle,
+  obstacleOf,
+  seconds,
+  serverWords,
+} from './words.ts';
 
 export interface Served {
   id: string;
@@ -32,7 +42,7 @@ export type Hindrance =
   | 'http-error';
 
 /** What one endpoint answered: its models, or why it cannot be used. */
-export interface Finding {
+export interface ProbeResult {
   endpoint: Endpoint;
   models: Served[];
   /** in words; undefined where the endpoint can be used */
@@ -45,24 +55,23 @@ export interface Finding {
 export interface Prober {
   timing: Timing;
   clock: Clock;
-  key: Key | undefined;
 }
 
-/** Asks one endpoint. Never throws: what goes wrong is the finding. */
-export async function probe(endpoint: Endpoint, prober: Prober): Promise<Finding> {
+/** Asks one endpoint. Never throws: what goes wrong is in the result. */
+export async function probe(endpoint: Endpoint, prober: Prober): Promise<ProbeResult> {
   const at = `${endpoint.url}/models`;
   const outcome = await get(endpoint, `${endpoint.prefix}/models`, prober);
-  const unusable = (hindrance: Hindrance, cause: string, settled: boolean): Finding => ({
+  const unusable = (hindrance: Hindrance, cause: string, settled: boolean): ProbeResult => ({
     endpoint,
     models: [],
     cause,
     hindrance,
     settled,
   });
-  if (outcome instanceof Error) return unusable(obstacleOf(outcome), causeOf(outcome, prober.key), false);
+  if (outcome instanceof Error) return unusable(obstacleOf(outcome), causeOf(outcome, endpoint.key), false);
   const { status, body } = outcome;
   if (status === 200) {
-    const models = readModels(body, prober.key);
+    const models = readModels(body, endpoint.key);
     if (models) return { endpoint, models, cause: undefined, hindrance: undefined, settled: true };
     if (isHtml(body)) {
       const meant =
@@ -75,13 +84,13 @@ export async function probe(endpoint: Endpoint, prober: Prober): Promise<Finding
       true,
     );
   }
-  if (status === 401 || status === 403) return unusable('key', refusedKey(status, prober.key), true);
+  if (status === 401 || status === 403) return unusable('key', refusedKey(status, endpoint.key), true);
   if (status === 503) return unusable('loading', 'HTTP 503: it is still loading, or overloaded', false);
   if (status === 404 || status === 405) {
     const meant = (await elsewhere(endpoint, prober)) ?? ': is the path right?';
     return unusable('wrong-path', `HTTP ${status} at ${at}${meant}`, true);
   }
-  const words = serverWords(body, prober.key, 160);
+  const words = serverWords(body, endpoint.key, 160);
   return unusable('http-error', `HTTP ${status} at ${at}${words && `: "${words}"`}`, status < 500);
 }
 
@@ -101,14 +110,19 @@ async function elsewhere(endpoint: Endpoint, prober: Prober): Promise<string | u
   return found ? `; did you mean ${new URL(url).origin}${other}?` : undefined;
 }
 
-function get(endpoint: Endpoint, path: string, { clock, timing }: Prober): Promise<Reply | Error> {
+function get(endpoint: Endpoint, path: string, prober: Prober): Promise<Reply | Error> {
+  return askWithin(endpoint, { method: 'GET', path }, prober.timing.probeTimeout, prober.clock);
+}
+
+/** Settles with the reply, or with an error after `ms`. */
+function askWithin(endpoint: Endpoint, request: Request, ms: number, clock: Clock): Promise<Reply | Error> {
   return new Promise(resolve => {
-    const exchange = endpoint.wire.send({ method: 'GET', path }, outcome => {
+    const exchange = endpoint.wire.send(request, outcome => {
       callOff();
       resolve(outcome);
     });
-    const callOff = clock.after(timing.probeTimeout, () => {
-      const late = new NoAnswerInTime(`no answer within ${seconds(timing.probeTimeout)}`);
+    const callOff = clock.after(ms, () => {
+      const late = new NoAnswerInTime(`no answer within ${seconds(ms)}`);
       resolve(late);
       exchange.abort(late);
     });
@@ -133,13 +147,80 @@ function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
       maxModelLength: Number.isSafeInteger(length) && (length as number) > 0 ? (length as number) : undefined,
       // it goes into the ledger
       root: typeof model.root === 'string' ? hide(model.root, key) : undefined,
-      parent: textOf(model.parent),
-      owner: textOf(model.owned_by),
+      parent: textOrNone(model.parent),
+      owner: textOrNone(model.owned_by),
     });
   }
   return models;
 }
 
-function textOf(value: unknown): string | undefined {
+function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
+}
+
+export interface Heard extends Reply {
+  /** ms from sending to the last byte */
+  took: number;
+  /** what had come when: ms from sending, and the bytes of the body until then */
+  arrivals: readonly Arrival[];
+}
+
+export interface Arrival {
+  at: number;
+  bytes: number;
+}
+
+export interface Asking {
+  /** Never throws: what prevented an answer is the outcome. `path` is from the root of the server. */
+  get(path: string): Promise<Heard | Error>;
+  post(path: string, body: object): Promise<Heard | Error>;
+  /** ms by which the server's clock is ahead, by the first answer that had a date */
+  skew(): number | undefined;
+  /** requests sent so far */
+  calls(): number;
+}
+
+/** A body that comes byte by byte must not make a list of every byte. */
+const MAX_ARRIVALS = 10_000;
+/** HTTP dates are cut to whole seconds: on average half of one is missing. */
+const MEAN_CUT_MS = 500;
+
+/** Everything that is asked has to be answered before `until`, in ms of the clock. */
+export function askingOf(
+  endpoint: Endpoint,
+  { clock, timing }: { clock: Clock; timing: Timing },
+  until: number,
+): Asking {
+  let skew: number | undefined;
+  let calls = 0;
+
+  async function ask(request: Request, most: number): Promise<Heard | Error> {
+    const sent = clock.now();
+    const left = Math.min(most, until - sent);
+    if (left <= 0) return new NoAnswerInTime('there was no time left to ask');
+    calls++;
+    const arrivals: Arrival[] = [];
+    const watch: Watch = {
+      head: ({ date }) => {
+        const said = typeof date === 'string' && date.length < 64 ? Date.parse(date) : Number.NaN;
+        if (skew === undefined && !Number.isNaN(said)) skew = said + MEAN_CUT_MS - clock.date();
+      },
+      data: bytes => {
+        const last = arrivals.at(-1);
+        const at = clock.now() - sent;
+        const all = (last?.bytes ?? 0) + bytes;
+        if (last && arrivals.length >= MAX_ARRIVALS) Object.assign(last, { at, bytes: all });
+        else arrivals.push({ at, bytes: all });
+      },
+    };
+    const outcome = await askWithin(endpoint, { ...request, watch }, left, clock);
+    return outcome instanceof Error ? outcome : { ...outcome, took: clock.now() - sent, arrivals };
+  }
+
+  return {
+    get: path => ask({ method: 'GET', path }, timing.probeTimeout),
+    post: (path, body) => ask({ method: 'POST', path, body: Buffer.from(JSON.stringify(body)) }, Infinity),
+    skew: () => skew,
+    calls: () => calls,
+  };
 }

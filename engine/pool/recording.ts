@@ -1,32 +1,19 @@
-/** What the pool tells the ledger: each try that reached a server, with what became of it. */
-import type { Answer, Call } from '../flow/call.ts';
-import { EXIT, Fatal } from '../flow/failure.ts';
+/**
+ * What the pool asks the ledger, and what it tells it: answers that need no request, and each try that reached a server,
+ * with what became of it.
+ */
+import type { Answer, Call } from '../item/call.ts';
+import { Fatal } from '../item/failure.ts';
 import type { Outcome } from '../ledger/format.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
-import type { PoolOptions } from './contract.ts';
-import { noneNamed } from './endpoints.ts';
-import type { Endpoint } from './health.ts';
-import type { Prober } from './probe.ts';
-import { type Found, startEndpoints } from './start.ts';
-import type { Ticket } from './ticket.ts';
+import { noneNamed } from './settings.ts';
+import type { Endpoint, Ticket } from './state.ts';
 
-/** What may become of a try but an answer. */
-export type Trouble = Exclude<Outcome, 'answer'>;
+/** How a try may have ended on record, if not with an answer. */
+export type FailedOutcome = Exclude<Outcome, 'answer'>;
 
-export interface Recording {
-  /** `done` is called once the answer is written, at once where there is no ledger, or with what stood in its way. */
-  answer(ticket: Ticket, endpoint: Endpoint, answer: Answer, done: (error?: Fatal) => void): void;
-  failure(ticket: Ticket, endpoint: Endpoint, outcome: Trouble, detail: string): void;
-}
-
-const NONE: Recording = {
-  answer: (_ticket, _endpoint, _answer, done) => done(),
-  failure: () => {},
-};
-
-export function recordingOf(ledger: Ledger | undefined, clock: Clock): Recording {
-  if (ledger === undefined) return NONE;
+export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
   const tryOf = ({ call, sentAt }: Ticket, endpoint: Endpoint) => ({
     ...call,
     endpoint: endpoint.url,
@@ -34,24 +21,26 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock): Recording
     ms: clock.now() - sentAt,
   });
   return {
-    answer(ticket, endpoint, { text, whole, finish, usage }, done) {
-      const said = { answer: text, finish, usage, ...(whole && { whole }) };
+    /** `done` is called once the answer is written, at once where there is no ledger, or with the error that prevented it. */
+    answer(ticket: Ticket, endpoint: Endpoint, answer: Answer, done: (error?: Fatal) => void): void {
+      if (ledger === undefined) return done();
+      const { text, whole, logprobs, finish, usage } = answer;
+      const said = { answer: text, finish, usage, ...(whole && { whole }), ...(logprobs && { logprobs }) };
       ledger.append({ ...tryOf(ticket, endpoint), outcome: 'answer', ...said }, done);
     },
-    failure(ticket, endpoint, outcome, detail) {
-      ledger.append({ ...tryOf(ticket, endpoint), outcome, detail });
+    failure(ticket: Ticket, endpoint: Endpoint, outcome: FailedOutcome, detail: string): void {
+      ledger?.append({ ...tryOf(ticket, endpoint), outcome, detail });
     },
   };
 }
 
-/** What a call is told that a run given up did not wait for. */
-export const BROKEN = 'the ledger could not be written';
+export type Recording = ReturnType<typeof recordingOf>;
 
 /**
  * Why a call that is not on record cannot be asked; null where it can. The ledger's file is made here: before anything
  * is paid for, and before sockets have taken every descriptor.
  */
-export function whyNot(
+export function whyNotAsked(
   ledger: Ledger | undefined,
   endpoints: readonly Endpoint[],
   { item, agent }: Call,
@@ -65,35 +54,38 @@ export function whyNot(
   );
 }
 
-/** What serves, the ledger told; or, where nothing does and a ledger has a run on record, what served then: the rest is replayed. */
-export async function foundBy(options: PoolOptions, endpoints: Endpoint[], prober: Prober): Promise<Found> {
-  const { model, models = [], needsDefault = true, ledger, warn, signal, wait = 0 } = options;
-  const last = model ?? ledger?.lastModel;
-  const replayable = ledger !== undefined && ledger.answers > 0 && last !== undefined;
-  const begin = (found: Found): Found => {
-    ledger?.begin(
-      found,
-      endpoints.map(({ url }) => url),
-    );
-    return found;
+type Executor = ConstructorParameters<typeof Promise<Answer>>[0];
+
+/** A later run replays one answer to all who ask the same, so in this run the second asker waits for the first. */
+export function createKnownAnswers(ledger: Ledger | undefined) {
+  const onTheWay = new Map<string, Promise<Answer>>();
+  let replayed = 0;
+  return {
+    /** calls that were answered so; null without a ledger */
+    get replayed(): number | null {
+      return ledger ? replayed : null;
+    },
+    /** null where the call has to be sent */
+    find({ key }: Call): Promise<Answer> | null {
+      const answer = ledger?.find(key);
+      const same = answer ? Promise.resolve(answer) : onTheWay.get(key);
+      if (same === undefined) return null;
+      replayed++;
+      return answer ? same : same.then(given => ({ ...given, replayed: true }));
+    },
+    /** `send` puts the call on its way, and may settle it at once. */
+    sent({ key }: Call, send: (...settle: Parameters<Executor>) => void): Promise<Answer> {
+      let settle: Parameters<Executor> | undefined;
+      const answer = new Promise<Answer>((...both) => {
+        settle = both;
+      });
+      onTheWay.set(key, answer);
+      send(...(settle as Parameters<Executor>));
+      return answer;
+    },
+    /** It was answered, and the ledger has it; or it failed. */
+    over: ({ key }: Call): void => void onTheWay.delete(key),
   };
-  try {
-    if (endpoints.length === 0) throw noneNamed();
-    return begin(
-      await startEndpoints(endpoints, {
-        ...prober,
-        model,
-        models,
-        needsDefault,
-        wait: replayable ? 0 : wait,
-        warn,
-        signal,
-      }),
-    );
-  } catch (error) {
-    const isGone = error instanceof Fatal && (error.exit === EXIT.unavailable || endpoints.length === 0);
-    if (!replayable || !isGone) throw error;
-    warn(`going on with the ${ledger.answers} answers on record: ${error.message.split('\n', 1)[0]}`);
-    return begin({ model: last, models: [last, ...models], maxModelLength: undefined });
-  }
 }
+
+export type KnownAnswers = ReturnType<typeof createKnownAnswers>;

@@ -1,14 +1,15 @@
 /** The counts and sums of time that progress and the account show: per endpoint, and over all of them. */
-import { CallFailure } from '../flow/call.ts';
-import type { Code } from '../flow/failure.ts';
-import type { Usage } from '../flow/item.ts';
-import { type Endpoint, isUsable, medianLatency } from './health.ts';
-import type { Load } from './limit.ts';
-import type { Ticket } from './ticket.ts';
+import { CallFailure } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import type { Usage } from '../item/item.ts';
+import { medianOf } from './clock.ts';
+import { isUsable } from './health.ts';
+import { averageOf, type Load, type LoadSum, noLoads, noteLoad } from './load.ts';
+import type { Endpoint, EndpointCounts, Ticket } from './state.ts';
 
-export interface EndpointStats {
+export interface EndpointStats extends EndpointCounts {
   url: string;
-  state: 'up' | 'paused' | 'down' | 'unfit';
+  state: Endpoint['state'] | 'paused';
   /** why it is not up, in words */
   cause: string;
   /** ms until a paused one is asked again */
@@ -24,24 +25,13 @@ export interface EndpointStats {
   /** … and on average over the time in which it said it, but preemptions in all */
   said: Load | null;
   /** its answers by how many calls were there before them: 1, 2 and 3, 4 to 7, … ; those without any are left out */
-  levels: Level[];
-  /** answers of the model */
-  answered: number;
-  /** tries that failed here, by kind: `HTTP 500`, `timeout`, `transport`, `not connected`, `bad answer`, `refused` */
-  failed: Record<string, number>;
-  /** tries here of calls that had failed before */
-  retries: number;
-  /** tokens */
-  usage: Required<Usage>;
+  levels: ConcurrencyLevel[];
   /** of the recent answers, in ms; null before the first */
   medianLatency: number | null;
-  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
-  busy: number;
-  places: number;
 }
 
 /** Sums over answers. */
-export interface Level {
+export interface ConcurrencyLevel {
   answers: number;
   /** calls there when the answered one was sent, itself among them */
   calls: number;
@@ -77,47 +67,40 @@ export interface PoolStats {
   waiting: number;
   usage: Required<Usage>;
   times: CallTimes;
-  /** ms since the pool was made; of it, those in which calls waited for a place, and in which no endpoint could be asked */
+  /** ms since the pool was made; of it, those in which calls waited for a place, and in which no endpoint was available */
   since: number;
-  full: number;
-  without: number;
-  /** ms of it in which this process did not come round at all; what calls took of them is in none of the other sums */
-  stood: number;
-  /** ms that this process stood in writes of the ledger */
+  saturatedMs: number;
+  noEndpointMs: number;
+  /** ms of it in which this process was suspended; what calls took of them is in none of the other sums */
+  suspendedMs: number;
+  /** ms in which this process waited for writes of the ledger */
   ledger: number;
 }
 
-export interface Tally {
-  readonly times: CallTimes;
-  /** `ticket` was answered at `now`, by the try that is under way. */
-  answered(ticket: Ticket, endpoint: Endpoint, usage: Usage, now: number): void;
-  /** `ticket` ended without an answer. */
-  failed(ticket: Ticket, reason: Error, now: number): void;
-  /** The last `ms` were over at `now`, with so many calls in the pool and of these waiting for a place. */
-  passed(ms: number, now: number, calls: number, waiting: number): void;
-  /** This process did not come round for `ms`. */
-  stood(ms: number): void;
-  /** A copy, free to keep. */
-  stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats;
-}
-
-export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tally {
+export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
   const times: CallTimes = { waiting: 0, asking: 0, retrying: 0, writing: 0, mending: 0 };
   const failed = new Map<Code, number>();
-  let full = 0;
-  let without = 0;
-  let stood = 0;
-  const seen = new Map(endpoints.map(endpoint => [endpoint, newSeen()]));
+  let saturatedMs = 0;
+  let noEndpointMs = 0;
+  let suspendedMs = 0;
+  const byEndpoint = new Map(endpoints.map(endpoint => [endpoint, { levels: [], loads: noLoads() } as Seen]));
   return {
     times,
-    answered({ askedAt, firstSentAt, sentAt, among }, endpoint, { completion }, now) {
-      noteLevel((seen.get(endpoint) as Seen).levels, among, now - sentAt, completion);
+    /** `ticket` was answered at `now`, by the try that is under way. */
+    answered(
+      { askedAt, firstSentAt, sentAt, among }: Ticket,
+      endpoint: Endpoint,
+      { completion }: Usage,
+      now: number,
+    ): void {
+      noteLevel((byEndpoint.get(endpoint) as Seen).levels, among, now - sentAt, completion);
       const first = firstSentAt ?? sentAt;
       times.waiting += first - askedAt;
       times.retrying += sentAt - first;
       times.asking += now - sentAt;
     },
-    failed({ askedAt, firstSentAt, causes }, reason, now) {
+    /** `ticket` ended without an answer. */
+    failed({ askedAt, firstSentAt, causes }: Ticket, reason: Error, now: number): void {
       const code = reason instanceof CallFailure ? reason.code : undefined;
       if (code !== undefined) failed.set(code, (failed.get(code) ?? 0) + 1);
       const first = firstSentAt ?? now;
@@ -125,23 +108,27 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
       // nothing was wrong with a call that a stop found at a server
       times[code === 'interrupted' && causes === null ? 'asking' : 'retrying'] += now - first;
     },
-    passed(ms, now, calls, waiting) {
-      let there = false;
+    /** `ms` have passed since the last tick, with so many calls in the pool and of these waiting for a place. */
+    tick(ms: number, now: number, calls: number, waiting: number): void {
+      let anyUsable = false;
       for (const endpoint of endpoints) {
         const isThere = isUsable(endpoint, now);
-        there ||= isThere;
+        anyUsable ||= isThere;
         // calls that run where the limit was cut, or that outlast a rest, have places too
-        endpoint.places += ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
-        noteLoad(seen.get(endpoint) as Seen, endpoint.load, ms);
+        endpoint.counts.places +=
+          ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
+        if (endpoint.load !== null) noteLoad((byEndpoint.get(endpoint) as Seen).loads, endpoint.load, ms);
       }
-      if (there) full += waiting > 0 ? ms : 0;
-      else without += calls > 0 ? ms : 0;
+      if (anyUsable) saturatedMs += waiting > 0 ? ms : 0;
+      else noEndpointMs += calls > 0 ? ms : 0;
     },
-    stood(ms) {
-      stood += ms;
+    /** This process was suspended for `ms`. */
+    suspended(ms: number): void {
+      suspendedMs += ms;
     },
-    stats(counts, now) {
-      const each = endpoints.map(endpoint => endpointStats(endpoint, seen.get(endpoint) as Seen, now));
+    /** A copy, free to keep. */
+    stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats {
+      const each = endpoints.map(endpoint => endpointStats(endpoint, byEndpoint.get(endpoint) as Seen, now));
       const sum = (of: (stats: EndpointStats) => number) =>
         each.reduce((total, stats) => total + of(stats), 0);
       return {
@@ -158,65 +145,40 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number): Tal
         },
         times: { ...times },
         since: now - madeAt,
-        full,
-        without,
-        stood,
+        saturatedMs,
+        noEndpointMs,
+        suspendedMs,
       };
     },
   };
 }
 
-/** What an endpoint did while it was looked at. */
+export type Tally = ReturnType<typeof createTally>;
+
 interface Seen {
-  levels: Level[];
-  /** ms in which it said something of its load, and what it said times these; its preemptions at first and last */
-  ms: number;
-  sum: Load;
-  preemptions: { first: number; last: number } | null;
+  levels: ConcurrencyLevel[];
+  loads: LoadSum;
 }
 
-function newSeen(): Seen {
-  return { levels: [], ms: 0, sum: { running: 0, waiting: 0, kv: 0, preemptions: 0 }, preemptions: null };
-}
-
-function noteLevel(levels: Level[], calls: number, ms: number, tokens: number): void {
+function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens: number): void {
   const at = 31 - Math.clz32(calls);
   for (let empty = levels.length; empty <= at; empty++)
     levels.push({ answers: 0, calls: 0, ms: 0, tokens: 0 });
-  const level = levels[at] as Level;
+  const level = levels[at] as ConcurrencyLevel;
   level.answers += 1;
   level.calls += calls;
   level.ms += ms;
   level.tokens += tokens;
 }
 
-function noteLoad(seen: Seen, load: Load | null, ms: number): void {
-  if (load === null) return;
-  const { running, waiting, kv, preemptions } = load;
-  seen.ms += ms;
-  seen.sum.running += running * ms;
-  seen.sum.waiting += waiting * ms;
-  seen.sum.kv += kv * ms;
-  // a server that began again counts from 0
-  const first = Math.min(seen.preemptions?.first ?? preemptions, preemptions);
-  seen.preemptions = { first, last: preemptions };
-}
-
-function saidBy({ ms, sum, preemptions }: Seen): Load | null {
-  if (ms === 0 || preemptions === null) return null;
-  return {
-    running: sum.running / ms,
-    waiting: sum.waiting / ms,
-    kv: sum.kv / ms,
-    preemptions: preemptions.last - preemptions.first,
-  };
-}
-
-function endpointStats(endpoint: Endpoint, seen: Seen, now: number): EndpointStats {
-  const { url, state, cause, running, limit, pinned, load, answers, failures, retries, usage } = endpoint;
+function endpointStats(endpoint: Endpoint, { levels, loads }: Seen, now: number): EndpointStats {
+  const { url, state, cause, running, limit, pinned, load, latencies, counts } = endpoint;
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
   return {
+    ...counts,
+    failed: { ...counts.failed },
+    usage: { ...counts.usage },
     url,
     state: state === 'up' && endpoint.pausedUntil > now ? 'paused' : state,
     cause,
@@ -226,14 +188,8 @@ function endpointStats(endpoint: Endpoint, seen: Seen, now: number): EndpointSta
     pinned,
     oldest,
     load: load && { ...load },
-    said: saidBy(seen),
-    levels: seen.levels.filter(level => level.answers > 0).map(level => ({ ...level })),
-    answered: answers,
-    failed: Object.fromEntries(failures),
-    retries,
-    usage: { ...usage },
-    medianLatency: endpoint.timed === 0 ? null : medianLatency(endpoint),
-    busy: endpoint.busy,
-    places: endpoint.places,
+    said: averageOf(loads),
+    levels: levels.filter(level => level.answers > 0).map(level => ({ ...level })),
+    medianLatency: latencies.count === 0 ? null : medianOf(latencies),
   };
 }

@@ -1,198 +1,174 @@
 /**
- * One HTTP exchange at a time per connection, on undici Clients kept in a free list per endpoint. Last in, first out:
- * a warm connection is used again, and those that a quieter phase does not need close by keep-alive. One request per
- * connection at a time also means that an answer can only belong to the request that waits for it.
+ * HTTP to one endpoint: undici Clients in a free list. Last in, first out: a warm connection is used again, and those
+ * that a quieter phase does not need are closed by keep-alive. One request per connection at a time also means that an
+ * answer can only belong to the request that waits for it.
  *
- * There is no timer here: undici's own are off (its 300 s would end a long queue on the server), and who waits too
- * long is found by the pool's one sweep, which calls `abort`.
+ * There is no timer here. undici's own are off (its 300 s would end a long queue on the server). The pool's one sweep
+ * finds the calls that wait too long, and calls `abort`.
  */
-import type { Dispatcher } from 'undici';
-import buildConnector from 'undici/lib/core/connect.js';
-import util from 'undici/lib/core/util.js';
-import Client from 'undici/lib/dispatcher/client.js';
-import { sockets } from './sockets.ts';
+import { buildConnector, Client } from 'undici';
+import {
+  type Connection,
+  type Exchange,
+  type Keeper,
+  REQUEST_ID,
+  type Reply,
+  Running,
+  type Watch,
+} from './exchange.ts';
 
-/** An answer is some kilobytes; a body beyond this is no answer, and must not fill the memory. */
-const MAX_BODY = 16 * 1024 * 1024;
-/** Nor must the bodies of hundreds of calls together: beyond this the large ones among them are broken off. */
-const MAX_HELD = 256 * 1024 * 1024;
-const LARGE = 1024 * 1024;
-/** bytes of the bodies that are being read, over all endpoints: they share this process's memory */
-let held = 0;
-
-class TooMuch extends Error {
-  override name = 'TooMuch';
-  readonly code = 'FW_TOO_MUCH';
-}
-
-export interface Reply {
-  status: number;
-  /** the Retry-After header as it came */
-  retryAfter: string | undefined;
-  body: Buffer;
-}
+/**
+ * An answer has some kilobytes. A longer body is no answer and is not read: one of 12 MB of tiny values takes so much
+ * memory when it is parsed that a process stands still for most of a minute.
+ */
+export const MAX_BODY = 4 * 1024 * 1024;
 
 export interface Request {
   method: 'GET' | 'POST';
   /** from the root of the server, starting with a slash */
   path: string;
   body?: Buffer;
-  /** sees the answer come: what a run does not need to know, and an examination does */
+  /** sent as X-Request-Id */
+  id?: string;
   watch?: Watch;
 }
 
-export interface Watch {
-  head(headers: Readonly<Record<string, string | string[] | undefined>>): void;
-  /** as many bytes of the body have come at once */
-  data(bytes: number): void;
-}
-
-export interface Exchange {
-  /** Drops the connection, so that the server sees it; the exchange then settles with `reason`. */
-  abort(reason: Error): void;
-}
-
 export interface Wire {
-  /** `settle` is called exactly once: with a reply of any status, or with the error that stood in its way. */
+  /** `settle` is called exactly once: with a reply of any status, or with the error that prevented one. */
   send(request: Request, settle: (outcome: Reply | Error) => void): Exchange;
   /** Ends idle connections at once and busy ones when they have settled. */
   close(): Promise<void>;
 }
 
+/**
+ * Opens nothing yet: connections are made as requests need them, as many as the caller lets run at once.
+ * `origin` is scheme, host and port; `authorization` the header's value, if there is a key; `maxBody` the bytes that an
+ * answer may have.
+ */
+export type OpenWire = (origin: string, authorization: string | undefined, maxBody?: number) => Wire;
+
+let mostOpen = Number.POSITIVE_INFINITY;
+let open = 0;
+/** By connection, the free list that has it. The one that is idle the longest comes first. */
+const idle = new Map<Connection, Connection[]>();
+
+/**
+ * The connections of this process, over all endpoints and pools: they share its descriptors. Calls wait for a place
+ * while as many are at work as there may be, and a new connection closes one that is idle elsewhere.
+ */
+export const sockets = {
+  /** connections that there may be */
+  get most(): number {
+    return mostOpen;
+  },
+  /** those at work */
+  get busy(): number {
+    return open - idle.size;
+  },
+  setMost(count: number): void {
+    mostOpen = count;
+  },
+  /** No further connection could be opened: those at work now are as many as there may be. False where none is. */
+  fewer(): boolean {
+    const { busy } = sockets;
+    mostOpen = Math.min(mostOpen, Math.max(1, busy));
+    return busy > 0;
+  },
+};
+
+/** One more is opened. Where there are too many, the one that is idle the longest is closed. */
+function noteOpened(): void {
+  open += 1;
+  const [oldest] = idle;
+  if (open <= mostOpen || oldest === undefined) return;
+  const [connection, free] = oldest;
+  free.splice(free.indexOf(connection), 1);
+  noteClosed(connection);
+  connection.client.destroy(null, () => {});
+}
+
+function noteClosed(connection: Connection): void {
+  idle.delete(connection);
+  open -= 1;
+}
+
 const connect = buildConnector({ timeout: 10_000 });
 
-/** A server may offer to keep an idle connection for minutes; where calls move to another one, thousands would be open. */
-const IDLE = 4_000;
+/** A server may offer to keep an idle connection for minutes. Where calls move elsewhere, thousands would be open. */
+const KEEP_IDLE_MS = 4_000;
 
 const OPTIONS: Client.Options = {
-  connect,
-  keepAliveTimeout: IDLE,
-  keepAliveMaxTimeout: IDLE,
+  keepAliveTimeout: KEEP_IDLE_MS,
+  keepAliveMaxTimeout: KEEP_IDLE_MS,
   headersTimeout: 0,
   bodyTimeout: 0,
   pipelining: 1,
-  maxResponseSize: MAX_BODY,
 };
 
-const EMPTY = Buffer.alloc(0);
-
-/**
- * A class because undici wants one object with these methods for each request, and a prototype costs nothing. They are
- * its older ones: for the newer it makes two objects and a table of the headers for each request, 3 % of what a call costs.
- */
-class Running implements Exchange, Dispatcher.DispatchHandler {
-  private status = 0;
-  private retryAfter: string | undefined = undefined;
-  private first: Buffer = EMPTY;
-  private rest: Buffer[] | null = null;
-  private size = 0;
-  private settle: ((outcome: Reply | Error) => void) | null;
-  private readonly client: Client;
-  private readonly giveBack: (client: Client) => void;
-  private readonly watch: Watch | undefined;
-
-  constructor(
-    client: Client,
-    giveBack: (client: Client) => void,
-    watch: Watch | undefined,
-    settle: (outcome: Reply | Error) => void,
-  ) {
-    this.client = client;
-    this.giveBack = giveBack;
-    this.watch = watch;
-    this.settle = settle;
-  }
-
-  onConnect(): void {}
-
-  onHeaders(status: number, raw: Buffer[]): boolean {
-    this.status = status;
-    if (status === 200 && this.watch === undefined) return true;
-    const headers = util.parseHeaders(raw);
-    this.watch?.head(headers);
-    const value = headers['retry-after'];
-    this.retryAfter = Array.isArray(value) ? value[0] : value;
-    return true;
-  }
-
-  onData(chunk: Buffer): boolean {
-    this.watch?.data(chunk.length);
-    this.size += chunk.length;
-    held += chunk.length;
-    if (held > MAX_HELD && this.size > LARGE) this.abort(new TooMuch());
-    if (this.first === EMPTY) this.first = chunk;
-    else if (this.rest === null) this.rest = [this.first, chunk];
-    else this.rest.push(chunk);
-    return true;
-  }
-
-  onComplete(): void {
-    const body = this.rest === null ? this.first : Buffer.concat(this.rest);
-    this.end({ status: this.status, retryAfter: this.retryAfter, body });
-  }
-
-  onError(error: Error): void {
-    this.end(error);
-  }
-
-  // Destroying the client and not undici's abort: that one cannot reach a request whose connection is still being made.
-  abort(reason: Error): void {
-    if (this.settle !== null && !this.client.destroyed) this.client.destroy(reason, () => {});
-  }
-
-  private end(outcome: Reply | Error): void {
-    const { settle } = this;
-    if (settle === null) return;
-    this.settle = null;
-    held -= this.size;
-    // while undici tells of an error it must not be given the next request on this client: that would end the process
-    if (outcome instanceof Error) queueMicrotask(() => this.giveBack(this.client));
-    else this.giveBack(this.client);
-    settle(outcome);
-  }
+function connectionTo(origin: string): Connection {
+  const connection: Connection = {
+    socket: null,
+    client: new Client(origin, {
+      ...OPTIONS,
+      connect: (options, told) =>
+        connect(options, (...made) => {
+          connection.socket = made[1];
+          told(...made);
+        }),
+    }),
+  };
+  return connection;
 }
 
-export type OpenWire = (origin: string, authorization: string | undefined) => Wire;
-
-/**
- * Opens nothing yet: connections are made as requests need them, as many as the caller lets run at once.
- * `origin` is scheme, host and port; `authorization` the header's value, if there is a key.
- */
-export const openWire: OpenWire = (origin, authorization) => {
+export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) => {
   const headers = ['content-type', 'application/json'];
   if (authorization !== undefined) headers.push('authorization', authorization);
-  const free: Client[] = [];
+  const free: Connection[] = [];
   let closing = false;
-  const giveBack = (client: Client): void => {
-    if (client.destroyed || closing) {
-      sockets.closed(client);
-      if (!client.destroyed) void client.close();
-      return;
-    }
-    free.push(client);
-    sockets.rests(client, free);
+  const keeper: Keeper = {
+    giveBack(connection) {
+      const { client } = connection;
+      if (client.destroyed || closing) {
+        noteClosed(connection);
+        if (!client.destroyed) void client.close();
+        return;
+      }
+      free.push(connection);
+      idle.set(connection, free);
+    },
+    discard(connection) {
+      const at = free.lastIndexOf(connection);
+      if (at < 0) return;
+      free.splice(at, 1);
+      noteClosed(connection);
+      queueMicrotask(() => connection.client.destroy(null, () => {})); // undici is still at the end of its last answer
+    },
   };
-  const take = (): Client => {
+  const take = (): Connection => {
     const rested = free.pop();
     if (rested !== undefined) {
-      sockets.works(rested);
+      idle.delete(rested);
       return rested;
     }
-    sockets.opened();
-    return new Client(origin, OPTIONS);
+    noteOpened();
+    return connectionTo(origin);
   };
   return {
     send(request, settle) {
-      const client = take();
-      const running = new Running(client, giveBack, request.watch, settle);
-      client.dispatch({ path: request.path, method: request.method, headers, body: request.body }, running);
+      const connection = take();
+      const { path, method, body, id, watch } = request;
+      // lists of models and metrics are no answers
+      const most = method === 'POST' ? maxBody : Math.max(maxBody, MAX_BODY);
+      const running = new Running(connection, keeper, most, watch, settle);
+      const sent = id === undefined ? headers : [...headers, REQUEST_ID, id];
+      connection.client.dispatch({ path, method, headers: sent, body }, running);
       return running;
     },
     async close() {
       closing = true;
       const rested = free.splice(0);
-      for (const client of rested) sockets.closed(client);
-      await Promise.all(rested.map(client => client.close()));
+      for (const connection of rested) noteClosed(connection);
+      await Promise.all(rested.map(({ client }) => client.close()));
     },
   };
 };

@@ -2,8 +2,10 @@
  * POST /v1/chat/completions and /v1/completions without the wire: from the bytes of a request to what will be answered.
  * Checks and error texts follow vLLM; unknown fields are ignored, as vLLM ignores them.
  */
+
+import type { JsonObject as Schema } from '../json/pointer.ts';
+import type { Bias } from './bias.ts';
 import { type AnswerFault, type Content, type Shares, spoilt } from './faults.ts';
-import type { Schema } from './merge.ts';
 import { SchemaError } from './node.ts';
 import { textOfPattern } from './pattern.ts';
 import {
@@ -20,13 +22,14 @@ import { type Draws, PURPOSE, pick, type Random } from './random.ts';
 import { badRequest } from './refusal.ts';
 import type { KnownSchema } from './schemas.ts';
 import { type Conversation, NO_WISHES, studyWishes, unguidedAnswer } from './study.ts';
-import { type Asked, type Message, promptTokensOf, tokensOf } from './tokens.ts';
+import { type Message, type PromptInput, promptTokensOf, tokensOf } from './tokens.ts';
 import { fitLength, text } from './words.ts';
 
 export interface ChatSettings {
   model: string;
   maxModelLength: number;
   faults: Shares;
+  biases?: readonly Bias[];
   draws: Draws;
   /** @throws SchemaError */
   schemaOf: (schema: unknown) => KnownSchema;
@@ -34,10 +37,11 @@ export interface ChatSettings {
 
 export interface Reply {
   kind: 'chat' | 'completion' | 'embedding';
+  /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
   id: string;
   model: string;
   /** what is computed: one prompt, or each input that is to be embedded */
-  prompts: readonly Asked[];
+  prompts: readonly PromptInput[];
   /** of embeddings the list, as JSON */
   text: string;
   finish: 'stop' | 'length';
@@ -125,12 +129,12 @@ function contentOf(form: Form, conversation: Conversation, settings: ChatSetting
         return { words: textOfPattern(form.pattern)(random) };
       case 'schema': {
         const known = settings.schemaOf(form.schema);
-        const wishes = studyWishes(known.names, conversation, random);
+        const wishes = studyWishes(known.names, conversation, random, settings.biases);
         return { value: known.answer(random, wishes.size > 0 ? wishes : NO_WISHES), valid: known.valid };
       }
       default: {
         const valid = (value: unknown) => !holdsNull(value);
-        const answer = unguidedAnswer(conversation, random);
+        const answer = unguidedAnswer(conversation, random, settings.biases);
         if (answer !== undefined) return { value: answer, valid };
         const words = text(random, 20, 600);
         return form.kind === 'free' ? { words } : { value: { answer: words }, valid };

@@ -5,8 +5,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import schedule from '../../schemas/schedule.schema.json' with { type: 'json' };
 import type { Clock } from './clock.ts';
+import { durationFrom, type Latency, latencyFrom } from './durations.ts';
 import { FAULTS, faultsFrom, type Shares } from './faults.ts';
-import { durationFrom, type Latency, latencyFrom } from './timing.ts';
 
 /**
  * `starting`: every route answers 503. `dead`: the engine has died, its HTTP server has not. `down`: nothing listens, as

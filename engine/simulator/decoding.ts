@@ -5,7 +5,7 @@
  * A sequence that has c tokens in the KV cache after step s has c + 1 after the next: c = s + offset, with an offset
  * that stays. It needs a new block in the steps in which c goes beyond a whole number of blocks, one in 16.
  */
-import { createAgenda } from './agenda.ts';
+import { createAgenda } from './event-queue.ts';
 import { type Member, tokensToCompute } from './sequence.ts';
 import { BLOCK } from './tokens.ts';
 

@@ -14,7 +14,8 @@ import { zeroConfidence } from './study.ts';
 
 export const ANSWER_FAULTS = ['null', 'zero', 'escape', 'fence', 'chatty', 'truncated'] as const;
 export const TRANSPORT_FAULTS = ['429', '500', 'drop', 'hang'] as const;
-export const FAULTS = [...ANSWER_FAULTS, ...TRANSPORT_FAULTS] as const;
+/** `swap`: two requests that are in flight together get each other's answer; where none is, nothing happens. */
+export const FAULTS = [...ANSWER_FAULTS, ...TRANSPORT_FAULTS, 'swap'] as const;
 export type AnswerFault = (typeof ANSWER_FAULTS)[number];
 export type TransportFault = (typeof TRANSPORT_FAULTS)[number];
 export type Fault = (typeof FAULTS)[number];
@@ -42,6 +43,7 @@ export const DEFAULT_FAULTS: Shares = {
   '500': 0.0015,
   drop: 0.001,
   hang: 0.0005,
+  swap: 0,
 };
 
 /** Reads `none`, `default`, or a list such as `429=0.1,null=0.02`; `all=0.2` sets every kind. Throws RangeError. */

@@ -3,11 +3,7 @@
  * keywords mean to a generator. Keywords that are not merged here are left to the final check of the answer.
  */
 
-export type Schema = { [keyword: string]: unknown };
-
-export function isObject(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+import { isObject, type JsonObject as Schema } from '../json/pointer.ts';
 
 type Join = (a: unknown, b: unknown) => unknown;
 

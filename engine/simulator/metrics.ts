@@ -2,8 +2,9 @@
  * /metrics: Prometheus text under vLLM's names, with the numbers of this server. What its engine knows (queue, KV cache,
  * tokens) is read from it at the moment of asking; what is known of requests that have ended is kept here.
  */
-import type { Live, Told } from './pace.ts';
+
 import { type Histogram, histogram, observe, prometheus } from './prometheus.ts';
+import type { Live, ReplyTimes } from './timing.ts';
 import { BLOCK } from './tokens.ts';
 
 // the buckets of vllm/v1/metrics/loggers.py
@@ -30,7 +31,7 @@ export type Rejection = 'queued_reqs' | 'queued_tokens';
 
 export interface Metrics {
   /** An answer that was said to its end. */
-  answered(how: Finished, tokens: { prompt: number; completion: number }, told: Told): void;
+  answered(how: Finished, tokens: { prompt: number; completion: number }, told: ReplyTimes): void;
   /** One that was not. */
   broken(how: Finished): void;
   rejected(reason: Rejection): void;

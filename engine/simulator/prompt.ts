@@ -4,11 +4,11 @@
  * part by what differs is not shared. Tokens are counted as everywhere in the simulator (see tokens.ts).
  */
 import {
-  type Asked,
   BLOCK,
   CHARACTERS_PER_TOKEN,
   PER_MESSAGE,
   PER_PROMPT,
+  type PromptInput,
   promptTokensOf,
   tokensOf,
 } from './tokens.ts';
@@ -20,7 +20,7 @@ export interface Prompt {
   blocks: Int32Array;
 }
 
-export function promptOf(asked: Asked): Prompt {
+export function promptOf(asked: PromptInput): Prompt {
   const tokens = typeof asked === 'string' ? tokensOf(asked) : promptTokensOf(asked);
   const blocks = new Int32Array(2 * Math.floor(tokens / BLOCK));
   state.set(START);

@@ -1,5 +1,5 @@
 /** What the routes that ask have in common: a body, the model, messages, how many tokens, which form of answer. */
-import { isObject, type Schema } from './merge.ts';
+import { isObject, type JsonObject as Schema } from '../json/pointer.ts';
 import { badRequest, notFound } from './refusal.ts';
 import type { Message } from './tokens.ts';
 
@@ -30,11 +30,11 @@ export function messagesOf(value: unknown): Message[] {
     if (!isObject(message) || typeof message.role !== 'string') {
       throw badRequest(`messages[${index}]: expected an object with a role and a content.`);
     }
-    return { role: message.role, content: textOf(message.content, index) };
+    return { role: message.role, content: contentText(message.content, index) };
   });
 }
 
-function textOf(content: unknown, index: number): string {
+function contentText(content: unknown, index: number): string {
   if (typeof content === 'string') return content;
   if (content === undefined || content === null) return '';
   if (!Array.isArray(content))

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 export type Random = () => number;
 
 /** One purpose a stream of numbers, so that a fault more or less never shifts the answer. */
-export const PURPOSE = { answer: 1, answerFault: 2, transportFault: 3, delay: 4 } as const;
+export const PURPOSE = { answer: 1, answerFault: 2, transportFault: 3, delay: 4, swap: 5 } as const;
 export type Purpose = (typeof PURPOSE)[keyof typeof PURPOSE];
 
 /** Draws for a request: `salt` tells apart what shares seed, request and purpose, such as arrivals. */
@@ -61,5 +61,14 @@ function sfc32(a: number, b: number, c: number, counter: number): Random {
     b = (c + (c << 3)) | 0;
     c = (((c << 21) | (c >>> 11)) + sum) | 0;
     return (sum >>> 0) / 4294967296;
+  };
+}
+
+/** A linear congruential generator (Numerical Recipes): for what wants a few draws, the same each time. */
+export function lcg(seed: number): Random {
+  let word = seed >>> 0;
+  return () => {
+    word = (Math.imul(word, 1_664_525) + 1_013_904_223) >>> 0;
+    return word / 2 ** 32;
   };
 }

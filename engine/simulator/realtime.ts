@@ -1,9 +1,9 @@
 /** An engine in real time: its steps are due on a clock, and one timer is set for the next of them. */
 import type { Clock } from './clock.ts';
 import { createEngine, type Engine } from './engine.ts';
-import { PARTS, type Pace } from './pace.ts';
 import type { Preset } from './presets.ts';
 import { promptOf } from './prompt.ts';
+import { PARTS, type Pace } from './timing.ts';
 import { BLOCK } from './tokens.ts';
 
 /** @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either */

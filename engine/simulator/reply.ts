@@ -6,28 +6,28 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './chat.ts';
-import { PARTS } from './pace.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
+import { PARTS } from './timing.ts';
 
 /** Says so in every answer and on every connection: nobody should take these answers for a model's. */
 const FINGERPRINT = 'fw-simulated';
 const SERVER = 'fw-simulate';
 
-/** `now` is in whole seconds since 1970, here and below. Put together by hand: only text and model need escaping. */
+/** `now` is in whole seconds since 1970, here and below. Put together by hand: only id, text and model need escaping. */
 export function wholeBody({ kind, id, model, text, finish, usage }: Reply, now: number): string {
   const named = `"model":${JSON.stringify(model)}`;
   const used = `"usage":${usageJson(usage)}`;
   if (kind === 'embedding')
-    return `{"id":"${id}","object":"list","created":${now},${named},"data":${text},${used}}`;
+    return `{"id":${JSON.stringify(id)},"object":"list","created":${now},${named},"data":${text},${used}}`;
   const ending = `"logprobs":null,"finish_reason":"${finish}","stop_reason":null`;
   const rest = `${used},"system_fingerprint":"${FINGERPRINT}","service_tier":null,"kv_transfer_params":null`;
   if (kind === 'completion') {
     const choice = `{"index":0,"text":${JSON.stringify(text)},${ending},"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}`;
-    return `{"id":"${id}","object":"text_completion","created":${now},${named},"choices":[${choice}],${rest}}`;
+    return `{"id":${JSON.stringify(id)},"object":"text_completion","created":${now},${named},"choices":[${choice}],${rest}}`;
   }
   const message = `{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"reasoning":null,"tool_calls":[]}`;
   const choice = `{"index":0,"message":${message},${ending},"token_ids":null}`;
-  return `{"id":"${id}","object":"chat.completion","created":${now},${named},"choices":[${choice}],${rest},"prompt_logprobs":null,"prompt_token_ids":null}`;
+  return `{"id":${JSON.stringify(id)},"object":"chat.completion","created":${now},${named},"choices":[${choice}],${rest},"prompt_logprobs":null,"prompt_token_ids":null}`;
 }
 
 /** A streamed answer, to be said in parts as its tokens come. */
@@ -42,7 +42,7 @@ export interface Script {
 export function scriptOf(reply: Reply, now: number): Script {
   const { kind, id, model, text, finish, usage, includeUsage } = reply;
   const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
-  const head = `"id":"${id}","object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
+  const head = `"id":${JSON.stringify(id)},"object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
   const event = (choices: string, more = '') => `data: {${head},"choices":[${choices}]${more}}\n\n`;
   const piece = (content: string, finished: string) =>
     kind === 'chat'

@@ -1,13 +1,16 @@
 /** The routes that ask no engine: what is served, how it is, what it counts, tokens, and the settings that may be changed. */
 import type { ServerResponse } from 'node:http';
 import { type Controls, shown } from './control.ts';
-import type { Core } from './life.ts';
 import { messagesOf, modelAsked, parseObject } from './question.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { sendJson, sendRefusal, sendText } from './reply.ts';
+import type { Core } from './request.ts';
 import { promptTokensOf, tokenIds, tokensOf } from './tokens.ts';
 
 export type Route = (response: ServerResponse, body: Buffer) => void;
+
+/** Where settings are changed. */
+export const ADMIN = '/admin/config';
 
 /** vLLM's release, marked as what it is by a local version. */
 const VERSION = '0.32.0+fw.simulated';
@@ -57,8 +60,8 @@ export function routesOf(settings: RouteSettings): ReadonlyMap<string, Route> {
   ]);
   if (!admin) return routes;
   const tell: Route = response => sendJson(response, 200, JSON.stringify(shown(controls.now)));
-  routes.set('GET /admin/config', tell);
-  routes.set('POST /admin/config', (response, body) => {
+  routes.set(`GET ${ADMIN}`, tell);
+  routes.set(`POST ${ADMIN}`, (response, body) => {
     try {
       controls.change(parseObject(body.toString()));
     } catch (error) {
@@ -99,7 +102,7 @@ const DEAD = new Refusal(
 export function isUnwell(response: ServerResponse, controls: Controls, path: string): boolean {
   const { health } = controls.now;
   // whoever set it must be able to set it back
-  if (path === '/admin/config' || health === 'ok') return false;
+  if (path === ADMIN || health === 'ok') return false;
   if (health === 'starting') sendRefusal(response, STARTING);
   else if (path.startsWith('/v1/') && path !== '/v1/models') sendRefusal(response, DEAD);
   else return false;

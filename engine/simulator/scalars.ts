@@ -1,7 +1,7 @@
 /**
  * The leaves of a compiled schema: fixed values, numbers and strings, each with how it is drawn and how it takes a wish.
  */
-import type { Schema } from './merge.ts';
+import type { JsonObject as Schema } from '../json/pointer.ts';
 import { type Node, SchemaError } from './node.ts';
 import { textOfPattern } from './pattern.ts';
 import { pick } from './random.ts';

@@ -5,14 +5,14 @@
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { isObject } from './merge.ts';
+import { isObject } from '../json/pointer.ts';
 import { SchemaError } from './node.ts';
 import type { Random } from './random.ts';
 import { compileShape } from './shape.ts';
-import { unlimited, within } from './within.ts';
+import { unlimited, within } from './time-limit.ts';
 
 /** A schema in characters, the schemas that are kept, and all of their characters together. */
-const LONGEST = 4 * 1024 * 1024;
+const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
 const MOST_SCHEMAS = 200;
 const MOST_TEXT = 32 * 1024 * 1024;
 const TRIES = 12;
@@ -32,11 +32,13 @@ export function schemaCache(): (schema: unknown) => KnownSchema {
   const known = new Map<string, KnownSchema>();
   let held = 0;
   return schema => {
-    const text = textOf(schema);
+    const text = schemaText(schema);
     let found = known.get(text);
     if (!found) {
-      if (text.length > LONGEST) {
-        throw new SchemaError(`Expected a schema of at most ${LONGEST} characters, found ${text.length}.`);
+      if (text.length > MAX_SCHEMA_LENGTH) {
+        throw new SchemaError(
+          `Expected a schema of at most ${MAX_SCHEMA_LENGTH} characters, found ${text.length}.`,
+        );
       }
       const learned = within(() => learn(schema));
       found = guarded(learned, isRisky(text) ? within : unlimited);
@@ -83,7 +85,7 @@ function repeatable(random: Random): () => Random {
   };
 }
 
-function textOf(schema: unknown): string {
+function schemaText(schema: unknown): string {
   try {
     return JSON.stringify(schema);
   } catch {

@@ -2,7 +2,7 @@
  * A request as the engine sees it, what the engine keeps of it, and lists of such. Times are in milliseconds of the
  * caller's clock.
  */
-import type { Entry } from './agenda.ts';
+import type { Entry } from './event-queue.ts';
 import type { Prompt } from './prompt.ts';
 
 /** Callbacks may add and remove sequences, and call nothing else of the engine. */

@@ -4,7 +4,9 @@
  *
  *   schema ── build ──> nodes ── measure ──> heights ── make(random, wishes) ──> instance ── ajv ──> answer
  */
-import { isObject, merge, resolve, type Schema } from './merge.ts';
+
+import { isObject, type JsonObject as Schema } from '../json/pointer.ts';
+import { merge, resolve } from './merge.ts';
 import { choiceNode, isDeep, makeOf, measureAll, type Node, SchemaError } from './node.ts';
 import type { Random } from './random.ts';
 import { numberNode, stringNode, valueNode } from './scalars.ts';

@@ -3,27 +3,29 @@
  *
  * The answers are simulated: they fit the schema of the request and depend on its text and on the seed, and no model
  * is behind them. The same request gets the same answer from every simulator of the same seed, however many run and
- * whatever else is in flight. What a request is answered is in chat.ts, when in pace.ts and realtime.ts, with what
- * fault in life.ts.
+ * whatever else is in flight. What a request is answered is in chat.ts, when in timing.ts and realtime.ts, with what
+ * fault in request.ts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { biasFrom } from './bias.ts';
 import { completionOf, replyTo } from './chat.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type Control, controlsOf, scheduleFrom } from './control.ts';
+import { durationFrom, latencyFrom } from './durations.ts';
 import { embeddingsOf } from './embeddings.ts';
 import { faultsFrom } from './faults.ts';
-import { type Answerer, type Core, type Counts, lifeOf, type ReceivedRequest } from './life.ts';
+import { guard } from './guard.ts';
 import { type MetricNames, metricsOf } from './metrics.ts';
-import { delayPace } from './pace.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
 import { enginePace } from './realtime.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { sendRefusal } from './reply.ts';
-import { isUnwell, noRoute, routesOf } from './routes.ts';
+import { type Answerer, type Core, type Counts, lifeOf, type ReceivedRequest } from './request.ts';
+import { ADMIN, isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
-import { durationFrom, latencyFrom } from './timing.ts';
+import { delayPace } from './timing.ts';
 
 export interface SimulatorOptions {
   /** 0, the default, takes a free port */
@@ -36,6 +38,8 @@ export interface SimulatorOptions {
   preset?: Preset;
   /** `none` (the default), `default`, or `<kind>=<share>,…` */
   faults?: string;
+  /** `name=Ebony Washington:-0.1`: planted, so that a report can be held to finding it */
+  biases?: readonly string[];
   model?: string;
   maxModelLength?: number;
   /** 503 from so many requests on, running and waiting */
@@ -136,6 +140,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     maxModelLength,
     draws,
     schemaOf: schemaCache(),
+    biases: (options.biases ?? []).map(biasFrom),
     control: () => controls.now,
     core: current,
     onRequest: options.onRequest,
@@ -153,6 +158,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
           return;
         }
         const route = routes.get(`${request.method} ${path}`);
+        if (path === ADMIN && route) guard(request.headers, host, request.method === 'POST');
         if (answerer) life.serve(request, response, body, answerer, name);
         else if (route) route(response, body);
         else

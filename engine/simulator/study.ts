@@ -4,8 +4,10 @@
  * request has such a property. Higher scores and smaller loans are approved more often; an agent leans toward the agents
  * that it has read; near the border chance decides, by the seed.
  */
+
+import { isObject } from '../json/pointer.ts';
 import { type Application, readApplication } from './application.ts';
-import { isObject } from './merge.ts';
+import { type Bias, biased, shiftFor } from './bias.ts';
 import { normal, type Random } from './random.ts';
 
 export interface Conversation {
@@ -60,16 +62,25 @@ function roleOf(system: string): Role {
 }
 
 /** Wishes for a schema with these property names; none where it is no loan answer. */
-export function studyWishes(names: ReadonlySet<string>, conversation: Conversation, random: Random): Wishes {
-  return names.has(TELLING) ? judge(names, conversation, random) : NO_WISHES;
+export function studyWishes(
+  names: ReadonlySet<string>,
+  conversation: Conversation,
+  random: Random,
+  biases: readonly Bias[] = [],
+): Wishes {
+  return names.has(TELLING) ? judge(names, conversation, random, biases) : NO_WISHES;
 }
 
 /** What a model without a schema would say: the whole answer, where its persona speaks of one; else undefined. */
-export function unguidedAnswer(conversation: Conversation, random: Random): unknown {
+export function unguidedAnswer(
+  conversation: Conversation,
+  random: Random,
+  biases: readonly Bias[] = [],
+): unknown {
   const { system } = conversation;
   if (!system.includes(TELLING)) return undefined;
   const synthesis = system.includes('agent_influence');
-  const wishes = judge(new Set(WEIGHTS), conversation, random);
+  const wishes = judge(new Set(WEIGHTS), conversation, random, biases);
   const take = (names: readonly string[]) => Object.fromEntries(names.map(name => [name, wishes.get(name)]));
   const answer = take(['agent_name', 'loan_type', ...DECISION]);
   if (synthesis) answer.agent_influence = take([...WEIGHTS, 'primary_influence']);
@@ -95,11 +106,33 @@ export function zeroConfidence(answer: unknown): boolean {
   return true;
 }
 
-function judge(names: ReadonlySet<string>, { system, user }: Conversation, random: Random): Wishes {
+/** How often a persona approves an application, without a bias. */
+export function approvalChance({ system, user }: Conversation): number {
+  return chanceAbove(strengthOf(readApplication(user)) + roleOf(system).leaning);
+}
+
+const NOISE = 0.55;
+
+/** The chance that `strength` with the noise of a judgement is above 0: the noise is that of `normal`, three uniform numbers. */
+function chanceAbove(strength: number): number {
+  const x = Math.min(3, Math.max(0, 1.5 + strength / NOISE / 2));
+  if (x < 1) return x ** 3 / 6;
+  if (x < 2) return (-2 * x ** 3 + 9 * x ** 2 - 9 * x + 3) / 6;
+  return 1 - (3 - x) ** 3 / 6;
+}
+
+function judge(
+  names: ReadonlySet<string>,
+  { system, user }: Conversation,
+  random: Random,
+  biases: readonly Bias[],
+): Wishes {
   const application = readApplication(user);
   const role = roleOf(system);
-  const strength = strengthOf(application) + role.leaning + 0.55 * normal(random);
-  const approves = strength > 0;
+  const merits = strengthOf(application) + role.leaning;
+  const strength = merits + NOISE * normal(random);
+  const shift = biases.length === 0 ? 0 : shiftFor(user, biases);
+  const approves = biased(strength > 0, chanceAbove(merits), shift, random);
   const rate = rateOf(application, approves, random);
   const confidence = Math.round(
     Math.min(97, Math.max(12, 52 + 17 * Math.abs(strength) + 5 * normal(random))),

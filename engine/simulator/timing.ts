@@ -1,37 +1,187 @@
-/** Durations as people write them, and the delay of a server without an engine: drawn anew for each request, because a
- * server that answers everything after the same delay makes all calls of a client fall due together. */
+/**
+ * What decides when an answer is ready: a delay that is drawn for each request (here), or an engine that all requests
+ * share (realtime.ts). The life of a request is the same with both.
+ */
+import type { Reply } from './chat.ts';
+import type { Clock } from './clock.ts';
+import type { Latency } from './durations.ts';
+import { type Draws, PURPOSE } from './random.ts';
+import { type PromptInput, prefixCache, tokensOf } from './tokens.ts';
 
-/** Milliseconds: the whole of a request, from its arrival to its last token. */
-export interface Latency {
-  low: number;
-  high: number;
+export interface Work {
+  asked: PromptInput;
+  promptTokens: number;
+  outputTokens: number;
+  /** the hash of its body */
+  request: Buffer;
+  streamed: boolean;
 }
 
-const UNITS: { [unit: string]: number } = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
-/** Timers cannot be set for longer than 2^31 ms. */
-const LONGEST = 24 * 24 * 3_600_000;
-
-/** `250ms`, `1.5s`, `10m` or `2h` in milliseconds. @throws RangeError */
-export function durationFrom(text: string): number {
-  const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
-  const duration = match ? Number(match[1]) * UNITS[match[2]!]! : Number.NaN;
-  if (duration <= LONGEST) return duration;
-  throw new RangeError(`expected a time such as 40ms, 1.5s or 10m, found "${text}"`);
+/** When what happened, in ms after arrival, and what the prefix cache had. */
+export interface ReplyTimes {
+  queued: number;
+  firstToken: number;
+  lastToken: number;
+  cachedTokens: number;
 }
 
-/** Reads `40ms`, `1.5s` or `20ms-80ms`. @throws RangeError */
-export function latencyFrom(text: string): Latency {
-  const wrong = () =>
-    new RangeError(`expected a time such as 40ms or 1.5s, or a range such as 20ms-80ms, found "${text}"`);
-  const parts = text.split('-');
-  if (parts.length > 2) throw wrong();
-  let times: number[];
-  try {
-    times = parts.map(durationFrom);
-  } catch {
-    throw wrong();
+/** Called in this order; `progress` only where an answer is streamed, with the share of its tokens that are there. */
+export interface Listener {
+  firstToken(): void;
+  progress(share: number): void;
+  done(told: ReplyTimes): void;
+}
+
+/** What a server can say of itself at this moment; counts are since its start. */
+export interface Live {
+  running: number;
+  waiting: number;
+  /** 0 to 1 */
+  kvUsage: number;
+  /** prompt tokens that are not computed yet */
+  prefillTokens: number;
+  preemptions: number;
+  prefixQueries: number;
+  prefixHits: number;
+  promptTokens: number;
+  outputTokens: number;
+}
+
+export interface Pace {
+  /** May call the listener before it returns. The returned function calls the work off: its client has gone. */
+  start(work: Work, listener: Listener): () => void;
+  live(): Live;
+  /** From now on everything takes `factor` times as long. */
+  slow(factor: number): void;
+  /** the server that is modelled, for its metrics; undefined where none is */
+  kvBlocks: number | undefined;
+}
+
+/**
+ * Starts what a reply is made of: one prompt that is answered, or several that are embedded, each on its own. The
+ * listener hears when the last of them is there.
+ */
+export function startAll(
+  pace: Pace,
+  { prompts, usage }: Pick<Reply, 'prompts' | 'usage'>,
+  request: Buffer,
+  streamed: boolean,
+  listener: Listener,
+): () => void {
+  const work = (asked: PromptInput, promptTokens: number, outputTokens: number): Work => ({
+    asked,
+    promptTokens,
+    outputTokens,
+    request,
+    streamed,
+  });
+  if (prompts.length === 1) {
+    return pace.start(work(prompts[0]!, usage.prompt, Math.max(1, usage.completion)), listener);
   }
-  const [low = 0, high = low] = times;
-  if (high < low) throw wrong();
-  return { low, high };
+  let left = prompts.length;
+  let cachedTokens = 0;
+  const each: Listener = {
+    firstToken() {},
+    progress() {},
+    done(told) {
+      cachedTokens += told.cachedTokens;
+      if (--left > 0) return;
+      listener.firstToken();
+      listener.done({ ...told, cachedTokens });
+    },
+  };
+  const started = prompts.map(asked => pace.start(work(asked, tokensOf(asked as string), 1), each));
+  return () => {
+    for (const callOff of started) callOff();
+  };
+}
+
+/** vLLM's default max_num_seqs on a card of 70 GiB or more. */
+const SEQUENCES = 1_024;
+/** A streamed answer comes in so many parts. */
+export const PARTS = 16;
+/** The first token of a streamed answer comes after a quarter of the time, as if prefill had taken it. */
+const PREFILL_SHARE = 0.25;
+
+export interface DelaySettings {
+  /** null is no delay */
+  latency: () => Latency | null;
+  draws: Draws;
+  clock: Clock;
+  maxModelLength: number;
+}
+
+/**
+ * A server that answers after a delay and is never full: no queue, no preemption, and KV use is what the tokens in
+ * flight would take of a card that holds `SEQUENCES` contexts of full length. Its prefix cache knows system prompts.
+ */
+export function delayPace({ latency, draws, clock, maxModelLength }: DelaySettings): Pace {
+  const cachedTokensOf = prefixCache();
+  let factor = 1;
+  let tokensHeld = 0;
+  const live = {
+    running: 0,
+    waiting: 0,
+    prefillTokens: 0,
+    preemptions: 0,
+    prefixQueries: 0,
+    prefixHits: 0,
+    promptTokens: 0,
+    outputTokens: 0,
+  };
+  return {
+    kvBlocks: undefined,
+    slow(next) {
+      factor = next;
+    },
+    live: () => ({ ...live, kvUsage: Math.min(1, tokensHeld / (SEQUENCES * maxModelLength)) }),
+    start({ asked, promptTokens, outputTokens, request, streamed }, listener) {
+      const arrived = clock.now();
+      const { low, high } = latency() ?? { low: 0, high: 0 };
+      const cachedTokens = cachedTokensOf(asked);
+      const lastToken = Math.round((low + (high - low) * draws(request, PURPOSE.delay)()) * factor);
+      const firstToken = streamed ? Math.round(lastToken * PREFILL_SHARE) : lastToken;
+      live.running++;
+      tokensHeld += promptTokens;
+      live.promptTokens += promptTokens;
+      live.prefixQueries += promptTokens;
+      live.prefixHits += cachedTokens;
+      let over = false;
+      let spoken = 0;
+      let callOff = () => {};
+      const end = () => {
+        over = true;
+        live.running--;
+        tokensHeld -= promptTokens;
+      };
+      const after = (ms: number, then: () => void) => {
+        if (over) return;
+        if (ms <= 0) then();
+        else callOff = clock.after(ms, then);
+      };
+      const finish = () => {
+        end();
+        live.outputTokens += outputTokens;
+        listener.done({ queued: 0, firstToken: spoken, lastToken: clock.now() - arrived, cachedTokens });
+      };
+      const gap = (lastToken - firstToken) / PARTS;
+      const part = (number: number) => {
+        if (number === PARTS) return finish();
+        listener.progress(number / PARTS);
+        after(gap, () => part(number + 1));
+      };
+      after(firstToken, () => {
+        spoken = clock.now() - arrived;
+        listener.firstToken();
+        // parts that come within a millisecond come together
+        if (streamed && gap >= 1) after(gap, () => part(1));
+        else after(lastToken - firstToken, finish);
+      });
+      return () => {
+        if (over) return;
+        callOff();
+        end();
+      };
+    },
+  };
 }

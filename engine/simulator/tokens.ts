@@ -9,7 +9,7 @@ export interface Message {
 }
 
 /** What a model is asked: messages, which a chat template is put around, or a text as it is. */
-export type Asked = readonly Message[] | string;
+export type PromptInput = readonly Message[] | string;
 
 /** What a chat template adds around each message (role, header and end markers), and before the answer. */
 export const PER_MESSAGE = 4;
@@ -43,7 +43,7 @@ export const BLOCK = 16;
 const MOST_PREFIXES = 1_000;
 
 /** The prefix cache, in its simplest true form: a system prompt that was seen before is cached, the rest is not. */
-export function prefixCache(): (asked: Asked) => number {
+export function prefixCache(): (asked: PromptInput) => number {
   const seen = new Set<string>();
   return asked => {
     const first = asked[0];

@@ -27,7 +27,7 @@ async function secondOf(texts: readonly string[], finish = 'stop') {
     judge: () => {},
     close: async () => {},
   };
-  const ask = asker(agent as never, pool as never, { attempts: 2, guided: false, seed: 0 });
+  const ask = asker(agent as never, pool as never, { attempts: 2, guided: 'off', seed: 0 });
   const { step } = await ask({ id: 'a', context: '?', saw: 'clean', round: 0 });
   return { body: bodies[1] ?? '', rejected: step.rejected?.[0] };
 }

@@ -2,31 +2,15 @@
 import { expect, test } from 'vitest';
 import { asker } from '../../engine/agents/ask.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { parseDefaults } from '../../engine/integrity/fill.ts';
+import { parseDefaults } from '../../engine/answer/defaults.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { decided } from './decided.ts';
 
 const { synthesis } = loadAgents(packagedAgents());
 const defaults = parseDefaults(
   'decision: [{ at: /interest_rate, put: 10 }, { at: /confidence_probability, put: 50 }]',
   'defaults.yaml',
 );
-const whole = {
-  agent_name: 'Committee',
-  loan_type: 'personal_loan',
-  approval_decision: 'approve',
-  approval_type: 'STANDARD_TERMS',
-  interest_rate: 9,
-  confidence_probability: 70,
-  confidence_level: 'medium',
-  agent_influence: {
-    risk_manager_weight: 0.25,
-    regulatory_weight: 0.25,
-    data_science_weight: 0.25,
-    consumer_advocate_weight: 0.25,
-    primary_influence: 'regulatory',
-  },
-  reasoning: { synthesis_rationale: 'a', weight_justification: 'b', risk_assessment: 'c' },
-};
 
 /** Asks with `--on-invalid default`, of a model that always answers with this. */
 async function asked(answer: JsonObject) {
@@ -43,21 +27,23 @@ async function asked(answer: JsonObject) {
     judge: () => {},
     close: async () => {},
   };
-  const ask = asker(synthesis as never, pool, { attempts: 2, guided: false, seed: 0, defaults });
+  const ask = asker(synthesis as never, pool, { attempts: 2, guided: 'off', seed: 0, defaults });
   const { step, failure } = await ask({ id: 'a', context: '?', saw: 'clean', round: 0 });
   return { rung: step.rung, output: step.output, code: failure?.code };
 }
 
-const { confidence_probability: _confidence, ...unsure } = whole;
+const { confidence_probability: _confidence, ...unsure } = decided;
 
 test.each([
-  ['another null is filled', { ...whole, interest_rate: null }, 'defaulted', undefined],
-  ['a null confidence is not', { ...whole, confidence_probability: null }, 'failed', 'zero-confidence'],
-  ['nor a zero', { ...whole, confidence_probability: 0 }, 'failed', 'zero-confidence'],
+  ['another null is filled', { ...decided, interest_rate: null }, 'defaulted', undefined],
+  ['a null confidence is not', { ...decided, confidence_probability: null }, 'failed', 'zero-confidence'],
+  ['nor a zero', { ...decided, confidence_probability: 0 }, 'failed', 'zero-confidence'],
   ['nor one that is missing', unsure, 'failed', 'no-valid-answer'],
   ['nor one beside another null', { ...unsure, interest_rate: null }, 'failed', 'no-valid-answer'],
 ])('%s', async (_name, answer, rung, code) => {
   const got = await asked(answer);
   expect([got.rung, got.code]).toEqual([rung, code]);
-  expect(got.output?.confidence_probability).toBe(rung === 'defaulted' ? 70 : undefined);
+  expect((got.output as JsonObject | undefined)?.confidence_probability).toBe(
+    rung === 'defaulted' ? 70 : undefined,
+  );
 });

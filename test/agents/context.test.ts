@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { contextAfter } from '../../engine/agents/context.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import type { JsonObject, Step } from '../../engine/flow/item.ts';
-import { packageRoot } from '../../engine/flow/root.ts';
+import { packageRoot } from '../../engine/config/package.ts';
+import type { Step } from '../../engine/item/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
 
 const agents = loadAgents(join(packageRoot(), 'pipelines/fairwatch/agents'));
 

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { inputGuard } from '../../engine/agents/expects.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { Fatal, ItemFailure } from '../../engine/flow/failure.ts';
-import type { Item, Step } from '../../engine/flow/item.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { Fatal, ItemFailure } from '../../engine/item/failure.ts';
+import type { Item, Step } from '../../engine/item/item.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
@@ -27,10 +28,12 @@ const readBack = (id: string, input?: object): Item => {
 const other = { ticket: '1', text: 'hm' };
 const shifted = { ...applicant, credit_score: 'US Citizen', visa_status: '38000' };
 
+const naming = (isNamed: boolean) => ({ by: isNamed ? '--agents' : null, option: '--agents ', else: '' });
+
 /** What becomes of each item: `asked`, the code of its failure, or 64; and how often was warned. */
 function told(items: readonly Item[], isNamed: boolean): { ends: (string | number)[]; warnings: number } {
   let warnings = 0;
-  const guard = inputGuard({ ...loadAgents(packagedAgents()), isNamed }, () => {
+  const guard = inputGuard({ ...loadAgents(packagedAgents()), naming: naming(isNamed) }, () => {
     warnings += 1;
   });
   const ends = items.map(each => {
@@ -117,7 +120,7 @@ describe('in a pipe', () => {
   });
   const calls = async (line: string, env: Record<string, string> = {}) => {
     const before = one.requests();
-    const ran = await shell(line.replaceAll('ENDPOINT', one.flags), { cwd: at, env });
+    const ran = await fw(line.replaceAll('ENDPOINT', one.flags), { cwd: at, env });
     return { ...ran, calls: one.requests() - before };
   };
   const tickets = 'fw ingest --id ticket --prompt text tickets.csv';
@@ -133,7 +136,36 @@ describe('in a pipe', () => {
     const ran = await calls(line);
     expect(ran.code, ran.stderr).toBe(64);
     expect(ran.calls).toBe(0);
-    expect(ran.stderr).toMatch(/loan applications\), found the item 1 .*--agents FOLDER/s);
+    expect(ran.stderr).toMatch(/loan applications\), found the item 1 .*(--agents |agents=)FOLDER/s);
+  });
+
+  const batch = join(ROOT, 'pipelines', 'fairwatch', 'batch.yaml');
+  const asTickets = '--set ingest.id=ticket --set ingest.prompt=text';
+  const into = '--output out.ndjson --set legacy-convert.failures=failed.ndjson';
+  const written = `printf 'stages: [ { ingest: { id: ticket, prompt: text } }, { chain: { agents: ${packagedAgents()} } } ]\\n' > own.yaml`;
+
+  test.each([
+    `fw run ${batch} tickets.csv ${asTickets} ${into} ENDPOINT`,
+    `fw run ${batch} tickets.csv ${asTickets} --dry-run`,
+    `fw run ${batch} tickets.csv ${into} ENDPOINT`,
+    `fw plan ${batch} tickets.csv ${asTickets} --preset 3b-a6000`,
+    `${written}; fw run own.yaml tickets.csv --output out.ndjson ENDPOINT`,
+    `${written}; FW_AGENTS=${packagedAgents()} fw run own.yaml tickets.csv --output out.ndjson ENDPOINT`,
+  ])('agents that a pipeline file names are as strict: %#', async line => {
+    const ran = await calls(line);
+    expect([ran.code, ran.calls], ran.stderr).toEqual([64, 0]);
+    expect(ran.stderr).toMatch(
+      /loan applications\), found the item .*to ask these anyway: --set STAGE\.agents=/s,
+    );
+    expect(ran.stderr).not.toMatch(/as --agents says/);
+  });
+
+  test('--set names agents for a run, and the warning says what did', async () => {
+    const ran = await calls(
+      `fw run ${batch} tickets.csv ${asTickets} --limit 1 --set chain.agents=${packagedAgents()} ${into} ENDPOINT`,
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(ran.stderr).toMatch(/asked anyway, as --set chain\.agents=\S+ says/);
   });
 
   test('a folder ./agents counts as found, FW_AGENTS and --agents as named', async () => {
@@ -147,7 +179,7 @@ describe('in a pipe', () => {
     expect([found.code, found.calls], found.stderr).toEqual([64, 0]);
     const named = await calls(`${tickets} --limit 1 | fw chain ENDPOINT`, { FW_AGENTS: packagedAgents() });
     expect(named.code, named.stderr).toBe(0);
-    expect(named.stderr).toMatch(/asked all the same/);
+    expect(named.stderr).toMatch(/asked anyway/);
   });
 
   test('the short pipe works on the table of the study', async () => {

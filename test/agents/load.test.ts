@@ -3,10 +3,9 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { folderOfAgents, loadAgents } from '../../engine/agents/load.ts';
-import { Fatal } from '../../engine/flow/failure.ts';
-import { packageRoot } from '../../engine/flow/root.ts';
+import { packageRoot } from '../../engine/config/package.ts';
+import { Fatal } from '../../engine/item/failure.ts';
 
 const packaged = join(packageRoot(), 'pipelines/fairwatch/agents');
 
@@ -71,7 +70,7 @@ describe('the packaged agents', () => {
   });
 
   test('ask for every key and every allowed value of their schemas, in 150 to 300 words', () => {
-    for (const { persona, schema, key } of agents.byKey.values()) {
+    for (const { persona = '', schema, key } of agents.byKey.values()) {
       expect(persona.split(/\s+/).length, key).toBeGreaterThanOrEqual(150);
       expect(persona.split(/\s+/).length, key).toBeLessThanOrEqual(300);
       expect(persona).toContain('exactly one JSON object');
@@ -90,19 +89,15 @@ describe('the packaged agents', () => {
   });
 
   test('have defaults, none of which decides or fills the confidence of a decision', () => {
-    const defaults = parse(agents.defaults!.text) as Record<
-      string,
-      { at: string; put?: unknown; use?: string }[]
-    >;
-    expect(Object.keys(defaults)).toEqual(['assessment', 'decision', 'legacy']);
-    const filled = Object.entries(defaults).flatMap(([name, rules]) =>
-      rules.map(rule => `${name}${rule.at}`),
-    );
+    const defaults = agents.defaults!;
+    expect([...defaults.keys()]).toEqual(['assessment', 'decision', 'legacy']);
+    const filled = [...defaults].flatMap(([name, rules]) => rules.map(({ at }) => `${name}/${at.join('/')}`));
     expect(filled.filter(at => /approval|^decision\/confidence|influence/.test(at))).toEqual([
       'assessment/reasoning/approval_decision_reason',
       'assessment/reasoning/approval_type_reason',
     ]);
-    for (const { use } of defaults.legacy!) expect(Object.keys(defaults)).toContain(use);
+    const lists = new Set([...defaults.values()]);
+    for (const rule of defaults.get('legacy')!) expect('rules' in rule && lists.has(rule.rules)).toBe(true);
   });
 });
 

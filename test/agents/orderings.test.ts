@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { loadAgents } from '../../engine/agents/load.ts';
 import { orderingLabel, resolveOrdering, resolveOrderings } from '../../engine/agents/orderings.ts';
-import { Fatal } from '../../engine/flow/failure.ts';
-import { packageRoot } from '../../engine/flow/root.ts';
+import { packageRoot } from '../../engine/config/package.ts';
+import { Fatal } from '../../engine/item/failure.ts';
 
 const agents = loadAgents(join(packageRoot(), 'pipelines/fairwatch/agents'));
 const study = ['risk_manager', 'data_science', 'regulatory', 'consumer_advocate'];

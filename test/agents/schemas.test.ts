@@ -6,11 +6,11 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { packagedSchema, packageRoot } from '../../engine/flow/root.ts';
-import { readYaml } from '../../engine/flow/yaml.ts';
-import { ownCheck } from '../../engine/integrity/check.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
+import { ownCheck } from '../../engine/answer/check.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { packagedSchema, packageRoot } from '../../engine/config/package.ts';
+import { readYaml } from '../../engine/config/yaml.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
 
 const names = readdirSync(join(packageRoot(), 'schemas')).map(file => file.replace('.schema.json', ''));
 const strict = (): Ajv2020 =>

@@ -19,7 +19,7 @@ for server in 1 2 3 4 5 6 7 8; do
   urls+=("$(head -1 "$work/server-$server" | jq -r .url)")
 done
 for limit in ${LIMITS:-64 256 1024}; do
-  for count in ${ENDPOINTS:-1 2 8}; do
+  for count in ${ENDPOINTS:-1 2 4 8}; do
     flags=""
     for ((at = 0; at < count; at++)); do flags="$flags --endpoint ${urls[at]}"; done
     for ledger in "--ledger $work/ledger-$limit-$count" "--ledger $work/ledger-$limit-$count" ""; do

@@ -39,6 +39,29 @@ check 'validating again changes nothing' "$(cmp -s "$out/items.ndjson" "$out/aga
 fw legacy --failures "$out/failed.ndjson" "$out/items.ndjson" > "$out/out.jsonl"
 check 'results and failures together' "$(cat "$out/out.jsonl" "$out/failed.ndjson" | wc -l)" "$rows"
 jq -r 'select(.failure).failure.message' "$out/items.ndjson" | cut -c1-160
+
+# a batch file: what the server takes, and what vllm run-batch gives a line with an error for
+model=$(curl -sf "$endpoint/models" | jq -r '.data[0].id')
+line() { jq -nc --arg id "$1" --arg url "$2" --arg model "$model" "{custom_id: \$id, method: \"POST\", url: \$url, body: ({model: \$model} + $3)}"; }
+{
+  line chat /v1/chat/completions '{messages: [{role: "user", content: "Say hello."}], max_tokens: 16}'
+  line completion /v1/completions '{prompt: "Once upon a time", max_tokens: 8}'
+  line embedding /v1/embeddings '{input: ["a red house", "a blue house"]}'
+  line 'bad model' /v1/chat/completions '{model: "none", messages: [{role: "user", content: "?"}], max_tokens: 1}'
+  line 'bad URL' /v1/bad_url '{prompt: "?"}'
+  line stream /v1/completions '{prompt: "?", stream: true}'
+  line field /v1/chat/completions '{messages: "no list"}'
+} | head -c -1 > "$out/batch.jsonl"
+fw batch -i "$out/batch.jsonl" -o "$out/answers.jsonl" --ledger "$out/ledger" --endpoint "$endpoint"
+check 'exit code of a batch' "$?" 0
+jq -c '[.custom_id, .response.status_code, .error.code]' "$out/answers.jsonl"
+check 'lines of a batch in order' "$(cmp -s <(jq .custom_id "$out/batch.jsonl") <(jq .custom_id "$out/answers.jsonl") && echo same)" same
+check 'chat and completion' "$(jq -r 'select(.error == null) | .response.body.object' "$out/answers.jsonl" | head -2 | xargs)" 'chat.completion text_completion'
+check 'lines that must have an error' "$(jq -r 'select(.error and .custom_id != "embedding").custom_id' "$out/answers.jsonl" | paste -sd,)" 'bad model,bad URL,stream,field'
+fw batch -i "$out/batch.jsonl" -o "$out/again.jsonl" --ledger "$out/ledger" --endpoint "$endpoint"
+check 'a batch again' "$(cmp -s "$out/answers.jsonl" "$out/again.jsonl" && echo same)" same
+fw batch -i /dev/null --ledger "$out/ledger" --endpoint "$endpoint" > "$out/empty.jsonl"
+check 'an empty batch' "$? $(wc -c < "$out/empty.jsonl")" '0 0'
 echo "kept in $out"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

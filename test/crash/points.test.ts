@@ -3,17 +3,23 @@
  * each item once, and asks twice at most what was in flight. The ledger of the run that breaks is one file, so that its
  * name is known beforehand; the folder around it is that of the runs which go on.
  *
- * STEP=1 tries every point (make crash); the tests try every twentieth.
+ * STEP=1 tries every point (make crash); `make test-all` tries every twentieth; `make test` two points of each kind, and
+ * a run that goes on takes no process there.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { ALL, runs } from '../all.ts';
 import { folder, type Ran, ROOT, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 import { canMount, canTrace, type Fault, meeting } from './faults.ts';
 
-const STEP = Number(process.env.STEP ?? 20);
-const ITEMS = 50;
+const STEP = runs(30, 20, 'STEP');
+const IS_QUICK = !ALL && process.env.STEP === undefined;
+const ITEMS = IS_QUICK ? 16 : 50;
+/** tries of a kind */
+const MOST = IS_QUICK ? 2 : Number.POSITIVE_INFINITY;
 /** Few at a time, so that few answers share a write. */
 const IN_FLIGHT = 2;
 const LATENCY = '1ms-3ms';
@@ -25,10 +31,10 @@ let items: string;
 let golden: string;
 
 beforeAll(async () => {
-  const ran = await shell(`fw ingest ${join(ROOT, 'fixtures', 'applications-60.csv')} --limit ${ITEMS}`);
+  const ran = await fw(`fw ingest ${join(ROOT, 'fixtures', 'applications-60.csv')} --limit ${ITEMS}`);
   items = ran.stdout;
   const server = await startSimulator({ latency: LATENCY });
-  golden = sorted(await go(`fw chain --in-flight ${IN_FLIGHT} --endpoint ${server.url}`));
+  golden = sorted(await goOn(`fw chain --in-flight ${IN_FLIGHT} --endpoint ${server.url}`));
   await server.close();
   expect(golden.split('\n')).toHaveLength(ITEMS);
 });
@@ -39,6 +45,9 @@ const sorted = ({ stdout }: Ran): string => stdout.split('\n').filter(Boolean).s
 async function go(line: string): Promise<Ran> {
   return shell(`${line}; exit $?`, { stdin: items });
 }
+
+/** The same for a run that nothing befalls. */
+const goOn = (line: string): Promise<Ran> => fw(line, { stdin: items });
 
 interface Point {
   /** of the run that met the fault */
@@ -56,15 +65,17 @@ async function livedThrough(breaking: (line: string, ledger: string) => string, 
   const line = `fw chain --in-flight ${IN_FLIGHT} --endpoint ${server.url} ${flags}`;
   try {
     const broken = await go(breaking(`${line} --ledger ${one}`, one));
-    const asked = server.counts().requests;
+    const asked = await settledRequests(server);
     const kept = answersIn(ledger);
-    const resumed = await go(`${line} --ledger ${ledger}`);
+    const resumed = await goOn(`${line} --ledger ${ledger}`);
     expect(resumed.code, resumed.stderr).toBe(0);
     expect(sorted(resumed) === golden, `the same bytes: ${resumed.stderr}`).toBe(true);
     const total = server.counts().requests;
-    expect(total - asked).toBe(NEEDED - kept);
+    // every answer on record is used: a retry is none of its business
+    expect(/ \+ (\d+) replayed/.exec(resumed.stderr)?.[1] ?? '0', resumed.stderr).toBe(String(kept));
+    expect(total - asked).toBeGreaterThanOrEqual(NEEDED - kept);
     expect(total - NEEDED).toBeLessThanOrEqual(IN_FLIGHT);
-    const again = await go(`${line} --ledger ${ledger}`);
+    const again = await goOn(`${line} --ledger ${ledger}`);
     expect(sorted(again) === golden, 'the same bytes again').toBe(true);
     expect(server.counts().requests).toBe(total);
     return { code: broken.code, stderr: broken.stderr, twice: total - NEEDED };
@@ -74,15 +85,36 @@ async function livedThrough(breaking: (line: string, ledger: string) => string, 
   }
 }
 
+/** Of a process that has ended, requests may still lie in the sockets: the count once it has stopped to grow. */
+async function settledRequests(server: Simulator): Promise<number> {
+  let requests = server.counts().requests;
+  for (let still = 0; still < 100; still++) {
+    await new Promise(setImmediate);
+    if (server.counts().requests === requests) continue;
+    requests = server.counts().requests;
+    still = 0;
+  }
+  return requests;
+}
+
 function answersIn(ledger: string): number {
   const texts = readdirSync(ledger)
     .filter(name => name.endsWith('.ndjson'))
     .map(name => readFileSync(join(ledger, name), 'latin1'));
-  // the last line may be torn: it is an answer if its seal is there
+  // the last line may be torn, also behind a `"}` of the answer's own text: it is an answer if it is a whole value
   return texts
     .join('')
     .split('\n')
-    .filter(line => line.includes('","outcome":"answer"') && line.endsWith('"}')).length;
+    .filter(line => line.includes('","outcome":"answer"') && isJson(line)).length;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 interface Sum {
@@ -102,7 +134,7 @@ async function everyPoint(
   let next = 1;
   let over = false;
   const worker = async (): Promise<void> => {
-    while (!over) {
+    while (!over && next <= MOST * step) {
       const n = next;
       next += step;
       const on = (ledger: string): string[] => (among === 'file' ? [ledger] : [ledger, join(ledger, '..')]);
@@ -130,7 +162,7 @@ const told = (what: string, step: number, { points, mostTwice }: Sum): void => {
   const which = step === 1 ? '' : ` (1 in ${step})`;
   console.log(`${points} ${what}${which}, 0 lost, ≤ ${mostTwice} asked twice`);
 };
-const RARER = STEP === 1 ? 1 : 8 * STEP;
+const RARER = STEP === 1 || IS_QUICK ? STEP : 8 * STEP;
 const timeout = 120_000 + 14_400_000 / STEP;
 
 if (!canTrace)
@@ -161,7 +193,7 @@ describe.runIf(canTrace)('at a system call', { timeout }, () => {
   test('a disk that loses bytes and says nothing: refused, or asked again', async () => {
     const server = await startSimulator();
     let refused = 0;
-    for (let n = 2; n < NEEDED; n += 5 * STEP) {
+    for (let n = 2; n < NEEDED && n < 2 + 5 * MOST * STEP; n += 5 * STEP) {
       const ledger = folder();
       const one = join(ledger, 'broken.ndjson');
       const line = `fw chain --in-flight ${IN_FLIGHT} --endpoint ${server.url}`;
@@ -169,7 +201,7 @@ describe.runIf(canTrace)('at a system call', { timeout }, () => {
       // the run may notice that its file is shorter than it ought to be, and end
       if (met.code === 74) expect(met.stderr).toContain(one);
       else expect(met.code === 0 && sorted(met) === golden, met.stderr).toBe(true);
-      const again = await go(`${line} --ledger ${ledger}`);
+      const again = await goOn(`${line} --ledger ${ledger}`);
       if (again.code === 65) refused += 1;
       else expect(again.code === 0 && sorted(again) === golden, again.stderr).toBe(true);
       rmSync(ledger, { recursive: true });
@@ -180,7 +212,8 @@ describe.runIf(canTrace)('at a system call', { timeout }, () => {
 });
 
 /** KiB, from where the header does not fit to almost all of it */
-const SIZES = STEP === 1 ? Array.from({ length: 40 }, (_, n) => 12 + 20 * n) : [12, 412];
+const SIZES =
+  STEP === 1 ? Array.from({ length: 40 }, (_, n) => 12 + 20 * n) : IS_QUICK ? [12, 132] : [12, 412];
 
 describe('a disk that is full for good', { timeout }, () => {
   test('a limit on the size of files', async () => {

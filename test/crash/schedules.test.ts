@@ -8,11 +8,12 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { check, type Ended } from './checker.ts';
 import { AGENTS, agentFile, type Endpoints, startEndpoints, TROUBLES } from './endpoint.ts';
 
-const COUNT = Number(process.env.SCHEDULES ?? 20);
+const COUNT = runs(2, 20, 'SCHEDULES');
 const SEED = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
 /** side by side: most of their time is spent waiting */
 const AT_ONCE = 4;
@@ -55,8 +56,6 @@ interface World {
   random: Random;
   ends: Ended[];
   inFlight: number;
-  /** further flags of the command */
-  flags: readonly string[];
 }
 
 /** Runs the command; `event` happens once when the run has asked for some more calls. */
@@ -65,17 +64,10 @@ async function run(
   event: (child: ChildProcess) => void,
   grace = '20s',
 ): Promise<Ended & { stdout: string }> {
-  const { at, ledger, endpoints, random, ends, flags } = world;
+  const { at, ledger, endpoints, random, ends } = world;
   const clock = join(at, 'clock');
   const args = ['chain', '--no-decision', '--agents', join(at, 'agents'), '--in-flight', String(IN_FLIGHT)];
-  args.push(
-    '--grace',
-    grace,
-    '--ledger',
-    ledger,
-    ...flags,
-    ...endpoints.urls.flatMap(url => ['--endpoint', url]),
-  );
+  args.push('--grace', grace, '--ledger', ledger, ...endpoints.urls.flatMap(url => ['--endpoint', url]));
   const child = spawn(process.execPath, [CLI, ...args, join(at, 'items.ndjson')], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
@@ -172,16 +164,13 @@ async function schedule(seed: number): Promise<{ runs: number; sent: number }> {
     ids.map(id => `{"id":"${id}","prompt":"This is ${id.replace('-', ' ')}."}\n`).join(''),
   );
   const endpoints = await startEndpoints(2, () => between(random, 1, 8));
-  // a hedged call is answered twice on purpose
-  const hedged = random() < 0.2;
   const world: World = {
     at,
     ledger: join(at, 'ledger'),
     endpoints,
     random,
     ends: [],
-    inFlight: hedged ? CALLS : 0,
-    flags: hedged ? ['--hedge'] : [],
+    inFlight: 0,
   };
   setClock(world, 0);
   const share = pick(random, [0, 0.05, 0.2]);

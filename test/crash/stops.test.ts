@@ -82,7 +82,9 @@ test('SIGINT with 2,000 calls in flight ends within the grace, and says how to g
   await world.reached();
   child.kill('SIGINT');
   expect(await once(child, 'close')).toEqual([130, null]);
-  expect(Buffer.concat(err).toString()).toContain('stopped by SIGINT; to go on, give the same command again');
+  expect(Buffer.concat(err).toString()).toContain(
+    'stopped by SIGINT; to resume, give the same command again',
+  );
   // those in flight came out as what they are
   const lines = Buffer.concat(out)
     .toString()

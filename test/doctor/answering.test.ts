@@ -67,7 +67,7 @@ const rows: Row[] = [
   ['answers', 'full', chat((_, response) => response.writeHead(429).end()), {}, 'trouble', 'HTTP 429', '--max-num-queued-reqs'],
   ['answers', 'a key is asked for', chat((_, response) => response.writeHead(401).end()), {}, 'trouble', 'HTTP 401', 'FW_API_KEY'],
   ['answers', 'resets', chat((_, response) => response.destroy()), {}, 'trouble', 'closed before', 'look at the log'],
-  ['answers', 'an enormous answer', chat((_, response) => response.end(Buffer.alloc(17 << 20, 32))), {}, 'trouble', 'larger than 16 MiB', 'look at the log'],
+  ['answers', 'an enormous answer', chat((_, response) => response.end(Buffer.alloc(17 << 20, 32))), {}, 'trouble', 'larger than 4 MiB', 'look at the log'],
   ['answers', 'breaks at schemas', chat((body, response) => (body.response_format ? response.destroy() : undefined)), {}, 'trouble', 'some: connection closed', 'log'],
   ['answers', 'thinks', chat(body => completion(body, 'x', choices('x', { reasoning_content: 'Hm.' }))), {}, 'note', 'reasoning model', 'max_tokens'],
   ['finish_reason', 'none', finish({}), {}, 'trouble', 'none', 'cut off'],

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { checks } from '../../engine/doctor/judge.ts';
 import type { Simulator } from '../../engine/simulator/simulator.ts';
-import { binFolder, folder, ROOT, shell } from '../fw.ts';
+import { binFolder, folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
 import { deadUrl } from '../pool/serving.ts';
 import { M, models, play } from './playing.ts';
@@ -14,7 +15,7 @@ const simulated = await servers(2, { latency: '5ms' });
 const [{ url }] = simulated.all as [Simulator, Simulator];
 
 test('simulated servers: a page without colour, exit 0', async () => {
-  const { code, stdout, stderr } = await shell(`fw doctor ${simulated.flags}`);
+  const { code, stdout, stderr } = await fw(`fw doctor ${simulated.flags}`);
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).not.toContain('\u001b');
   for (const { url } of simulated.all)
@@ -28,7 +29,7 @@ test('simulated servers: a page without colour, exit 0', async () => {
 });
 
 test('--json, FW_ENDPOINTS', async () => {
-  const { code, stdout } = await shell('fw doctor --json', { env: { FW_ENDPOINTS: url } });
+  const { code, stdout } = await fw('fw doctor --json', { env: { FW_ENDPOINTS: url } });
   const report = JSON.parse(stdout);
   expect([code, report.exit]).toEqual([0, 0]);
   expect(report.endpoints[0]).toMatchObject({
@@ -51,7 +52,7 @@ test('--json, FW_ENDPOINTS', async () => {
 test('a pool file: its limits and its model count', async () => {
   const file = join(folder(), 'pool.yaml');
   writeFileSync(file, `endpoints: [ { url: ${url}, limit: 9 } ]\nmodel: other\n`);
-  const { code, stdout } = await shell(`fw doctor --pool ${file} --json`);
+  const { code, stdout } = await fw(`fw doctor --pool ${file} --json`);
   const [endpoint] = JSON.parse(stdout).endpoints;
   expect([code, endpoint.figures.limit]).toEqual([69, 9]);
   expect(endpoint.findings).toContainEqual(
@@ -62,20 +63,20 @@ test('a pool file: its limits and its model count', async () => {
 test('trouble is 1, one that is gone beside one that is there too; none at all is 69; wrong usage is 64', async () => {
   const dead = await deadUrl();
   const deaf = await play(undefined, { obey: false });
-  expect((await shell(`fw doctor --endpoint ${deaf.url}`)).code).toBe(1);
-  expect((await shell(`fw doctor --endpoint ${url} --endpoint ${dead}`)).code).toBe(1);
-  const none = await shell(`fw doctor --endpoint ${dead} --endpoint http://nowhere.invalid/v1`);
+  expect((await fw(`fw doctor --endpoint ${deaf.url}`)).code).toBe(1);
+  expect((await fw(`fw doctor --endpoint ${url} --endpoint ${dead}`)).code).toBe(1);
+  const none = await fw(`fw doctor --endpoint ${dead} --endpoint http://nowhere.invalid/v1`);
   expect(none.code).toBe(69);
   expect(none.stdout).toMatch(/0 of 2 endpoints usable · 0 ok, 0 notes, 2 troubles\n$/);
   // it is there, and answers nothing
   const failing = await play((path, response) =>
     path.endsWith('/completions') ? response.writeHead(500).end('boom') : undefined,
   );
-  const useless = await shell(`fw doctor --endpoint ${url} --endpoint ${failing.url}`);
+  const useless = await fw(`fw doctor --endpoint ${url} --endpoint ${failing.url}`);
   expect(useless.code).toBe(1);
   expect(useless.stdout).toContain('1 of 2 endpoints usable · ');
-  expect((await shell(`fw doctor --endpoint ${failing.url}`)).code).toBe(69);
-  const unnamed = await shell('fw doctor');
+  expect((await fw(`fw doctor --endpoint ${failing.url}`)).code).toBe(69);
+  const unnamed = await fw('fw doctor');
   expect([unnamed.code, unnamed.stdout]).toEqual([64, '']);
   expect(unnamed.stderr).toContain('FW_ENDPOINTS');
   for (const wrong of [
@@ -83,7 +84,7 @@ test('trouble is 1, one that is gone beside one that is there too; none at all i
     'doctor --endpoint x',
     'doctor --endpoint http://x/v1 --timeout soon',
   ])
-    expect((await shell(`fw ${wrong}`)).code, wrong).toBe(64);
+    expect((await fw(`fw ${wrong}`)).code, wrong).toBe(64);
 });
 
 test('a key is sent, and never shown', async () => {
@@ -95,7 +96,7 @@ test('a key is sent, and never shown', async () => {
   });
   const refusing = await play((_, response) => response.writeHead(401).end(`wrong key ${SECRET}`));
   for (const flags of ['', '--json']) {
-    const { stdout, stderr } = await shell(
+    const { stdout, stderr } = await fw(
       `fw doctor --endpoint ${server.url} --endpoint ${refusing.url} --api-key-env MY_KEY ${flags}`,
       { env: { MY_KEY: SECRET } },
     );
@@ -107,7 +108,7 @@ test('a key is sent, and never shown', async () => {
 
 test('who keeps it waiting is said', async () => {
   const silent = await play((path, response) => (path === '/v1/models' ? response : undefined));
-  const { code, stderr } = await shell(`fw doctor --endpoint ${url} --endpoint ${silent.url}`);
+  const { code, stderr } = await fw(`fw doctor --endpoint ${url} --endpoint ${silent.url}`);
   expect([code, stderr]).toEqual([1, `fw doctor: waiting for ${silent.url}, for 60 s at most (--timeout)\n`]);
 });
 
@@ -128,7 +129,7 @@ test('Ctrl-C ends at once', async () => {
 });
 
 test('a reader that goes away ends it quietly', async () => {
-  const { code, stderr } = await shell(`fw doctor ${simulated.flags} | true; exit "\${PIPESTATUS[0]}"`);
+  const { code, stderr } = await fw(`fw doctor ${simulated.flags} | true; exit "\${PIPESTATUS[0]}"`);
   expect([code, stderr]).toEqual([141, '']);
 });
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { judge } from '../../engine/doctor/judge.ts';
-import { pageOf } from '../../engine/doctor/page.ts';
+import { renderReport } from '../../engine/doctor/page.ts';
 import { completion, factsOf, M, METRICS, models, type Play, play, textFor } from './playing.ts';
 
 const SECRET = 'sk-secret-0123456789';
@@ -27,7 +27,7 @@ async function tell(act: Play, root = ''): Promise<{ page: string; json: string 
   const server = await play(act, { root });
   const report = judge([await factsOf(server.url, { key }), await factsOf(server.url, { key })], {});
   await server.close();
-  return { page: pageOf(report, { colour: false, width: 100 }), json: JSON.stringify(report) };
+  return { page: renderReport(report, { colour: false, width: 100 }), json: JSON.stringify(report) };
 }
 
 function harmless({ page, json }: { page: string; json: string }): void {
@@ -111,4 +111,4 @@ test('random JSON in every answer', async () => {
     }),
     { numRuns: 60 },
   );
-}, 120_000);
+});

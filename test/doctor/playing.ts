@@ -8,7 +8,7 @@ import type { Facts } from '../../engine/doctor/facts.ts';
 import type { Finding } from '../../engine/doctor/finding.ts';
 import { judge, type Report } from '../../engine/doctor/judge.ts';
 import { systemClock, TIMING } from '../../engine/pool/clock.ts';
-import type { EndpointSetting } from '../../engine/pool/endpoints.ts';
+import type { EndpointSetting } from '../../engine/pool/settings.ts';
 
 export interface Body {
   seed?: number;

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { judge } from '../../engine/doctor/judge.ts';
-import { causeOf, neverConnected, obstacleOf } from '../../engine/pool/words.ts';
+import { causeOf, obstacleOf, unsentFor } from '../../engine/pool/words.ts';
 import { manualClock } from '../pool/clock.ts';
 import { deadUrl } from '../pool/serving.ts';
 import { at, expectRow, factsOf, type Play, play, type Row, reportOf, status } from './playing.ts';
@@ -33,7 +33,7 @@ const rows: Row[] = [
   ['reachable', '401', status(/./, 401), {}, 'trouble', 'it wants a key', 'FW_API_KEY'],
   ['reachable', '401 with a key', status(/./, 401), { key }, 'trouble', 'the key of $FW_API_KEY was refused', '--api-key-env'],
   ['reachable', '503', status(/./, 503), {}, 'trouble', 'still loading', '--wait 10m'],
-  ['reachable', 'an enormous list', enormous, {}, 'trouble', 'larger than 16 MiB', 'log'],
+  ['reachable', 'an enormous list', enormous, {}, 'trouble', 'larger than 4 MiB', 'log'],
   ['clock', 'an hour ahead', dated(3_600_000), {}, 'trouble', /^the server's clock is 3(599|600|601) s ahead$/, 'chronyc'],
   ['clock', 'half a minute behind', dated(-30_000), {}, 'note', / (29|30|31) s behind$/, 'timedatectl'],
   ['clock', 'no date', dateless, {}, 'note', 'no Date', ''],
@@ -102,7 +102,7 @@ test('TLS that fails, and every way in which a certificate can', async () => {
     'DEPTH_ZERO_SELF_SIGNED_CERT SELF_SIGNED_CERT_IN_CHAIN UNABLE_TO_VERIFY_LEAF_SIGNATURE UNABLE_TO_GET_ISSUER_CERT_LOCALLY CERT_HAS_EXPIRED ERR_TLS_CERT_ALTNAME_INVALID EPROTO';
   for (const code of codes.split(' ')) {
     const error = Object.assign(new Error('x'), { code });
-    expect([obstacleOf(error), neverConnected(error)], code).toEqual(['tls', true]);
+    expect([obstacleOf(error), unsentFor(error)], code).toEqual(['tls', 'no-endpoint']);
     expect(causeOf(error, undefined), code).toContain('TLS failed');
   }
 });

@@ -35,7 +35,7 @@ const rows: Row[] = [
   ['model', 'another one', undefined, { wanted: 'x' }, 'trouble', 'it serves m, not x', '--model'],
   ['model', 'adapters', at('/v1/models', models({ ...M, id: 'lora', parent: 'm' }, M)), {}, 'note', 'lora, m; examined: m', '--model'],
   ['model', 'an adapter that was named', at('/v1/models', models(M, { ...M, id: 'lora', parent: 'm' })), { wanted: 'lora' }, 'ok', 'lora (org/m)', ''],
-  ['model', 'a name that steers terminals', at('/v1/models', models({ ...M, id: 'a\u001b[2J' })), {}, 'trouble', 'not one that can be sent', '--served-model-name'],
+  ['model', 'a name that steers terminals', at('/v1/models', models({ ...M, id: 'a\u001b[2J' })), {}, 'trouble', 'cannot be sent', '--served-model-name'],
   ['context', 'short', at('/v1/models', models({ ...M, max_model_len: 2048 })), {}, 'note', '2,048 tokens', '--max-model-len'],
   ['context', 'useless', at('/v1/models', models({ ...M, max_model_len: 512 })), {}, 'trouble', '512 tokens', '--max-model-len'],
   ['context', 'of nonsense', at('/v1/models', models({ ...M, max_model_len: -7 })), {}, 'note', 'not said', ''],

@@ -1,12 +1,12 @@
 /** Lines come from anywhere, and what a model wrote goes to a terminal: nothing may throw, and nothing may take effect. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { answersIn, isAccountedFor } from '../../engine/agents/answers.ts';
-import { whoSaid } from '../../engine/agents/said.ts';
-import { storyOf } from '../../engine/agents/story.ts';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { visible, visibleLines } from '../../engine/flow/visible.ts';
-import { join } from '../../engine/integrity/pointer.ts';
+import { answersIn, isAccountedFor } from '../../engine/answer/answers.ts';
+import { storyOf } from '../../engine/audit/history.ts';
+import { whoSaid } from '../../engine/audit/value-provenance.ts';
+import { type JsonObject, join } from '../../engine/json/pointer.ts';
+import { visible, visibleLines } from '../../engine/json/visible.ts';
+import { runs } from '../all.ts';
 import { holds } from '../integrity/property.ts';
 
 const rule = fc.constantFrom('percent', 'null-default', 'flat-to-nested', 'illegal-escape', '__proto__', 'x');
@@ -112,7 +112,7 @@ describe('any line', () => {
 
   test('has an answer for each of its values', () => {
     holds(fc.tuple(line, line), ([value, other]) => {
-      const vouching = { answers: answersIn(other), where: 'x:1' };
+      const vouching = { answers: answersIn(other), where: 'x:1', isBound: true };
       for (const at of placesIn(value)) {
         const said = whoSaid(value, at, vouching);
         expect(said?.length, at).toBeGreaterThan(1);
@@ -122,8 +122,8 @@ describe('any line', () => {
     });
   });
 
-  test('is told even where it has a million of everything', () => {
-    const many = 200_000;
+  test('is told even where it has very many of everything', () => {
+    const many = runs(20_000, 200_000, 'MANY');
     const repairs = Array.from({ length: many }, () => ({ rule: 'percent', at: '/a', from: 1, to: 1 }));
     const step = { agent: 'b', output: { a: 1 }, raw: '{"a": 1}', repairs };
     const input = Object.fromEntries(Array.from({ length: many }, (_, at) => [`k${at}`, 'v']));

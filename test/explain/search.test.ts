@@ -2,8 +2,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { searchById } from '../../engine/flow/search.ts';
+import { searchById } from '../../engine/audit/search.ts';
 import { folder, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const MAX_LINE = 1 << 20;
 const cwd = folder();
@@ -90,18 +91,18 @@ test('a pipe is read once: its lines are found, and no others are looked for', a
 test('a line that nests too deep is found, and said to be so', async () => {
   const deep = '['.repeat(100_000) + ']'.repeat(100_000);
   const path = file('deep', [`{"id":"deep","prompt":"?","steps":[],"x":${deep}}`]);
-  const story = await shell(`fw explain deep ${path}`);
+  const story = await fw(`fw explain deep ${path}`);
   expect([story.code, story.stdout.split('\n')[1]]).toEqual([
     0,
     `  ${path}:1 · (root): expected at most 512 levels, got more, so it is not shown`,
   ]);
-  expect((await shell(`fw explain deep ${path} --value /x`)).code).toBe(1);
+  expect((await fw(`fw explain deep ${path} --value /x`)).code).toBe(1);
 });
 
 test('a reader that goes away ends it quietly, a full disk with 74', async () => {
   const path = file('big', [{ id: 'big', prompt: 'x\n'.repeat(500_000) }]);
-  const { stdout, stderr, code } = await shell(`fw explain big ${path} | head -1; echo "\${PIPESTATUS[0]}"`);
+  const { stdout, stderr, code } = await fw(`fw explain big ${path} | head -1; echo "\${PIPESTATUS[0]}"`);
   expect([stdout, stderr, code]).toEqual(['big\n141\n', '', 0]);
-  const full = await shell(`fw explain big ${path} > /dev/full`);
+  const full = await fw(`fw explain big ${path} > /dev/full`);
   expect([full.code, full.stderr]).toEqual([74, 'fw explain: stdout: expected to write, found ENOSPC\n']);
 });

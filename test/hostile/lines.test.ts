@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { folder, ROOT, shell } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 
 const good = JSON.parse(readFileSync(join(ROOT, 'fixtures/decided.ndjson'), 'utf8'));
@@ -79,30 +80,26 @@ const COMMANDS = [
 ];
 
 describe('hostile lines among good ones', () => {
-  test.each(COMMANDS)(
-    '%s',
-    async command => {
-      const cwd = folder();
-      const lines = [good, ...LINES, { ...good, id: 'last' }];
-      // merge keeps one line of an id, so each has its own where it may have one
-      const written = lines.map((line, at) =>
-        JSON.stringify('id' in line && line.id === 'hostile' ? { ...line, id: `hostile ${at}` } : line),
-      );
-      writeFileSync(join(cwd, 'in.ndjson'), `${written.join('\n')}\n`);
-      writeFileSync(join(cwd, 'none.ndjson'), '{"id":"none","prompt":"?"}\n');
-      const ran = await shell(command, { cwd, env: { EP: calm.flags } });
-      expect(ran.stderr).not.toMatch(/a bug|\n\s+at /);
-      expect(ran.code, ran.stderr).toBeLessThanOrEqual(1);
-      const out = readFileSync(join(cwd, 'out.ndjson'), 'utf8').trimEnd().split('\n');
-      expect(out.length, ran.stderr).toBe(lines.length + (command.startsWith('fw merge') ? 1 : 0));
-      for (const line of out) JSON.parse(line);
-    },
-    30_000,
-  );
+  test.each(COMMANDS)('%s', async command => {
+    const cwd = folder();
+    const lines = [good, ...LINES, { ...good, id: 'last' }];
+    // merge keeps one line of an id, so each has its own where it may have one
+    const written = lines.map((line, at) =>
+      JSON.stringify('id' in line && line.id === 'hostile' ? { ...line, id: `hostile ${at}` } : line),
+    );
+    writeFileSync(join(cwd, 'in.ndjson'), `${written.join('\n')}\n`);
+    writeFileSync(join(cwd, 'none.ndjson'), '{"id":"none","prompt":"?"}\n');
+    const ran = await fw(command, { cwd, env: { EP: calm.flags } });
+    expect(ran.stderr).not.toMatch(/a bug|\n\s+at /);
+    expect(ran.code, ran.stderr).toBeLessThanOrEqual(1);
+    const out = readFileSync(join(cwd, 'out.ndjson'), 'utf8').trimEnd().split('\n');
+    expect(out.length, ran.stderr).toBe(lines.length + (command.startsWith('fw merge') ? 1 : 0));
+    for (const line of out) JSON.parse(line);
+  });
 });
 
 test('a failure names the place, the line keeps what it had', async () => {
-  const ran = await shell('fw validate', { stdin: JSON.stringify(item({ steps: [{ ...step, agent: 5 }] })) });
+  const ran = await fw('fw validate', { stdin: JSON.stringify(item({ steps: [{ ...step, agent: 5 }] })) });
   expect(JSON.parse(ran.stdout)).toEqual({
     ...item({ steps: [{ ...step, agent: 5 }] }),
     failure: { stage: 'validate', code: 'not-an-item', message: 'expected text at /steps/0/agent, found 5' },
@@ -114,12 +111,12 @@ test.each([
   ['decision', { ...good.decision, output: null }],
   ['decision', { ...good.decision, output: 'approve' }],
 ])('legacy-convert makes no result of a %s that is none', async (key, value) => {
-  const ran = await shell('fw legacy-convert', { stdin: JSON.stringify({ ...good, [key]: value }) });
+  const ran = await fw('fw legacy-convert', { stdin: JSON.stringify({ ...good, [key]: value }) });
   expect([ran.code, ran.stdout]).toEqual([1, '']);
 });
 
 test.each([{ ...step, output: null }, 5, 'x'])('chain takes no %j for an answer', async first => {
   const line = { id: 'a', prompt: '?', steps: [first] };
-  const ran = await shell(`fw chain ${calm.flags}`, { stdin: JSON.stringify(line) });
+  const ran = await fw(`fw chain ${calm.flags}`, { stdin: JSON.stringify(line) });
   expect(JSON.parse(ran.stdout)).toMatchObject({ ...line, failure: { code: 'not-an-item' } });
 });

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import { isTooLong, keptOf } from '../../engine/integrity/kept.ts';
-import { shell } from '../fw.ts';
+import { isTooLong, keptOf } from '../../engine/answer/answer-limits.ts';
+import { fw } from '../here.ts';
 
 const MAX_LINE = 8 * 1024 * 1024;
 
@@ -45,24 +45,20 @@ test.each([
   ['JSON with space around', `${' '.repeat(12_000_000)}${JSON.stringify(answer)}`],
   ['an object first, and then no end', `${JSON.stringify(answer)}${'x'.repeat(2_000_000)}`],
   ['half surrogate pairs', '\ud800'.repeat(1_000_000)],
-])(
-  '%s: refused, cut, and never taken for an answer again',
-  async (_name, text) => {
-    const url = await answering(text);
-    const stdin = '{"id":"a","prompt":"?","ordering":["risk_manager"]}\n';
-    const ran = await shell(
-      `fw chain --endpoint ${url} | fw fix-escapes | fw validate | fw null-fix | fw select --failed`,
-      { stdin },
-    );
-    expect(ran.stdout.length, ran.stderr).toBeLessThan(MAX_LINE);
-    const [step] = JSON.parse(ran.stdout).steps;
-    expect(step).toMatchObject({ agent: 'risk_manager', rung: 'failed', problem: { code: 'no-json-found' } });
-    expect(step.whole).toMatchObject({ bytes: Buffer.byteLength(text) });
-    expect(step.rejected).toHaveLength(2);
-    expect(ran.stdout.length).toBeLessThan(4 * 70_000);
-  },
-  60_000,
-);
+])('%s: refused, cut, and never taken for an answer again', async (_name, text) => {
+  const url = await answering(text);
+  const stdin = '{"id":"a","prompt":"?","ordering":["risk_manager"]}\n';
+  const ran = await fw(
+    `fw chain --max-body 16777216 --endpoint ${url} | fw fix-escapes | fw validate | fw null-fix | fw select --failed`,
+    { stdin },
+  );
+  expect(ran.stdout.length, ran.stderr).toBeLessThan(MAX_LINE);
+  const [step] = JSON.parse(ran.stdout).steps;
+  expect(step).toMatchObject({ agent: 'risk_manager', rung: 'failed', problem: { code: 'no-json-found' } });
+  expect(step.whole).toMatchObject({ bytes: Buffer.byteLength(text) });
+  expect(step.rejected).toHaveLength(2);
+  expect(ran.stdout.length).toBeLessThan(4 * 70_000);
+});
 
 test('what is kept of an answer fits, begins it, and names the whole where it is a part', () => {
   const units = fc.constantFrom('a', '"', '\u0001', 'é', '漢', '😀', '\ud83d');

@@ -2,7 +2,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { folder, ROOT, shell } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const good = JSON.parse(readFileSync(join(ROOT, 'fixtures/decided.ndjson'), 'utf8'));
 const [step] = good.steps;
@@ -22,7 +23,7 @@ test('a hundred thousand agents are 64 and the others', async () => {
       saw: 'clean',
     }));
   const cwd = written([0, 110_000].map(from => ({ id: `${from}`, prompt: '?', steps: steps(from) })));
-  const ran = await shell('fw verify --max-line 20000000 --report report.json in.ndjson', { cwd });
+  const ran = await fw('fw verify --max-line 20000000 --report report.json in.ndjson', { cwd });
   expect(ran.code, ran.stderr).toBe(1); // nobody knows these agents
   const { agents } = JSON.parse(readFileSync(join(cwd, 'report.json'), 'utf8'));
   expect(Object.keys(agents)).toHaveLength(65);
@@ -38,7 +39,7 @@ test('names and codes of any length are cut', async () => {
     ...(at % 2 === 0 && { failure: { stage: long(at), code: long(at), message: long(at) } }),
   }));
   const cwd = written(lines);
-  const ran = await shell('fw verify --report report.json in.ndjson', { cwd });
+  const ran = await fw('fw verify --report report.json in.ndjson', { cwd });
   expect(ran.code, ran.stderr.slice(0, 2_000)).toBe(1);
   expect(ran.stderr.length).toBeLessThan(64_000);
   expect(readFileSync(join(cwd, 'report.json')).length).toBeLessThan(64_000);
@@ -58,7 +59,7 @@ test('no name forges a line or reaches the terminal as a command', async () => {
     'fw fix-escapes',
     'fw merge in.ndjson',
   ]) {
-    const { stderr } = await shell(`${command} in.ndjson > /dev/null`, { cwd });
+    const { stderr } = await fw(`${command} in.ndjson > /dev/null`, { cwd });
     expect(stderr, command).not.toMatch(/[^\P{Cc}\n]|\p{Cf}|[\u2028\u2029]/u);
     const name = command.split(' ')[1];
     for (const line of stderr.trimEnd().split('\n')) expect(line).toMatch(new RegExp(`^(${name}: | )`));
@@ -84,7 +85,7 @@ test('an ordering that is none is no path, and ends no run', async () => {
     join(cwd, 'p.yaml'),
     `stages: [ select: {} ]\noutput: "${join(cwd, 'out', '{ordering}.ndjson')}"\n`,
   );
-  const ran = await shell('fw run p.yaml in.ndjson', { cwd });
+  const ran = await fw('fw run p.yaml in.ndjson', { cwd });
   expect(ran.code, ran.stderr).toBeLessThanOrEqual(1);
   expect(readdirSync(join(cwd, 'out')).sort()).toEqual([
     'risk_data_regulatory_consumer.ndjson',

@@ -3,11 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { countRows } from '../../engine/flow/count.ts';
-import { inputsOf } from '../../engine/flow/input.ts';
-import { readItems } from '../../engine/flow/lines.ts';
-import { partOf } from '../../engine/flow/part.ts';
-import { folder, shell } from '../fw.ts';
+import { inputsOf } from '../../engine/files/input.ts';
+import { readItems } from '../../engine/files/lines.ts';
+import { countRows } from '../../engine/table/count.ts';
+import { selectRows } from '../../engine/table/selection.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 console.log(`count properties: SEED=${SEED}`);
@@ -51,7 +52,7 @@ test.each([
   const path = file(name, text);
   expect(await countRows([path], counting)).toBe(rows);
   expect(await countRows([path, path], counting)).toBe(2 * rows);
-  const { stdout } = await shell(`fw ingest ${path} | wc -l`);
+  const { stdout } = await fw(`fw ingest ${path} | wc -l`);
   expect(Number(stdout)).toBe(rows);
 });
 
@@ -71,7 +72,7 @@ test('a part has as many rows as it lets through', () => {
   fc.assert(
     fc.property(whole, ({ offset, limit, shards, rows }) => {
       for (let shard = 1; shard <= shards; shard++) {
-        const part = partOf({ offset, limit, shard: `${shard}/${shards}` });
+        const part = selectRows({ offset, limit, shard: `${shard}/${shards}` });
         const taken = Array.from({ length: Math.min(rows, part.lastRow) }, (_, row) => part.has(row + 1));
         expect(part.of(rows)).toBe(taken.filter(Boolean).length);
       }

@@ -5,11 +5,12 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { csvReader, textsOf } from '../../engine/flow/csv.ts';
+import { csvReader, fieldTexts } from '../../engine/table/csv.ts';
+import { runs } from '../all.ts';
 import { blocks, ingested, writtenBy } from './ingesting.ts';
 import { seed, sizes } from './property.ts';
 
-const RUNS = Number(process.env.RUNS ?? 2_000);
+const RUNS = runs(200, 2_000);
 const holds = <T>(arbitrary: fc.Arbitrary<T>, predicate: (value: T) => Promise<void> | void) =>
   fc.assert(
     fc.asyncProperty(arbitrary, async value => predicate(value)),
@@ -69,7 +70,7 @@ function read(text: string, delimiter: string, chunks: readonly number[]): Found
     while (from < block.length || final) {
       if (!reader.cut(block, from, at, final)) break;
       if (!reader.void)
-        rows.push({ texts: textsOf(block, from, reader.fields), complaint: reader.complaint });
+        rows.push({ texts: fieldTexts(block, from, reader.fields), complaint: reader.complaint });
       if (final && reader.next === block.length) return rows;
       from = at = reader.next;
     }

@@ -1,8 +1,9 @@
 /** How property tests of ingest run: the seed is printed, and SEED=… repeats a run. RUNS=100000 makes it thorough. */
 import fc from 'fast-check';
+import { runs as runsOf } from '../all.ts';
 
 export const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
-export const runs = Number(process.env.RUNS ?? 300);
+export const runs = runsOf(60, 300);
 console.log(`ingest properties: SEED=${seed} RUNS=${runs}`);
 
 export async function holds<T>(

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Item } from '../../engine/flow/item.ts';
+import type { Item } from '../../engine/item/item.ts';
 import { folder, ROOT } from '../fw.ts';
 import { blocks, run } from './ingesting.ts';
 import { holds } from './property.ts';
@@ -152,7 +152,7 @@ describe('--or-template', () => {
     const [mine] = await templated('{{ ask }}!', table, OR, { template: 'mine.liquid' });
     expect(mine?.prompt).toBe('mine');
     await expect(templated('', table, OR, { template: 'mine.liquid', prompt: 'ask' })).rejects.toThrow(
-      /found both/,
+      /found --prompt and --template/,
     );
   });
 

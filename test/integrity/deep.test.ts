@@ -1,6 +1,7 @@
 /** 100,000 levels through every text stage, as processes: kept to the byte, or refused with a code; never a crash. */
 import { describe, expect, it } from 'vitest';
-import { ROOT, shell } from '../fw.ts';
+import { ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const LEVELS = 100_000;
 const list = '['.repeat(LEVELS) + ']'.repeat(LEVELS);
@@ -23,7 +24,7 @@ describe('a line of 100,000 levels', () => {
     'fw fix-escapes | fw validate | fw null-fix | fw verify --pass',
   ])('passes %s as it came', async line => {
     const input = `{"deep":${list}}\n{ "deep": ${object}, "rate": 8, "decision": "deny" }\n`;
-    const { stdout, code } = await shell(line, { stdin: input });
+    const { stdout, code } = await fw(line, { stdin: input });
     expect(stdout === input).toBe(true);
     expect(code).toBe(0);
   });
@@ -40,7 +41,7 @@ describe('a line of 100,000 levels', () => {
     ['fw verify --pass', `{"id":"a","prompt":"?","steps":[],"deep":${object}}`, 'not-strict'],
     ['fw verify --pass', `{"conversation_history":${list}}`, 'not-strict'],
   ])('is refused by %s where it is touched, and held whole', async (line, text, code) => {
-    const { stdout, stderr } = await shell(line, { stdin: `${text}\n{"a":1}\n` });
+    const { stdout, stderr } = await fw(line, { stdin: `${text}\n{"a":1}\n` });
     const { failure } = JSON.parse(stdout.split('\n')[0]!) as Refused;
     expect(failure.code).toBe(code);
     expect(failure.text === text).toBe(true);
@@ -51,7 +52,7 @@ describe('a line of 100,000 levels', () => {
     const step = { agent: 'risk_manager', raw: `so: {"deep":${list}}`, rung: 'failed', repairs: [] };
     const failure = { stage: 'chain', code: 'no-valid-answer', message: '?' };
     const input = `${JSON.stringify({ id: 'a', prompt: '?', steps: [step], failure })}\n`;
-    const { stdout, code } = await shell('fw fix-escapes | fw validate | fw null-fix', { stdin: input });
+    const { stdout, code } = await fw('fw fix-escapes | fw validate | fw null-fix', { stdin: input });
     expect(stdout === input).toBe(true);
     expect(code).toBe(0);
   });

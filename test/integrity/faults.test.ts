@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Item, JsonObject, Mark, Step } from '../../engine/flow/item.ts';
-import { isObject } from '../../engine/integrity/pointer.ts';
+import type { Item, Mark, Step } from '../../engine/item/item.ts';
+import { isObject, type JsonObject } from '../../engine/json/pointer.ts';
 import fixEscapes from '../../stages/fix-escapes.ts';
 import nullFix from '../../stages/null-fix.ts';
 import validate from '../../stages/validate.ts';
@@ -85,7 +85,10 @@ describe('a thousand faulty answers in failed items', () => {
       const isFilled = name.startsWith('none in python');
       expect(step.rung === 'defaulted', name).toBe(isFilled);
       if (!isFilled) expect(lines[index]!.toString(), name).toBe(JSON.stringify(items[index]));
-      else expect(step.output!.rate, name).toBe(step.output!.verdict === 'deny' ? 25 : 10);
+      else {
+        const { rate, verdict } = step.output as JsonObject;
+        expect(rate, name).toBe(verdict === 'deny' ? 25 : 10);
+      }
     }
   });
 });

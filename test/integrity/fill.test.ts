@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { parseDefaults } from '../../engine/integrity/defaults.ts';
-import { fill } from '../../engine/integrity/fill.ts';
-import { getAt, parsePointer, setAt, valueAt } from '../../engine/integrity/pointer.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
+import { parseDefaults } from '../../engine/answer/defaults.ts';
+import { fill } from '../../engine/answer/fill.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
 import { holds } from './property.ts';
 
 const assessment = {
@@ -97,30 +96,31 @@ describe('fill', () => {
 describe('parseDefaults', () => {
   it.each([
     ['a: [', 1, /expected YAML/],
-    ['- 1', 1, /expected a list of rules for each schema, by its name, got a list/],
-    ['', 1, /got nothing/],
-    ['a: 3', 1, /expected a list of rules for a, got 3/],
-    ['a:\n  - 3', 2, /expected a rule/],
-    ['a:\n  - { put: 1 }', 2, /expected a rule with at/],
-    ['a:\n  - { at: x, put: 1 }', 2, /expected a JSON Pointer/],
-    ['a:\n  - { at: /x }', 2, /either put or use, got neither/],
-    ['a:\n  - { at: /x, put: 1, use: a }', 2, /got both/],
-    ['a:\n  - { at: /x, put: null }', 2, /not null/],
-    ['a:\n  - { at: /x, put: .inf }', 2, /not null/],
-    ['a:\n  - at: /x\n    where: 1', 3, /expected at, when, put or use, got where/],
-    ['a:\n  - { at: /x, put: 1, when: { y: 1 } }', 2, /expected a JSON Pointer/],
-    ['a:\n  - { at: /x, put: 1, when: { /y: [] } }', 2, /expected a text, a number/],
-    ['a:\n  - { at: /x, use: b }', 2, /expected one of a, got b/],
+    ['- 1', 1, /expected object, found a list/],
+    ['', 1, /expected object, found nothing/],
+    ['a: 3', 1, /a: expected array, found 3/],
+    ['a:\n  - 3', 2, /a\.0: expected object, found 3/],
+    ['a:\n  - { put: 1 }', 2, /expected the key 'at', found none/],
+    ['a:\n  - { at: x, put: 1 }', 2, /must match pattern/],
+    ['a:\n  - { at: /x }', 2, /expected the key 'put', found none/],
+    ['a:\n  - { at: /x, put: 1, use: a }', 2, /expected either put or use, found both/],
+    ['a:\n  - { at: /x, put: null }', 2, /expected string or number .* found nothing/],
+    ['a:\n  - { at: /x, put: .inf }', 2, /expected a value of JSON/],
+    ['a:\n  - at: /x\n    where: 1', 3, /expected the keys at, when, put, use, found 'where'/],
+    ['a:\n  - { at: /x, put: 1, when: { y: 1 } }', 2, /key 'y' must match pattern|must match pattern/],
+    ['a:\n  - { at: /x, put: 1, when: { /y: [] } }', 2, /expected string or number or boolean, found a list/],
+    ['a:\n  - { at: /x, use: b, when: { /y: 1 } }', 2, /when is present/],
+    ['a:\n  - { at: /x, use: b }', 2, /expected one of a, found b/],
     ['a:\n  - { at: /x, use: b }\nb:\n  - { at: /y, use: a }', 4, /do not lead back to a/],
     ['a: []\na: []', 2, /expected YAML/],
-    ['a:\n  - { at: /b, put: &v { q: 1 } }\n  - { at: /c, put: *v }', 3, /written out, got the alias \*v/],
+    ['a:\n  - { at: /b, put: &v { q: 1 } }\n  - { at: /c, put: *v }', 3, /written out, found the alias \*v/],
     ['a:\n  - { at: /b, put: *v }', 2, /an alias of what stands before it/],
-    ['a:\n  - { at: /b, put: !!binary aGk= }', 2, /got one with the tag .*binary/],
-    ['a:\n  - { at: /b, put: { <<: { q: 1 } } }', 2, /got the merge key/],
+    ['a:\n  - { at: /b, put: !!binary aGk= }', 2, /found one with the tag .*binary/],
+    ['a:\n  - { at: /b, put: { <<: { q: 1 } } }', 2, /found the merge key/],
     ['a:\n  - { at: /b, put: { q: 1, q: 2 } }', 2, /keys must be unique/],
     ['a:\n  - { at: /b, put: { [q]: 1 } }', 2, /expected a text as the key/],
     [`a: ${'['.repeat(50_000)}`, 1, /expected YAML/],
-    [`a: [&x ${'[&y '.repeat(5)}1${']'.repeat(6)}\nb: *x`, 2, /written out, got the alias/],
+    [`a: [&x ${'[&y '.repeat(5)}1${']'.repeat(6)}\nb: *x`, 2, /written out, found the alias/],
   ])('refuses text %#', (text, line, why) => {
     expect(() => parseDefaults(text, 'defaults.yaml')).toThrow(why);
     expect(() => parseDefaults(text, 'defaults.yaml')).toThrow(new RegExp(`^defaults\\.yaml:${line}:\\d+: `));
@@ -142,7 +142,7 @@ describe('parseDefaults', () => {
       try {
         parseDefaults(text, 'f');
       } catch (error) {
-        expect((error as Error).message).toMatch(/^f:\d+:\d+: expected/);
+        expect((error as Error).message).toMatch(/^f:\d+:\d+: .*expected/);
       }
     });
   });

@@ -2,13 +2,13 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { newAccount } from '../../engine/flow/account.ts';
-import type { ByteInput } from '../../engine/flow/input.ts';
-import type { Item } from '../../engine/flow/item.ts';
+import type { ByteInput } from '../../engine/files/input.ts';
+import { originOf } from '../../engine/files/origin.ts';
 import { COMMON, join } from '../../engine/flow/join.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
-import { originOf } from '../../engine/flow/origin.ts';
 import type { Stage, Tools } from '../../engine/flow/stage.ts';
+import { newAccount } from '../../engine/item/account.ts';
+import type { Item } from '../../engine/item/item.ts';
 
 export interface Left {
   /** the lines as the output writes them, without their newlines */

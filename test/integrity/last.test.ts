@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { readAnswer } from '../../engine/integrity/read-answer.ts';
+import { readAnswer } from '../../engine/answer/read-answer.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
 import { drawsOf, PURPOSE, sha256 } from '../../engine/simulator/random.ts';
 import { FAULTS, judges, onlyThought, saidWith } from './last.ts';
 import { isSaid, leavesOf } from './leaves.ts';

@@ -3,9 +3,9 @@
  * fault. What the last object is, and what must become of it, follows from the parts: nothing here asks the reader.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import type { Check } from '../../engine/integrity/check.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
+import type { Check } from '../../engine/answer/check.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
 import { pick, type Random } from '../../engine/simulator/random.ts';
 import { ROOT } from '../fw.ts';
 import { loanSchema } from './faults.ts';
@@ -18,8 +18,11 @@ export interface Judge {
   made(random: Random): JsonObject;
 }
 
-/** An item's schema names others by file and cannot stand alone; a schedule is a list, and an answer is an object. */
-const NO_ANSWERS = new Set(['item.schema.json', 'schedule.schema.json']);
+/**
+ * An item's schema names others by file and cannot stand alone; a schedule is a list, and an answer is an object; what fits
+ * all options of all stages is hardly met by chance.
+ */
+const NO_ANSWERS = new Set(['item.schema.json', 'schedule.schema.json', 'pipeline-options.schema.json']);
 
 /** Every schema of the repository that a value can be made for, and those of the tests. */
 export function judges(): Judge[] {

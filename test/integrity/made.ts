@@ -1,6 +1,5 @@
 /** Values that fit a schema, made by the schema: enough of JSON Schema for those of this repository. */
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { isObject, valueAt } from '../../engine/integrity/pointer.ts';
+import { isObject, type JsonObject, valueAt } from '../../engine/json/pointer.ts';
 import { pick, type Random } from '../../engine/simulator/random.ts';
 
 const TEXTS = [
@@ -28,6 +27,7 @@ const SAMPLES = [
   '1.0',
   '0123abcd',
   '0123456789abcdef',
+  `batch_req_${'0123456789abcdef'.repeat(2)}`,
 ];
 const BY_FORMAT: { [format: string]: string } = {
   'date-time': '2026-01-02T03:04:05Z',

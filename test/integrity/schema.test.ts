@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { stripAnnotations } from '../../engine/integrity/keywords.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
-import { scaled } from '../../engine/integrity/sum.ts';
+import { stripAnnotations } from '../../engine/answer/keywords.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { scaled } from '../../engine/answer/sum.ts';
 import { holds } from './property.ts';
 
 const messages = (schema: unknown, value: unknown): string[] =>

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, Repair } from '../../engine/flow/item.ts';
-import { applyEdits, editsOf, spanBefore } from '../../engine/integrity/edits.ts';
-import { getAt, join, setAt } from '../../engine/integrity/pointer.ts';
-import { readAnswer } from '../../engine/integrity/read-answer.ts';
-import { differenceIn, same } from '../../engine/integrity/same.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
-import { spanOf } from '../../engine/integrity/span.ts';
-import { replay, trace, valueEntries } from '../../engine/integrity/trace.ts';
+import { applyEdits, editsOf, spanBefore } from '../../engine/answer/edits.ts';
+import { readAnswer } from '../../engine/answer/read-answer.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { replay, trace, valueEntries } from '../../engine/answer/trace.ts';
+import type { Repair } from '../../engine/item/item.ts';
+import { getAt, type JsonObject, join, setAt } from '../../engine/json/pointer.ts';
+import { differenceIn, same } from '../../engine/json/same.ts';
+import { spanOf } from '../../engine/json/span.ts';
 import { FAULTS, loanSchema } from './faults.ts';
 import { holds } from './property.ts';
 

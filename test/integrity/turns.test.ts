@@ -4,9 +4,12 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Reading, readAnswer } from '../../engine/integrity/read-answer.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
+import { readAnswer } from '../../engine/answer/read-answer.ts';
+import type { Reading } from '../../engine/answer/reading.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
 import { holds } from './property.ts';
+import { stepsOf } from './steps.ts';
 
 const check = compileSchema(
   { type: 'object', required: ['decision'], properties: { decision: { enum: ['approve', 'deny'] } } },
@@ -15,7 +18,7 @@ const check = compileSchema(
 const read = (text: string): Reading => readAnswer(text, check, { finish: 'stop' });
 const said = (text: string): string => {
   const { output, problem } = read(text);
-  return problem?.code ?? String(output?.decision);
+  return problem?.code ?? String((output as JsonObject | undefined)?.decision);
 };
 const DENY = '{"decision":"deny"}';
 const APPROVE = '{"decision":"approve"}';
@@ -276,14 +279,30 @@ describe('an element that no name says to hold an answer', () => {
     '~~~',
     '&lt;',
   ])('takes linear time on %j again and again', piece => {
-    const cost = (length: number): number => {
+    const steps = (length: number): number => {
       const text = piece.repeat(Math.ceil(length / piece.length)) + APPROVE;
-      const from = process.cpuUsage();
-      read(text);
-      const { user, system } = process.cpuUsage(from);
-      return user + system;
+      return stepsOf(() => void read(text));
     };
-    cost(1 << 14);
-    expect(cost(1 << 19) / (cost(1 << 16) + 4_000)).toBeLessThan(40); // 8 where linear, 64 where quadratic
+    expect(steps(1 << 17) / steps(1 << 14)).toBeLessThan(12); // 8 where linear, 64 where quadratic
   });
+});
+
+it('what counts steps tells a quadratic function from a linear one', () => {
+  const text = (length: number): string => 'ab '.repeat(length);
+  const growth = (work: (text: string) => void): number =>
+    stepsOf(() => work(text(4096))) / stepsOf(() => work(text(512)));
+  expect(growth(one => void one.indexOf('c'))).toBeLessThan(12);
+  expect(growth(one => void /c/.test(one))).toBeLessThan(12);
+  for (const quadratic of [
+    (one: string) => {
+      for (let at = 0; at < one.length; at++) one.indexOf('c', at);
+    },
+    (one: string) => {
+      for (let at = 0; at < one.length; at++) /c/.exec(one);
+    },
+    (one: string) => {
+      for (let at = 0; at < one.length; at++) one.slice(at);
+    },
+  ])
+    expect(growth(quadratic)).toBeGreaterThan(40);
 });

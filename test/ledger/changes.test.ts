@@ -1,7 +1,7 @@
 /** What a ledger says when it is opened by a run that asks with something else than the last one. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { AsksWith } from '../../engine/flow/call.ts';
+import type { AsksWith } from '../../engine/item/call.ts';
 import type { Served } from '../../engine/ledger/changes.ts';
 import { folder } from '../fw.ts';
 import { ASKS, appended, opened, recordOf } from './records.ts';
@@ -34,7 +34,7 @@ const CASES: [Partial<AsksWith>, string][] = [
 test.each(CASES)('%j: %s', async (now, said) => {
   const [warning, ...more] = await told(now);
   expect(warning).toMatch(/^since the run of 20\d\d-\S+Z: /);
-  expect(warning).toContain(`: ${said}; what this touches is asked again`);
+  expect(warning).toContain(`: ${said}; calls that this changes are asked again`);
   expect(more).toEqual([]);
 });
 
@@ -46,7 +46,7 @@ test('nothing where nothing changed, or what another stage asks with is not on r
 test('another model, and the same name with other weights, with both names', async () => {
   expect((await told({}, { model: 'm2', root: 'r' })).join()).toContain('the model was m and is m2');
   expect((await told({}, { model: 'm', root: 'r2' })).join()).toContain(
-    "under the name m was r and is r2: what is on record is the former's",
+    'the name m meant r and now means r2: the answers on record are those of r',
   );
   expect(await told({}, { model: 'm' })).toEqual([]);
 });

@@ -4,7 +4,8 @@ import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 
 import { join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { filesOf } from '../../engine/ledger/files.ts';
-import { folder, shell } from '../fw.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';
 import { linesOf, makeAgents } from './reading.ts';
 
@@ -56,7 +57,7 @@ describe('where a pipeline keeps its ledger', () => {
       join(at, 'p.yaml'),
       `input: in.ndjson\nstages:\n  - chain: { agents: agents, decision: false }\n${file}\n`,
     );
-    const ran = await shell(
+    const ran = await fw(
       `fw run p.yaml --endpoint ${fake.url} ${flag}; find . -name '*.ndjson' | cut -d/ -f2`,
       {
         cwd: at,
@@ -78,13 +79,18 @@ test('old dates may be linked from another disk, and are replayed', async () => 
   const fake = await serve(({ answer }) => answer('{"says":"yes"}'));
   const line = `fw chain --agents ${agents} --no-decision --ledger led`;
   const stdin = '{"id":"a","prompt":"?"}\n';
-  const ran = await shell(`${line} --endpoint ${fake.url}`, { cwd: at, stdin });
+  const ran = await fw(`${line} --endpoint ${fake.url}`, { cwd: at, stdin });
   const [path] = filesOf(join(at, 'led')) as [string];
   const date = join(path, '..');
   renameSync(date, join(other, 'moved'));
   symlinkSync(join(other, 'moved'), date);
   expect(linesOf(join(at, 'led')).length).toBeGreaterThan(4);
-  expect(await shell(line, { cwd: at, stdin })).toMatchObject({ code: 0, stdout: ran.stdout });
+  expect(await fw(line, { cwd: at, stdin })).toMatchObject({ code: 0, stdout: ran.stdout });
   expect(fake.asked).toBe(2);
   expect(readFileSync(path, 'utf8')).toContain('"outcome":"answer"');
+});
+
+test('a device is no ledger', () => {
+  for (const device of ['/dev/null', '/dev/full', '/dev/zero'])
+    expect(() => filesOf(device)).toThrow(`--ledger ${device}: expected a folder, found a device`);
 });

@@ -3,8 +3,9 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EXIT, Fatal } from '../../engine/flow/failure.ts';
-import { folder, shell } from '../fw.ts';
+import { EXIT, Fatal } from '../../engine/item/failure.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { ndjson, sealed, textOf } from './reading.ts';
 import { appended, holds, keyFor, opened, recordOf, written } from './records.ts';
 
@@ -73,7 +74,7 @@ test('an answer of null ends the run with 65 and says where; a repair leaves it 
     /x\.ndjson: expected a call as docs\/ledger\.md has it, found none at byte \d+\nfw ledger repair/,
   );
   await ledger.close();
-  const ran = await shell('fw ledger repair --ledger led --out new', { cwd: at });
+  const ran = await fw('fw ledger repair --ledger led --out new', { cwd: at });
   expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining('tries 0') });
   const repaired = opened(join(at, 'new'));
   expect(repaired.find(keyFor('one'))).toBe(null);
@@ -86,22 +87,22 @@ test('a ledger of another version is 65 to a run and to every verb, and nothing 
   writeFileSync(join(at, 'led.ndjson'), `${[later, ...lines.slice(1)].join('\n')}\n`);
   const item = '{"id":"a","prompt":"?"}\n';
   for (const verb of ['check', 'cost', 'show a', 'export', 'repair --out new']) {
-    const ran = await shell(`fw ledger ${verb} --ledger led.ndjson`, { cwd: at });
+    const ran = await fw(`fw ledger ${verb} --ledger led.ndjson`, { cwd: at });
     expect([ran.code, ran.stderr + ran.stdout], verb).toEqual([
       65,
       expect.stringContaining('found one of "ledger 9"'),
     ]);
   }
   expect(readdirSync(at)).toEqual(['led.ndjson']);
-  const ran = await shell('fw chain --ledger led.ndjson', { cwd: at, stdin: item });
+  const ran = await fw('fw chain --ledger led.ndjson', { cwd: at, stdin: item });
   expect([ran.code, ran.stderr]).toEqual([65, expect.stringContaining('found one of "ledger 9"')]);
 });
 
 test('a repair that finds nothing to copy says so, and is no success', async () => {
   const at = folder();
-  await shell('mkdir empty; echo no > none.ndjson; : > nothing.ndjson', { cwd: at });
+  await fw('mkdir empty; echo no > none.ndjson; : > nothing.ndjson', { cwd: at });
   for (const name of ['empty', 'none.ndjson', 'nothing.ndjson']) {
-    const ran = await shell(`fw ledger repair --ledger ${name} --out new`, { cwd: at });
+    const ran = await fw(`fw ledger repair --ledger ${name} --out new`, { cwd: at });
     expect(ran.code, name).toBe(65);
     expect(ran.stderr, name).toContain(
       `expected whole lines of a ledger in ${name}, found none: nothing was copied`,
@@ -117,6 +118,6 @@ test('every status that a server may send is one that a check knows', async () =
     await appended(ledger, recordOf({ outcome: `HTTP ${status}`, detail: 'no', answer: undefined }));
   await ledger.close();
   expect(ndjson(textOf(at)).filter(({ outcome }) => outcome === 'HTTP 999')).toHaveLength(1);
-  const ran = await shell(`fw ledger check --read-data --ledger ${at}`);
+  const ran = await fw(`fw ledger check --read-data --ledger ${at}`);
   expect(ran.stdout + ran.stderr).not.toContain('outcome');
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { bodies, escaped, keyOf } from '../../engine/agents/body.ts';
 import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { RUNGS } from '../../engine/flow/item.ts';
+import { RUNGS } from '../../engine/item/item.ts';
 import {
   type CallRecord,
   callLine,
@@ -89,7 +89,7 @@ test('the bodies of the packaged agents are rebuilt byte for byte, whatever they
       agent: fc.constantFrom(...agents),
       text: anyText,
       rejected: anyRejected,
-      guided: fc.boolean(),
+      guided: fc.constantFrom('on' as const, 'off' as const),
     }),
     ({ agent, text, rejected, guided }) => {
       const { head, tail, bodyOf: build } = bodies(agent, 'a model "so named"', guided);

@@ -5,17 +5,19 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { keyOf } from '../../engine/agents/body.ts';
-import { Fatal } from '../../engine/flow/failure.ts';
+import { Fatal } from '../../engine/item/failure.ts';
 import { readAnswers } from '../../engine/ledger/answers.ts';
 import { checkLedger } from '../../engine/ledger/check.ts';
 import { costOf } from '../../engine/ledger/cost.ts';
 import { exported } from '../../engine/ledger/export.ts';
 import { filesOf } from '../../engine/ledger/files.ts';
 import { findTries } from '../../engine/ledger/find.ts';
-import type { Trouble } from '../../engine/ledger/read.ts';
+import type { LedgerDamage } from '../../engine/ledger/read.ts';
 import { repairLedger } from '../../engine/ledger/repair.ts';
 import { runsOf } from '../../engine/ledger/runs.ts';
-import { folder, shell } from '../fw.ts';
+import { runs } from '../all.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { seed } from '../integrity/property.ts';
 import { serve } from '../pool/serving.ts';
 import { makeAgents, sealed, textOf } from './reading.ts';
@@ -27,7 +29,7 @@ async function recorded(): Promise<string[]> {
   const fake = await serve(({ n, answer, send }) =>
     n === 2 ? send(500, 'no') : answer(n === 3 ? 'no JSON' : '{"says":"yes"}'),
   );
-  await shell(`fw chain --agents ${agents} --no-decision --ledger led --in-flight 1 --endpoint ${fake.url}`, {
+  await fw(`fw chain --agents ${agents} --no-decision --ledger led --in-flight 1 --endpoint ${fake.url}`, {
     cwd: at,
     stdin: '{"id":"a","prompt":"?"}\n{"id":"b","prompt":"!"}\n',
   });
@@ -78,7 +80,7 @@ test('every verb survives any folder, and obeys no text in it', async () => {
     ['repair --out new', [74]],
   ];
   for (const [verb, exits] of verbs) {
-    const ran = await shell(`fw ledger ${verb} --ledger led`, { cwd: at });
+    const ran = await fw(`fw ledger ${verb} --ledger led`, { cwd: at });
     expect(exits, `${verb}: ${ran.code} ${ran.stderr}`).toContain(ran.code);
     // JSON escapes what a terminal obeys, and keeps the rest as data
     const isJson = /export|--json/.test(verb);
@@ -87,8 +89,8 @@ test('every verb survives any folder, and obeys no text in it', async () => {
     if (verb.startsWith('check')) expect(ran.stdout).toMatch(/unreadable\.ndjson: .*(EIO|cannot be read)/);
   }
   // what was repaired is a ledger that a run takes
-  expect(await shell('fw ledger check --ledger new', { cwd: at })).toMatchObject({ code: 0 });
-  const ran = await shell(`fw chain --agents ${makeAgents(at)} --no-decision --ledger new`, {
+  expect(await fw('fw ledger check --ledger new', { cwd: at })).toMatchObject({ code: 0 });
+  const ran = await fw(`fw chain --agents ${makeAgents(at)} --no-decision --ledger new`, {
     cwd: at,
     stdin: '{"id":"a","prompt":"?"}\n',
   });
@@ -124,8 +126,8 @@ test('whatever a file holds, it is read to its end or refused', async () => {
     ({ pieces, cut }) => {
       const bytes = Buffer.from(`${pieces.join('\n')}\n`);
       writeFileSync(path, bytes.subarray(0, Math.max(0, bytes.length - cut)));
-      const troubles: Trouble[] = [];
-      const tell = (trouble: Trouble): void => void troubles.push(trouble);
+      const troubles: LedgerDamage[] = [];
+      const tell = (trouble: LedgerDamage): void => void troubles.push(trouble);
       const to = join(at, 'new');
       try {
         const paths = [path];
@@ -139,7 +141,7 @@ test('whatever a file holds, it is read to its end or refused', async () => {
         expect(tries.reduce((sum, times) => sum + times, 0)).toBeGreaterThanOrEqual(all.length);
         findTries(paths, 'a', tell);
         repairLedger(path, paths, { to, version: '0', tell });
-        const left: Trouble[] = [];
+        const left: LedgerDamage[] = [];
         checkLedger(filesOf(to), null, trouble => void left.push(trouble));
         expect(left).toEqual([]);
       } catch (error) {
@@ -151,5 +153,5 @@ test('whatever a file holds, it is read to its end or refused', async () => {
     },
   );
   // each case is a file, and a repaired one
-  fc.assert(property, { seed, numRuns: Number(process.env.RUNS ?? 200) });
+  fc.assert(property, { seed, numRuns: runs(50, 200) });
 });

@@ -5,9 +5,10 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, wr
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Fatal } from '../../engine/flow/failure.ts';
+import type { Fatal } from '../../engine/item/failure.ts';
 import { type Lock, takeLock } from '../../engine/ledger/lock.ts';
 import { whenFree } from '../../engine/ledger/watch.ts';
+import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const links = vi.hoisted(() => ({ fail: null as ((made: () => void) => Error) | null }));
@@ -72,9 +73,9 @@ test('a second run is told who has it; after the first it is free, and nothing i
   const { exit, message } = refusal(at);
   expect(exit).toBe(64);
   expect(message).toMatch(
-    new RegExp(`found process ${child.pid} on .*, since 20.*remove ${lockIn(at)}\n`, 's'),
+    new RegExp(`the ledger is in use by process ${child.pid} on .*, since 20.*remove ${lockIn(at)}\n`, 's'),
   );
-  expect(message).toContain('side by side, need JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID');
+  expect(message).toContain('each need another JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID');
   takeLock(at, 'another run').release(); // what is not the same may run beside it
   child.stdin?.end();
   await once(child, 'close');
@@ -90,12 +91,12 @@ test('within one process too', () => {
 });
 
 test('of many that begin at once one gets it', async () => {
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < runs(1, 3, 'ROUNDS'); round++) {
     const at = folder();
     const when = Date.now() + 400;
     const all = await Promise.all(Array.from({ length: 6 }, () => holder(at, { when })));
     expect(all.filter(({ said }) => said === 'held')).toHaveLength(1);
-    for (const { said } of all) expect(said).toMatch(/^held$|expected to be the only run of this kind/);
+    for (const { said } of all) expect(said).toMatch(/^held$|the ledger is in use by/);
     expect(readdirSync(at)).toHaveLength(1);
   }
 });
@@ -111,7 +112,7 @@ describe('a holder that is gone', () => {
   });
 
   test('of many that find the same stale lock at once one gets it', async () => {
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < runs(1, 3, 'ROUNDS'); round++) {
       const at = folder();
       const { child } = await holder(at);
       child.kill('SIGKILL');
@@ -252,7 +253,7 @@ describe('a holder that cannot be looked at is watched', () => {
     elsewhere(at);
     said.length = 0;
     const lock = await free(at);
-    expect(said).toEqual([expect.stringContaining('cannot be looked at from here; waiting for 1.2 s')]);
+    expect(said).toEqual([expect.stringContaining('cannot be checked from this machine; waiting 1.2 s')]);
     lock.release();
     expect(readdirSync(at)).toEqual([]);
   });
@@ -264,7 +265,7 @@ describe('a holder that cannot be looked at is watched', () => {
     const text = elsewhere(at).replace('"beat":5000', `"beat":${BEAT}`);
     writeFileSync(lockIn(at), text);
     const beats = setInterval(() => utimesSync(lockIn(at), new Date(), new Date()), BEAT / 4);
-    await expect(free(at)).rejects.toThrow('expected to be the only run of this kind');
+    await expect(free(at)).rejects.toThrow('the ledger is in use by');
     clearInterval(beats);
     expect(readFileSync(lockIn(at), 'utf8')).toBe(text);
     lock.release();
@@ -298,7 +299,7 @@ describe('a holder that cannot be looked at is watched', () => {
     const stop = new AbortController();
     const waiting = free(at, stop.signal);
     stop.abort();
-    await expect(waiting).rejects.toThrow('the only run of this kind');
+    await expect(waiting).rejects.toThrow('the ledger is in use by');
     lock.release();
   });
 

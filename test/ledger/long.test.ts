@@ -4,9 +4,11 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readReply } from '../../engine/agents/ask.ts';
-import { saidOf } from '../../engine/integrity/kept.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
-import { folder, shell } from '../fw.ts';
+import { saidOf } from '../../engine/answer/answer-limits.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { every } from '../all.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';
 import { callsOf, type Line, linesOf, makeAgents, ndjson, sealed } from './reading.ts';
 
@@ -20,7 +22,7 @@ const LONG: Record<string, [text: string, finish: string]> = {
 };
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-test.each(Object.entries(LONG))(
+test.each(every(2, Object.entries(LONG)))(
   '%s: refused as before, kept as prefix and hash, and replayed',
   async (_, [text, finish]) => {
     const at = folder();
@@ -39,9 +41,9 @@ test.each(Object.entries(LONG))(
       ];
       ask.send(200, { choices });
     });
-    const line = `fw chain --agents ${agents} --in-flight 1`;
+    const line = `fw chain --agents ${agents} --in-flight 1 --max-body 16777216`;
     const stdin = '{"id":"a","prompt":"?"}\n{"id":"b","prompt":"!"}\n';
-    const first = await shell(`${line} --ledger led --endpoint ${fake.url}`, { cwd: at, stdin });
+    const first = await fw(`${line} --ledger led --endpoint ${fake.url}`, { cwd: at, stdin });
     expect(first.code, first.stderr).toBe(0);
     expect(bodies).toHaveLength(8);
 
@@ -66,7 +68,7 @@ test.each(Object.entries(LONG))(
       }
     }
     expect(sizeOf(join(at, 'led'))).toBeLessThan(MIB);
-    expect(await shell('fw ledger check --read-data --ledger led', { cwd: at })).toMatchObject({ code: 0 });
+    expect(await fw('fw ledger check --read-data --ledger led', { cwd: at })).toMatchObject({ code: 0 });
 
     // what version 0.1.0 wrote had all of the text: the same verdicts, the same next requests
     mkdirSync(join(at, 'old'));
@@ -76,7 +78,7 @@ test.each(Object.entries(LONG))(
     });
     writeFileSync(join(at, 'old', 'x.ndjson'), `${old.join('\n')}\n`);
     for (const led of ['led', 'old']) {
-      const again = await shell(`${line} --ledger ${led}`, { cwd: at, stdin });
+      const again = await fw(`${line} --ledger ${led}`, { cwd: at, stdin });
       expect([again.code, again.stdout], led).toEqual([0, first.stdout]);
       expect(again.stderr, led).toContain('0 calls + 8 replayed');
     }

@@ -1,9 +1,10 @@
 /** What `fw ledger` holds in memory does not grow with the ledger: each verb reads more than its heap could hold. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { keyOf } from '../../engine/agents/body.ts';
 import { callLine, idOfText } from '../../engine/ledger/format.ts';
+import { slow } from '../all.ts';
 import { folder, shell } from '../fw.ts';
 import { sealed } from './reading.ts';
 import { recordOf } from './records.ts';
@@ -36,30 +37,34 @@ function largeLedger(path: string): void {
   closeSync(file);
 }
 
-test(`${CALLS} calls by every verb in a heap of ${HEAP} MiB`, async () => {
-  const at = folder();
-  largeLedger(join(at, 'large.ndjson'));
-  const fw = (verb: string) =>
-    shell(`fw ledger ${verb} --ledger large.ndjson | tail -c 200000`, {
-      cwd: at,
-      env: { NODE_OPTIONS: `--max-old-space-size=${HEAP}` },
-    });
-  for (const verb of [
-    'ls',
-    'check',
-    'check --read-data',
-    'cost',
-    'show item-5',
-    'export',
-    'repair --out new',
-  ]) {
-    const ran = await fw(verb);
-    expect(ran, `${verb}: ${ran.stderr}`).toMatchObject({ code: 0, stderr: '' });
-  }
-  const { stdout } = await shell(
-    `fw ledger export --ledger large.ndjson | wc -l; fw ledger check --read-data --ledger new`,
-    { cwd: at },
-  );
-  expect(stdout).toMatch(new RegExp(`^${CALLS}\n`));
-  expect(stdout).toContain(`keys that fit their requests ${CALLS / 1_000},000 ·`);
-}, 240_000);
+slow(
+  `${CALLS} calls by every verb in a heap of ${HEAP} MiB`,
+  async () => {
+    const at = folder();
+    largeLedger(join(at, 'large.ndjson'));
+    const fw = (verb: string) =>
+      shell(`fw ledger ${verb} --ledger large.ndjson | tail -c 200000`, {
+        cwd: at,
+        env: { NODE_OPTIONS: `--max-old-space-size=${HEAP}` },
+      });
+    for (const verb of [
+      'ls',
+      'check',
+      'check --read-data',
+      'cost',
+      'show item-5',
+      'export',
+      'repair --out new',
+    ]) {
+      const ran = await fw(verb);
+      expect(ran, `${verb}: ${ran.stderr}`).toMatchObject({ code: 0, stderr: '' });
+    }
+    const { stdout } = await shell(
+      `fw ledger export --ledger large.ndjson | wc -l; fw ledger check --read-data --ledger new`,
+      { cwd: at },
+    );
+    expect(stdout).toMatch(new RegExp(`^${CALLS}\n`));
+    expect(stdout).toContain(`keys that fit their requests ${CALLS / 1_000},000 ·`);
+  },
+  240_000,
+);

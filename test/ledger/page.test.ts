@@ -2,8 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { packagedSchema } from '../../engine/flow/root.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { packagedSchema } from '../../engine/config/package.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { callsOf, linesOf } from './reading.ts';
 
 const page = readFileSync(join(ROOT, 'docs', 'ledger.md'), 'utf8');
@@ -15,14 +16,14 @@ const blocks = (language: string): string[] =>
 
 const sessions = blocks('console').flatMap(block => block.split(/^(?=\$ )/m));
 test.each(sessions.map(session => session.split('\n')))('%s', async (command, ...printed) => {
-  const { stdout, stderr } = await shell((command as string).slice(2));
+  const { stdout, stderr } = await fw((command as string).slice(2));
   expect(stdout.trimEnd(), stderr).toBe(printed.join('\n').trimEnd());
 });
 
 test('the program of the page reads a ledger by the rules of the page alone', async () => {
   const program = join(folder(), 'read.mjs');
   writeFileSync(program, blocks('js')[0] as string);
-  const ran = await shell(`node ${program} ${saved}`);
+  const ran = await fw(`node ${program} ${saved}`);
   const calls = callsOf(saved).length;
   expect(JSON.parse(ran.stdout), ran.stderr).toEqual({ lines: linesOf(saved).length, calls, keys: calls });
 });

@@ -13,7 +13,8 @@ import {
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { filesOf } from '../../engine/ledger/files.ts';
-import { folder, shell } from '../fw.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Ask, serve } from '../pool/serving.ts';
 import { callsOf, makeAgents, ndjson } from './reading.ts';
 
@@ -34,15 +35,15 @@ test.each([
   const fake = await counting();
   const stdin = items('a', 'b', 'a', 'c', 'a', 'b');
   const line = `fw chain --agents ${agents} --ledger led --in-flight ${inFlight} --endpoint ${fake.url}`;
-  const first = await shell(line, { cwd: at, stdin });
+  const first = await fw(line, { cwd: at, stdin });
   expect(first.code, first.stderr).toBe(0);
   // two agents, three ids
   expect(fake.asked).toBe(6);
   expect(first.stderr).toContain('6 calls + 6 replayed');
-  const again = await shell(line, { cwd: at, stdin });
+  const again = await fw(line, { cwd: at, stdin });
   expect(again.stderr).toContain('0 calls + 12 replayed');
   expect(sorted(again.stdout)).toBe(sorted(first.stdout));
-  expect((await shell('fw ledger check --read-data --ledger led', { cwd: at })).code).toBe(0);
+  expect((await fw('fw ledger check --read-data --ledger led', { cwd: at })).code).toBe(0);
 });
 
 test('without a ledger, who asks the same at the same time hears the same', async () => {
@@ -53,7 +54,7 @@ test('without a ledger, who asks the same at the same time hears the same', asyn
     held.push(ask);
     setTimeout(() => ask.answer(says(ask.n)), 50);
   });
-  const ran = await shell(`fw chain --agents ${agents} --endpoint ${fake.url}`, {
+  const ran = await fw(`fw chain --agents ${agents} --endpoint ${fake.url}`, {
     cwd: at,
     stdin: items('a', 'a', 'a'),
   });
@@ -66,7 +67,7 @@ test('a call that fails fails for all who wait for it', async () => {
   const at = folder();
   const agents = makeAgents(at);
   const fake = await serve(ask => ask.send(400, { error: { message: 'no' } }));
-  const ran = await shell(`fw chain --agents ${agents} --ledger led --endpoint ${fake.url}`, {
+  const ran = await fw(`fw chain --agents ${agents} --ledger led --endpoint ${fake.url}`, {
     cwd: at,
     stdin: items('a', 'a'),
   });
@@ -86,7 +87,7 @@ test('ids that UTF-8 cannot write are refused, each with its code, and nothing i
     .map(id => `{"id":"${id}","prompt":"?"}\n`)
     .join('');
   for (const stage of ['chain', 'agent-step --agent first']) {
-    const ran = await shell(`fw ${stage} --agents ${agents} --ledger led --endpoint ${fake.url}`, {
+    const ran = await fw(`fw ${stage} --agents ${agents} --ledger led --endpoint ${fake.url}`, {
       cwd: at,
       stdin,
     });
@@ -114,7 +115,7 @@ test('a ledger whose file cannot be made ends the run before the first call', as
   const as = process.getuid?.() === 0 ? 'setpriv --bounding-set=-dac_override --inh-caps=-dac_override' : '';
   mkdirSync(join(led, 'locks'), { recursive: true });
   chmodSync(led, 0o500);
-  const ran = await shell(`${as} fw chain --agents ${agents} --ledger led --endpoint ${fake.url}`, {
+  const ran = await fw(`${as} fw chain --agents ${agents} --ledger led --endpoint ${fake.url}`, {
     cwd: at,
     stdin: items('a', 'b'),
   });
@@ -139,15 +140,19 @@ test('the ledger is for its owner alone; outputs follow the umask', async () => 
     ['077', 0o600, 0o700],
   ] as const) {
     rmSync(join(at, 'out'), { recursive: true, force: true });
-    const ran = await shell(`umask ${umask}; fw run p.yaml i.ndjson --endpoint ${fake.url}`, { cwd: at });
+    const copy = 'fw ledger repair --ledger out/ledger --out out/copy/new';
+    const run = `fw run p.yaml i.ndjson --endpoint ${fake.url}`;
+    const ran = await fw(`umask ${umask}; ${run} && ${copy}`, { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
     const mode = (path: string): number => statSync(path).mode & 0o777;
-    const all = readdirSync(join(at, 'out/ledger'), { recursive: true }) as string[];
-    for (const name of all) {
-      const path = join(at, 'out/ledger', name);
-      expect([name, mode(path)]).toEqual([name, statSync(path).isDirectory() ? 0o700 : 0o600]);
+    for (const led of ['out/ledger', 'out/copy', 'out/copy/new']) {
+      const all = ['.', ...(readdirSync(join(at, led), { recursive: true }) as string[])];
+      expect(all.filter(name => name.endsWith('.ndjson'))).toHaveLength(1);
+      for (const name of all) {
+        const path = join(at, led, name);
+        expect([name, mode(path)]).toEqual([name, statSync(path).isDirectory() ? 0o700 : 0o600]);
+      }
     }
-    expect(mode(join(at, 'out/ledger'))).toBe(0o700);
     expect([mode(join(at, 'out')), mode(join(at, 'out/items.ndjson'))]).toEqual([folderMode, open]);
   }
 });
@@ -188,7 +193,7 @@ test.each(VANISHED)(
       }
       ask.answer(says(ask.n));
     });
-    const ran = await shell(`fw chain --agents ${agents} --in-flight 1 --ledger led --endpoint ${fake.url}`, {
+    const ran = await fw(`fw chain --agents ${agents} --in-flight 1 --ledger led --endpoint ${fake.url}`, {
       cwd: at,
       stdin: items('a', 'b'),
     });

@@ -1,14 +1,15 @@
 /** What tests of the ledger write: records of calls, whole ledgers of them, and how their properties run. */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import type { AsksWith } from '../../engine/flow/call.ts';
-import type { Fatal } from '../../engine/flow/failure.ts';
+import type { AsksWith } from '../../engine/item/call.ts';
+import type { Fatal } from '../../engine/item/failure.ts';
 import type { Served } from '../../engine/ledger/changes.ts';
 import type { CallRecord } from '../../engine/ledger/format.ts';
 import { type Ledger, type LedgerOptions, openLedger } from '../../engine/ledger/ledger.ts';
+import { runs } from '../all.ts';
 
 const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
-const numRuns = Number(process.env.RUNS ?? 500);
+const numRuns = runs(100, 500);
 console.log(`ledger properties: SEED=${seed} RUNS=${numRuns}`);
 
 export async function holds<T>(

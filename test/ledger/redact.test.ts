@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { redactOwn } from '../../engine/ledger/redact.ts';
-import { folder, shell } from '../fw.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { holds } from '../integrity/property.ts';
 import { serve } from '../pool/serving.ts';
 import { callsOf, makeAgents, textOf } from './reading.ts';
@@ -27,7 +28,7 @@ test('the texts are sent and answered, kept in no request, and the same command 
   );
   const redacted = '--redact /input/name --redact /input/age';
   const line = `fw ingest in.csv | fw chain --agents ${agents} --no-decision --ledger led ${redacted}`;
-  const ran = await shell(`${line} --endpoint ${fake.url}`, { cwd: at });
+  const ran = await fw(`${line} --endpoint ${fake.url}`, { cwd: at });
   expect(ran.code, ran.stderr).toBe(0);
   expect(sent.at(-1)).toContain(JSON.stringify(escaped).slice(1, -1));
 
@@ -45,16 +46,16 @@ test('the texts are sent and answered, kept in no request, and the same command 
   // an answer is what the model said
   expect(calls.at(-1)?.answer).toContain(escaped);
 
-  const checked = await shell('fw ledger check --read-data', { cwd: at, env: { FW_LEDGER: 'led' } });
+  const checked = await fw('fw ledger check --read-data', { cwd: at, env: { FW_LEDGER: 'led' } });
   expect(checked).toMatchObject({ code: 0 });
   expect(checked.stdout).toContain(
-    'that fit their requests 0 · that cannot be told, since texts were left out 3',
+    'that fit their requests 0 · that cannot be checked, since texts were redacted 3',
   );
-  const exported = await shell('fw ledger export --ledger led', { cwd: at });
+  const exported = await fw('fw ledger export --ledger led', { cwd: at });
   expect(exported.stdout.match(/"redacted":true/g)).toHaveLength(3);
 
   const before = textOf(join(at, 'led'));
-  const again = await shell(line, { cwd: at });
+  const again = await fw(line, { cwd: at });
   expect(again).toMatchObject({ code: 0, stdout: ran.stdout });
   expect(again.stderr).toContain('0 calls + 2 replayed');
   expect(textOf(join(at, 'led'))).toBe(before);
@@ -70,7 +71,7 @@ test('a pointer leads to all texts below it, and one that leads nowhere is told'
     { id: 'c', prompt: 'Judge Cy.', input: {} },
   ];
   const stdin = items.map(item => `${JSON.stringify(item)}\n`).join('');
-  const ran = await shell(
+  const ran = await fw(
     `fw chain --agents ${agents} --no-decision --redact /input/who --ledger led --endpoint ${fake.url}`,
     { cwd: at, stdin },
   );
@@ -80,7 +81,7 @@ test('a pointer leads to all texts below it, and one that leads nowhere is told'
   expect(ledger).toContain('Judge [redacted] of [redacted].');
   expect(ledger).toContain('Judge Bo.');
   rmSync(join(at, 'led'), { recursive: true });
-  const wrong = await shell(`fw chain --agents ${agents} --redact name --endpoint ${fake.url}`, {
+  const wrong = await fw(`fw chain --agents ${agents} --redact name --endpoint ${fake.url}`, {
     cwd: at,
     stdin,
   });

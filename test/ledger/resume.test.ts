@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { folder, type Ran, ROOT, type ShellOptions, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
 const AGENTS = join(ROOT, 'pipelines', 'fairwatch', 'agents');
@@ -19,7 +20,7 @@ let items: string;
 beforeAll(async () => {
   server = await simulator({});
   afterAll(() => server.close());
-  const made = await shell(`fw ingest ${CSV} --limit ${ROWS}`);
+  const made = await fw(`fw ingest ${CSV} --limit ${ROWS}`);
   items = made.stdout;
 });
 
@@ -39,7 +40,7 @@ interface Run extends Ran {
 
 async function run(line: string, options: ShellOptions = {}): Promise<Run> {
   asked = [];
-  const ran = await shell(line, { stdin: items, ...options });
+  const ran = await fw(line, { stdin: items, ...options });
   const counts = ORDER.map(agent => asked.filter(name => name === agent).length);
   return { ...ran, asked: counts, sorted: ran.stdout.split('\n').filter(Boolean).sort().join('\n') };
 }
@@ -110,7 +111,7 @@ describe('nothing has changed', () => {
     for (const endpoint of ['', '--endpoint http://127.0.0.1:9/v1']) {
       const again = await run(`fw chain --ledger ${ledger} ${endpoint}`);
       expect(again, again.stderr).toMatchObject({ code: 0, asked: every(0), sorted: first.sorted });
-      expect(again.stderr).toContain(`going on with the ${5 * ROWS} answers on record`);
+      expect(again.stderr).toContain(`continuing with the ${5 * ROWS} answers on record`);
     }
   });
 
@@ -162,23 +163,25 @@ describe('nothing has changed', () => {
 });
 
 test('a second run of the same kind is refused while the first one goes on', async () => {
-  const slow = await simulator({ latency: '300ms' });
-  afterAll(() => slow.close());
-  const ledger = join(folder(), 'l');
-  const line = `fw chain --ledger ${ledger} --endpoint ${slow.url}`;
-  const going = run(line);
-  while (slow.counts().requests === 0) await new Promise(setImmediate);
+  const at = folder();
+  const line = chain(join(at, 'l'));
+  asked = [];
+  // its input ends when the others have ended
+  const going = shell(`(cat; until [ -e others-ended ]; do sleep 0.05; done) | ${line}`, {
+    cwd: at,
+    stdin: items,
+  });
+  while (asked.length === 0) await new Promise(setImmediate);
   const second = await shell(line, { stdin: items });
   expect(second.code).toBe(64);
-  expect(second.stderr).toMatch(
-    /expected to be the only run of this kind on this ledger, found process \d+ on/,
-  );
+  expect(second.stderr).toMatch(/the ledger is in use by process \d+ on/);
   // what asks with something else is another kind, and so is the task of an array with another number
   const beside = [
     shell(`${line} --seed 1`, { stdin: items }),
     shell(line, { stdin: items, env: { SLURM_ARRAY_TASK_ID: '1' } }),
   ];
   for (const ran of await Promise.all(beside)) expect(ran.code, ran.stderr).toBe(0);
+  writeFileSync(join(at, 'others-ended'), '');
   expect((await going).code).toBe(0);
   expect(await run(line)).toMatchObject({ code: 0, asked: every(0) });
 });
@@ -191,7 +194,7 @@ describe('what has changed is said before anything is asked, and what it touches
     // their schemas are named from where they were
     for (const name of readdirSync(agents)) {
       const text = readFileSync(join(agents, name), 'utf8');
-      writeFileSync(join(agents, name), text.replace('../../../schemas', join(ROOT, 'schemas')));
+      writeFileSync(join(agents, name), text.replaceAll('../../../schemas', join(ROOT, 'schemas')));
     }
     const path = join(agents, `${agent}.yaml`);
     const before = readFileSync(path, 'utf8');
@@ -217,7 +220,7 @@ describe('what has changed is said before anything is asked, and what it touches
     const again = await run(chain(path, `--agents ${agents}`));
     expect(again).toMatchObject({ code: 0, asked: [0, 0, ROWS, ROWS, ROWS] });
     expect(again.stderr).toMatch(
-      /since the run of 20\S+: regulatory: persona changed; what this touches is asked again/,
+      /since the run of 20\S+: regulatory: persona changed; calls that this changes are asked again/,
     );
     expect(again.stderr.indexOf('since the run')).toBeLessThan(again.stderr.indexOf('asking simulated-3b'));
     expect(again.stderr).toContain(`${3 * ROWS} calls + ${2 * ROWS} replayed`);
@@ -317,6 +320,35 @@ test('what failed on the way is asked again; what the model said is not, until -
   expect(again.size).toBe(codes(settled).filter(Boolean).length);
 });
 
+describe('what --retry-failed has got, the first command gives too', () => {
+  test.each([
+    ['answers that do not fit', 'truncated=0.15,chatty=0.2', 'no-valid-answer', '--attempts 1'],
+    ['recovered with more attempts', 'truncated=0.3', 'no-valid-answer', '--attempts 3'],
+    ['a confidence of zero', 'zero=0.8', 'zero-confidence', '--attempts 1'],
+  ])('%s', async (_what, faults, code, more) => {
+    const faulty = await simulator({ faults });
+    afterAll(() => faulty.close());
+    const flags = `--ledger ${join(folder(), 'l')} --endpoint ${faulty.url}`;
+    const failed = (ran: Run) =>
+      ran.sorted.split('\n').filter(line => JSON.parse(line).failure !== undefined);
+    const first = await run(`fw chain --attempts 1 ${flags}`);
+    expect(new Set(failed(first).map(line => JSON.parse(line).failure.code))).toEqual(new Set([code]));
+
+    let last = first;
+    for (let n = 0; failed(last).length > 0; n++) {
+      expect(n, 'rounds').toBeLessThan(40);
+      last = await run(`fw chain --retry-failed ${flags} ${more}`, { stdin: last.stdout });
+    }
+    const rounds = last.sorted.split('\n').flatMap(line => {
+      const { steps, decision } = JSON.parse(line);
+      return [...steps, decision].map(({ round = 0 }) => round);
+    });
+    expect(Math.max(...rounds)).toBeGreaterThan(0);
+    const again = await run(`fw chain --attempts 1 ${flags}`);
+    expect(again).toMatchObject({ code: 0, asked: every(0), sorted: last.sorted });
+  });
+});
+
 describe('a ledger of one file', () => {
   test('is written once, replayed from, and asks no more', async () => {
     const file = join(folder(), 'l.ndjson');
@@ -362,7 +394,7 @@ describe('a ledger that is not as it should be', () => {
     const again = await run(chain(ledger));
     expect(again).toMatchObject({ code: 0, sorted: first.sorted });
     expect(again.asked.reduce((sum, count) => sum + count, 0)).toBe(1);
-    expect(again.stderr).toContain('1 of 1 files of the ledger end in a torn line, which is passed over');
+    expect(again.stderr).toContain('1 of 1 file of the ledger ends in a torn line, which is passed over');
     expect((await run(chain(ledger))).asked).toEqual(every(0));
   });
 

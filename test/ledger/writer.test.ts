@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test, vi } from 'vitest';
-import type { Fatal } from '../../engine/flow/failure.ts';
+import type { Fatal } from '../../engine/item/failure.ts';
 import { createWriter, type Fsync, nameOf } from '../../engine/ledger/writer.ts';
 import { folder } from '../fw.ts';
 

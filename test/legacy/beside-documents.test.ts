@@ -2,8 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
 
 const CSV = join(ROOT, 'fixtures/applications-60.csv');
@@ -23,7 +24,7 @@ describe.each(['document', 'lines'])('as %s', kind => {
     const cwd = folder();
     const isOne = output !== '';
     const file = isOne && kind === 'document' ? output.replace('jsonl', 'json') : output;
-    const run = (what: string) => shell(what, { cwd });
+    const run = (what: string) => fw(what, { cwd });
     const ran = await run(
       `fw run ${PIPELINES}/batch.yaml ${CSV} ${faulty.flags} --limit 24 --set ingest.orderings=risk,data --set chain.attempts=1 ${as} ${file}`,
     );

@@ -2,10 +2,10 @@
 import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { documentFrame } from '../../engine/flow/document-output.ts';
-import { Fatal } from '../../engine/flow/failure.ts';
-import type { Item } from '../../engine/flow/item.ts';
-import type { Drain } from '../../engine/flow/output.ts';
+import { documentFrame } from '../../engine/files/document-output.ts';
+import type { Drain } from '../../engine/files/output.ts';
+import { Fatal } from '../../engine/item/failure.ts';
+import type { Item } from '../../engine/item/item.ts';
 import { folder } from '../fw.ts';
 import { holds } from '../ingest/property.ts';
 
@@ -43,7 +43,7 @@ async function written(
   }: { model?: string; asked?: string; complete?: boolean; slow?: boolean } = {},
 ) {
   const drain = memory(slow);
-  const output = documentFrame(model).open(drain, aside);
+  const output = documentFrame(model).open(drain, aside, () => {});
   for (const line of lines) output.write(line as Item);
   await output.end(complete, asked);
   return drain;
@@ -99,7 +99,7 @@ describe('a document', () => {
 
   test('is written a result at a time, and nothing of it before the end', async () => {
     const drain = memory();
-    const output = documentFrame('m').open(drain, aside);
+    const output = documentFrame('m').open(drain, aside, () => {});
     const text = 'x'.repeat(13_000);
     for (let at = 3000; at > 0; at--) output.write({ prompt_id: at, ordering: 'a', text } as unknown as Item);
     expect(drain.text()).toBe('');
@@ -113,7 +113,7 @@ describe('a document', () => {
 
   test('is written beside any number of others', async () => {
     const drains = Array.from({ length: 60 }, () => memory());
-    const outputs = drains.map(drain => documentFrame('m').open(drain, aside));
+    const outputs = drains.map(drain => documentFrame('m').open(drain, aside, () => {}));
     for (const prompt_id of [2, 1])
       for (const [index, output] of outputs.entries())
         output.write({ prompt_id, ordering: `o${index}`, text: 'x'.repeat(300_000) } as unknown as Item);
@@ -126,7 +126,7 @@ describe('a document', () => {
   });
 
   test('where nothing can be put aside, the run ends with 74 and the way out', () => {
-    expect(() => documentFrame('m').open(memory(), '/nowhere')).toThrow(Fatal);
-    expect(() => documentFrame('m').open(memory(), '/nowhere')).toThrow(/TMPDIR/);
+    expect(() => documentFrame('m').open(memory(), '/nowhere', () => {})).toThrow(Fatal);
+    expect(() => documentFrame('m').open(memory(), '/nowhere', () => {})).toThrow(/TMPDIR/);
   });
 });

@@ -6,8 +6,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 import { applicantIn, findIn, findInApplicant, writtenList } from './fairwatch.ts';
 
@@ -71,7 +72,7 @@ const batch = (table: string, more = ''): string =>
 
 describe('their scripts read all of it', () => {
   test('documents of the twelve orderings, from a table without prompts: the applicants too', async () => {
-    const ran = await shell(
+    const ran = await fw(
       batch(
         'noprompts.csv',
         '--set legacy-convert.document=true --set legacy-convert.provenance=out/how.ndjson',
@@ -90,12 +91,12 @@ describe('their scripts read all of it', () => {
     // the model had spelled some in another way, or there would be nothing to see here
     const entries = read('out/how.ndjson').match(/"rule":"agent-name","at":"\/agent_name"/g) ?? [];
     expect(entries.length).toBeGreaterThan(10);
-    const verified = await shell("fw verify --expect 72 'out/*_legacy.json'", { cwd: at });
+    const verified = await fw("fw verify --expect 72 'out/*_legacy.json'", { cwd: at });
     expect(verified.code, verified.stderr).toBe(0);
   });
 
   test('lines of the same, and lines and documents of one run are the same results', async () => {
-    const ran = await shell(batch('noprompts.csv', "--output 'lines/sequential_{ordering}_legacy.jsonl'"), {
+    const ran = await fw(batch('noprompts.csv', "--output 'lines/sequential_{ordering}_legacy.jsonl'"), {
       cwd: at,
     });
     expect(ran.code, ran.stderr).toBe(0);
@@ -117,7 +118,7 @@ describe('their scripts read all of it', () => {
   test('a document of a pipe, from a table with prompts: what was asked is the prompt, and they find no applicant in it', async () => {
     mkdirSync(join(at, 'pipe'));
     const name = 'pipe/sequential_risk_data_regulatory_consumer_legacy.json';
-    const ran = await shell(
+    const ran = await fw(
       `cat prompts.csv | fw ingest | fw chain ${calm.flags} | fw legacy --document --model simulated-3b > ${name}`,
       { cwd: at },
     );

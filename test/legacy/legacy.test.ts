@@ -3,11 +3,13 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { contextAfter } from '../../engine/agents/context.ts';
-import { legacyResult, utcOf } from '../../engine/agents/legacy.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import type { Item, JsonObject } from '../../engine/flow/item.ts';
-import { packagedSchema } from '../../engine/flow/root.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { packagedSchema } from '../../engine/config/package.ts';
+import type { Item } from '../../engine/item/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { legacyResult, utcOf } from '../../engine/legacy/result.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const agents = loadAgents(join(ROOT, 'pipelines/fairwatch/agents'));
 const decided = join(ROOT, 'fixtures/decided.ndjson');
@@ -65,8 +67,8 @@ test.each([
 describe('fw legacy-convert', () => {
   test('twice gives the same bytes, but for the start of the run', async () => {
     const line = `fw legacy-convert --timestamp 2026-03-01T09:30:00Z ${decided}`;
-    expect((await shell(line)).stdout).toBe((await shell(line)).stdout);
-    const started = JSON.parse((await shell(`fw legacy-convert ${decided}`)).stdout).timestamp;
+    expect((await fw(line)).stdout).toBe((await fw(line)).stdout);
+    const started = JSON.parse((await fw(`fw legacy-convert ${decided}`)).stdout).timestamp;
     expect(utcOf(started)).toBe(started);
   });
 
@@ -76,13 +78,10 @@ describe('fw legacy-convert', () => {
     const items = Array.from({ length: 300 }, (_, index) =>
       JSON.stringify({ id: `item ${index}`, ...rest, row: index + 1 }),
     );
-    const converted = await shell(
-      'fw legacy-convert --document > out.json && fw verify --expect 300 out.json',
-      {
-        cwd,
-        stdin: `${items.join('\n')}\n`,
-      },
-    );
+    const converted = await fw('fw legacy-convert --document > out.json && fw verify --expect 300 out.json', {
+      cwd,
+      stdin: `${items.join('\n')}\n`,
+    });
     expect(converted.code, converted.stderr).toBe(0);
     const document = JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'));
     expect(document.status).toBe('complete');
@@ -93,7 +92,7 @@ describe('fw legacy-convert', () => {
 
   test('a run that another stage ended early leaves a document that verify refuses', async () => {
     const cwd = folder();
-    const { code } = await shell(
+    const { code } = await fw(
       `(cat ${decided}; fw ingest nowhere.csv) | fw legacy-convert --document > out.json`,
       { cwd },
     );
@@ -102,7 +101,7 @@ describe('fw legacy-convert', () => {
       status: 'incomplete',
       results: [{ prompt_id: 37 }],
     });
-    const verified = await shell('fw verify out.json', { cwd });
+    const verified = await fw('fw verify out.json', { cwd });
     expect(verified.code).toBe(1);
     expect(verified.stderr).toContain('failed before: 1 input-incomplete (verify)');
   });

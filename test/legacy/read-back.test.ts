@@ -4,14 +4,13 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { takesUp } from '../../engine/agents/chain.ts';
-import { legacyResult, provenanceOf } from '../../engine/agents/legacy.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import { withOwnNames } from '../../engine/agents/own-names.ts';
-import { changedStep } from '../../engine/agents/recheck.ts';
-import type { Failure, Item, JsonObject, Rung, Step } from '../../engine/flow/item.ts';
-import { worse } from '../../engine/flow/item.ts';
-import { valueAt } from '../../engine/integrity/pointer.ts';
-import { rungOfEntries } from '../../engine/integrity/rules.ts';
+import { rungOfEntries } from '../../engine/answer/rules.ts';
+import { changedStep } from '../../engine/audit/recheck.ts';
+import { type Failure, type Item, type Rung, type Step, worse } from '../../engine/item/item.ts';
+import { type JsonObject, valueAt } from '../../engine/json/pointer.ts';
+import { withOwnNames } from '../../engine/legacy/own-names.ts';
+import { legacyResult, provenanceOf } from '../../engine/legacy/result.ts';
 import { folder, ROOT } from '../fw.ts';
 import { blocks, ingested, run } from '../ingest/ingesting.ts';
 import { holds, sizes } from '../ingest/property.ts';
@@ -207,7 +206,7 @@ describe('what is no answer', () => {
       const damaged = structuredClone(item);
       const answer = answersOf(damaged)[bad] as Step;
       answer.output = {
-        ...answer.output,
+        ...(answer.output as JsonObject),
         late: depth === 0 ? said : depth === 1 ? [said] : { in: { it: said } },
       };
       const [back] = (await ingested(linesOf([legacyResult(damaged, agents, TIME)]), given)) as [Item];
@@ -226,7 +225,7 @@ describe('what is no answer', () => {
     holds(fc.tuple(items, fc.constantFrom(0, null), fc.boolean()), async ([item, zero, inDecision]) => {
       const damaged = structuredClone(item);
       const answer = (inDecision ? damaged.decision : damaged.steps?.[0]) as Step;
-      answer.output = { ...answer.output, confidence_probability: zero };
+      answer.output = { ...(answer.output as JsonObject), confidence_probability: zero };
       const [back] = (await ingested(linesOf([legacyResult(damaged, agents, TIME)]), given)) as [Item];
       expect(back.failure?.code).toBe(inDecision ? 'zero-confidence' : undefined);
     }));

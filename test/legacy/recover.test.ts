@@ -1,13 +1,14 @@
 /**
  * Recovery with real processes: results of the older scripts in twelve files, some of them no answers, against servers
- * that fail; by the line of the README, by a pipeline file, and by make.
+ * that fail; by the line of docs/pipelines.md, by a pipeline file, and by make.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { binFolder, folder, ROOT, shell } from '../fw.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { binFolder, folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 
 const CSV = join(ROOT, 'fixtures/applications-60.csv');
@@ -72,7 +73,7 @@ const at = folder();
 beforeAll(async () => {
   const calm = await servers(2);
   faulty = await servers(2, { faults: FAULTS });
-  const ran = await shell(
+  const ran = await fw(
     `fw run ${PIPELINES}/batch.yaml ${CSV} ${calm.flags} --set ingest.orderings=batch4 --set legacy-convert.timestamp=${TIME} --output 'all/{ordering}.jsonl'`,
     { cwd: at },
   );
@@ -123,10 +124,10 @@ function expectWhole(lines: string[]): void {
 const again = (flags: string, input = ''): string =>
   `fw chain --retry-failed ${flags} ${input} | fw legacy --failures failed.ndjson`;
 
-test('the line of the README recovers what is no answer, and asks nothing else', async () => {
+test('the line of docs/pipelines.md recovers what is no answer, and asks nothing else', async () => {
   const all = join(at, 'all.jsonl');
   const before = faulty.requests();
-  const first = await shell(
+  const first = await fw(
     `fw ingest --format legacy --source ${CSV} 'old/*' | fw select --failed | ${again(faulty.flags)} | fw merge --old 'old/*' > ${all}`,
     { cwd: at },
   );
@@ -134,12 +135,12 @@ test('the line of the README recovers what is no answer, and asks nothing else',
   expect(first.stderr).not.toMatch(/ at .*\.ts|bug/);
   for (let round = 1; linesOf(join(at, 'failed.ndjson')).length > 0; round++) {
     expect(round).toBeLessThan(12);
-    await shell(
+    await fw(
       `mv failed.ndjson again.ndjson; ${again(faulty.flags, '< again.ndjson')} | fw merge --old ${all} > next; mv next ${all}`,
       { cwd: at },
     );
   }
-  const verified = await shell(`fw verify --expect 720 ${all}`);
+  const verified = await fw(`fw verify --expect 720 ${all}`);
   expect(verified.code, verified.stderr).toBe(0);
   expectWhole(linesOf(all));
   // five answers less those before the damage, each asked a few times at these rates of faults
@@ -167,7 +168,7 @@ function checkout(): string {
 describe('make recover', () => {
   const cwd = checkout();
   const make = (target: string) =>
-    shell(`make -s -f ${ROOT}/Makefile -o dist/.built ${target}`, {
+    fw(`make -s -f ${ROOT}/Makefile -o dist/.built ${target}`, {
       cwd,
       env: { FW_ENDPOINTS: faulty.all.map(({ url }) => url).join() },
     });
@@ -185,11 +186,38 @@ describe('make recover', () => {
       await make('recover');
     }
     expect((await make('recover')).stdout).toContain('nothing failed');
-    const verified = await shell("fw verify --expect 720 'out/sequential_*_legacy.jsonl'", { cwd });
+    const verified = await fw("fw verify --expect 720 'out/sequential_*_legacy.jsonl'", { cwd });
     expect(verified.code, verified.stderr).toBe(0);
     const files = resultsIn(join(cwd, 'out'));
     expectWhole(files.flatMap(name => linesOf(join(cwd, 'out', name))));
   });
+});
+
+test('the batch given again after a recovery keeps what was recovered', async () => {
+  const cwd = checkout();
+  const run = (file: string) =>
+    fw(
+      `fw run pipelines/fairwatch/${file} ${faulty.flags} --set chain.attempts=1 --set legacy-convert.timestamp=${TIME}`,
+      { cwd },
+    );
+  const sorted = () =>
+    resultsIn(join(cwd, 'out')).map(name =>
+      linesOf(join(cwd, 'out', name))
+        .sort()
+        .join('\n'),
+    );
+  await run('batch.yaml');
+  expect(linesOf(join(cwd, 'out/failed.ndjson')).length).toBeGreaterThan(5);
+  for (let round = 0; linesOf(join(cwd, 'out/failed.ndjson')).length > 0; round++) {
+    expect(round).toBeLessThan(20);
+    await run('recover.yaml');
+  }
+  const recovered = sorted();
+  const before = faulty.requests();
+  const ran = await run('batch.yaml');
+  expect([ran.code, faulty.requests() - before], ran.stderr).toEqual([0, 0]);
+  expect(sorted()).toEqual(recovered);
+  expect(readdirSync(join(cwd, 'out')).filter(name => /legacy.*\.before/.test(name))).toEqual([]);
 });
 
 test('where nobody answers a recovery leaves everything as it was', async () => {
@@ -201,7 +229,7 @@ test('where nobody answers a recovery leaves everything as it was', async () => 
   writeFileSync(join(cwd, 'out/sequential_risk_legacy.jsonl'), `${[...sound.values()][0]?.line}\n`);
   const kept = () => readdirSync(join(cwd, 'out')).map(name => readFileSync(join(cwd, 'out', name), 'utf8'));
   const before = kept();
-  const ran = await shell('fw run pipelines/fairwatch/recover.yaml --wait 0s --endpoint http://127.0.0.1:1', {
+  const ran = await fw('fw run pipelines/fairwatch/recover.yaml --wait 0s --endpoint http://127.0.0.1:1', {
     cwd,
   });
   expect([ran.code, kept()], ran.stderr).toEqual([69, before]);
@@ -234,7 +262,7 @@ test('stopped in the middle, the line still writes every result, and goes on fro
   const recovered = results.filter(line => isSound(line) && places.has(nameOf(JSON.parse(line))));
   expect(recovered.length).toBeGreaterThan(0);
   expect(recovered.length).toBeLessThan(places.size);
-  const rest = await shell(
+  const rest = await fw(
     `fw ingest --format legacy --source ${CSV} all.jsonl | fw select --failed | fw chain --retry-failed ${slow.flags} | fw legacy | fw merge --old all.jsonl > whole.jsonl`,
     { cwd },
   );

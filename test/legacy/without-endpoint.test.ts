@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Code } from '../../engine/flow/failure.ts';
-import type { Item, Step } from '../../engine/flow/item.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import type { Code } from '../../engine/item/codes.ts';
+import type { Item, Step } from '../../engine/item/item.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
 
 const decided: Item & { steps: Step[]; ordering: string[] } = JSON.parse(
@@ -53,7 +54,7 @@ const failures = (path = 'failed.ndjson'): Map<unknown, Item> =>
 const unfinishedIn = (stderr: string): string => /left unfinished: (\S+)/.exec(stderr)?.[1] ?? 'none';
 
 test('what failed before it came keeps its failure, and what is decided becomes a result', async () => {
-  const ran = await shell('fw legacy --failures failed.ndjson', {
+  const ran = await fw('fw legacy --failures failed.ndjson', {
     cwd,
     stdin: linesOf([...failed, decided]),
   });
@@ -65,7 +66,7 @@ test('what failed before it came keeps its failure, and what is decided becomes 
 
 test('one that lacks nothing but its decision ends the run with 64, and no item in hand is lost', async () => {
   const items = [failed[0], decided, { ...undecided, id: 'undecided' }, failed[1]] as Item[];
-  const ran = await shell('fw legacy --failures failed.ndjson', { cwd, stdin: linesOf(items) });
+  const ran = await fw('fw legacy --failures failed.ndjson', { cwd, stdin: linesOf(items) });
   expect(ran.code).toBe(64);
   expect(ran.stderr).toContain('expected an endpoint to ask, found none');
   const left = failures(unfinishedIn(ran.stderr));
@@ -83,7 +84,7 @@ test('told to ask again it wants an endpoint, but only where it could ask', asyn
     [early, 1],
     [atDecision, 64],
   ] as const) {
-    const ran = await shell('fw legacy --retry-failed --failures failed.ndjson', {
+    const ran = await fw('fw legacy --retry-failed --failures failed.ndjson', {
       cwd,
       stdin: linesOf([item]),
     });
@@ -97,7 +98,7 @@ describe('with an endpoint', async () => {
   const one = await servers(1);
   test('a decision that was interrupted is asked, and what lacks an answer before it is not', async () => {
     const before = one.requests();
-    const ran = await shell(`fw legacy ${one.flags} --failures failed.ndjson`, {
+    const ran = await fw(`fw legacy ${one.flags} --failures failed.ndjson`, {
       cwd,
       stdin: linesOf(failed),
     });
@@ -115,16 +116,16 @@ test.each([
   ['with one', decided, 0],
   ['with one that chain was not asked for', decided, 0, '--no-decision'],
 ])('fw verify of an item %s', async (_name, item, code, flags = '') => {
-  const ran = await shell(`fw verify ${flags}`, { cwd, stdin: linesOf([item]) });
+  const ran = await fw(`fw verify ${flags}`, { cwd, stdin: linesOf([item]) });
   expect(ran.code, ran.stderr).toBe(code);
   if (code === 1) expect(ran.stderr).toMatch(/1 missing answer/);
 });
 
 test('an agents folder without a synthesis wants no decision', async () => {
-  await shell(`mkdir -p p/q && cp -r ${ROOT}/pipelines/fairwatch/agents p/q/ && cp -r ${ROOT}/schemas .`, {
+  await fw(`mkdir -p p/q && cp -r ${ROOT}/pipelines/fairwatch/agents p/q/ && cp -r ${ROOT}/schemas .`, {
     cwd,
   });
-  const ran = await shell('rm p/q/agents/business_decision.* && fw verify --agents p/q/agents', {
+  const ran = await fw('rm p/q/agents/business_decision.* && fw verify --agents p/q/agents', {
     cwd,
     stdin: linesOf([undecided]),
   });

@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { binFolder, folder, ROOT, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';
 import { type Servers, servers } from './servers.ts';
 
@@ -27,7 +28,7 @@ test('a pool that gives up in the middle: what is in flight comes out with its p
   const paid = { agent: 'risk_manager', output: { paid: true }, rung: 'clean', saw: 'clean', repairs: [] };
   const step = { ...paid, calls: ['k'], attempts: 1, usage: { prompt: 1, completion: 1 } };
   const items = Array.from({ length: 200 }, (_, n) => ({ id: `i${n}`, prompt: '?', steps: [step] }));
-  const { code, stdout, stderr } = await shell(`fw chain --in-flight 100 --endpoint ${refusing.url} | cat`, {
+  const { code, stdout, stderr } = await fw(`fw chain --in-flight 100 --endpoint ${refusing.url} | cat`, {
     stdin: items.map(item => `${JSON.stringify(item)}\n`).join(''),
   });
   const lines = stdout.split('\n').filter(Boolean);
@@ -126,7 +127,7 @@ describe('bad input', () => {
     ['a full disk', () => `yes '${item}' | head -100000 | fw select > /dev/full`, 74, /ENOSPC/],
   ];
   test.each(cases)('%s', async (_what, line, exit, says) => {
-    const ran = await shell(line(), { cwd: at });
+    const ran = await fw(line(), { cwd: at });
     expect(ran.code, ran.stderr).toBe(exit);
     expect(ran.stderr).toMatch(says);
     expect(ran.stderr).not.toMatch(/\bat .*\.js:\d+/);
@@ -139,7 +140,7 @@ describe('bad input', () => {
       Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d, 0x0a]),
       Buffer.from('{"id":"b","prompt":"!"}'),
     ]);
-    const ran = await shell(`fw validate < ${file('lines.ndjson', bytes)}`, { cwd: at });
+    const ran = await fw(`fw validate < ${file('lines.ndjson', bytes)}`, { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
     const lines = ran.stdout
       .trimEnd()
@@ -166,7 +167,7 @@ describe('outputs of a pipeline file', () => {
   test('a link keeps its target, and a device is written as it is', async () => {
     file('target.ndjson', 'old\n');
     file('line.ndjson', '{"id":"a","prompt":"?"}\n');
-    const ran = await shell(
+    const ran = await fw(
       `ln -sf target.ndjson link.ndjson && fw run ${pipeline()} line.ndjson --output link.ndjson && mkfifo fifo && (cat fifo > read.ndjson & fw run ${pipeline()} line.ndjson --output fifo; wait)`,
       { cwd: at },
     );
@@ -182,7 +183,7 @@ describe('outputs of a pipeline file', () => {
     const line =
       '{ "id":"a", "prompt":"?", "big":12345678901234567890, "failure":{"stage":"s","code":"call-failed","message":"m"} }\n';
     file('failed-before.ndjson', line);
-    const ran = await shell('fw select --failures kept.ndjson failed-before.ndjson', { cwd: at });
+    const ran = await fw('fw select --failures kept.ndjson failed-before.ndjson', { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
     expect(readFileSync(join(at, 'kept.ndjson'), 'utf8')).toBe(line);
   });
@@ -190,10 +191,10 @@ describe('outputs of a pipeline file', () => {
 
 describe('neighbours', () => {
   test('a stage that dies leaves a line that says so, and the results are not taken for whole', async () => {
-    const ran = await shell(`fw ingest --id nope ${CSV} 2>/dev/null | fw chain ${one.flags} | fw legacy`);
+    const ran = await fw(`fw ingest --id nope ${CSV} 2>/dev/null | fw chain ${one.flags} | fw legacy`);
     expect(ran.stdout).toBe('');
     expect(ran.code).toBe(1);
-    const marked = await shell(
+    const marked = await fw(
       `set +o pipefail; fw ingest --id nope ${CSV} 2>/dev/null | fw chain ${one.flags} | fw legacy`,
     );
     expect(marked.code).toBe(1);
@@ -208,7 +209,8 @@ describe('neighbours', () => {
     const [first, code] = ran.stdout.trimEnd().split('\n');
     expect(JSON.parse(first as string).steps).toHaveLength(4);
     expect(code).toBe('141');
-    expect(ran.stderr).toMatch(/^chain: asking .*\n$/);
+    // and of its progress what it said while it asked
+    expect(ran.stderr).toMatch(/^chain: asking .*\n(?:chain: \d+ items? done .*\n)*$/);
     expect(slow.requests()).toBeLessThan(60 * 5);
   });
 
@@ -276,7 +278,7 @@ describe('signals', () => {
     expect(kept.length).toBeGreaterThan(0);
 
     // what was left is taken up without being told to, and the answers that are there are not asked for again
-    const rest = await shell(`grep interrupted | fw chain ${one.flags}`, { stdin: Buffer.concat(out) });
+    const rest = await fw(`grep interrupted | fw chain ${one.flags}`, { stdin: Buffer.concat(out) });
     expect(rest.code, rest.stderr).toBe(0);
     const finished = rest.stdout
       .trimEnd()
@@ -288,6 +290,53 @@ describe('signals', () => {
       const answered = line.steps.filter((step: { output?: unknown }) => step.output !== undefined);
       expect(after.steps.slice(0, answered.length)).toEqual(answered);
     }
+  });
+
+  /** Asks 40 items and is stopped once some are answered; resolves to the lines that came out. */
+  async function stopped(inFlight: number, signal: NodeJS.Signals, from: string): Promise<string[]> {
+    const slow = await servers(1, { latency: '100ms' });
+    const { url } = slow.all[0] as { url: string };
+    const args = ['chain', '--in-flight', `${inFlight}`, '--grace', '0s', '--endpoint', url, from];
+    const child = spawn(process.execPath, [CLI, ...args], { cwd: at });
+    const out: Buffer[] = [];
+    child.stdout.on('data', chunk => out.push(chunk));
+    await until(() => slow.all.some(server => server.counts().answers >= 20));
+    child.kill(signal);
+    await once(child, 'close');
+    return Buffer.concat(out).toString().trimEnd().split('\n');
+  }
+  const codesIn = (lines: string[]) => lines.map(line => JSON.parse(line).failure?.code);
+
+  test('what was stopped with all of its input in hand leaves no mark that something is missing', async () => {
+    const ingested = await fw(`fw ingest ${CSV} --limit 40 > all-in-hand.ndjson`, { cwd: at });
+    expect(ingested.code).toBe(0);
+    const lines = await stopped(64, 'SIGTERM', 'all-in-hand.ndjson');
+    expect(lines).toHaveLength(40);
+    expect(codesIn(lines)).toContain('interrupted');
+    expect(codesIn(lines)).not.toContain('input-incomplete');
+    const rest = await fw(`fw chain ${one.flags}`, { stdin: `${lines.join('\n')}\n` });
+    expect([rest.code, new Set(codesIn(rest.stdout.trimEnd().split('\n')))]).toEqual([
+      0,
+      new Set([undefined]),
+    ]);
+  });
+
+  test('the way out of docs/pipelines.md takes the mark away, and nothing else', async () => {
+    await fw(`fw ingest ${CSV} --limit 40 > asked.ndjson`, { cwd: at });
+    const done = await stopped(8, 'SIGINT', 'asked.ndjson');
+    expect(codesIn(done).at(-1)).toBe('input-incomplete');
+    const lines = readFileSync(join(ROOT, 'docs', 'pipelines.md'), 'utf8');
+    const [, select, merge] = /^(fw select --no-failed done.*)\n(fw merge [^|]*)\|/m.exec(lines) ?? [];
+    file('done.ndjson', `${done.join('\n')}\n`);
+    const ran = await fw(`${select} && ${merge} | fw chain ${one.flags}`, { cwd: at });
+    expect(ran.code, ran.stderr).toBe(0);
+    const ids = ran.stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line).id);
+    const asked = readFileSync(join(at, 'asked.ndjson'), 'utf8').trimEnd().split('\n');
+    expect(ids.sort()).toEqual(asked.map(line => JSON.parse(line).id).sort());
+    expect(new Set(codesIn(ran.stdout.trimEnd().split('\n')))).toEqual(new Set([undefined]));
   });
 
   test('Ctrl-C reaches every stage of a pipe, and the later ones drain what chain passes on', async () => {
@@ -311,24 +360,16 @@ describe('signals', () => {
   });
 
   test('the wait for a server ends with the first signal', async () => {
-    const closed = createServer();
-    closed.listen(0, '127.0.0.1');
-    await once(closed, 'listening');
-    const { port } = closed.address() as { port: number };
-    closed.close();
-    const child = spawn(process.execPath, [
-      CLI,
-      'chain',
-      '--wait',
-      '10m',
-      '--endpoint',
-      `http://127.0.0.1:${port}/v1`,
-    ]);
-    await until(async () => child.exitCode === null && (await shell(`kill -0 ${child.pid}`)).code === 0);
-    const closing = once(child, 'close');
-    await new Promise(resolve => setTimeout(resolve, 1_000)); // the process has to have started to listen for signals
+    const closing = createServer(socket => socket.destroy()).listen(0, '127.0.0.1');
+    afterAll(() => closing.close());
+    await once(closing, 'listening');
+    const { port } = closing.address() as { port: number };
+    const url = `http://127.0.0.1:${port}/v1`;
+    const child = spawn(process.execPath, [CLI, 'chain', '--wait', '10m', '--endpoint', url]);
+    const closed = once(child, 'close');
+    await once(closing, 'connection');
     child.kill('SIGINT');
-    expect(await closing).toEqual([130, null]);
+    expect(await closed).toEqual([130, null]);
   });
 });
 

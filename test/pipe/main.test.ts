@@ -2,7 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { folder, ROOT, shell } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from './servers.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
@@ -23,14 +24,14 @@ describe('without faults', () => {
   const out = join(at, 'out.jsonl');
   beforeAll(async () => {
     three = await servers(3);
-    const ran = await shell(
+    const ran = await fw(
       `cat ${CSV} | fw ingest | fw chain ${three.flags} | fw legacy --timestamp ${TIME} > ${out}`,
     );
     expect(ran.code, ran.stderr).toBe(0);
   });
 
   test('the pipe gives one strict legacy result a row, from five calls each', async () => {
-    const ran = await shell(`fw verify --expect 60 ${out}`);
+    const ran = await fw(`fw verify --expect 60 ${out}`);
     expect(ran.code, ran.stderr).toBe(0);
     expect(ran.stdout).toBe('');
     expect(three.requests()).toBeGreaterThanOrEqual(300);
@@ -39,7 +40,7 @@ describe('without faults', () => {
   });
 
   test('a pipeline file gives the same bytes', async () => {
-    const ran = await shell(
+    const ran = await fw(
       `fw run ${PIPELINES}/batch.yaml ${CSV} ${three.flags} --set legacy-convert.timestamp=${TIME} --output file.jsonl`,
       { cwd: at },
     );
@@ -48,10 +49,10 @@ describe('without faults', () => {
   });
 
   test('the checks run again, as a pipe and as a file, and change nothing', async () => {
-    const piped = await shell(`fw validate < ${out} | fw null-fix | fw verify --expect 60 --pass`);
+    const piped = await fw(`fw validate < ${out} | fw null-fix | fw verify --expect 60 --pass`);
     expect(piped.code, piped.stderr).toBe(0);
     expect(piped.stdout).toBe(readFileSync(out, 'utf8'));
-    const ran = await shell(`fw run ${PIPELINES}/revalidate.yaml ${out} --output again.jsonl`, { cwd: at });
+    const ran = await fw(`fw run ${PIPELINES}/revalidate.yaml ${out} --output again.jsonl`, { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
     expect(readFileSync(join(at, 'again.jsonl'), 'utf8')).toBe(readFileSync(out, 'utf8'));
   });
@@ -80,7 +81,7 @@ describe('without faults', () => {
   });
 
   test('orderings multiply the items, and each file holds one', async () => {
-    const ran = await shell(
+    const ran = await fw(
       `fw run ${PIPELINES}/batch.yaml ${CSV} ${three.flags} --limit 2 --set ingest.orderings=batch4 && ls out && cat out/*.jsonl | fw verify --expect 24`,
       { cwd: at },
     );
@@ -90,18 +91,18 @@ describe('without faults', () => {
   });
 
   test('one agent at a time gives what chain gives', async () => {
-    const one = await shell(
+    const one = await fw(
       `fw ingest --limit 3 ${CSV} | fw agent-step --agent risk ${three.flags} | fw agent-step --agent 'Data Science' ${three.flags}` +
         ` | fw agent-step --agent regulatory ${three.flags} | fw agent-step --agent consumer ${three.flags} | fw synthesize-decision ${three.flags}`,
     );
-    const all = await shell(`fw ingest --limit 3 ${CSV} | fw chain ${three.flags}`);
+    const all = await fw(`fw ingest --limit 3 ${CSV} | fw chain ${three.flags}`);
     expect(one.code, one.stderr).toBe(0);
     expect(sorted(one.stdout)).toEqual(sorted(all.stdout));
   });
 
   test('a dry run asks nothing', async () => {
     const before = three.requests();
-    const ran = await shell(`fw run ${PIPELINES}/batch.yaml ${CSV} --dry-run`);
+    const ran = await fw(`fw run ${PIPELINES}/batch.yaml ${CSV} --dry-run`);
     expect(ran.code, ran.stderr).toBe(0);
     expect(ran.stdout).toMatch(/calls +300/);
     expect(three.requests()).toBe(before);
@@ -114,7 +115,7 @@ describe('with faults', () => {
     const { flags } = await servers(3, { faults });
     const at = folder();
     const items = join(at, 'items.ndjson');
-    const first = await shell(`fw ingest ${CSV} | fw chain ${flags} > ${items}`);
+    const first = await fw(`fw ingest ${CSV} | fw chain ${flags} > ${items}`);
     expect(first.stderr).not.toMatch(/bug/);
     const rungs = linesOf(readFileSync(items, 'utf8'));
     expect(rungs).toHaveLength(60);
@@ -125,20 +126,20 @@ describe('with faults', () => {
     expect(first.code).toBe(1);
     for (let round = 1; left > 0 && round <= 12; round++) {
       const again = join(at, `again${round}.ndjson`);
-      await shell(`fw select --failed ${items} | fw chain --retry-failed ${flags} > ${again}`);
-      await shell(`fw merge ${items} ${again} > ${items}.merged && mv ${items}.merged ${items}`);
+      await fw(`fw select --failed ${items} | fw chain --retry-failed ${flags} > ${again}`);
+      await fw(`fw merge ${items} ${again} > ${items}.merged && mv ${items}.merged ${items}`);
       const lines = linesOf(readFileSync(items, 'utf8'));
       expect(lines).toHaveLength(60);
       left = lines.filter(({ failure }) => failure !== undefined).length;
     }
     expect(left).toBe(0);
-    const verified = await shell(`fw legacy ${items} | fw verify --expect 60`);
+    const verified = await fw(`fw legacy ${items} | fw verify --expect 60`);
     expect(verified.code, verified.stderr).toBe(0);
   });
 
   test('a confidence of zero is asked again at rising temperature, then fails, and is never filled', async () => {
     const { flags } = await servers(1, { faults: 'zero=1' });
-    const ran = await shell(`fw ingest --limit 2 ${CSV} | fw chain --on-invalid default ${flags}`);
+    const ran = await fw(`fw ingest --limit 2 ${CSV} | fw chain --on-invalid default ${flags}`);
     expect(ran.code).toBe(1);
     for (const { failure, decision } of linesOf(ran.stdout) as { failure: Line; decision: Line }[]) {
       expect(failure.code).toBe('zero-confidence');
@@ -152,9 +153,9 @@ describe('with faults', () => {
 
   test('nulls that stay are filled only when asked to, and marked', async () => {
     const { flags } = await servers(1, { faults: 'null=1' });
-    const strict = await shell(`fw ingest --limit 4 ${CSV} | fw agent-step --agent risk ${flags}`);
+    const strict = await fw(`fw ingest --limit 4 ${CSV} | fw agent-step --agent risk ${flags}`);
     expect(strict.code).toBe(1);
-    const filled = await shell(
+    const filled = await fw(
       `fw ingest --limit 4 ${CSV} | fw agent-step --agent risk --on-invalid default ${flags}`,
     );
     const steps = linesOf(filled.stdout).flatMap(item => item.steps as Line[]);
@@ -166,7 +167,7 @@ describe('with faults', () => {
   test('without guided decoding nothing asks for a schema, and answers are still judged', async () => {
     const seen: string[] = [];
     const { flags } = await servers(1, { onRequest: ({ body }) => void seen.push(body.toString()) });
-    const ran = await shell(`fw ingest --limit 2 ${CSV} | fw chain --guided off ${flags}`);
+    const ran = await fw(`fw ingest --limit 2 ${CSV} | fw chain --guided off ${flags}`);
     expect(ran.code, ran.stderr).toBe(0);
     expect(seen.length).toBeGreaterThanOrEqual(10);
     for (const body of seen) expect(body).not.toContain('response_format');
@@ -177,7 +178,7 @@ test('a failures file takes what failed aside, and is made anew', async () => {
   const at = folder();
   writeFileSync(join(at, 'failed.ndjson'), 'of yesterday\n');
   writeFileSync(join(at, 'in.csv'), 'id,prompt\na,one\nb,\nc,three\n');
-  const ran = await shell('fw ingest --failures failed.ndjson in.csv', { cwd: at });
+  const ran = await fw('fw ingest --failures failed.ndjson in.csv', { cwd: at });
   expect(linesOf(ran.stdout).map(({ id }) => id)).toEqual(['a', 'c']);
   const failed = linesOf(readFileSync(join(at, 'failed.ndjson'), 'utf8'));
   expect(failed.map(({ failure }) => (failure as Line).code)).toEqual(['empty-prompt']);
@@ -188,22 +189,21 @@ describe('an item whose first answer was healed', () => {
     const [nulls, calm] = [await servers(1, { faults: 'null=1' }), await servers(1)];
     const cwd = folder();
     const begun = `fw ingest ${CSV} --limit 20 | fw chain --attempts 1 ${nulls.flags} | fw null-fix | fw select --no-failed`;
-    await shell(`${begun} > half.ndjson`, { cwd });
+    await fw(`${begun} > half.ndjson`, { cwd });
     const half = linesOf(readFileSync(join(cwd, 'half.ndjson'), 'utf8')) as { steps: unknown[] }[];
     expect(half.length).toBeGreaterThan(0);
     expect(half[0]).toMatchObject({ ordering: { length: 4 }, steps: { length: 1 } });
     const strict = 'fw verify --accept clean,repaired,coerced,defaulted';
-    const refused = await shell(`${strict} half.ndjson`, { cwd });
+    const refused = await fw(`${strict} half.ndjson`, { cwd });
     expect([refused.code, refused.stderr]).toEqual([
       1,
       expect.stringContaining(`0 accepted, ${half.length} refused`),
     ]);
-    const undecided = await shell(`fw synthesize-decision ${calm.flags} half.ndjson`, { cwd });
+    const undecided = await fw(`fw synthesize-decision ${calm.flags} half.ndjson`, { cwd });
     expect([undecided.code, calm.requests()]).toEqual([1, 0]);
-    const asked = await shell(
-      `fw chain ${calm.flags} half.ndjson | ${strict} --expect ${half.length} --pass`,
-      { cwd },
-    );
+    const asked = await fw(`fw chain ${calm.flags} half.ndjson | ${strict} --expect ${half.length} --pass`, {
+      cwd,
+    });
     expect(asked.code, asked.stderr).toBe(0);
     for (const line of linesOf(asked.stdout)) {
       expect(line).toMatchObject({ steps: { length: 4 }, decision: { agent: 'business_decision' } });

@@ -42,13 +42,13 @@ test.each([['validate'], ['fix-escapes', 'select']])('chain | %s: no item is los
   for (let n = 0; n < ITEMS; n++) chain.stdin.write(`{"id":"i${n}","prompt":"?"}\n`);
   await fake.reached(2 * ITEMS);
   // the stages that pass on are told first, as it may come
-  const passing = all.slice(1).map(child => said(child, 'draining what still comes'));
+  const passing = all.slice(1).map(child => said(child, 'reading the rest of the input'));
   for (const child of all.slice(1)) child.kill('SIGINT');
   await Promise.all(passing);
   const again = all.slice(1).map(child => said(child, 'again: stop at once'));
   for (const child of all.slice(1)) child.kill('SIGINT');
   await Promise.all(again);
-  const stopping = said(chain, 'taking nothing new');
+  const stopping = said(chain, 'no new items');
   chain.kill('SIGINT');
   await stopping;
   chain.kill('SIGINT');

@@ -1,10 +1,10 @@
 /** What holds a run back, for figures that are each plainly one thing. */
 import { expect, test } from 'vitest';
-import { bottleneckOf } from '../../bin/plan/bottleneck.ts';
-import type { Figures } from '../../bin/plan/figures.ts';
-import { lasting, sparkline } from '../../bin/plan/page.ts';
-import type { Limit } from '../../bin/progress/diagnosis.ts';
+import { bottleneckOf } from '../../engine/plan/bottleneck.ts';
+import type { Figures } from '../../engine/plan/figures.ts';
+import { lasting, sparkline } from '../../engine/plan/page.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
+import type { Limit } from '../../engine/watch/diagnosis.ts';
 
 /** 256 of 256 sequences run, the KV cache is half full, and most of a step reads it. */
 const STEADY: Figures = {
@@ -42,6 +42,23 @@ const cases: [Limit, string, Partial<Figures>][] = [
     'all 100 were in flight',
     { items: 100, steady: { ...STEADY.steady, running: 90, waiting: 0, queued: 0, busy: 0.9 } },
   ],
+  [
+    'few-items',
+    'all 600 had begun after 10 % of the time',
+    {
+      items: 600,
+      begun: 300,
+      limit: 35,
+      endpoints: 4,
+      steady: { ...STEADY.steady, running: 204, waiting: 19 },
+    },
+  ],
+  // what waits for its prefill in a batch that is far from full says nothing of max_num_seqs
+  [
+    'few-items',
+    'all 60 were',
+    { items: 60, begun: 1, steady: { ...STEADY.steady, running: 50, waiting: 2 } },
+  ],
   ['own-process', '105 % of the time', { makespan: 10 }],
   ['kv', '97 % of it is in use', { steady: { ...STEADY.steady, kv: 0.97, running: 120 } }],
   ['kv', '5000 preemptions', { preemptions: 5_000 }],
@@ -65,7 +82,7 @@ test.each(cases)('%s: %s', (limit, words, change) => {
 
 test('a long tail is told', () => {
   const { text } = bottleneckOf({ ...STEADY, begun: 1_500 }, presetNamed('3b-a6000'));
-  expect(text).toContain('50 % of the time the last items went through their agents');
+  expect(text).toContain('50 % of the time only the last items were in flight');
 });
 
 test('durations and sparklines', () => {

@@ -3,14 +3,15 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { makePlan } from '../../bin/plan/make.ts';
-import { jsonOf, pageOf } from '../../bin/plan/page.ts';
-import { type Sample, spread } from '../../bin/plan/sample.ts';
+import { jsonOf, renderPlan } from '../../engine/plan/page.ts';
+import { makePlan } from '../../engine/plan/plan.ts';
+import { type Sample, spread } from '../../engine/plan/sample.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
+import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
-const RUNS = Number(process.env.FW_PLANS ?? 15);
+const RUNS = runs(4, 15, 'FW_PLANS');
 console.log(`plans end: SEED=${SEED}`);
 
 /** An input without an end: who asks for more items than it said that it has would go on for ever. */
@@ -75,11 +76,11 @@ test('plans of random pools end', async () => {
         });
         expect(plan.table.map(figures => figures.items)).toEqual(plan.table.map(() => items));
         expect(plan.table.map(figures => figures.calls)).toEqual(plan.table.map(() => items));
-        const page = pageOf(plan);
+        const page = renderPlan(plan);
         expect(page).not.toMatch(/NaN|Infinity|undefined/);
         expect(JSON.stringify(jsonOf(plan))).not.toContain('null');
       },
     ),
     { seed: SEED, numRuns: RUNS },
   );
-}, 120_000);
+});

@@ -2,7 +2,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';
 
 const PIPELINE = join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml');
@@ -16,7 +17,7 @@ interface Planned {
 
 async function plan(options: string): Promise<Planned> {
   const line = `fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --items ${ITEMS} --json ${options}`;
-  const { code, stdout, stderr } = await shell(line);
+  const { code, stdout, stderr } = await fw(line);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout) as Planned;
 }
@@ -34,7 +35,7 @@ async function run({ url }: Simulator): Promise<{ ledger: string; account: strin
   const ledger = folder();
   const output = join(folder(), 'items.ndjson');
   const line = `fw run ${PIPELINE} ${INPUT} --limit ${ITEMS} --endpoint ${url} --ledger ${ledger} --output ${output}`;
-  return { ledger, account: (await shell(line)).stderr };
+  return { ledger, account: (await fw(line)).stderr };
 }
 
 test('calls and tokens of a plan are those of a run', async () => {
@@ -52,15 +53,17 @@ test('a ledger gives the lengths of its answers, and how many of them have to be
   const measured = await plan(`--ledger ${ledger}`);
   expect(measured.lengths.answers).toContain(`of an earlier run (${ledger}: `);
   const [first, second] = [guessed.table[0], measured.table[0]];
-  expect(second?.calls).toBeGreaterThan(1.1 * (first?.calls ?? 0));
-  expect(second?.makespan_s).toBeGreaterThan(first?.makespan_s ?? 0);
+  // a fifth of the answers was cut off: which ones depends on the order of the calls
+  expect(second?.calls).toBeGreaterThan(1.03 * (first?.calls ?? 0));
+  // so few items wait for each other, not for a place: more calls may take no longer, in whole seconds
+  expect(second?.makespan_s).toBeGreaterThanOrEqual(first?.makespan_s ?? 0);
 });
 
 test('a ledger without answers is none to plan with, and one that has them says all of it', async () => {
-  const empty = await shell(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger ${folder()}`);
+  const empty = await fw(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger ${folder()}`);
   expect(empty.code).toBe(65);
   expect(empty.stderr).toContain('expected answers with their tokens, found none');
-  const both = await shell(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger x --output-tokens 9`);
+  const both = await fw(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger x --output-tokens 9`);
   expect(both.code).toBe(64);
 });
 
@@ -68,9 +71,7 @@ test('a server counts the tokens of a sample', async () => {
   const { lengths } = await plan(`--tokenizer ${simulator.url}`);
   // the simulator counts four characters as one token, and rounds up
   expect(lengths.prompts).toMatch(/^(3\.9\d|4\.00) characters a token, answers (3\.9\d|4\.00), as http/);
-  const nobody = await shell(
-    `fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --tokenizer http://127.0.0.1:9/v1`,
-  );
+  const nobody = await fw(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --tokenizer http://127.0.0.1:9/v1`);
   expect(nobody.code).toBe(69);
   expect(nobody.stderr).toContain('expected a count of tokens');
 });
@@ -81,7 +82,7 @@ test.each([
   ['a page', '<html>'],
 ])('a server that counts %s is no tokenizer', async (_, body) => {
   const { url } = await serve(ask => ask.send(200, body));
-  const { code, stderr } = await shell(
+  const { code, stderr } = await fw(
     `fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --items 3 --tokenizer ${url}`,
   );
   expect([code, stderr]).toEqual([69, expect.stringContaining('expected a count of tokens')]);
@@ -91,10 +92,10 @@ test('a ledger whose server did not count is none to plan with', async () => {
   const usage = { prompt_tokens: 9007199254740991, completion_tokens: 9007199254740991 };
   const { url } = await serve(ask => ask.answer('{}', { usage }));
   const ledger = folder();
-  await shell(
+  await fw(
     `fw run ${PIPELINE} ${INPUT} --limit 2 --endpoint ${url} --ledger ${ledger} --output ${folder()}/x`,
   );
-  const { code, stderr } = await shell(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger ${ledger}`);
+  const { code, stderr } = await fw(`fw plan ${PIPELINE} ${INPUT} --preset 3b-a6000 --ledger ${ledger}`);
   expect([code, stderr]).toEqual([65, expect.stringContaining('that say they have more than 1,048,576')]);
 });
 
@@ -102,7 +103,7 @@ test('answers that are longer than agents let have are as long as that', async (
   const usage = { prompt_tokens: 500, completion_tokens: 500_000 };
   const { url } = await serve(ask => ask.answer('{}', { usage }));
   const ledger = folder();
-  await shell(
+  await fw(
     `fw run ${PIPELINE} ${INPUT} --limit 2 --endpoint ${url} --ledger ${ledger} --output ${folder()}/x`,
   );
   const { table } = await plan(`--ledger ${ledger}`);

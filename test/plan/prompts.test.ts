@@ -1,7 +1,7 @@
 /** Prompts of a plan have the tokens of the simulator's, and share the blocks that those share. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { partOf, prefixOf, promptAfter } from '../../bin/plan/prompts.ts';
+import { messagePart, prefixOf, promptAfter } from '../../engine/plan/prompts.ts';
 import { promptOf } from '../../engine/simulator/prompt.ts';
 import { BLOCK, promptTokensOf } from '../../engine/simulator/tokens.ts';
 
@@ -11,7 +11,7 @@ const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** A prompt as a plan makes it: the system message read before, the rest as it stands in a body. */
 function planned(system: string, turns: readonly string[], shared?: number, charactersPerToken = 4) {
-  const prefix = prefixOf([partOf('system', system)], charactersPerToken);
+  const prefix = prefixOf([messagePart('system', system)], charactersPerToken);
   const parts = turns.map((turn, index) => {
     const text = `…"${escaped(turn)}"…`;
     const role = index % 2 === 0 ? 'user' : 'assistant';

@@ -1,23 +1,26 @@
 /** Runs in virtual time: what makes them fast must not change them. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { itemsBefore } from '../../bin/before.ts';
-import { silent } from '../../bin/named-files.ts';
-import { readPipeline } from '../../bin/pipeline.ts';
-import { stretched } from '../../bin/plan/figures.ts';
-import { GUESSED } from '../../bin/plan/lengths.ts';
-import { simulate } from '../../bin/plan/run.ts';
-import { type Sample, sampleOf, spread } from '../../bin/plan/sample.ts';
-import type { Item } from '../../engine/flow/item.ts';
+import type { Item } from '../../engine/item/item.ts';
+import { stretched } from '../../engine/plan/figures.ts';
+import { GUESSED } from '../../engine/plan/lengths.ts';
+import { type Sample, sampleOf, spread } from '../../engine/plan/sample.ts';
+import { simulate } from '../../engine/plan/simulate.ts';
+import { itemsBefore } from '../../engine/run/first-items.ts';
+import { silent } from '../../engine/run/named-files.ts';
+import { readPipeline } from '../../engine/run/pipeline.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
+import { runs, slow } from '../all.ts';
 import { ROOT } from '../fw.ts';
+
+const ITEMS = runs(150, 1_000, 'ITEMS');
 
 async function worldOf(orderings: string) {
   const sets = [`ingest.orderings=${orderings}`];
   const { row, base } = await readPipeline(join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml'), sets);
   const items: Item[] = [];
   const files = [join(ROOT, 'fixtures', 'applications-60.csv')];
-  await itemsBefore({ row, files, base, label: 'test', take: item => items.push(item) > 0 });
+  await itemsBefore({ row, files, base, label: 'test', take: item => items.push(item) > 0, warn: () => {} });
   const asking = row.filter(({ stage }) => stage.asks).map(silent);
   const preset = presetNamed('3b-a6000');
   const world = {
@@ -36,22 +39,28 @@ const { world, items } = await worldOf('batch4');
 
 test('what is not hashed of a prompt would be in no cache', async () => {
   const { world, items } = await worldOf('default');
-  const sample = sampleOf(items, 300);
+  const sample = sampleOf(items, Math.min(ITEMS, 300));
   expect(sample.shared).toBeLessThan(400);
   const whole: Sample = { ...sample, shared: Number.POSITIVE_INFINITY };
   expect(await simulate(world, 2, sample)).toEqual(await simulate(world, 2, whole));
 });
 
 test('a run is the same each time, and every item of it is done', async () => {
-  const sample = sampleOf(items, 1_000);
+  const sample = sampleOf(items, ITEMS);
   const figures = await simulate(world, 3, sample);
   expect(await simulate(world, 3, sample)).toEqual(figures);
-  expect(figures).toMatchObject({ items: 1_000, failed: 0, calls: 5_000, retries: 0, endpoints: 3 });
+  expect(figures).toMatchObject({
+    items: ITEMS,
+    failed: 0,
+    calls: 5 * ITEMS,
+    retries: 0,
+    endpoints: 3,
+  });
   const { cpu, weights, computing, kv } = figures.step;
   expect(cpu + weights + computing + kv).toBeCloseTo(1, 9);
 });
 
-test('a part of a run tells how long the whole takes', async () => {
+slow('a part of a run tells how long the whole takes', async () => {
   const sample = sampleOf(items, 4_000);
   const whole = await simulate(world, 1, sample);
   const part = stretched(await simulate(world, 1, spread(sample, 2_000)), sample.size);

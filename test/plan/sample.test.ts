@@ -1,8 +1,9 @@
 /** Items that come again under new ids: no two alike, and no more alike than those of the input. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { sampleOf, spread } from '../../bin/plan/sample.ts';
-import { stretchedText } from '../../bin/plan/stretch.ts';
+import { sampleOf, spread } from '../../engine/plan/sample.ts';
+import { stretchedText } from '../../engine/plan/stretch.ts';
+import { runs } from '../all.ts';
 
 const prompts = fc.uniqueArray(fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 40, maxLength: 40 }), {
   minLength: 1,
@@ -34,7 +35,7 @@ test('an input that comes again has new ids, and prompts of the old lengths that
         }
       }
     }),
-    { numRuns: 50 },
+    { numRuns: runs(15, 50) },
   );
 });
 

@@ -64,23 +64,31 @@ test('a prompt that does not fit is told with the numbers, and says nothing agai
   expect(pool.verdict()).toBe(undefined);
 });
 
-test('no answer in time: dropped so that the server sees it, and asked elsewhere', async () => {
-  const clock = manualClock();
-  const [silent, good] = [await serve(() => {}), await serve(echo)];
-  const pool = await open([silent.url, good.url], { clock, timing: {} });
-  const calls = Array.from({ length: 4 }, () => callOf());
-  const answers = calls.map(call => outcome(pool, call));
-  await silent.reached(2);
-  await until(() => pool.stats().answered === 2);
-  clock.pass(599_000);
-  expect(pool.stats().endpoints[0]?.inFlight).toBe(2);
-  clock.pass(1_500);
-  await silent.dropped(2);
-  await until(() => pool.stats().endpoints[0]?.inFlight === 0);
-  clock.pass(1_000);
-  expect(await Promise.all(answers)).toEqual(calls.map(({ item }) => item));
-  expect(pool.stats().endpoints[0]?.failed).toEqual({ timeout: 2 });
-});
+test.each([
+  ['what another endpoint answered', 20_000, 'a'],
+  ['the total timeout, where nobody has answered such a call', 600_000, 'b'],
+])(
+  'no answer in time, by %s: dropped so that the server sees it, and asked elsewhere',
+  async (_, limit, agent) => {
+    const clock = manualClock();
+    const [silent, good] = [await serve(() => {}), await serve(echo)];
+    const pool = await open([silent.url, good.url], { clock, timing: {} });
+    const known = callOf();
+    const calls = Array.from({ length: 4 }, () => callOf({ agent }));
+    const answers = [outcome(pool, known), ...calls.map(call => outcome(pool, call))];
+    await until(() => pool.stats().answered + silent.inFlight === 5);
+    const here = silent.inFlight;
+    expect(here).toBeGreaterThan(0);
+    clock.pass(limit - 1_000);
+    expect(pool.stats().endpoints[0]?.inFlight).toBe(here);
+    clock.pass(1_500);
+    await silent.dropped(here);
+    await until(() => pool.stats().endpoints[0]?.inFlight === 0);
+    clock.pass(1_000);
+    expect(await Promise.all(answers)).toEqual([known, ...calls].map(({ item }) => item));
+    expect(pool.stats().endpoints[0]?.failed).toEqual({ timeout: here });
+  },
+);
 
 test('once the latency is known, the wait is 30 s; six of them are a timeout of the call', async () => {
   const clock = manualClock();

@@ -4,9 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Fatal } from '../../engine/flow/failure.ts';
-import { LIMIT, noneNamed, type PoolFlags, poolSettings } from '../../engine/pool/endpoints.ts';
-import { checkPool, readPoolFile } from '../../engine/pool/poolfile.ts';
+import { readYaml } from '../../engine/config/yaml.ts';
+import type { Fatal } from '../../engine/item/failure.ts';
+import {
+  FIRST_LIMIT,
+  noneNamed,
+  type PoolFlags,
+  poolOfPipeline,
+  poolSettings,
+  readPoolFile,
+} from '../../engine/pool/settings.ts';
 
 function fatal(run: () => unknown): Fatal {
   try {
@@ -34,11 +41,11 @@ function fileOf(text: string): string {
 test('--endpoint, then the pool file, then FW_ENDPOINTS', () => {
   const env = { FW_ENDPOINTS: 'http://a:1/v1/, https://b/v1' };
   expect(poolSettings({}, env).endpoints).toEqual([
-    { url: 'http://a:1/v1', limit: LIMIT, pinned: false },
-    { url: 'https://b/v1', limit: LIMIT, pinned: false },
+    { url: 'http://a:1/v1', limit: FIRST_LIMIT, pinned: false },
+    { url: 'https://b/v1', limit: FIRST_LIMIT, pinned: false },
   ]);
   expect(poolSettings({ endpoint: ['http://c:1'] }, env).endpoints).toEqual([
-    { url: 'http://c:1', limit: LIMIT, pinned: false },
+    { url: 'http://c:1', limit: FIRST_LIMIT, pinned: false },
   ]);
   const pool = {
     endpoints: [{ url: 'http://d/v1', limit: 3 }, { url: 'http://e/v1' }],
@@ -55,15 +62,22 @@ test('--endpoint, then the pool file, then FW_ENDPOINTS', () => {
     key: undefined,
     retryBudget: 0.2,
   });
-  expect(poolSettings({ inFlight: 2_001 }, env).endpoints.map(({ limit }) => limit)).toEqual([1_001, 1_001]);
-  expect(poolSettings({ inFlight: 9 }, env).endpoints.map(({ limit }) => limit)).toEqual([LIMIT, LIMIT]);
+  expect(poolSettings({ inFlight: 2_001 }, env).endpoints).toMatchObject([
+    { limit: FIRST_LIMIT, meant: 1_001 },
+    { meant: 1_001 },
+  ]);
+  expect(poolSettings({ inFlight: 9 }, env).endpoints).toMatchObject([
+    { limit: FIRST_LIMIT, meant: 5 },
+    { meant: 5 },
+  ]);
   expect(poolSettings({ pool, model: 'n' }, env).model).toBe('n');
   expect(refused({ pool, endpoint: ['http://c:1'] })).toContain('found both');
 });
 
 test('what is no base URL is refused, with what was meant', () => {
   expect(noneNamed().message).toContain('--endpoint http://HOST:PORT/v1');
-  expect(refused({ endpoint: ['localhost:8005/v1'] })).toContain('did you mean http://localhost:8005/v1?');
+  for (const named of ['localhost:8005/v1', 'localhost:8005'])
+    expect(refused({ endpoint: [named] })).toContain('did you mean http://localhost:8005/v1?');
   expect(refused({ endpoint: ['ftp://a/v1'] })).toContain('found "ftp://a/v1"');
   expect(refused({ endpoint: ['http://'] })).toContain('--endpoint: expected a base URL');
   expect(refused({}, { FW_ENDPOINTS: 'nonsense' })).toContain('FW_ENDPOINTS: expected a base URL');
@@ -82,9 +96,9 @@ test('credentials in a URL are refused and not repeated', () => {
     expect(refused({}, { FW_ENDPOINTS: url })).not.toContain('hunter2');
     const path = fileOf(`endpoints:\n  - url: "${url}"\n`);
     expect(fatal(() => readPoolFile(path)).message).not.toContain('hunter2');
-    expect(fatal(() => checkPool({ endpoints: [url] }, () => 'run.yaml:9:1')).message).not.toContain(
-      'hunter2',
-    );
+    const pipeline = fileOf(`stages: [{ verify: {} }]\npool:\n  endpoints: ["${url}"]\n`);
+    const told = fatal(() => poolOfPipeline(readYaml(pipeline, 'pipeline')));
+    expect(told.message).not.toContain('hunter2');
   }
 });
 
@@ -150,13 +164,15 @@ test.each([
 });
 
 test('the pool of a pipeline file has the same form', () => {
-  const at = (segments: (string | number)[], key: boolean) =>
-    `run.yaml<${segments.join('/')}${key ? ' key' : ''}>`;
-  expect(checkPool({ endpoints: ['http://a/v1'] }, at)).toEqual({ endpoints: [{ url: 'http://a/v1' }] });
-  const told = (value: unknown) => fatal(() => checkPool(value, at)).message;
-  expect(told({ endpoints: ['http://a/v1'], size: 1 })).toMatch(/^run.yaml<size key>: .*found 'size'/);
-  expect(told({ endpoints: ['a'] })).toMatch(/^run.yaml<endpoints\/0>: expected a base URL/);
-  expect(told({ endpoints: [{ url: 'http://a', limit: 'x' }] })).toMatch(/^run.yaml<endpoints\/0\/limit>/);
+  const read = (pool: string) =>
+    poolOfPipeline(readYaml(fileOf(`stages: [{ verify: {} }]\npool:\n  ${pool}\n`), 'pipeline'));
+  expect(read('endpoints: [http://a/v1]')).toEqual({ endpoints: [{ url: 'http://a/v1' }] });
+  const told = (pool: string) => fatal(() => read(pool)).message;
+  expect(told('endpoints: [http://a/v1]\n  size: 1')).toMatch(/:4:3: pool: expected the keys .*found 'size'/);
+  expect(told('endpoints: [a]')).toMatch(/:3:15: expected a base URL/);
+  expect(told('endpoints: [{ url: http://a, limit: sk-SECRET123 }]')).toMatch(
+    /:3:39: pool.endpoints.0.limit: expected integer, found another text$/,
+  );
 });
 
 test('--endpoint-limit sets the limit of each endpoint that says nothing of its own, and keeps it there', () => {

@@ -110,7 +110,7 @@ test('an endpoint that dies during the run is taken out; no call is lost, and it
   await dying.close();
   const calls = Array.from({ length: 200 }, () => callOf());
   expect(await Promise.all(calls.map(call => outcome(pool, call)))).toEqual(calls.map(({ item }) => item));
-  expect(pool.warnings).toContain(`${dying.url} is down: connection refused; 1 of 2 endpoints go on`);
+  expect(pool.warnings).toContain(`${dying.url} is down: connection refused; 1 of 2 endpoints remain`);
   const back = await serve(echo, { port: dying.port });
   await askUntil(pool, () => back.asked > 0);
   expect(pool.warnings.at(-1)).toBe(`${dying.url} is up`);
@@ -175,6 +175,6 @@ test('an endpoint that comes back with another model stays out', async () => {
   const dead = await deadUrl();
   const pool = await open([fake.url, dead]);
   await serve(echo, { port: Number(new URL(dead).port), models: ['other'] });
-  await askUntil(pool, () => pool.stats().endpoints[1]?.state === 'unfit');
+  await askUntil(pool, () => pool.stats().endpoints[1]?.state === 'unusable');
   expect(pool.warnings.at(-1)).toContain('it serves other, not m');
 });

@@ -6,8 +6,9 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Timing } from '../../engine/pool/clock.ts';
-import { LIMIT } from '../../engine/pool/endpoints.ts';
+import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
 import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { every, runs } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { FAULTS, oneTooMany } from './faults.ts';
 import {
@@ -24,7 +25,7 @@ import {
 } from './serving.ts';
 
 /** As by default, but for silent servers, which get 5 s instead of 10 min. */
-const TIMING: Partial<Timing> = { timeoutUnknown: 5_000, timeoutFloor: 5_000 };
+const TIMING: Partial<Timing> = { timeoutUnknown: 5_000, timeoutFloor: 5_000, timeoutBorrowed: 5_000 };
 /** of an honest answer, in ms */
 const LATENCY = 200;
 const faults = Object.entries(FAULTS);
@@ -63,8 +64,11 @@ const SITUATIONS: Record<string, { count: number; isBad: (request: Request) => b
 };
 
 test.each(
-  faults.flatMap(([name, fault]) =>
-    Object.entries(SITUATIONS).map(([situation, where]) => ({ name, situation, fault, ...where })),
+  every(
+    7,
+    faults.flatMap(([name, fault]) =>
+      Object.entries(SITUATIONS).map(([situation, where]) => ({ name, situation, fault, ...where })),
+    ),
   ),
 )('$name: $situation', async ({ fault, count, isBad }) => {
   const clock = manualClock();
@@ -121,23 +125,25 @@ test.each(faults.filter(([, { away }]) => !away))(
   },
 );
 
-test.each(faults.filter(([, { silent }]) => !silent))(
-  '%s: from everywhere for half a minute: no call is failed for it',
-  async (_, { treat }) => {
-    const clock = manualClock();
-    const fakes = await Promise.all(
-      Array.from({ length: 2 }, () =>
-        serve(ask => (clock.now() < 30_000 ? treat(ask) : void clock.after(LATENCY, () => echo(ask)))),
-      ),
-    );
-    const endpoints = fakes.map(({ url }) => ({ url, limit: PLACES, pinned: true }));
-    const pool = await open(endpoints, { clock, timing: TIMING, retryBudget: 0 });
-    const calls = Array.from({ length: 600 }, () => callOf());
-    const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
-    expect(outcomes).toEqual(calls.map(({ item }) => item));
-    expect(askedOf(fakes)).toBeLessThanOrEqual(2 * calls.length);
-  },
-);
+test.each(
+  every(
+    5,
+    faults.filter(([, { silent }]) => !silent),
+  ),
+)('%s: from everywhere for half a minute: no call is failed for it', async (_, { treat }) => {
+  const clock = manualClock();
+  const fakes = await Promise.all(
+    Array.from({ length: 2 }, () =>
+      serve(ask => (clock.now() < 30_000 ? treat(ask) : void clock.after(LATENCY, () => echo(ask)))),
+    ),
+  );
+  const endpoints = fakes.map(({ url }) => ({ url, limit: PLACES, pinned: true }));
+  const pool = await open(endpoints, { clock, timing: TIMING, retryBudget: 0 });
+  const calls = Array.from({ length: 600 }, () => callOf());
+  const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
+  expect(outcomes).toEqual(calls.map(({ item }) => item));
+  expect(askedOf(fakes)).toBeLessThanOrEqual(2 * calls.length);
+});
 
 test('what fails everywhere for longer ends the run with 69, and no call as failed', async () => {
   const clock = manualClock();
@@ -150,7 +156,7 @@ test('what fails everywhere for longer ends the run with 69, and no call as fail
 
 const REFUSALS = [204, 301, 400, 401, 404, 405, 422, 501];
 
-test.each(REFUSALS)(
+test.each(every(5, REFUSALS))(
   'HTTP %i from one of two endpoints, whatever it is asked: no call is failed for it',
   async status => {
     const clock = manualClock();
@@ -169,7 +175,7 @@ test.each(REFUSALS)(
   },
 );
 
-test.each(REFUSALS)(
+test.each(every(5, REFUSALS))(
   'HTTP %i for one call in ten: asked at a second endpoint, and at no third',
   async status => {
     const clock = manualClock();
@@ -224,7 +230,7 @@ test('503 of servers that let in so many: none is drowned, and few calls go twic
     [1, 2].map(() => startSimulator({ clock, latency: `${LATENCY}ms`, maxQueuedRequests: most })),
   );
   onTestFinished(() => Promise.all(servers.map(server => server.close())).then(() => {}));
-  const endpoints = servers.map(({ url }) => ({ url, limit: LIMIT, pinned: false }));
+  const endpoints = servers.map(({ url }) => ({ url, limit: FIRST_LIMIT, pinned: false }));
   const pool = await open(endpoints, { clock, timing: TIMING });
   const needed = 5_760;
   const model = servers[0]?.model as string;
@@ -236,7 +242,7 @@ test('503 of servers that let in so many: none is drowned, and few calls go twic
   expect(outcomes.filter(text => ['call-failed', 'call-timeout', 'interrupted'].includes(text))).toEqual([]);
   const asked = servers.reduce((sum, server) => sum + server.counts().requests, 0);
   // so many go to each before it has said anything; from then on about one a second finds out whether it takes more
-  const firstBurst = 2 * (LIMIT - most);
+  const firstBurst = 2 * (FIRST_LIMIT - most);
   expect(asked).toBeLessThanOrEqual(needed + firstBurst + 0.1 * needed);
   expect(asked).toBeLessThanOrEqual(MOST * needed);
 });
@@ -284,7 +290,7 @@ test('whatever is mixed with whatever, an answer is the one to its own prompt', 
           ),
         );
         const endpoints = fakes.map(({ url }, at) => ({ url, limit: limits[at] as number }));
-        const timing = { timeoutUnknown: 2_000, timeoutFloor: 2_000, restCap: 500 };
+        const timing = { timeoutUnknown: 2_000, timeoutFloor: 2_000, timeoutBorrowed: 2_000, restCap: 500 };
         const pool = await open(endpoints, { clock, timing, wait: 36_000_000, retryBudget: 3 });
         const calls = Array.from({ length: 400 }, () => callOf());
         const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
@@ -301,8 +307,8 @@ test('whatever is mixed with whatever, an answer is the one to its own prompt', 
         await Promise.all([pool.close(), ...fakes.map(fake => fake.close())]);
       },
     ),
-    { seed: SEED, numRuns: 20 },
+    { seed: SEED, numRuns: runs(5, 20) },
   );
   // nothing would be shown by connections that are used once
   expect(requests).toBeGreaterThan(1.5 * connections);
-}, 60_000);
+});

@@ -2,7 +2,7 @@
  * What servers, proxies and networks do to a request, one entry each: faults.test.ts puts every one of them through the
  * same situations. To add one, say here what a bad server does.
  */
-import { type Ask, nonceIn } from './serving.ts';
+import { type Ask, idOf, nonceIn } from './serving.ts';
 
 export interface Fault {
   treat(ask: Ask): void;
@@ -12,9 +12,9 @@ export interface Fault {
   silent?: true;
 }
 
-const completion = (content: string): string =>
-  JSON.stringify({ choices: [{ index: 0, message: { content }, finish_reason: 'stop' }] });
-const whole = (ask: Ask): string => completion(nonceIn(ask.body));
+const completion = (content: string, id?: string): string =>
+  JSON.stringify({ id, choices: [{ index: 0, message: { content }, finish_reason: 'stop' }] });
+const whole = (ask: Ask): string => completion(nonceIn(ask.body), idOf(ask.headers));
 const half = (ask: Ask): string => whole(ask).slice(0, -20);
 const head = (...fields: string[]): string => ['HTTP/1.1 200 OK', ...fields, '', ''].join('\r\n');
 const headOf = (body: string): string => head(`content-length: ${body.length}`);
@@ -29,6 +29,12 @@ export const FAULTS: Record<string, Fault> = {
   'HTTP 502 with HTML': { treat: ask => ask.send(502, '<html>bad gateway</html>') },
   'HTTP 503': { treat: ask => ask.send(503, 'The engine is currently busy'), away: true },
   'HTTP 504': { treat: ask => ask.send(504, '') },
+  // beyond what there is: as any 5xx (RFC 9110 15)
+  'HTTP 999': { treat: ask => ask.send(999, {}) },
+  'HTTP 099': { treat: ask => ask.raw('HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\n{}') },
+  'HTTP 101 that nobody asked for': {
+    treat: ask => ask.raw('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+  },
   'an end before the headers': { treat: ask => ask.cut() },
   'a reset before the headers': { treat: ask => ask.reset() },
   'an end after the headers': { treat: ask => ask.cut(head('content-length: 500')) },

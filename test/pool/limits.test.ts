@@ -4,11 +4,12 @@ import { runChains } from '../../bench/limits/run.ts';
 import type { Beyond, Limited } from '../../bench/limits/server.ts';
 import { run } from '../../bench/pool/run.ts';
 import { TIMING } from '../../engine/pool/clock.ts';
-import type { Endpoint } from '../../engine/pool/health.ts';
-import type { Load } from '../../engine/pool/limit.ts';
-import { lookAtLoads } from '../../engine/pool/metrics.ts';
-import type { Reply } from '../../engine/pool/wire.ts';
+import type { Reply } from '../../engine/pool/exchange.ts';
+import { lookAtLoads } from '../../engine/pool/limit.ts';
+import type { Load } from '../../engine/pool/load.ts';
+import type { Endpoint } from '../../engine/pool/state.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
+import { every, slow } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { virtual } from './virtual.ts';
 
@@ -21,58 +22,66 @@ async function share(server: Limited, chains: number): Promise<number> {
   return best.makespan / own.makespan;
 }
 
-const small = [8, 64].flatMap(places =>
-  (['queue', 'share', 'refuse'] as Beyond[]).flatMap(beyond =>
+const small = [8, 64, 256].flatMap(places =>
+  (['queue', 'share', 'refuse', 0.5] as Beyond[]).flatMap(beyond =>
     RANDOM.flatMap(random => [true, false].map(metrics => ({ places, beyond, random, metrics }))),
   ),
 );
-test.each(small)('a small server, 1,000 chains: %o', async server => {
+test.each(every(11, small))('a small server, 1,000 chains: %o', async server => {
   expect(await share(server, 1_000)).toBeGreaterThan(0.9);
 });
 
-const large = [256, 1_024].flatMap(places =>
-  (['queue', 'share', 'refuse'] as Beyond[]).map(beyond => ({
-    places,
-    beyond,
-    random: 0.01,
-    metrics: false,
-  })),
+const large = (['queue', 'share', 'refuse', 0.5] as Beyond[]).map(beyond => ({
+  places: 1_024,
+  beyond,
+  random: 0.01,
+  metrics: false,
+}));
+slow.each(large)('a large server, 20,000 chains: %o', async server => {
+  expect(await share(server, 20_000)).toBeGreaterThan(server.beyond === 0.5 ? 0.88 : 0.95);
+});
+
+// the first rounds alone cost this much where a few calls too many make a server several times slower
+test.each([
+  [0.1, 0.9],
+  [0.25, 0.9],
+  [1, 0.75],
+])('speed that falls by another power: %d', async (beyond, least) => {
+  for (const places of [12, 100])
+    expect(await share({ places, beyond, random: 0.01, metrics: false }, 50 * places)).toBeGreaterThan(least);
+});
+
+test.each([8, 64])(
+  'a server that queues is asked for little more than the %d it takes, in the end',
+  async places => {
+    const server: Limited = { places, beyond: 'queue', random: 0.01, metrics: false };
+    const { limit } = await runChains({ server, chains: 150 * places });
+    expect(limit).toBeLessThan(1.5 * places);
+  },
 );
-test.each(large)('a large server, 25 chains a place: %o', async server => {
-  expect(await share(server, 25 * server.places)).toBeGreaterThan(0.9);
-});
 
-const falling = [8, 64].flatMap(places => [true, false].map(metrics => ({ places, metrics })));
-test.each(falling)('slower with every call beyond its places, whatever it says: %o', async one => {
-  const server = { ...one, beyond: 0.5, random: 0.01 };
-  expect(await share(server, one.places * 400)).toBeGreaterThan(0.9);
-});
-
-test('a server that queues is asked for a little more than it takes in the end', async () => {
-  const server: Limited = { places: 64, beyond: 'queue', random: 0, metrics: false };
-  const { limit } = await runChains({ server, chains: 10_000 });
-  expect(limit).toBeLessThan(2 * server.places);
-});
-
-test.each([true, false])(
+test.each(every(2, [true, false]))(
   'a simulated vLLM does as much as with the usual 256 calls, metrics: %s',
   async metrics => {
     const one = { items: 600, speeds: [1], preset: presetNamed('3b-h100') };
     const usual = await run({ ...one, by: { limit: 256 } });
     const found = await run({ ...one, by: 'pool', metrics });
-    expect(found.makespan).toBeLessThan(1.02 * usual.makespan);
+    expect(found.makespan).toBeLessThan(1.03 * usual.makespan);
   },
-  60_000,
 );
 
-test('--in-flight is where the limit of a server begins that nothing is known of', async () => {
-  const server: Limited = { places: 2_000, beyond: 'queue', random: 0, metrics: false };
-  const best = await runChains({ server, chains: 10_000, limit: 2_000, inFlight: 2_000 });
-  const own = await runChains({ server, chains: 10_000, begin: 2_000, inFlight: 2_000 });
-  expect(own.makespan).toBeLessThan(1.05 * best.makespan);
+test('a large --in-flight is found soon where it is right, and costs little where it is wrong', async () => {
+  const right: Limited = { places: 2_000, beyond: 'queue', random: 0, metrics: false };
+  const best = await runChains({ server: right, chains: 10_000, limit: 2_000, inFlight: 2_000 });
+  const own = await runChains({ server: right, chains: 10_000, inFlight: 2_000 });
+  expect(own.makespan).toBeLessThan(1.15 * best.makespan);
+  const wrong: Limited = { places: 8, beyond: 0.5, random: 0, metrics: false };
+  const few = await runChains({ server: wrong, chains: 1_000, limit: 8 });
+  const many = await runChains({ server: wrong, chains: 1_000, inFlight: 2_000 });
+  expect(many.makespan).toBeLessThan(1.15 * few.makespan);
 });
 
-test('calls that are sent away at random do not starve a healthy server', async () => {
+test('calls that are refused with 429 at random do not starve a healthy server', async () => {
   const server: Limited = { places: 10_000, beyond: 'queue', random: 0.002, metrics: false };
   const { limit } = await runChains({ server, chains: 10_000 });
   expect(limit).toBeGreaterThan(256);
@@ -104,7 +113,7 @@ test('a look at the metrics that was missed is made up for a second later, and c
   const send = (_: unknown, settle: (got: Reply | Error) => void) => {
     looks++;
     settle(looks === 3 ? new Error('reset') : { status: 200, retryAfter: undefined, body: page });
-    return { abort: () => {} };
+    return { received: null, overrun: null, abort: () => {} };
   };
   const endpoint = { state: 'up', prefix: '/v1', running: [], wire: { send } } as unknown as Endpoint;
   const loads: (Load | null)[] = [];

@@ -1,28 +1,21 @@
 /** The rules of retrying and of choosing, as functions. */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { choose } from '../../engine/pool/choose.ts';
-import { TIMING } from '../../engine/pool/clock.ts';
-import { readCompletion } from '../../engine/pool/completion.ts';
+import { medianOf, TIMING } from '../../engine/pool/clock.ts';
+import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/pool/completion.ts';
+import { createTimeLimits, noteAnswer } from '../../engine/pool/health.ts';
+import { createWaiting } from '../../engine/pool/queue.ts';
+import { backoff, kindOfStatus, readRetryAfter } from '../../engine/pool/reactions.ts';
+import { isTooLong, lengthNumbers } from '../../engine/pool/reply.ts';
 import {
   createEndpoint,
   type Endpoint,
   enter,
   leave,
-  medianLatency,
-  noteAnswer,
-  timeoutOf,
-} from '../../engine/pool/health.ts';
-import {
-  backoff,
-  isRetried,
-  isTooLong,
-  lengthNumbers,
-  readRetryAfter,
-  takeRetry,
-} from '../../engine/pool/retry.ts';
-import { type Ticket, ticketOf } from '../../engine/pool/ticket.ts';
-import { createWaiting } from '../../engine/pool/waiting.ts';
+  type Ticket,
+  ticketOf,
+} from '../../engine/pool/state.ts';
 import { serverWords } from '../../engine/pool/words.ts';
 import { callOf } from './serving.ts';
 
@@ -48,6 +41,7 @@ const up = (limits: number[]): Endpoint[] =>
 test('what is asked again', () => {
   const again = [408, 429, 500, 502, 503, 504, 599];
   const never = [301, 400, 401, 403, 404, 405, 413, 422, 501, 505];
+  const isRetried = (status: number): boolean => kindOfStatus(status) !== 'refused';
   expect(again.filter(isRetried)).toEqual(again);
   expect(never.filter(isRetried)).toEqual([]);
 });
@@ -78,15 +72,6 @@ test('Retry-After in seconds, as a date, capped, or not at all', () => {
   for (const value of [undefined, 'soon', '', 'x'.repeat(100)]) expect(read(value)).toBe(undefined);
 });
 
-test('the budget is a floor and a share of the calls', () => {
-  const budget = { share: 0.2, floor: 3, spent: 0 };
-  const taken = (calls: number) => {
-    while (takeRetry(budget, calls));
-    return budget.spent;
-  };
-  expect([taken(0), taken(10), taken(100)]).toEqual([3, 5, 23]);
-});
-
 test('prompts that are too long, in the words of three servers', () => {
   const says = (text: string) => Buffer.from(JSON.stringify({ error: { message: text } }));
   const vllm = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.";
@@ -101,8 +86,14 @@ test('prompts that are too long, in the words of three servers', () => {
   expect(isTooLong(500, says(vllm))).toBe(false);
 });
 
+/** The answer in a body, or what is wrong with it. */
+const answerIn = (json: string, key?: Parameters<typeof readCompletion>[1]) => {
+  const read = readCompletion(Buffer.from(json), key);
+  return typeof read === 'string' ? read : read.answer;
+};
+
 test('a completion is read defensively', () => {
-  const read = (value: unknown) => readCompletion(Buffer.from(JSON.stringify(value)), undefined);
+  const read = (value: unknown) => answerIn(JSON.stringify(value));
   const with_ = (message: unknown, more: object = {}) =>
     read({ choices: [{ message, finish_reason: 'stop' }], ...more });
   const usage = { prompt_tokens: 12, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 8 } };
@@ -185,14 +176,14 @@ test('the key is hidden in every form that a server may give it back in, also wh
 test('an answer that holds the key is none, and no other field of it carries the key into an item', () => {
   const key = { name: '$FW_API_KEY', read: () => 'sk-SECRET123' };
   const read = (content: string, finish_reason = 'stop') =>
-    readCompletion(Buffer.from(JSON.stringify({ choices: [{ message: { content }, finish_reason }] })), key);
+    answerIn(JSON.stringify({ choices: [{ message: { content }, finish_reason }] }), key);
   expect(read('{"a":"sk-SECRET123"}')).toBe('HTTP 200 with the API key in its answer');
   expect(read('{"a":"sk\\u002dSECRET123"}')).toBe('HTTP 200 with the API key in its answer');
   expect(read('{"a":"sk"}', 'because of sk-SECRET123')).toMatchObject({ finish: 'because of ***' });
   // a key that is none must not swallow honest answers
   const dummy = { name: '$FW_API_KEY', read: () => 'EMPTY' };
-  const body = Buffer.from('{"choices":[{"message":{"content":"EMPTY"},"finish_reason":"stop"}]}');
-  expect(readCompletion(body, dummy)).toMatchObject({ text: 'EMPTY', finish: 'stop' });
+  const body = '{"choices":[{"message":{"content":"EMPTY"},"finish_reason":"stop"}]}';
+  expect(answerIn(body, dummy)).toMatchObject({ text: 'EMPTY', finish: 'stop' });
 });
 
 test('of several choices the one with index 0 is the answer', () => {
@@ -201,9 +192,8 @@ test('of several choices the one with index 0 is the answer', () => {
     message: { content },
     finish_reason: 'stop',
   });
-  const read = (...choices: unknown[]) => readCompletion(Buffer.from(JSON.stringify({ choices })), undefined);
+  const read = (...choices: unknown[]) => answerIn(JSON.stringify({ choices }));
   expect(read(choice('second', 1), choice('first', 0))).toMatchObject({ text: 'first' });
-  expect(read(choice('first'), choice('second'))).toMatchObject({ text: 'first' });
   expect(read(choice('second', 1))).toBe('HTTP 200 without choices');
 });
 
@@ -246,16 +236,77 @@ test('names that repeat with period 3 do not line up with three idle endpoints',
   }
 });
 
-test('the timeout follows the median of the recent answers, and is long while little is known', () => {
-  const [endpoint] = up([8]) as [Endpoint];
+test('values are counted before a body is parsed, outside of texts alone', () => {
+  const most = MAX_VALUES;
+  const of = (text: string): boolean => hasTooManyValues(Buffer.from(text));
+  expect(of(`[${'0,'.repeat(most - 2)}0]`)).toBe(false);
+  expect(of(`[${'0,'.repeat(most)}0]`)).toBe(true);
+  expect(of(`${'{"a":'.repeat(most + 1)}`)).toBe(true);
+  // a text is one value, whatever stands in it
+  for (const text of [',{['.repeat(most), '\\",'.repeat(most), '"'.repeat(most), '\\'.repeat(most)]) {
+    expect(of(JSON.stringify({ content: text, more: [1, 2] }))).toBe(false);
+    expect(of(`${JSON.stringify(text)},${'0,'.repeat(most)}`)).toBe(true);
+  }
+});
+
+describe('how long a call may take', () => {
   const usage = { prompt: 1, completion: 1 };
-  for (let i = 0; i < 19; i++) noteAnswer(endpoint, 1_000, usage);
-  expect(timeoutOf(endpoint, TIMING)).toBe(600_000);
-  noteAnswer(endpoint, 1_000, usage);
-  expect(timeoutOf(endpoint, TIMING)).toBe(30_000);
-  for (let i = 0; i < 64; i++) noteAnswer(endpoint, 20_000 + i, usage);
-  expect(medianLatency(endpoint)).toBe(20_032);
-  expect(timeoutOf(endpoint, TIMING)).toBe(200_320);
+  const answer = (endpoint: Endpoint, times: number, ms: (n: number) => number, agent = 'a'): void => {
+    for (let n = 0; n < times; n++) noteAnswer(endpoint, agent, ms(n), usage);
+  };
+  const limitOf = (endpoints: Endpoint[], at: number, agent = 'a', timeouts = 0): number => {
+    const one = { ...ticket('x'), codes: { 'call-timeout': timeouts } };
+    return createTimeLimits(endpoints, TIMING)(endpoints[at] as Endpoint, {
+      ...one,
+      call: { ...one.call, agent },
+    });
+  };
+
+  test('ten times the median of its agent there, at least 30 s', () => {
+    const [endpoint] = up([8]) as [Endpoint];
+    answer(endpoint, 20, () => 1_000);
+    expect(limitOf([endpoint], 0)).toBe(30_000);
+    answer(endpoint, 64, n => 20_000 + n);
+    expect(medianOf(endpoint.latencies)).toBe(20_032);
+    expect(limitOf([endpoint], 0)).toBe(200_320);
+  });
+
+  test('ten minutes while nobody has answered such a call', () => {
+    const endpoints = up([8, 8]);
+    answer(endpoints[0] as Endpoint, 100, () => 1_000);
+    expect([limitOf(endpoints, 0, 'b'), limitOf(endpoints, 1, 'b')]).toEqual([600_000, 600_000]);
+  });
+
+  test('what the slowest other endpoint needs, before there are twenty answers of its own', () => {
+    const endpoints = up([8, 8, 8]);
+    const [fast, slow, other] = endpoints as [Endpoint, Endpoint, Endpoint];
+    answer(fast, 1, () => 400);
+    expect(limitOf(endpoints, 2)).toBe(20_000);
+    answer(fast, 30, () => 400);
+    answer(slow, 30, n => (n % 2 ? 7_000 : 9_000));
+    expect(limitOf(endpoints, 0)).toBe(30_000);
+    expect(limitOf(endpoints, 2)).toBe(90_000);
+    // of a few answers the longest tells: the short ones come first
+    answer(other, 3, n => 4_000 * (n + 1));
+    expect(limitOf(endpoints, 2)).toBe(120_000);
+    // a call that was given up so may need more than the others did
+    expect([1, 2, 3].map(times => limitOf(endpoints, 2, 'a', times))).toEqual([240_000, 480_000, 480_000]);
+    answer(other, 17, () => 1_000);
+    expect(limitOf(endpoints, 2)).toBe(30_000);
+  });
+
+  test('its own few answers tell nothing against it, and something for it', () => {
+    const endpoints = up([64, 64]);
+    const [queueing, other] = endpoints as [Endpoint, Endpoint];
+    answer(queueing, 1, () => 1_000);
+    expect(limitOf(endpoints, 0)).toBe(600_000);
+    answer(other, 40, () => 1_000);
+    // it works through a queue, one call after the other: whoever is still in it has time
+    for (let second = 10; second < 25; second++) {
+      answer(queueing, 1, () => 1_000 * second);
+      expect(limitOf(endpoints, 0)).toBe(10_000 * second);
+    }
+  });
 });
 
 test('the queue keeps the order of first tries and loses nothing, whatever is taken when', () => {

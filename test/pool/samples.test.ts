@@ -1,8 +1,7 @@
 /** /metrics as servers write it, and as nobody should. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readLoad } from '../../engine/pool/metrics.ts';
-import { hasSeries, labelsOf, largestOf, pageOf, sumOf } from '../../engine/pool/samples.ts';
+import { hasSeries, labelsOf, largestOf, pageOf, readLoad, sumOf } from '../../engine/pool/load.ts';
 
 const pageWith = (...lines: string[]) => pageOf(Buffer.from(lines.join('\n')));
 

@@ -1,11 +1,11 @@
 /** A server on a real port that each test scripts itself, and a pool with short waits to ask it. */
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { Call } from '../../engine/flow/call.ts';
+import type { Call } from '../../engine/item/call.ts';
 import type { Timing } from '../../engine/pool/clock.ts';
-import type { EndpointPool, PoolOptions } from '../../engine/pool/contract.ts';
-import { createPool } from '../../engine/pool/pool.ts';
+import { createPool, type EndpointPool, type PoolOptions } from '../../engine/pool/pool.ts';
 
 /** One request for a completion, and the ways to treat it. */
 export interface Ask {
@@ -30,6 +30,9 @@ export interface Ask {
 
 /** What tells the prompt of a `callOf` from all others. */
 export const nonceIn = (body: string): string => JSON.parse(body).messages[0].content;
+
+/** the id of its completion, as vLLM makes it */
+export const idOf = (headers: IncomingHttpHeaders): string => `chatcmpl-${headers['x-request-id']}`;
 
 /** the right answer to it */
 export const echo = (ask: Ask): void => ask.answer(nonceIn(ask.body));
@@ -110,7 +113,11 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
         response,
         send,
         answer: (content, more = {}) =>
-          send(200, { choices: [{ index: 0, message: { content }, finish_reason: 'stop' }], ...more }),
+          send(200, {
+            id: idOf(request.headers),
+            choices: [{ index: 0, message: { content }, finish_reason: 'stop' }],
+            ...more,
+          }),
         ignore: over,
         cut(bytes) {
           over();
@@ -199,7 +206,7 @@ export function callOf(more: Partial<Call> = {}): Call {
     body: Buffer.from(body),
     head: '',
     tail: '',
-    key: item,
+    key: createHash('sha256').update(item).digest('hex').slice(0, 32),
     item,
     agent: 'a',
     round: 0,

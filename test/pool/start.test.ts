@@ -1,7 +1,7 @@
 /** The start of a run: what is there, which model is meant, and what is said where nothing is. */
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Fatal } from '../../engine/flow/failure.ts';
+import type { Fatal } from '../../engine/item/failure.ts';
 import { manualClock } from './clock.ts';
 import { askUntil, callOf, deadUrl, errorOf, open, QUICK, serve } from './serving.ts';
 
@@ -31,7 +31,7 @@ test('where they do not agree, a person must say; what is said must be served', 
   expect(wrong.message).toContain(`${a.url}: one, x`);
 
   const pool = await open([a.url, b.url], { model: 'two' });
-  expect(pool.stats().endpoints.map(({ state }) => state)).toEqual(['unfit', 'up']);
+  expect(pool.stats().endpoints.map(({ state }) => state)).toEqual(['unusable', 'up']);
   expect(pool.warnings).toEqual([expect.stringContaining('it serves one, x, not two')]);
 });
 
@@ -39,7 +39,7 @@ test('endpoints that are dead at the start are named once, and the rest goes on'
   const fake = await serve(ask => ask.answer('hi'));
   const dead = await deadUrl();
   const pool = await open([dead, fake.url]);
-  expect(pool.warnings).toEqual([`going on with 1 of 2 endpoints, without ${dead} (connection refused)`]);
+  expect(pool.warnings).toEqual([`continuing with 1 of 2 endpoints, without ${dead} (connection refused)`]);
   expect((await pool.call(callOf())).text).toBe('hi');
 });
 
@@ -49,7 +49,7 @@ test('of many that are dead the first are named', async () => {
   const others = Array.from({ length: 40 }, (_, at) => `http://127.0.1.${at + 1}:${dead.port}/v1`);
   const { warnings } = await open([fake.url, ...others]);
   expect(warnings).toEqual([
-    expect.stringMatching(/^going on with 1 of 41 endpoints, without .+, and 32 more$/),
+    expect.stringMatching(/^continuing with 1 of 41 endpoints, without .+, and 32 more$/),
   ]);
   expect((await errorOf(open(others))).message).toContain('\n  and 20 more\n');
 });

@@ -26,13 +26,13 @@ test('waiting for a place, a try that failed, and the answer are told apart, to 
   clock.pass(300);
   held[2]?.answer('b');
   expect(await calls[1]).toBe('b');
-  const { times, since, without, endpoints } = pool.stats();
+  const { times, since, noEndpointMs, endpoints } = pool.stats();
   expect(times).toMatchObject({ waiting: 700, writing: 0, mending: 0 });
   expect(times.asking + times.retrying).toBe(700 + 200 + 40 + 300);
   expect(times.retrying).toBeGreaterThan(200);
   expect(times.retrying).toBeLessThanOrEqual(204);
   expect(endpoints[0]).toMatchObject({ busy: 700 + 200 + (times.asking - 700), places: since });
-  expect(without).toBe(0);
+  expect(noEndpointMs).toBe(0);
 });
 
 test('a call that fails has all since its first try in retries; time without an endpoint is counted', async () => {
@@ -49,9 +49,9 @@ test('a call that fails has all since its first try in retries; time without an 
     clock.pass(100, 100);
     return pool.stats().endpoints[0]?.state === 'down';
   });
-  const before = pool.stats().without;
+  const before = pool.stats().noEndpointMs;
   clock.pass(3_000, 100);
-  expect(pool.stats().without).toBe(before + 3_000);
+  expect(pool.stats().noEndpointMs).toBe(before + 3_000);
   const { since } = pool.stats();
   pool.abort();
   expect(await Promise.all(calls)).toEqual(['interrupted', 'interrupted']);
@@ -81,7 +81,7 @@ test('calls that sleep until they are tried again wait for no place', async () =
   const calls = Array.from({ length: 4 }, () => outcome(pool));
   await until(() => pool.stats().waiting === 4);
   clock.pass(1_500, 100);
-  expect(pool.stats()).toMatchObject({ waiting: 4, full: 0, without: 0 });
+  expect(pool.stats()).toMatchObject({ waiting: 4, saturatedMs: 0, noEndpointMs: 0 });
   clock.pass(4_000, 100);
   await fake.reached(8);
   for (const ask of held) ask.answer('late');
@@ -128,6 +128,6 @@ test('time in which this process stood still is no part of what a call took', as
   held[0]?.answer('a');
   expect(await call).toBe('a');
   expect(pool.stats().times).toMatchObject({ asking: 1_000, waiting: 0, retrying: 0 });
-  expect(pool.stats()).toMatchObject({ since: 21_000, stood: 20_000 });
+  expect(pool.stats()).toMatchObject({ since: 21_000, suspendedMs: 20_000 });
   expect(pool.stats().endpoints[0]).toMatchObject({ busy: 1_000, places: 1_000 });
 });

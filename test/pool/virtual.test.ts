@@ -12,8 +12,8 @@ test('a limit follows the batch: up where nothing waits, down where a queue stan
     limit = large.pool.stats().endpoints[0]!.limit;
   });
   expect(all(await large.ask(12_000, { atOnce: 3_000 }))).toEqual(['answered']);
-  // 1024 sequences and a queue of a tenth; half of them yield 6 % less
-  expect(limit).toBeGreaterThan(500);
+  // it takes 1,024 sequences, and yields a few percent more with them than with the usual 256
+  expect(limit).toBeGreaterThan(200);
   expect(limit).toBeLessThan(1_400);
 
   const small = await virtual({ count: 1, limits: { maxNumSeqs: 32 } });
@@ -42,7 +42,7 @@ test('servers that admit little are not drowned, and every call is answered', as
   expect(retries).toBeLessThanOrEqual(0.2 * answered);
 });
 
-test('without metrics a limit is found too, is cut where calls are sent away and comes back', async () => {
+test('without metrics a limit is found too, is cut where calls are refused with 429 or 503, and comes back', async () => {
   const { servers, clock, pool, ask } = await virtual({ count: 1, metrics: false });
   servers[0]!.setSpeed(0.3);
   const limits: number[] = [];
@@ -101,18 +101,6 @@ test('a call that kills servers is quarantined, and those that were there with i
   expect(all(outcomes)).toEqual(['answered']);
   expect([...killers.values()].reduce((sum, times) => sum + times, 0)).toBe(3);
   expect(servers).toHaveLength(3);
-});
-
-test('--hedge asks the slowest calls of the end elsewhere, and takes one answer of the two', async () => {
-  const makespan = async (hedge: boolean): Promise<number> => {
-    const { servers, clock, pool, ask } = await virtual({ count: 2 }, { hedge });
-    clock.after(200, () => servers[1]!.setSpeed(0.02));
-    expect(all(await ask(400, { atOnce: 400 }))).toEqual(['answered']);
-    expect(pool.stats()).toMatchObject({ calls: 400, inFlight: 0, waiting: 0 });
-    return clock.now();
-  };
-  const without = await makespan(false);
-  expect(await makespan(true)).toBeLessThan(without / 3);
 });
 
 test('calls go to the endpoints that serve their model', async () => {

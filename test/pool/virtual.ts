@@ -1,11 +1,14 @@
 /** The pool on simulated engines in virtual time: what takes a night takes a second, and is the same each time. */
-
-import { type VirtualClock, virtualClock } from '../../bin/virtual/clock.ts';
-import { type VirtualServer, type VirtualSettings, virtualServers } from '../../bin/virtual/servers.ts';
-import type { Call } from '../../engine/flow/call.ts';
-import type { EndpointPool, PoolOptions } from '../../engine/pool/contract.ts';
-import { LIMIT } from '../../engine/pool/endpoints.ts';
-import { createPool } from '../../engine/pool/pool.ts';
+import { createHash } from 'node:crypto';
+import type { Call } from '../../engine/item/call.ts';
+import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
+import {
+  type VirtualServer,
+  type VirtualSettings,
+  virtualServers,
+} from '../../engine/plan/virtual-servers.ts';
+import { createPool, type EndpointPool, type PoolOptions } from '../../engine/pool/pool.ts';
+import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
 
 export interface Virtual {
@@ -33,7 +36,7 @@ export async function virtual(
   const warnings: string[] = [];
   const pool = await clock.until(
     createPool({
-      endpoints: servers.map(({ url }) => ({ url, limit: LIMIT, pinned: false })),
+      endpoints: servers.map(({ url }) => ({ url, limit: FIRST_LIMIT, pinned: false })),
       openWire,
       clock,
       random: () => 0.5,
@@ -77,7 +80,7 @@ function callOf(n: number, prompt: string): Call {
     body: Buffer.from(body),
     head,
     tail,
-    key: item,
+    key: createHash('sha256').update(item).digest('hex').slice(0, 32),
     item,
     agent: 'a',
     round: 0,

@@ -2,8 +2,9 @@
 
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { openWire, type Reply } from '../../engine/pool/wire.ts';
-import { deadUrl, serve, until } from './serving.ts';
+import type { Reply } from '../../engine/pool/exchange.ts';
+import { openWire } from '../../engine/pool/wire.ts';
+import { callOf, deadUrl, echo, open, outcome, serve, until } from './serving.ts';
 
 const POST = { method: 'POST', path: '/v1/chat/completions', body: Buffer.from('{}') } as const;
 
@@ -64,7 +65,7 @@ test('answers that are large together are broken off before they fill the memory
     small = () => ask.response.end('true}');
   });
   let small = (): void => {};
-  const wire = openWire(new URL(fake.url).origin, undefined);
+  const wire = openWire(new URL(fake.url).origin, undefined, 16 * MIB);
   onTestFinished(() => wire.close());
   const first = new Promise<Reply | Error>(resolve => void wire.send(POST, resolve));
   await fake.reached(1);
@@ -72,9 +73,44 @@ test('answers that are large together are broken off before they fill the memory
   const floods = Array.from({ length: 20 }, () => wire.send(POST, outcome => void broken.push(outcome)));
   // 20 × 15 MiB want to come in, and 256 MiB are let in: three give way at least, and the others have room
   await until(() => broken.length >= 3);
-  for (const outcome of broken) expect(outcome).toMatchObject({ code: 'FW_TOO_MUCH' });
+  for (const outcome of broken) expect(outcome).toMatchObject({ code: 'FW_TOO_LONG' });
   small();
   expect(await first).toMatchObject({ status: 200, body: Buffer.from('{"small":true}') });
   for (const exchange of floods) exchange.abort(new Error('over'));
   await until(() => broken.length === 20);
+});
+
+test.each([
+  [
+    'a length',
+    (size: number) => `HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`,
+    (text: string) => text,
+  ],
+  [
+    'chunks',
+    () => 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n',
+    (text: string) => `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`,
+  ],
+])('a body has as many bytes as it may, and not one more: %s', async (_, headOf, bodyOf) => {
+  const most = 100_000;
+  const sizes = [most, most + 1];
+  const fake = await serve(ask => {
+    const size = sizes[ask.n - 1] as number;
+    ask.raw(headOf(size) + bodyOf('a'.repeat(size)));
+  });
+  const wire = openWire(new URL(fake.url).origin, undefined, most);
+  onTestFinished(() => wire.close());
+  const send = () => new Promise<Reply | Error>(resolve => void wire.send(POST, resolve));
+  expect(((await send()) as Reply).body.length).toBe(most);
+  expect(await send()).toMatchObject({ message: 'an answer larger than 100000 bytes (--max-body)' });
+});
+
+test('an answer that is too long is a bad answer, asked again elsewhere; of a broken connection nothing is said', async () => {
+  const [long, good] = [await serve(ask => ask.answer('a'.repeat(50_000))), await serve(echo)];
+  const pool = await open([long.url, good.url], { maxBody: 40_000 });
+  const calls = Array.from({ length: 40 }, () => callOf());
+  expect(await Promise.all(calls.map(call => outcome(pool, call)))).toEqual(calls.map(({ item }) => item));
+  const [bad] = pool.stats().endpoints;
+  expect(bad?.failed).toEqual({ 'bad answer': long.asked });
+  expect(bad?.cause).toContain('larger than 40000 bytes');
 });

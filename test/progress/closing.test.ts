@@ -1,11 +1,11 @@
 /** The closing lines: where the time went, which part held the run up, what each endpoint did. */
 
 import { expect, test } from 'vitest';
-import { type Closing, closingLines, snapshotOf } from '../../bin/progress/closing.ts';
-import { diagnose, type Limit } from '../../bin/progress/diagnosis.ts';
-import { describeAccount, newAccount } from '../../engine/flow/account.ts';
-import { newTimes } from '../../engine/flow/times.ts';
+import { describeAccount, newAccount } from '../../engine/item/account.ts';
+import { newTimes } from '../../engine/item/times.ts';
 import type { EndpointStats, PoolStats } from '../../engine/pool/stats.ts';
+import { type Closing, closingLines, snapshotOf } from '../../engine/watch/closing.ts';
+import { diagnose, type Limit } from '../../engine/watch/diagnosis.ts';
 
 const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStats => ({
   url: `http://${name}:8005/v1`,
@@ -20,6 +20,9 @@ const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStat
   said: null,
   levels: [],
   answered: 1000,
+  checked: 0,
+  unchecked: 0,
+  otherModel: 0,
   failed: {},
   retries: 0,
   usage: { prompt: 0, completion: 50_000, cached: 0 },
@@ -41,14 +44,15 @@ const STATS: PoolStats = {
   usage: { prompt: 0, completion: 0, cached: 0 },
   times: { waiting: 30_000, asking: 940_000, retrying: 10_000, writing: 1_000, mending: 19_000 },
   since: 10_000,
-  full: 9_800,
-  without: 0,
-  stood: 0,
+  saturatedMs: 9_800,
+  noEndpointMs: 0,
+  suspendedMs: 0,
   ledger: 0,
 };
 const closing = (stats: Partial<PoolStats> = {}, more: Partial<Closing> = {}, times = {}): Closing => ({
   stats: { ...STATS, ...stats },
   times: { ...newTimes(), items: 1_000_000, ...times },
+  now: 0,
   loop: 0.05,
   itemsInFlight: 200,
   room: { starved: 0, tail: 0, capped: 0, all: null },
@@ -63,32 +67,57 @@ test('a line of time and a line an endpoint', () => {
   ]);
 });
 
+test('what a run that broke off never handed on has its time too: no part is more than the whole', () => {
+  const left = { items: 100_000, inside: 90, entered: 90 * 5_000 };
+  const [time] = closingLines(closing({}, { now: 15_000 }, left));
+  expect(time).toMatch(/^time: 94 % of item time asking, 3 % waiting/);
+});
+
 test('nothing where nothing was asked', () => {
   expect(closingLines(closing({ calls: 0, replayed: 500 }))).toEqual([]);
 });
 
 test.each<[Limit, string, Closing]>([
   ['own-process', 'this process: its one thread was busy 97 % of the time', closing({}, { loop: 0.97 })],
-  ['no-endpoint', 'no endpoint could be asked 60 % of the time', closing({ full: 3_000, without: 6_000 })],
-  ['disk', 'the disk: writing the ledger took 55 % of the time', closing({ full: 4_000, ledger: 5_500 })],
-  ['stopped', 'this process did not run 90 % of the time', closing({ full: 1_000, stood: 9_000 })],
+  [
+    'no-endpoint',
+    'no endpoint was available 60 % of the time',
+    closing({ saturatedMs: 3_000, noEndpointMs: 6_000 }),
+  ],
+  [
+    'disk',
+    'the disk: writing the ledger took 55 % of the time',
+    closing({ saturatedMs: 4_000, ledger: 5_500 }),
+  ],
+  [
+    'stopped',
+    'this process did not run 90 % of the time',
+    closing({ saturatedMs: 1_000, suspendedMs: 9_000 }),
+  ],
   // a write that stands makes the process stand
-  ['disk', 'the disk: writing the ledger took 90 %', closing({ full: 0, stood: 9_000, ledger: 9_000 })],
+  [
+    'disk',
+    'the disk: writing the ledger took 90 %',
+    closing({ saturatedMs: 0, suspendedMs: 9_000, ledger: 9_000 }),
+  ],
   [
     'reader',
     'the reader of the output: it was not ready 70 %',
-    closing({ full: 1_000 }, {}, { blocked: 7_000 }),
+    closing({ saturatedMs: 1_000 }, {}, { blocked: 7_000 }),
   ],
   [
     'in-flight',
     '--in-flight 100: the servers had room (99 of 100 places',
-    closing({ full: 0 }, { itemsInFlight: 100, room: { starved: 500, tail: 900, capped: 8_000, all: 900 } }),
+    closing(
+      { saturatedMs: 0 },
+      { itemsInFlight: 100, room: { starved: 500, tail: 900, capped: 8_000, all: 900 } },
+    ),
   ],
   [
     'input',
     'the input: 80 % of the time it had no item ready, 20 of 200 were in flight on average; the servers had room (15 of 100 places busy on average)',
     closing(
-      { full: 0, endpoints: [endpoint('gpu1', { busy: 150_000 })] },
+      { saturatedMs: 0, endpoints: [endpoint('gpu1', { busy: 150_000 })] },
       { room: { starved: 8_000, tail: 100, capped: 0, all: 2_000 } },
       { items: 200_000 },
     ),
@@ -110,8 +139,8 @@ test('time that is in none of the sums is said, and so is what --ordered costs',
 });
 
 test('time in which this process stood still is told apart', () => {
-  const [line] = closingLines(closing({ stood: 2_500 }));
-  expect(line).toContain('25 % while this process stood still');
+  const [line] = closingLines(closing({ suspendedMs: 2_500 }));
+  expect(line).toContain('25 % while this process was suspended');
 });
 
 test('of many endpoints those that failed most, and a sum of the others', () => {
@@ -124,6 +153,14 @@ test('of many endpoints those that failed most, and a sum of the others', () => 
     'http://gpu7:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy · tries that failed: 9 timeout, 2 HTTP 500',
     'http://gpu3:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy · tries that failed: 1 timeout',
     '10 more endpoints: 10,000 answers · 50,000 tokens/s out · 99 % busy',
+  ]);
+});
+
+test('answers under the name of another model are counted', () => {
+  const endpoints = [endpoint('gpu1', { otherModel: 990 }), endpoint('gpu2')];
+  expect(closingLines(closing({ endpoints })).slice(1)).toEqual([
+    'http://gpu1:8005/v1: 1,000 answers (990 as another model) · 5,000 tokens/s out · 99 % busy',
+    'http://gpu2:8005/v1: 1,000 answers · 5,000 tokens/s out · 99 % busy',
   ]);
 });
 

@@ -3,8 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { slotsOf } from '../../bin/progress/servers.ts';
-import type { Level } from '../../engine/pool/stats.ts';
+import type { ConcurrencyLevel } from '../../engine/pool/stats.ts';
+import { slotsOf } from '../../engine/watch/servers.ts';
+import { runs, slow } from '../all.ts';
 import { folder, shell } from '../fw.ts';
 import { type Ask, type Fake, type Served, serve } from '../pool/serving.ts';
 
@@ -104,7 +105,7 @@ const SITUATIONS: Record<string, Situation> = {
     one: true,
   },
   'few items': {
-    says: /bottleneck: too few items: all 5 were in flight from the beginning/,
+    says: /bottleneck: too few items: all 5 were in flight from the start/,
     server: after(300),
     items: 5,
     options: '',
@@ -119,7 +120,7 @@ const SITUATIONS: Record<string, Situation> = {
     behind: `| (${ASKING}; sleep 4; cat)`,
   },
   'a server that is away': {
-    says: /bottleneck: no endpoint could be asked \d+ % of the time: http\S+ is up again, after \d+ (not connected|transport)/,
+    says: /bottleneck: no endpoint was available \d+ % of the time: http\S+ is up again, after \d+ (not connected|transport)/,
     server: after(50),
     items: 60,
     options: '--in-flight 10',
@@ -131,7 +132,7 @@ const SITUATIONS: Record<string, Situation> = {
     },
   },
   'a server that sends calls away': {
-    says: /bottleneck: the servers send calls away: \d+ % of the tries \(\d+ HTTP 429\)/,
+    says: /bottleneck: the servers refuse calls: \d+ % of the tries \(\d+ HTTP 429\)/,
     server: ask => (ask.n % 3 === 0 ? ask.send(429, '{}') : after(60)(ask)),
     items: 100,
     options: '--in-flight 20',
@@ -159,7 +160,7 @@ const SITUATIONS: Record<string, Situation> = {
     one: true,
   },
   'a tail': {
-    says: /bottleneck: the tail: [5-9]\d % of the time the last items went through their agents/,
+    says: /bottleneck: the tail: [5-9]\d % of the time only the last items were in flight/,
     server: ask => after(ask.body.includes('slow') ? 1_000 : 30)(ask),
     items: 40,
     prompt: id => (id === 39 ? 'slow' : 'quick'),
@@ -178,7 +179,8 @@ const SITUATIONS: Record<string, Situation> = {
 /** A few at a time, since each is a process. */
 const AT_ONCE = 2;
 
-test('the closing line of real runs', { timeout: 240_000 }, async () => {
+// it lasts as long as real servers take; what is said of which figures is in closing.test.ts too
+slow('the closing line of real runs', { timeout: 240_000 }, async () => {
   const left = Object.entries(SITUATIONS);
   const wrong: typeof left = [];
   const work = async (): Promise<void> => {
@@ -228,13 +230,13 @@ function levelsOf(
   seed: number,
   latency: (there: number) => number,
   places = Number.POSITIVE_INFINITY,
-): Level[] {
+): ConcurrencyLevel[] {
   let state = seed | 1;
   const spread = (): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return 0.8 + 0.4 * (state / 2 ** 32);
   };
-  const levels: Level[] = [];
+  const levels: ConcurrencyLevel[] = [];
   const running: { until: number; sent: number; among: number; tokens: number }[] = [];
   const queue: { sent: number; among: number }[] = [];
   let now = 0;
@@ -260,7 +262,7 @@ function levelsOf(
     now = next.until;
     const at = Math.floor(Math.log2(next.among));
     while (levels.length <= at) levels.push({ answers: 0, calls: 0, ms: 0, tokens: 0 });
-    const level = levels[at] as Level;
+    const level = levels[at] as ConcurrencyLevel;
     level.answers += 1;
     level.calls += next.among;
     level.ms += now - next.sent;
@@ -286,7 +288,7 @@ describe('how many calls a server takes, from its answers', () => {
           expect(found).toBeLessThan(2 * places);
         },
       ),
-      { seed: SEED, numRuns: 600 },
+      { seed: SEED, numRuns: runs(150, 600) },
     );
   });
 
@@ -301,7 +303,7 @@ describe('how many calls a server takes, from its answers', () => {
           expect(slotsOf(levels)).toBeNull();
         },
       ),
-      { seed: SEED, numRuns: 600 },
+      { seed: SEED, numRuns: runs(150, 600) },
     );
   });
 

@@ -1,8 +1,8 @@
 /** Rates of the last seconds and the time that is left: fed with made-up runs, whose true end is known. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createEstimate, createRecent } from '../../bin/progress/recent.ts';
-import { timeWords } from '../../bin/progress/words.ts';
+import { timeWords } from '../../engine/item/words.ts';
+import { createEstimate, createRecent } from '../../engine/watch/recent.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 console.log(`progress properties: SEED=${SEED}`);
@@ -24,7 +24,7 @@ function feed(seconds: number, perSecond: (second: number) => number, mark = (_s
 }
 
 test('a steady rate: the time that is left to the ms, with no spread', () => {
-  expect(feed(60, () => 5).eta(1000)).toEqual({ left: 200_000, spread: 0 });
+  expect(feed(60, () => 5).eta(1000)).toEqual({ left: 200_000, spread: 0, isOver: false });
 });
 
 test('the rate is that of the last minutes: a run that was ten times faster before is not', () => {
@@ -95,6 +95,34 @@ test('waves of chains spread the estimate: twice the standard error of the mean 
   expect(waves?.left).toBeGreaterThan(200_000);
   expect(waves?.left).toBeLessThan(400_000);
   expect(waves?.spread).toBeGreaterThan(30_000);
+});
+
+test('of a run whose last calls hang, whatever its rate was, the time is over once it has passed', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 1_000 }),
+      fc.integer({ min: 1, max: 50 }),
+      fc.integer({ min: 0, max: 20_000 }),
+      fc.integer({ min: 1, max: 100 }),
+      (rate, calls, latency, idle) => {
+        const run = feed(60 + idle, second => (second <= 60 ? rate : 0));
+        const eta = run.eta(calls, { longest: 1, latency });
+        expect(eta?.isOver).toBe(idle * 1000 > (eta?.left ?? 0) + (eta?.spread ?? 0));
+        // what it said while things still moved has come and gone
+        const before = feed(60, () => rate).eta(calls, { longest: 1, latency });
+        if (idle * 1000 <= latency) expect(eta?.isOver).toBe(false);
+        if (idle * 1000 > 10 * ((before?.left ?? 0) + 1_000)) expect(eta?.isOver).toBe(true);
+      },
+    ),
+    { seed: SEED, numRuns: 300 },
+  );
+  // time without an endpoint, or asleep, is not time in which calls are late
+  const outage = feed(
+    160,
+    second => (second <= 60 ? 100 : 0),
+    second => ({ without: Math.max(0, second - 60) * 1000 }),
+  );
+  expect(outage.eta(5, { longest: 1, latency: 100 })?.isOver).toBe(false);
 });
 
 test('of runs whose items leave at random, the true end is within the spread in about 19 of 20', () => {

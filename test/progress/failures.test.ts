@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createNews } from '../../bin/progress/facts.ts';
-import { addAccount, count, describeAccount, firstOf, newAccount } from '../../engine/flow/account.ts';
-import { CODES } from '../../engine/flow/failure.ts';
-import type { Item } from '../../engine/flow/item.ts';
+import { count, describeAccount, firstOf, newAccount } from '../../engine/item/account.ts';
+import { CODES } from '../../engine/item/codes.ts';
+import type { Item } from '../../engine/item/item.ts';
+import { createNews } from '../../engine/watch/facts.ts';
 import { folder, shell } from '../fw.ts';
 import { type Ask, serve } from '../pool/serving.ts';
 
@@ -111,22 +111,6 @@ test('the problem is that of the step that failed, and only where it says more t
   for (const odd of [null, 5, [null, 3], { agent: 'two', problem: 7 }]) {
     expect(of({ agent: 'two' }, { steps: odd, decision: odd })).toEqual(['no-valid-answer']);
   }
-});
-
-test('parts add up to the whole, and the first of a cause is the first of the input', () => {
-  const lines = Object.keys(CODES).flatMap((code, at) =>
-    Array.from({ length: 1 + (at % 3) }, (_, index) => failed(`${code}-${index}`, { code })),
-  );
-  const whole = newAccount('x');
-  const sum = newAccount('x');
-  const [one, two] = [newAccount('x', true), newAccount('x', true)];
-  for (const [at, line] of lines.entries()) {
-    count(whole, line);
-    count(at < lines.length / 2 ? one : two, line);
-  }
-  addAccount(sum, one);
-  addAccount(sum, two);
-  expect([...sum.failures]).toEqual([...whole.failures]);
 });
 
 test('while a run lasts the first of each cause is told once, and no more than ten', () => {

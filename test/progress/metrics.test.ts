@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import { slow } from '../all.ts';
 import { binFolder, folder, ROOT, shell } from '../fw.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 import { complaintsAbout, type Sample, samplesOf } from './exposition.ts';
@@ -98,7 +99,7 @@ test('the numbers of a run while it lasts, in the form that Prometheus reads, wi
   await expect(fetch(url)).rejects.toThrow();
 });
 
-test('a pipeline file has them too; a port that is taken ends it before anything is asked', async () => {
+slow('a pipeline file has them too; a port that is taken ends it before anything is asked', async () => {
   const running = await start(
     `fw ingest ${CSV} > items.ndjson && fw run ${ROOT}/pipelines/fairwatch/batch.yaml ${CSV} ${two.flags} --limit 30 --metrics 127.0.0.1:0 --output out.jsonl`,
   );

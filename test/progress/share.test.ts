@@ -6,23 +6,24 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { optionsOf } from '../../bin/options.ts';
-import { createLook, type Facts } from '../../bin/progress/facts.ts';
-import { newAccount } from '../../engine/flow/account.ts';
-import { CallFailure, type Pool } from '../../engine/flow/call.ts';
-import { given } from '../../engine/flow/given.ts';
-import type { Item } from '../../engine/flow/item.ts';
 import { drain, openRow } from '../../engine/flow/join.ts';
 import { resolveOptions } from '../../engine/flow/options.ts';
+import { given } from '../../engine/flow/pull.ts';
 import { stage, type Tools } from '../../engine/flow/stage.ts';
-import { aheadOf, begin, newWorkload } from '../../engine/flow/workload.ts';
+import { newAccount } from '../../engine/item/account.ts';
+import { CallFailure, type Pool } from '../../engine/item/call.ts';
+import type { Item } from '../../engine/item/item.ts';
+import { aheadOf, begin, newWorkload } from '../../engine/item/workload.ts';
+import { optionsOf } from '../../engine/run/options.ts';
+import { createLook, type Facts } from '../../engine/watch/facts.ts';
 import agentStep from '../../stages/agent-step.ts';
 import chain from '../../stages/chain.ts';
 import synthesize from '../../stages/synthesize-decision.ts';
+import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
-const RUNS = Number(process.env.FW_SHARES ?? 120);
+const RUNS = runs(60, 120, 'FW_SHARES');
 console.log(`share of calls: SEED=${SEED}`);
 
 const AGENTS = ['one', 'two', 'three', 'four'];
@@ -97,7 +98,7 @@ async function run({
       retries: 0,
       usage: { prompt: 0, cached: 0, completion: 0 },
       endpoints: [],
-      without: 0,
+      noEndpointMs: 0,
     }),
   };
   const seen: Facts[] = [];

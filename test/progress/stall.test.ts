@@ -1,7 +1,7 @@
 /** What holds a run up is named, once, and that it goes on. Time is made up; one pool is real, with a clock that we move. */
 import { describe, expect, test } from 'vitest';
-import { createStallWatch, type Sight } from '../../bin/progress/stall.ts';
 import type { EndpointStats } from '../../engine/pool/stats.ts';
+import { createStallWatch, type RunState } from '../../engine/watch/stall.ts';
 import { manualClock } from '../pool/clock.ts';
 import { type Ask, open, outcome, serve } from '../pool/serving.ts';
 
@@ -18,6 +18,9 @@ const UP: EndpointStats = {
   said: null,
   levels: [],
   answered: 5,
+  checked: 0,
+  unchecked: 0,
+  otherModel: 0,
   failed: {},
   retries: 0,
   usage: { prompt: 0, completion: 0, cached: 0 },
@@ -25,7 +28,7 @@ const UP: EndpointStats = {
   busy: 0,
   places: 0,
 };
-const BEGUN: Sight = {
+const BEGUN: RunState = {
   now: 0,
   finished: 5,
   blockedSince: null,
@@ -38,7 +41,7 @@ const BEGUN: Sight = {
 };
 
 /** Looks once a second, at what `at` says of the second; what was said, with the second in which it was. */
-function watch(seconds: number, at: (second: number) => Partial<Sight>): string[] {
+function watch(seconds: number, at: (second: number) => Partial<RunState>): string[] {
   const look = createStallWatch(BEGUN);
   const said: string[] = [];
   for (let second = 1; second <= seconds; second++) {
@@ -55,7 +58,7 @@ describe('said once, after ten seconds without anything finished', () => {
     const said = watch(30, second => ({ endpoints: [UP, slow], finished: second < 25 ? 5 : 6 }));
     expect(said).toEqual([
       '10: nothing has finished for 10 s: waiting for http://gpu2:8005/v1: 3 calls there, the oldest for 40 s; it says 2 running, 1 waiting, KV 100 %, and 1 more with calls',
-      '25: goes on, after it stood still for 25 s',
+      '25: running again, after 25 s without progress',
     ]);
   });
 
@@ -95,7 +98,7 @@ describe('said once, after ten seconds without anything finished', () => {
   test('the disk and this process, where something ended just before it stood and as soon as it went on', () => {
     const moved = { ...BEGUN, now: 20_000, finished: 9, lag: 19_000 };
     expect(createStallWatch(BEGUN)({ ...moved, cpu: 10 })).toBe(
-      'nothing has finished for 19 s: this process did not run 100 % of the time: it was stopped, or the machine slept or has too much to do',
+      'nothing has finished for 19 s: this process did not run 100 % of the time: it was stopped, or the machine slept or is overloaded',
     );
     expect(createStallWatch(BEGUN)({ ...moved, ledger: 18_500 })).toBe(
       'nothing has finished for 19 s: the disk: writing the ledger took 97 % of the time',
@@ -110,7 +113,7 @@ describe('said once, after ten seconds without anything finished', () => {
   test('no endpoint: down, or asked for a pause', () => {
     const down = { ...UP, state: 'down', cause: 'connect ECONNREFUSED', inFlight: 0, oldest: null } as const;
     expect(watch(20, () => ({ endpoints: [down, down] }))).toEqual([
-      '10: nothing has finished for 10 s: no endpoint could be asked 100 % of the time: http://gpu1:8005/v1 is down (connect ECONNREFUSED), and 1 more; 4 calls in the queue',
+      '10: nothing has finished for 10 s: no endpoint was available 100 % of the time: http://gpu1:8005/v1 is down (connect ECONNREFUSED), and 1 more; 4 calls in the queue',
     ]);
     const paused = { ...down, state: 'paused', cause: 'HTTP 429', pausedFor: 90_000 } as const;
     expect(watch(20, () => ({ endpoints: [paused] }))[0]).toContain(
@@ -124,8 +127,16 @@ test('no stall: nothing to do, something finished in time, answers that take the
   expect(watch(100, () => ({ waiting: 0, endpoints: [idle] }))).toEqual([]);
   expect(watch(100, second => ({ finished: Math.floor(second / 9) }))).toEqual([]);
   expect(watch(100, () => ({ endpoints: [{ ...UP, medianLatency: 40_000 }] }))).toEqual([]);
-  // before the first answer nobody knows how long one takes
-  expect(watch(29, () => ({ endpoints: [{ ...UP, medianLatency: null }] }))).toEqual([]);
+});
+
+test('a server that has answered nothing is judged by what the others need', () => {
+  const silent = { ...UP, url: 'http://gpu2:8005/v1', medianLatency: null, answered: 0 };
+  const words =
+    '10: nothing has finished for 10 s: waiting for http://gpu2:8005/v1: 3 calls there, the oldest for 1 s; it has answered none yet';
+  expect(watch(20, () => ({ endpoints: [silent] }))).toEqual([words]);
+  const idle = { ...UP, inFlight: 0, oldest: null };
+  expect(watch(20, () => ({ endpoints: [{ ...idle, medianLatency: 200 }, silent] }))).toEqual([words]);
+  expect(watch(20, () => ({ endpoints: [{ ...idle, medianLatency: 8_000 }, silent] }))).toEqual([]);
 });
 
 test('what a server said is shown, not obeyed', () => {
@@ -140,7 +151,7 @@ test('a server that takes calls and never answers, seen through a pool', async (
     metrics: () => 'vllm:num_requests_running 1\nvllm:num_requests_waiting 7\nvllm:kv_cache_usage_perc 0.5\n',
   });
   const pool = await open([{ url: fake.url, limit: 2 }], { clock });
-  const sight = (): Sight => {
+  const sight = (): RunState => {
     const { answered, waiting, endpoints } = pool.stats();
     return { ...BEGUN, now: clock.now(), finished: answered, waiting, endpoints };
   };
@@ -158,5 +169,5 @@ test('a server that takes calls and never answers, seen through a pool', async (
   expect(look(sight())).toBeNull();
   held[0]?.answer('late');
   expect(await Promise.race(calls)).toBe('late');
-  expect(look(sight())).toBe('goes on, after it stood still for 16 s');
+  expect(look(sight())).toBe('running again, after 16 s without progress');
 });

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { slow } from '../all.ts';
 import { folder, type Ran, ROOT, shell } from '../fw.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 import { screenAfter } from './screen.ts';
@@ -26,10 +27,10 @@ async function onTerminal(line: string, size: { columns: number; rows: number })
 }
 
 let three: Servers;
-let slow: Servers;
+let nine: Servers;
 beforeAll(async () => {
   three = await servers(3, { latency: '200ms-500ms' });
-  slow = await servers(9, { latency: '700ms' });
+  nine = await servers(9, { latency: '700ms' });
 });
 
 describe.concurrent('on a terminal', () => {
@@ -62,7 +63,7 @@ describe.concurrent('on a terminal', () => {
     expect(lines.join('\n')).not.toMatch(/[█░]/);
   });
 
-  test('of a file the bar knows how far it is', async () => {
+  slow('of a file the bar knows how far it is', async () => {
     const { ran, text } = await onTerminal(
       `fw ingest ${CSV} > items.ndjson; fw chain ${three.flags} < items.ndjson > done.ndjson`,
       size,
@@ -71,9 +72,9 @@ describe.concurrent('on a terminal', () => {
     expect(text).toMatch(/chain [█░]{20} \d+ % of calls · \d+ of 60 items done/);
   });
 
-  test('more than eight endpoints are one line, and a narrow terminal gets what fits', async () => {
+  slow('more than eight endpoints are one line, and a narrow terminal gets what fits', async () => {
     const narrow = { columns: 44, rows: 24 };
-    const { ran, text } = await onTerminal(`fw ingest ${CSV} | fw chain ${slow.flags} > done.ndjson`, narrow);
+    const { ran, text } = await onTerminal(`fw ingest ${CSV} | fw chain ${nine.flags} > done.ndjson`, narrow);
     expect(ran.code, text).toBe(0);
     const frames = text.split(FRAME).slice(1);
     const drawn = frames.map(frame => screenAfter(frame.split('\u001b[2A\r')[0] ?? '', narrow));
@@ -81,10 +82,10 @@ describe.concurrent('on a terminal', () => {
     for (const { widest } of drawn) expect(widest).toBeLessThan(narrow.columns);
   });
 
-  test('a terminal that is made smaller is drawn anew', async () => {
+  slow('a terminal that is made smaller is drawn anew', async () => {
     const { ran, text } = await onTerminal(
       `(until grep -qE '0/192|/64' typescript; do read -rt 0.1 < <(:); done; stty cols 60 < /dev/tty) & ` +
-        `fw ingest ${CSV} | fw chain ${slow.flags.split(' ').slice(0, 6).join(' ')} > done.ndjson; wait`,
+        `fw ingest ${CSV} | fw chain ${nine.flags.split(' ').slice(0, 6).join(' ')} > done.ndjson; wait`,
       size,
     );
     expect(ran.code, text).toBe(0);
@@ -95,22 +96,25 @@ describe.concurrent('on a terminal', () => {
     expect(screenAfter(text, size).lines.join('\n')).not.toMatch(/[█░]/);
   });
 
-  test('two stages that ask share a terminal: one draws bars, the other writes lines above them', async () => {
-    const { ran, text } = await onTerminal(
-      `fw ingest ${CSV} | fw chain --no-decision ${slow.flags} | fw synthesize-decision ${slow.flags} > done.ndjson`,
-      size,
-    );
-    expect(ran.code, text).toBe(0);
-    const frames = text.split(FRAME).slice(1);
-    const drawers = new Set(frames.map(frame => /^(chain|synthesize-decision)\b/.exec(frame)?.[1]));
-    expect(drawers.size).toBe(1);
-    const { lines } = screenAfter(text, size);
-    expect(lines.filter(line => line.startsWith('chain: in 60 = '))).toHaveLength(1);
-    expect(lines.filter(line => line.startsWith('synthesize-decision: in 60 = '))).toHaveLength(1);
-    expect(lines.join('\n')).not.toMatch(/[█░]/);
-  });
+  slow(
+    'two stages that ask share a terminal: one draws bars, the other writes lines above them',
+    async () => {
+      const { ran, text } = await onTerminal(
+        `fw ingest ${CSV} | fw chain --no-decision ${nine.flags} | fw synthesize-decision ${nine.flags} > done.ndjson`,
+        size,
+      );
+      expect(ran.code, text).toBe(0);
+      const frames = text.split(FRAME).slice(1);
+      const drawers = new Set(frames.map(frame => /^(chain|synthesize-decision)\b/.exec(frame)?.[1]));
+      expect(drawers.size).toBe(1);
+      const { lines } = screenAfter(text, size);
+      expect(lines.filter(line => line.startsWith('chain: in 60 = '))).toHaveLength(1);
+      expect(lines.filter(line => line.startsWith('synthesize-decision: in 60 = '))).toHaveLength(1);
+      expect(lines.join('\n')).not.toMatch(/[█░]/);
+    },
+  );
 
-  test('fw run, whose items go to a file, draws them though nothing was redirected', async () => {
+  slow('fw run, whose items go to a file, draws them though nothing was redirected', async () => {
     const batch = join(ROOT, 'pipelines', 'fairwatch', 'batch.yaml');
     const { ran, text } = await onTerminal(`fw run ${batch} ${CSV} ${three.flags}`, size);
     expect(ran.code, text).toBe(0);
@@ -118,7 +122,7 @@ describe.concurrent('on a terminal', () => {
   });
 
   test('where the items themselves go to the terminal there are no bars', async () => {
-    const { ran, text } = await onTerminal(`fw ingest ${CSV} --limit 3 | fw chain ${slow.flags}`, size);
+    const { ran, text } = await onTerminal(`fw ingest ${CSV} --limit 3 | fw chain ${nine.flags}`, size);
     expect(ran.code, text).toBe(0);
     expect(text).not.toContain('█');
     expect(text).not.toContain('░');
@@ -126,7 +130,7 @@ describe.concurrent('on a terminal', () => {
 });
 
 test('in a log: a line after some seconds, with the same facts', async () => {
-  const [one] = slow.all;
+  const [one] = nine.all;
   const ran = await shell(`fw ingest ${CSV} | fw chain --endpoint ${one?.url} --in-flight 40 > done.ndjson`, {
     cwd: folder(),
   });

@@ -1,7 +1,8 @@
 /** The facts of a run in words: what is said, in which order, and what is left out where there is nothing to say. */
 import { expect, test } from 'vitest';
-import type { Facts } from '../../bin/progress/facts.ts';
-import { factsWords } from '../../bin/progress/words.ts';
+import type { EndpointStats } from '../../engine/pool/stats.ts';
+import type { Facts } from '../../engine/watch/facts.ts';
+import { factsWords } from '../../engine/watch/words.ts';
 
 const FACTS: Facts = {
   done: 1_200,
@@ -10,6 +11,7 @@ const FACTS: Facts = {
   inFlight: 512,
   failed: [],
   eta: null,
+  late: null,
   work: null,
   rates: { items: 10, calls: 50, prompt: 40_000, cached: 0, completion: 7_500, busy: 180 },
   retries: 0,
@@ -37,7 +39,7 @@ test('all there is to say', () => {
       ['call-timeout', 2],
       ['prompt-too-long', 1],
     ],
-    eta: { left: 456_000, spread: 21_000 },
+    eta: { left: 456_000, spread: 21_000, isOver: false },
     rates: { ...FACTS.rates, cached: 17_200, busy: 970 },
     retries: 31,
     replayed: 400,
@@ -54,4 +56,18 @@ test('all there is to say', () => {
     '31 retries',
     '400 replayed',
   ]);
+});
+
+test('what is late is said in place of a time that is over', () => {
+  const one = { ...FACTS, total: 300, share: 0.999, late: 1 };
+  expect(factsWords(one)).toContain('waits for 1 call');
+  const endpoints = [{ oldest: 45_000 }, { oldest: 61_000 }, { oldest: null }] as unknown as EndpointStats[];
+  expect(factsWords({ ...one, late: 3, endpoints })).toContain(
+    'waits for 3 calls, the oldest asked 1 min ago',
+  );
+});
+
+test('no run that goes on is over in 0 s', () => {
+  for (const left of [0, 1, 40, 499, 999])
+    expect(factsWords({ ...FACTS, eta: { left, spread: 0, isOver: false } })[0]).toBe('ETA 1 s ± 0 s');
 });

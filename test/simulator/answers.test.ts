@@ -10,6 +10,7 @@ import { SchemaError } from '../../engine/simulator/node.ts';
 import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
 import { Refusal } from '../../engine/simulator/refusal.ts';
 import { schemaCache } from '../../engine/simulator/schemas.ts';
+import { runs } from '../all.ts';
 import { agentSchema, application, bodyOf, type Question, synthesisSchema, WEIGHTS } from './loan.ts';
 
 function settingsOf(seed: number): ChatSettings {
@@ -119,7 +120,7 @@ describe('schemas', () => {
         const judge = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true });
         expect(judge.validate(wanted, made), judge.errorsText()).toBe(true);
       }),
-      { numRuns: 200 },
+      { numRuns: runs(20, 200) },
     );
   });
 

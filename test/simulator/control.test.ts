@@ -1,5 +1,7 @@
 /** What changes while a server runs: by /admin/config, by a schedule, on a clock that the test moves. */
 import { writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import simulate from '../../bin/commands/simulate.ts';
@@ -73,6 +75,57 @@ describe('/admin/config', () => {
     const { status, said } = await configure(change);
     expect([status, said.error.message]).toEqual([400, expect.stringMatching(message)]);
     expect(await (await fetch(`${root}/admin/config`)).json()).toEqual(before);
+  });
+
+  /** As a program sends it, and not fetch, which names a Host of its own. */
+  const send = (url: string, method: string, headers: Record<string, string>, body = '') =>
+    new Promise<number>((resolve, reject) => {
+      const asked = request(url, { method, headers }, response => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      asked.on('error', reject).end(body);
+    });
+  const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' };
+  const HOSTS: [host: string, isOurs: boolean][] = [
+    ['127.0.0.1:8101', true],
+    ['10.1.2.3', true],
+    ['[::1]:8101', true],
+    ['localhost:80', true],
+    ['LOCALHOST', true],
+    [`${hostname()}:8101`, true],
+    ['evil.example:8101', false],
+    ['127.0.0.1.evil.example', false],
+    ['localhost.evil.example', false],
+    ['[::1].evil.example', false],
+    ['evil.example#127.0.0.1', false],
+    ['127.0.0.1@evil.example', false],
+    ['a'.repeat(280), false],
+  ];
+
+  test.each(HOSTS)('Host %s: %s', async (host, isOurs) => {
+    const { root } = await start({ admin: true });
+    const change = '{"slowdown":2}';
+    expect(await send(`${root}/admin/config`, 'GET', { host })).toBe(isOurs ? 200 : 403);
+    expect(await send(`${root}/admin/config`, 'POST', { ...JSON_TYPE, host }, change)).toBe(
+      isOurs ? 200 : 403,
+    );
+    // what is served to clients goes by any name
+    expect(await send(`${root}/v1/models`, 'GET', { host })).toBe(200);
+  });
+
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data',
+    'text/plain;application/json',
+    '',
+  ])('a change that comes as %j, which a form can send, is refused', async type => {
+    const { root, simulator } = await start({ admin: true });
+    expect(
+      await send(`${root}/admin/config`, 'POST', type ? { 'content-type': type } : {}, '{"faults":"500=1"}'),
+    ).toBe(415);
+    expect(await contentOf(simulator.url, bodyOf())).toMatch(/^\{/);
   });
 
   test('for some time only', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createEngine, type Engine } from '../../engine/simulator/engine.ts';
 import { type Preset, presetNamed } from '../../engine/simulator/presets.ts';
 import type { Handle } from '../../engine/simulator/sequence.ts';
+import { runs } from '../all.ts';
 import { closedLoop, drain, promptLike } from './closed-loop.ts';
 import { type Request, referenceRun, type Told } from './reference-engine.ts';
 
@@ -130,11 +131,11 @@ test('stretches give what one step after the other gives: times, tokens, cache, 
       preempted += totals.preemptions;
       cached += totals.prefixHits;
     }),
-    { numRuns: 300 },
+    { numRuns: runs(100, 300) },
   );
   // otherwise this test would have shown little
-  expect(preempted).toBeGreaterThan(100);
-  expect(cached).toBeGreaterThan(10_000);
+  expect(preempted).toBeGreaterThan(runs(10, 100));
+  expect(cached).toBeGreaterThan(runs(1_000, 10_000));
 });
 
 test('whatever comes: each ends once, no token is lost, no limit is passed, and nothing is held at the end', () => {
@@ -170,7 +171,7 @@ test('whatever comes: each ends once, no token is lost, no limit is passed, and 
       if (whole.length === requests.length) expect(state.outputTokens).toBe(made);
       else expect(state.outputTokens).toBeGreaterThanOrEqual(made);
     }),
-    { numRuns: 200 },
+    { numRuns: runs(60, 200) },
   );
 });
 

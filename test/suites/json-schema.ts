@@ -5,9 +5,9 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COERCIONS } from '../../engine/integrity/coerce.ts';
-import { isObject } from '../../engine/integrity/pointer.ts';
-import { compileSchema } from '../../engine/integrity/schema.ts';
+import { COERCIONS } from '../../engine/answer/forms.ts';
+import { compileSchema } from '../../engine/answer/schema.ts';
+import { isObject } from '../../engine/json/pointer.ts';
 import { conclude, fromDebian, fw, jsonFiles, nameOf, temporary, type Verdict, wrongEnd } from './suite.ts';
 
 interface Group {

@@ -1,11 +1,14 @@
 /** Every result as it was written passes, and one value that breaks a schema or a rule is found and named. */
 import { describe, expect, test } from 'vitest';
-import { answerSchemas } from '../../engine/agents/answer-schemas.ts';
-import type { Finding } from '../../engine/agents/leftovers.ts';
-import { findInItem, findInLegacy } from '../../engine/agents/strict.ts';
-import { judgeLines } from '../../engine/agents/verdict.ts';
-import { ACCEPTED, type Item, type JsonObject } from '../../engine/flow/item.ts';
-import { folder, shell } from '../fw.ts';
+import { judgeLines } from '../../engine/audit/verdict.ts';
+import { ACCEPTED, type Item } from '../../engine/item/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
+import type { Violation } from '../../engine/legacy/leftovers.ts';
+import { findInItem, findInLegacy } from '../../engine/legacy/strict.ts';
+import { runs } from '../all.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Damage, damageTo, damageToItem } from './damage.ts';
 import { agents, FOLDER, itemOf, resultOf } from './results.ts';
 
@@ -15,11 +18,11 @@ const named = answerSchemas({ agents: FOLDER }, '.');
 const slowly = { ...packaged, fitsLegacy: () => false };
 
 const judged = (line: JsonObject, schemas: typeof packaged): string | undefined => {
-  const { judge } = judgeLines({ stage: 'verify', accept, schemas });
-  return judge(structuredClone(line) as Item, () => {}).failure?.message;
+  const { judge } = judgeLines({ stage: 'verify', accept, schemas, maxLine: 1 << 20 });
+  return judge(structuredClone(line) as Item).failure?.message;
 };
 const kindsOf = (all: Iterable<Damage>): Set<string> => new Set([...all].map(({ kind }) => kind));
-const isNamed = ({ at }: Damage, found: readonly Finding[]): boolean =>
+const isNamed = ({ at }: Damage, found: readonly Violation[]): boolean =>
   found.some(finding => at.includes(finding.at));
 
 describe.each([
@@ -71,12 +74,13 @@ test('of names that the older scripts use, and weights to two places, none is da
   }
 });
 
-test('5,760 results, every kind of damage in one of them: those are refused, and no other', async () => {
+const RESULTS = runs(800, 5_760, 'RESULTS');
+test('a study, every kind of damage in one of them: those are refused, and no other', async () => {
   const kinds = new Map<string, Damage>();
   for (const damage of damageTo(resultOf(0))) if (!kinds.has(damage.kind)) kinds.set(damage.kind, damage);
   const damages = [...kinds.values()];
   expect(damages.length).toBeGreaterThanOrEqual(40);
-  const lines = Array.from({ length: 5760 }, (_, i) => resultOf(i));
+  const lines = Array.from({ length: RESULTS }, (_, i) => resultOf(i));
   const step = Math.floor(lines.length / damages.length);
   const where = new Map(damages.map((damage, nth) => [nth * step + 1, damage.kind]));
   const at = new Map<string, string[]>();
@@ -85,7 +89,7 @@ test('5,760 results, every kind of damage in one of them: those are refused, and
     lines[index] = { ...damage.damaged, nth: index };
     at.set(String(index), damage.at);
   }
-  const { code, stdout, stderr } = await shell(
+  const { code, stdout, stderr } = await fw(
     `fw verify --pass | jq -c 'select(.failure) | [.nth, .failure.message]'`,
     { cwd: folder(), stdin: lines.map(line => `${JSON.stringify(line)}\n`).join('') },
   );
@@ -101,6 +105,8 @@ test('5,760 results, every kind of damage in one of them: those are refused, and
       `${where.get(nth)}: ${message}`,
     ).toBe(true);
   }
-  expect(stderr).toContain(`legacy results: 5,${760 - damages.length} accepted, ${damages.length} refused`);
+  expect(stderr).toContain(
+    `legacy results: ${(RESULTS - damages.length).toLocaleString('en-US')} accepted, ${damages.length} refused`,
+  );
   expect(code).toBe(1);
 });

@@ -2,9 +2,9 @@
  * Damage to one value of a result or an item, made by rule: every keyword of every schema at every place where it holds,
  * and the rules that no schema can say. Nothing here knows of the code that is to find it.
  */
-import type { JsonObject } from '../../engine/flow/item.ts';
-import { packagedSchema } from '../../engine/flow/root.ts';
-import { isObject, join, parsePointer, setAt, valueAt } from '../../engine/integrity/pointer.ts';
+
+import { packagedSchema } from '../../engine/config/package.ts';
+import { isObject, type JsonObject, join, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
 
 export interface Damage {
   /** keyword or rule, then how it was broken */

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/flow/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { runs } from '../all.ts';
 import { chunked, readAll } from './reading.ts';
 
 const documents = { documents: true };
@@ -35,7 +36,7 @@ describe('a whole document', () => {
         }
       },
     );
-    await fc.assert(property, { seed, numRuns: 300 });
+    await fc.assert(property, { seed, numRuns: runs(100, 300) });
   });
 
   test('cut anywhere, is never taken for whole', async () => {
@@ -140,5 +141,5 @@ test('NDJSON is read the same with and without documents in mind, a mark and tor
       expect(minded.texts.map(text => text?.trim())).toEqual(plain.texts.map(text => text?.trim()));
     },
   );
-  await fc.assert(property, { seed, numRuns: 400 });
+  await fc.assert(property, { seed, numRuns: runs(100, 400) });
 });

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkIds, identityOf } from '../../engine/flow/expected.ts';
-import { createIdSet, createIdTable } from '../../engine/flow/idset.ts';
+import { checkIds, identityOf } from '../../engine/audit/expected.ts';
+import { createIdSet, createIdTable } from '../../engine/files/idset.ts';
 
 const path = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), 'ids');
 const options = { stage: 'verify', maxLine: 1 << 20 };
@@ -79,4 +79,30 @@ test('ids of half a surrogate pair are as different as they look', () => {
   const odd = ['\ud800', '\ud801', '\udc00', '\ufffd', 'a\ud800', '\ud800\u0080', '\u0000\u0600'];
   expect(odd.map(id => ids.add(id))).toEqual(odd.map(() => true));
   expect(odd.map(id => ids.has(id))).toEqual(odd.map(() => true));
+});
+
+test.each([
+  ['asked.csv', 'id,prompt\n1,hi\n2,"a, b"\n', 'a table: id,prompt'],
+  ['asked.CSV', 'ticket;text\n1;hi\n', 'a table: ticket;text'],
+  ['asked.tsv', 'ticket\n1\n', 'a table: ticket'],
+  ['asked.txt', '\uFEFF"prompt_id","prompt"\r\n1,hi\r\n', 'a table: "prompt_id","prompt"'],
+  ['asked', 'id\n1\n', 'a table: id'],
+  ['asked.json', '[{"id":"a","prompt":"?"}]\n', 'a JSON array: [{"id":"a","prompt":"?"}]'],
+  ['asked.json', '[\n{"id":"a","prompt":"?"}\n]\n', 'a JSON array: ['],
+])('a table is no list of ids: %s, %j', (name, text, found) => {
+  const list = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), name);
+  writeFileSync(list, text);
+  expect(() => checkIds(list, options)).toThrow(
+    `--ids ${list}: expected ids, items or legacy results, one a line, found what looks like ${found}`,
+  );
+  expect(() => checkIds(list, options)).toThrow(`fw ingest ${list} > asked.jsonl`);
+});
+
+test('ids may have commas, semicolons and blanks in them', () => {
+  const ids = ['1/risk_manager,data_science', 'Smith, John', 'a;b', 'x y', '[1]', 'Ids', 'identity'];
+  writeFileSync(path, ids.join('\n'));
+  const check = checkIds(path, options);
+  for (const id of ids) check.see(identityOf({ id, prompt: '?' }));
+  expect(check.unknown.count).toBe(0);
+  expect(check.missing()).toEqual({ expected: ids.length, missing: { count: 0, first: [] } });
 });

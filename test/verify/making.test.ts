@@ -2,14 +2,15 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { answerSchemas } from '../../engine/agents/answer-schemas.ts';
-import { provenanceOf } from '../../engine/agents/legacy.ts';
-import { findInItem, findInLegacy } from '../../engine/agents/strict.ts';
-import { judgeLines, judgeWhole } from '../../engine/agents/verdict.ts';
-import { ACCEPTED, type Item, type JsonObject, type Rung, rungOf } from '../../engine/flow/item.ts';
+import { judgeLines } from '../../engine/audit/verdict.ts';
 import { openVouchers } from '../../engine/flow/provenance.ts';
-import { setAt } from '../../engine/integrity/pointer.ts';
-import { folder, shell } from '../fw.ts';
+import { ACCEPTED, type Item, type Rung, rungOf } from '../../engine/item/item.ts';
+import { type JsonObject, setAt } from '../../engine/json/pointer.ts';
+import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
+import { provenanceOf } from '../../engine/legacy/result.ts';
+import { findInItem, findInLegacy } from '../../engine/legacy/strict.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 import { chunked, readAll } from './reading.ts';
 import { agents, itemOf, resultOf } from './results.ts';
 
@@ -91,7 +92,7 @@ describe('a record that contradicts itself', () => {
       steps: [{ ...item.steps?.[0], ...change }, ...(item.steps ?? []).slice(1)],
     }));
     writeFileSync(join(at, 'items.ndjson'), lines.map(line => `${JSON.stringify(line)}\n`).join(''));
-    const made = await shell(
+    const made = await fw(
       'fw legacy-convert --provenance how.ndjson items.ndjson | wc -l; cat how.ndjson | wc -l',
       { cwd: at },
     );
@@ -118,7 +119,7 @@ describe('a record that contradicts itself', () => {
 test.each([0, null])('a decision whose confidence is %j is asked again, and is no result', confidence => {
   const decision = {
     ...item.decision,
-    output: { ...item.decision?.output, confidence_probability: confidence },
+    output: { ...(item.decision?.output as JsonObject), confidence_probability: confidence },
   };
   const found = findInItem({ ...item, decision } as Item, accepted, schemas);
   expect(found.map(({ at }) => at)).toEqual(['/decision/output/confidence_probability']);
@@ -138,7 +139,7 @@ test('turns that show another applicant are refused by name, and are not read ba
       { code: 'not-strict', at: place, expected: 'the text of initial_prompt' },
     ]);
     writeFileSync(join(at, 'mixed.ndjson'), JSON.stringify(mixed));
-    const read = await shell('fw ingest --format legacy mixed.ndjson', { cwd: at });
+    const read = await fw('fw ingest --format legacy mixed.ndjson', { cwd: at });
     expect(JSON.parse(read.stdout).failure).toMatchObject({
       code: 'not-strict',
       message: expect.stringContaining(place),
@@ -174,11 +175,10 @@ test.each([
     [ACCEPTED, rung !== 'failed'],
     [['clean', 'repaired', 'coerced'], false],
   ] as const) {
-    const judge = judgeLines({ stage: 'verify', accept: new Set(accept as Rung[]), schemas });
-    const whole = judgeWhole({ stage: 'verify', expect: 1, maxLine: 1 << 20 });
-    const after = judge.judge({ ...line } as unknown as Item, report => whole.hear(report));
-    whole.add(judge.take());
-    const verdict = whole.close();
+    const by = { stage: 'verify', accept: new Set(accept as Rung[]), schemas, expect: 1, maxLine: 1 << 20 };
+    const { judge, close } = judgeLines(by);
+    const after = judge({ ...line } as unknown as Item);
+    const verdict = close();
     expect(rungOf(after)).toBe(passes ? rung : 'failed');
     expect(verdict.kinds.get(kind)).toEqual({ accepted: passes ? 1 : 0, refused: passes ? 0 : 1 });
     expect(verdict.accepted).toBe(passes ? counted : 0);
@@ -253,7 +253,7 @@ test('select passes the line that says that its input is incomplete, whatever is
     ['--rung clean', 1],
     ['--id a', 1],
   ]) {
-    const { stdout } = await shell(`printf '%s\\n' '${failed}' '${end}' | fw select ${options}`);
+    const { stdout } = await fw(`printf '%s\\n' '${failed}' '${end}' | fw select ${options}`);
     expect(stdout.trim().split('\n')).toHaveLength(lines as number);
     expect(stdout).toContain('input-incomplete');
   }

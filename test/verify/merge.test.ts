@@ -1,16 +1,18 @@
-import { truncateSync, writeFileSync } from 'node:fs';
+import { linkSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import _ from 'highland';
 import { expect, test } from 'vitest';
-import { newAccount } from '../../engine/flow/account.ts';
-import { createBest, rankBy } from '../../engine/flow/best.ts';
-import { type Item, RUNGS, rungOf } from '../../engine/flow/item.ts';
-import { mergeFiles, mergeInto } from '../../engine/flow/merge.ts';
-import { originOf, textOf } from '../../engine/flow/origin.ts';
-import { openLines } from '../../engine/flow/scan.ts';
-import { openResults } from '../../engine/flow/scan-results.ts';
-import { folder, shell } from '../fw.ts';
+import { createBest, rankBy } from '../../engine/audit/best.ts';
+import { mergeFiles, mergeInto } from '../../engine/audit/merge.ts';
+import { originOf, textOf } from '../../engine/files/origin.ts';
+import { openLines } from '../../engine/files/scan.ts';
+import { openResults } from '../../engine/files/scan-results.ts';
+import { newAccount } from '../../engine/item/account.ts';
+import { type Item, RUNGS, rungOf } from '../../engine/item/item.ts';
+import { runs } from '../all.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const at = folder();
 const paths = { old: join(at, 'old'), new: join(at, 'new') };
@@ -68,7 +70,7 @@ test('the better rung stays, of equal ones the newer, and every line leaves as i
       expect(account.aside).toBe(account.read);
     },
   );
-  await fc.assert(property, { seed: 20261120, numRuns: 150 });
+  await fc.assert(property, { seed: 20261120, numRuns: runs(40, 150) });
 });
 
 test('more ids than the first table holds, lines over many blocks, in another order', async () => {
@@ -119,7 +121,7 @@ test('whole documents are merged as their lines would be, in whatever way they a
     const texts = whole.items.flatMap(item => originOf(item) ?? []).map(origin => textOf(origin));
     for (const text of texts) expect(text).not.toContain('\n');
   });
-  await fc.assert(property, { seed: 20261120, numRuns: 150 });
+  await fc.assert(property, { seed: 20261120, numRuns: runs(40, 150) });
 });
 
 test('what comes as a flow takes the same places as from a file, and the account adds up', async () => {
@@ -141,7 +143,7 @@ test('what comes as a flow takes the same places as from a file, and the account
       expect(account.read + newer.length).toBe(out.length + account.aside);
     },
   );
-  await fc.assert(property, { seed: 20261120, numRuns: 150 });
+  await fc.assert(property, { seed: 20261120, numRuns: runs(40, 150) });
 });
 
 /** Rows of tables that were changed in between: a few ids, each of one prompt or of several. */
@@ -200,7 +202,7 @@ test.each(['files', 'a flow'])(
         }
       },
     );
-    await fc.assert(property, { seed: 20261122, numRuns: 150 });
+    await fc.assert(property, { seed: 20261122, numRuns: runs(40, 150) });
   },
 );
 
@@ -269,7 +271,7 @@ test('more files than may be open at once are merged', async () => {
       join(cwd, `${n}.ndjson`),
       `{"id":"${n}","prompt":"?"}\n{"id":"all","prompt":"?","tag":${n}}\n`,
     );
-  const { code, stdout, stderr } = await shell("ulimit -n 64; fw merge '*.ndjson' | sort", { cwd });
+  const { code, stdout, stderr } = await fw("ulimit -n 64; fw merge '*.ndjson' | sort", { cwd });
   expect(code, stderr).toBe(0);
   const lines = stdout
     .trimEnd()
@@ -279,3 +281,31 @@ test('more files than may be open at once are merged', async () => {
   expect(lines).toHaveLength(301);
   expect(stderr).not.toContain('EMFILE');
 });
+
+test.each(['x.ndjson x.ndjson', 'x.ndjson ./x.ndjson', 'a.ndjson x.ndjson sub/../x.ndjson'])(
+  'one file twice is refused: fw merge %s',
+  async files => {
+    const at = folder();
+    for (const name of ['a.ndjson', 'x.ndjson']) writeFileSync(join(at, name), '{"id":"a","prompt":"?"}\n');
+    const ran = await fw(`mkdir sub; fw merge ${files}`, { cwd: at });
+    expect(ran.code).toBe(64);
+    expect(ran.stderr).toMatch(/expected different files, found \S*x\.ndjson twice/);
+  },
+);
+
+test.each(['fw merge', 'fw merge --old x.ndjson --old'])(
+  '… by whatever link it is reached: %s',
+  async command => {
+    const at = folder();
+    for (const name of ['a.ndjson', 'x.ndjson']) writeFileSync(join(at, name), '{"id":"a","prompt":"?"}\n');
+    symlinkSync('x.ndjson', join(at, 'soft.ndjson'));
+    linkSync(join(at, 'x.ndjson'), join(at, 'hard.ndjson'));
+    symlinkSync('.', join(at, 'folder'));
+    for (const name of ['soft.ndjson', 'hard.ndjson', 'folder/x.ndjson']) {
+      const files = command.endsWith('--old') ? name : `x.ndjson a.ndjson ${name}`;
+      const ran = await fw(`${command} ${files} < a.ndjson`, { cwd: at });
+      expect(ran.stderr).toMatch(new RegExp(`found x\\.ndjson twice: ${name} is another name of it`));
+      expect(ran.code).toBe(64);
+    }
+  },
+);

@@ -2,8 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Item, JsonObject, Rung } from '../../engine/flow/item.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import type { Item, Rung } from '../../engine/item/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { itemOf } from './results.ts';
 
 const RUNGS: Rung[] = ['clean', 'repaired', 'coerced', 'defaulted'];
@@ -26,7 +28,7 @@ const KNOWN = 'in 40 = 10 clean + 10 repaired + 10 coerced + 10 defaulted + 0 fa
 const UNKNOWN = 'in 40 = 0 clean + 0 repaired + 0 coerced + 40 unknown + 0 defaulted + 0 failed';
 
 let at: string;
-const run = (line: string) => shell(line, { cwd: at });
+const run = (line: string) => fw(line, { cwd: at });
 beforeEach(async () => {
   at = folder();
   writeFileSync(join(at, 'items.ndjson'), linesOf(items));
@@ -173,6 +175,41 @@ describe('with a file of provenance', () => {
     expect(stderr).toContain(
       'results that do not match their line of provenance: 1; those lines were ignored',
     );
+  });
+
+  describe('that is named, of other answers', () => {
+    test('each result that it has with other answers is refused, and counted', async () => {
+      const edited = items.map((item, i) => (i % 10 === 0 ? { ...item, prompt: `${item.prompt} ` } : item));
+      writeFileSync(join(at, 'others.ndjson'), linesOf(edited));
+      await run(`fw legacy-convert ${ALL} --provenance others.how.ndjson others.ndjson > others.jsonl`);
+      const { code, stderr } = await run(
+        `cat out.jsonl > piped.jsonl; fw verify ${ALL} --provenance others.how.ndjson piped.jsonl`,
+      );
+      expect(code).toBe(1);
+      expect(stderr).toContain('refused: 4 other answers than its provenance');
+      expect(stderr).toContain('legacy results: 36 accepted, 4 refused');
+    });
+
+    test('one of results that are not there at all is said', async () => {
+      const moved = read('how.ndjson').map(line => ({ ...line, prompt_id: Number(line.prompt_id) + 9000 }));
+      writeFileSync(join(at, 'moved.ndjson'), linesOf(moved));
+      const line = `cp out.jsonl piped.jsonl; fw verify ${ALL} --provenance moved.ndjson piped.jsonl`;
+      const { code, stderr } = await run(line);
+      expect(code).toBe(1);
+      expect(stderr).toContain('--provenance: expected lines of these results, found lines of others only');
+    });
+
+    test('results that a stage has changed since say so themselves', async () => {
+      const marked = read('out.jsonl').map(line => ({
+        ...line,
+        initial_prompt: `${line.initial_prompt}!`,
+        _fw: { rung: 'coerced', repairs: [] },
+      }));
+      const kept = linesOf([...marked.slice(0, 3), ...read('out.jsonl').slice(3)]);
+      writeFileSync(join(at, 'piped.jsonl'), kept);
+      const { stderr } = await run(`fw verify ${ALL} --provenance how.ndjson piped.jsonl`);
+      expect(stderr).not.toContain('other answers than its provenance');
+    });
   });
 
   test('documents and lines, printed in any way, are known by their answers', async () => {

@@ -1,8 +1,9 @@
 /** Results of the study and the items that they were made of, as many as one likes: the i-th follows from i alone. */
 import { join } from 'node:path';
-import { legacyResult } from '../../engine/agents/legacy.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import type { Item, JsonObject, Step } from '../../engine/flow/item.ts';
+import type { Item, Step } from '../../engine/item/item.ts';
+import type { JsonObject } from '../../engine/json/pointer.ts';
+import { legacyResult } from '../../engine/legacy/result.ts';
 import { ROOT } from '../fw.ts';
 
 export const FOLDER = join(ROOT, 'pipelines/fairwatch/agents');

@@ -1,14 +1,15 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { answerSchemas } from '../../engine/agents/answer-schemas.ts';
-import { legacyResult } from '../../engine/agents/legacy.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import { findInItem, findInLegacy } from '../../engine/agents/strict.ts';
-import { ACCEPTED, type Item, idOf, type JsonObject, type Rung, rungOf } from '../../engine/flow/item.ts';
-import { join as pointer, setAt } from '../../engine/integrity/pointer.ts';
-import { ROOT } from '../fw.ts';
+import { ACCEPTED, type Item, idOf, type Rung, rungOf } from '../../engine/item/item.ts';
+import { type JsonObject, join as pointer, setAt } from '../../engine/json/pointer.ts';
+import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
+import { legacyResult } from '../../engine/legacy/result.ts';
+import { findInItem, findInLegacy } from '../../engine/legacy/strict.ts';
+import { runs } from '../all.ts';
+import { folder, ROOT } from '../fw.ts';
 
 const agents = loadAgents(join(ROOT, 'pipelines/fairwatch/agents'));
 const item: Item = JSON.parse(readFileSync(join(ROOT, 'fixtures/decided.ndjson'), 'utf8'));
@@ -56,6 +57,46 @@ describe('a legacy result', () => {
       }
     },
   );
+
+  test.each([
+    ['system error', 'sentinel-text'],
+    ['SYSTEM ERROR: timed out', 'sentinel-text'],
+    ['It says: System  Error.', 'sentinel-text'],
+    ['System\u00a0Error', 'sentinel-text'],
+    ['[system_error] no answer', 'sentinel-text'],
+    ['parsing failure', 'sentinel-text'],
+    ['manual review required.', 'sentinel-text'],
+    ['\u200b', 'placeholder-text'],
+    ['\u3164', 'placeholder-text'],
+    [' \u2800\ufeff\u00ad ', 'placeholder-text'],
+    ['   ', 'placeholder-text'],
+    ['\u200b'.repeat(200), 'placeholder-text'],
+    ['The system error rate of this lender is low.', null],
+    ['A manual review required by law was done.', null],
+    ['System errors are not at issue here.', null],
+    ['Manual review required documents, which are all there.', null],
+    ['\u200bIncome is high.', null],
+    ['収入が高い', null],
+    ['\u1112\u1161\u11ab', null],
+  ])('with %j as a reason: %s', (text, code) => {
+    for (const key of ['risk_assessment', 'weight_justification']) {
+      const found = findInLegacy(
+        setAt(result(), ['business_decision', 'reasoning', key], text) as JsonObject,
+        schemas,
+      );
+      expect(found.map(each => each.code)).toEqual(code === null ? [] : [code]);
+    }
+  });
+
+  test.each([
+    ['0000-01-01T00:00:00Z', 1],
+    ['0000-02-29T00:00:00', 1],
+    ['0001-01-01T00:00:00', 0],
+    ['2024-02-29T00:00:00', 0],
+    ['2023-02-29T00:00:00', 1],
+  ])('of %s: %i findings', (timestamp, count) => {
+    expect(findInLegacy({ ...result(), timestamp }, schemas)).toHaveLength(count);
+  });
 
   test('with error texts or placeholders in what was asked is none the worse', () => {
     const text = 'System Error: ... <reason>';
@@ -119,7 +160,7 @@ describe('a legacy result', () => {
         ).length,
       ).toBeGreaterThan(0);
     });
-    fc.assert(property, { seed: 20261120, numRuns: 2000 });
+    fc.assert(property, { seed: 20261120, numRuns: runs(300, 2000) });
   });
 });
 
@@ -140,4 +181,79 @@ describe('an item', () => {
       }
     },
   );
+});
+
+describe('results of other agents than the packaged ones', () => {
+  const named = (agent: string): JsonObject => {
+    const changed = result() as { conversation_history: JsonObject[]; all_agent_outputs: JsonObject[] };
+    for (const [at, turn] of changed.conversation_history.entries()) {
+      turn.agent = `${agent}${at}`;
+      // not an answer that the packaged agents may give
+      turn.output = { ...(turn.output as JsonObject), interest_rate: 900 };
+      changed.all_agent_outputs[at] = turn.output as JsonObject;
+    }
+    return changed as unknown as JsonObject;
+  };
+
+  test.each(['triage', 'risk-manager', 'Risk', ''])('%s: the first finding names --agents', agent => {
+    const [first] = findInLegacy(named(agent), schemas);
+    expect(first).toMatchObject({
+      code: 'unknown-agent',
+      at: '/conversation_history/0/agent',
+      expected: 'an agent of the packaged FairWatch (--agents FOLDER judges by others)',
+      got: `"${agent}0"`,
+    });
+  });
+
+  test('but not where the agents are known, whatever else is wrong', () => {
+    const wrong = result() as { conversation_history: { output: JsonObject }[] };
+    (wrong.conversation_history[0] as { output: JsonObject }).output = {};
+    const found = findInLegacy(wrong as unknown as JsonObject, schemas);
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.filter(({ code }) => code === 'unknown-agent')).toEqual([]);
+  });
+});
+
+test('agents that are named say what their answers and their decision have', () => {
+  const crew = folder();
+  const agentFile = (key: string, role: string): void =>
+    writeFileSync(
+      join(crew, `${key}.yaml`),
+      `key: ${key}\nshort: ${key}\ndisplay: ${key}\nrole: ${role}\npersona: x\nsampling: { temperature: 0, max_tokens: 9 }\n` +
+        'schema: { type: object, required: [urgency], additionalProperties: false, properties: { urgency: { enum: [low, high] } } }\n',
+    );
+  agentFile('triage', 'agent');
+  agentFile('decider', 'synthesis');
+  const own = answerSchemas({ agents: crew }, '.');
+  const step = (agent: string) => ({
+    agent,
+    output: { urgency: 'low' },
+    raw: '{"urgency":"low"}',
+    rung: 'clean',
+  });
+  const asked = {
+    ...item,
+    ordering: ['triage'],
+    steps: [step('triage')],
+    decision: step('decider'),
+  } as unknown as Item;
+  const made = (): JsonObject =>
+    JSON.parse(JSON.stringify(legacyResult(asked, loadAgents(crew), '2026-03-01T09:30:00Z')));
+  expect(findInLegacy(made(), own)).toEqual([]);
+  expect(findInLegacy(made(), schemas)[0]).toMatchObject({ code: 'unknown-agent' });
+  for (const at of [
+    '/business_decision',
+    '/conversation_history/0/output',
+    '/all_agent_outputs/0',
+    '/final_output',
+  ])
+    for (const [key, value] of [
+      ['urgency', 'never'],
+      ['urgency', null],
+      ['more', 1],
+    ] as const) {
+      const place = [...at.split('/').slice(1), key];
+      expect(findInLegacy(setAt(made(), place, value) as JsonObject, own), `${at}/${key}`).not.toEqual([]);
+    }
+  expect(findInLegacy(setAt(made(), ['business_decision'], {}) as JsonObject, own)).not.toEqual([]);
 });

@@ -1,0 +1,125 @@
+/**
+ * batch: an OpenAI batch file through a pool of servers, as `vllm run-batch` does on one engine. It is the row
+ * ingest | request | export of this process, with its ledger, so that the same command again asks only what is missing.
+ *
+ *   fw batch -i input.jsonl -o output.jsonl --endpoint http://gpu1:8005/v1
+ */
+import { identityOf } from '../../engine/files/identity.ts';
+import { expandPaths } from '../../engine/files/input.ts';
+import { toStdout } from '../../engine/files/output.ts';
+import { ASKING, COMMON } from '../../engine/flow/join.ts';
+import { resolveOptions, type Values } from '../../engine/flow/options.ts';
+import type { Stage } from '../../engine/flow/stage.ts';
+import { EXIT, usageError } from '../../engine/item/failure.ts';
+import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
+import { optionsOf } from '../../engine/run/options.ts';
+import { refuseOutputs, runToFiles, runToStream } from '../../engine/run/to-files.ts';
+import exporting from '../../stages/export.ts';
+import ingest from '../../stages/ingest.ts';
+import request from '../../stages/request.ts';
+import { command } from '../command.ts';
+import { execute, sayAs } from '../execute.ts';
+
+const NAME = 'batch';
+const FORMAT = 'openai-batch';
+/** As of pipeline files: a run is resumable unless nobody can write here. */
+const LEDGER = 'ledger/';
+
+export default command({
+  name: NAME,
+  summary: 'Ask the requests of an OpenAI batch file: vllm run-batch, over a pool, resumable.',
+  positional: '[INPUT…]',
+  examples: [
+    'fw batch -i input.jsonl -o output.jsonl --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
+    "fw batch -i 'parts/*.jsonl' -o output.jsonl --errors errors.jsonl --endpoint http://gpu1:8005/v1",
+    'zcat input.jsonl.gz | fw batch --unordered --endpoint http://gpu1:8005/v1 | gzip > output.jsonl.gz',
+  ],
+  options: {
+    'input-file': {
+      type: 'array',
+      items: { type: 'string' },
+      short: 'i',
+      description:
+        'Lines {custom_id, method, url, body}: a path, a glob, or - for standard input, the default. May be repeated.',
+    },
+    'output-file': {
+      type: 'string',
+      short: 'o',
+      default: '-',
+      description: 'Path of the output; - is standard output.',
+    },
+    errors: {
+      type: 'string',
+      file: 'write',
+      description: 'Write the lines of failed requests to this file, as OpenAI does, and not to the output.',
+    },
+    unordered: {
+      type: 'boolean',
+      description: 'Write lines as the answers come, not in the order of the input.',
+    },
+    'skip-invalid': {
+      type: 'boolean',
+      description: 'A line that is no request becomes a line with an error, and does not end the run.',
+    },
+    'in-flight': ASKING['in-flight'],
+    grace: ASKING.grace,
+    ...POOL_OPTIONS,
+    model: {
+      ...POOL_OPTIONS.model,
+      description: 'Model that an endpoint must serve. Which one is asked for stands in each request.',
+    },
+    'max-line': COMMON['max-line'],
+  },
+
+  async run(options, more) {
+    const { 'input-file': named = [], 'output-file': output, 'max-line': maxLine } = options;
+    const inputs = [...named, ...more];
+    if (inputs.length === 0 && process.stdin.isTTY)
+      throw usageError('expected an input, found none: fw batch -i input.jsonl -o output.jsonl');
+    const files = await expandPaths(inputs);
+    const { errors, unordered, 'skip-invalid': skips } = options;
+    const asking = Object.keys({ ...ASKING, ...POOL_OPTIONS }).filter(name => name !== 'ordered');
+    const flags: Values = options;
+    const given = Object.fromEntries(asking.map(name => [name, flags[name]]));
+    const row = [
+      placed(ingest, { format: FORMAT, 'skip-invalid': skips, 'max-line': maxLine }),
+      // no line has the request and its answer together
+      placed(request, { ...given, 'max-line': maxLine + options['max-body'] + ROOM }),
+      placed(exporting, { format: FORMAT, errors, ordered: unordered !== true }),
+    ];
+    const path = output === '-' || output === '/dev/stdout' ? undefined : output;
+    refuseInputs({ 'output-file': path, errors }, files);
+    const run = { label: NAME, row, files, base: process.cwd(), ledger: process.env.FW_LEDGER || LEDGER };
+    await refuseOutputs(run, path, []);
+    const how = { start: execute, say: sayAs(NAME) };
+    const code =
+      path === undefined
+        ? await runToStream({ ...run, output: toStdout }, how)
+        : await runToFiles(run, { ...how, target: path });
+    if (code !== EXIT.failed) return code;
+    how.say(
+      `a request that failed is a line with an error${errors === undefined ? '' : ` in ${errors}`}; the same command again asks it again`,
+    );
+    return EXIT.ok;
+  },
+});
+
+/** The same command again goes on only as long as its input is there. */
+function refuseInputs(written: Record<string, string | undefined>, files: readonly string[]): void {
+  const inputs = new Set(files.filter(path => path !== '-').map(identityOf));
+  for (const [option, path] of Object.entries(written)) {
+    const identity = path === undefined ? null : identityOf(path);
+    if (identity !== null && inputs.has(identity))
+      throw usageError(`--${option} ${path}: expected another file than the input, which it would replace`);
+  }
+}
+
+/** Bytes of an item beside its request and its answer, and more. */
+const ROOM = 64 * 1024;
+
+function placed(stage: Stage, given: Values): { stage: Stage; options: Values } {
+  const options = resolveOptions(optionsOf(stage), given, (name, message) => {
+    throw usageError(`--${name}: ${message}`);
+  });
+  return { stage, options };
+}

@@ -1,0 +1,95 @@
+/**
+ * compare: what changed between runs over the same items: another model, engine, temperature, prompt.
+ *
+ *   fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02
+ */
+import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
+import { expandPaths } from '../../engine/files/input.ts';
+import { expectResults } from '../../engine/files/provenance-files.ts';
+import { writePage } from '../../engine/files/stdout.ts';
+import { COMMON } from '../../engine/flow/join.ts';
+import { EXIT, usageError } from '../../engine/item/failure.ts';
+import { readAnswers } from '../../engine/ledger/answers.ts';
+import { costOf, total } from '../../engine/ledger/cost.ts';
+import { compareAll, type RunRow, runRow } from '../../engine/study/compare.ts';
+import { comparisonPage } from '../../engine/study/compare-page.ts';
+import { gather, OUTCOME_OPTIONS } from '../../engine/study/gather.ts';
+import { command } from '../command.ts';
+import { openReading } from './ledger/reading.ts';
+
+export default command({
+  name: 'compare',
+  summary: 'What changed between runs over the same items: decisions, numbers, rungs, speed.',
+  positional: 'A B…',
+  examples: [
+    'fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02',
+    "fw compare 'hf/*_legacy.jsonl' 'vllm/*_legacy.jsonl' --outcome approval_decision --approve approve --ledger hf/ledger --ledger vllm/ledger",
+  ],
+  options: {
+    ...OUTCOME_OPTIONS,
+    margin: {
+      type: 'number',
+      minimum: 0.0001,
+      maximum: 1,
+      description:
+        'Difference of approval rates that would not matter, such as 0.02. Exit code 1 where it is not shown that a run is within it of A.',
+    },
+    ledger: {
+      type: 'array',
+      items: { type: 'string' },
+      file: 'read-many',
+      description:
+        'Folder of the ledger of each run, in the order of the runs: adds calls, times and tokens of all tries.',
+    },
+    ...JUDGE_OPTIONS,
+    json: { type: 'boolean', description: 'Write the figures as JSON.' },
+    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are counted as unreadable.' },
+  },
+
+  async run(options, patterns) {
+    const { outcome, approve, margin, ledger: ledgers = [], json, ...rest } = options;
+    if (outcome === undefined || approve === undefined) {
+      const missing =
+        outcome === undefined ? '--outcome, what was decided' : '--approve, the value that is an approval';
+      throw usageError(`expected ${missing}, found none: fw compare A B… --outcome NAME --approve VALUE`);
+    }
+    if (patterns.length < 2)
+      throw usageError(`expected two runs or more, found ${patterns.length}: fw compare A B…`);
+    if (ledgers.length > 0 && ledgers.length !== patterns.length)
+      throw usageError(`--ledger: expected one of each run, ${patterns.length}, found ${ledgers.length}`);
+    const asked = { ...rest, outcome, approve, group: [], twins: [] };
+    const runs: { name: string; collected: Awaited<ReturnType<typeof gather>>['collected'] }[] = [];
+    const rows: RunRow[] = [];
+    let exit: number = EXIT.ok;
+    for (const [at, pattern] of patterns.entries()) {
+      const paths = expectResults(await expandPaths([pattern]));
+      const { collected, notes } = await gather(paths, asked, { stage: 'compare', warn: say });
+      for (const note of notes) say(`${pattern}: ${note}`);
+      const ledger = ledgers[at] === undefined ? null : timesOf(ledgers[at]);
+      rows.push(runRow(pattern, collected, ledger));
+      runs.push({ name: pattern, collected });
+    }
+    const [first, ...others] = runs as [(typeof runs)[number], ...typeof runs];
+    const comparisons = compareAll(first, others, margin);
+    const page = json
+      ? `${JSON.stringify({ compare: 1, runs: rows, comparisons }, null, 1)}\n`
+      : comparisonPage(rows, comparisons);
+    if (margin !== undefined && comparisons.some(({ equivalence }) => equivalence?.equivalent !== true))
+      exit = EXIT.failed;
+    await writePage(page);
+    return exit;
+  },
+});
+
+const say = (message: string): void => void process.stderr.write(`fw compare: ${message}\n`);
+
+function timesOf(ledger: string): RunRow['ledger'] {
+  const { paths, tell } = openReading(ledger, say);
+  const { groups, questions } = costOf(
+    paths,
+    readAnswers(paths, () => {}),
+    tell,
+  );
+  const { tries, in: prompt, out, ms } = total(groups);
+  return { calls: questions, tries, seconds: ms / 1000, in: prompt, out };
+}

@@ -1,0 +1,33 @@
+/** By what the answers of an agent are judged: its schema, or that they are text. */
+import type { Check } from '../answer/check.ts';
+import { kindsOf } from '../answer/kinds.ts';
+import { compileSchema } from '../answer/schema.ts';
+import { textCheck } from '../answer/text-check.ts';
+import { dataError } from '../item/failure.ts';
+import type { JsonObject } from '../json/pointer.ts';
+import { type Agent, placeInSchema } from './agent-file.ts';
+
+const known = new WeakMap<Agent, Check>();
+
+/** Exit 65 where the schema of the agent does not compile. */
+export function checkOf(agent: Agent): Check {
+  const before = known.get(agent);
+  if (before !== undefined) return before;
+  const { schema, schemaPath, choice, regex } = agent;
+  const check =
+    schema === undefined
+      ? textCheck({ ...(choice && { choice }), ...(regex !== undefined && { regex }) }, schemaPath)
+      : checkOfSchema(agent, schema);
+  known.set(agent, check);
+  return check;
+}
+
+function checkOfSchema(agent: Agent, schema: JsonObject): Check {
+  const place = (pointer: string): string => placeInSchema(agent, pointer);
+  const check = compileSchema(schema, place);
+  const kinds = [...kindsOf(schema)].filter(kind => kind !== 'null');
+  if (kinds.length > 0) return check;
+  throw dataError(
+    `${place('')}: expected a schema that some value fits, found one that allows none but null`,
+  );
+}

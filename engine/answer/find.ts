@@ -1,0 +1,220 @@
+/**
+ * Finding the answer in a chatty text: the object that stands last, outside of reasoning. One pass. What breaks is judged
+ * as broken, and nothing before it, inside it or beside it stands in for it: a draft is not an answer.
+ */
+
+import { differenceIn } from '../json/same.ts';
+import { closersEnd, goesOnAt, isComment, isPart } from './beside.ts';
+import { applyEdits, type Edit } from './edits.ts';
+import { elementsOf, hasWord } from './elements.ts';
+import { type Broken, boundsOf, type MendRule, mendObject } from './mend.ts';
+import { blocksOf, closingEnd, startOf } from './reasoning.ts';
+import { turnsOf } from './turns.ts';
+
+/** Longer texts are not searched: an answer has some thousand characters. */
+export const MAX_TEXT = 1 << 20;
+
+export type Found =
+  /** makes the last object alone, as JSON, of the whole text */
+  | { edits: Edit[]; broke?: undefined; differ?: undefined; beyond?: undefined }
+  /** how what stands last breaks */
+  | { broke: string; differ?: undefined; beyond?: undefined }
+  /** the offset where another turn begins, with more behind it */
+  | { beyond: number; broke?: undefined; differ?: undefined }
+  /** several objects side by side: how many, and where the last one differs from another; '' where that cannot be said */
+  | { differ: { count: number; at: string }; broke?: undefined; beyond?: undefined };
+
+interface Candidate {
+  start: number;
+  end: number;
+  /** where the text before it begins that was not read as anything */
+  from: number;
+  /** absent where the object broke */
+  edits?: Edit[];
+  broke: string;
+}
+
+const MARK = /[{}<[&◁【]|`{3,}|assistantfinal/gi;
+const IN_BROKEN = /[{}[\]<&◁【]|"(?:[^"\\\n]|\\.)*(?:"|$|\n|\\)|`{3,}|assistantfinal/gi;
+
+/** What may stand behind an object that breaks, as in a list. The looks around a fence keep its ticks together. */
+const SEPARATOR = /^(?:[\s,[\]]|(?<!`)`{3,}(?!`)\w*)*$/;
+
+/**
+ * The answer in `text`; null where there is no object outside of reasoning, whole or broken. With `lists` a list may be the
+ * answer as well, whatever is in it.
+ */
+export function findAnswer(text: string, lists = false): Found | null {
+  const bounds = boundsOf(text);
+  const blockAt = blocksOf(text);
+  let group: Candidate[] = []; // the objects that stand side by side with the last one
+  let hasEarlier = false;
+  let trouble: string | undefined; // why what stands behind the last object is none
+  let from = 0;
+  let tail = -1; // where reasoning begins behind the last object
+  const turns = turnsOf(text);
+  const elements = elementsOf(text);
+  let heard = 0; // up to where the text was asked for the end of the turn
+  let hasObject = false; // anywhere before
+  let at = startOf(text);
+  let hasThought = at > 0;
+  for (let mark = next(MARK, text, at); mark !== null; mark = next(MARK, text, at)) {
+    at = mark.index;
+    if (mark[0][0] === '`') {
+      at += mark[0].length;
+      continue;
+    }
+    if (mark[0] === '}') {
+      // it closes what stands before it, and the beginning of that was lost
+      if (group.length > 0) trouble = `expected the beginning of what ends at offset ${at}`;
+      at += 1;
+      continue;
+    }
+    const block = mark[0] === '{' ? null : blockAt(at);
+    const list = lists && mark[0] === '[' && block === null ? mendObject(text, at, bounds) : null;
+    const opensList = list !== null && (list.broke === undefined || list.real);
+    if (mark[0] !== '{' && !opensList) {
+      if (block === null) {
+        const { end, lost } = elements.read(at);
+        if (lost !== undefined && group.length > 0)
+          trouble = `expected the beginning of what ${lost} ends at offset ${at}`;
+        at = Math.max(end, list?.end ?? 0);
+        continue;
+      }
+      at = block.end;
+      from = at;
+      if (block.fromTheStart) {
+        elements.clear();
+        group = [];
+        hasEarlier = false;
+        hasThought = true;
+        trouble = undefined;
+      } else if (block.isOpen)
+        trouble = `expected the end of the reasoning at offset ${mark.index}, got the end`;
+      else if (group.length === 0) hasThought = true;
+      else if (tail === -1) tail = mark.index;
+      continue;
+    }
+    const read = list ?? mendObject(text, at, bounds);
+    const isWhole = read.broke === undefined;
+    if (!isWhole && text[read.end] === '{' && text.slice(at + 1, read.end).trim() === '') {
+      at = read.end; // braces around braces
+      continue;
+    }
+    const end = isWhole ? read.end : brokenEnd(text, read);
+    const isReal = isWhole || read.real;
+    if (isReal) {
+      const token = turns.tokenIn(heard, at);
+      const beyond = token === -1 && hasObject ? turns.roleIn(heard, at) : token;
+      if (beyond !== -1) return { beyond };
+      heard = isWhole ? end : at; // a token in an object that breaks may stand in no string of it
+      hasObject = true;
+    }
+    const element = elements.inside();
+    if (isReal && element !== undefined) {
+      trouble = `expected an object outside of <${element}>, got one in it at offset ${at}`;
+      hasThought = true;
+    } else if (isReal) {
+      const before = group.at(-1);
+      if (before === undefined || isApart(text.slice(before.end, at), before)) {
+        hasEarlier ||= group.some(({ edits }) => edits !== undefined);
+        group = [];
+      }
+      group.push({
+        start: at,
+        end,
+        from,
+        broke: '',
+        ...(isWhole ? { edits: read.edits } : { broke: read.broke }),
+      });
+      trouble = undefined;
+      tail = -1;
+    } else trouble = read.broke;
+    from = end;
+    at = isWhole ? closersEnd(text, end) : end;
+  }
+  const token = turns.tokenIn(heard, text.length);
+  if (token !== -1 && !turns.isEnd(token)) return { beyond: token };
+  const last = group.at(-1);
+  if (trouble !== undefined) return { broke: trouble };
+  if (last === undefined) return null;
+  if (last.edits === undefined) return { broke: last.broke };
+  const isOneOf = hasEarlier || group.length > 1;
+  if (isComment(text.slice(last.from, last.start), isOneOf))
+    return { broke: `expected an object of its own, got one in a comment at offset ${last.start}` };
+  const differ = differenceOf(text, group);
+  if (differ !== null) return { differ };
+  const goesOn = goesOnAt(text, last.end, tail === -1 ? text.length : tail);
+  if (goesOn !== -1) {
+    const rest = JSON.stringify(text.slice(goesOn, goesOn + 12));
+    return { broke: `expected nothing that goes on with the object at offset ${goesOn}, got ${rest}` };
+  }
+  const first = group[0] ?? last;
+  if (isPart(text, first.from, first.start, last.end))
+    return { broke: `expected an object of its own, got a part of something at offset ${first.start}` };
+  return {
+    edits: [
+      ...cut(text, 0, last.start, isOneOf ? 'other-object' : hasThought ? 'think-block' : undefined),
+      ...last.edits,
+      ...cut(text, last.end, text.length, tail === -1 ? undefined : 'think-block'),
+    ],
+  };
+}
+
+/** Whether what stands behind an object parts the next one from it: a word, or anything behind one that breaks, as a format does. */
+function isApart(between: string, { edits }: Candidate): boolean {
+  return edits === undefined ? !SEPARATOR.test(between) : hasWord(between);
+}
+
+/** Of several side by side, how many and where the last differs from another; null where all are equal. */
+function differenceOf(text: string, group: readonly Candidate[]): { count: number; at: string } | null {
+  const last = group.at(-1);
+  if (last === undefined || group.length === 1) return null;
+  const own = objectOf(text, last);
+  const count = group.length;
+  for (const other of group.slice(0, -1)) {
+    const value = objectOf(text, other);
+    const at = value === undefined ? '' : differenceIn(value, own);
+    if (at !== null) return { count, at };
+  }
+  return null;
+}
+
+function objectOf(text: string, { start, end, edits }: Candidate): unknown {
+  if (edits === undefined) return undefined;
+  const own = edits.map(edit => ({ ...edit, offset: edit.offset - start }));
+  try {
+    return JSON.parse(applyEdits(text.slice(start, end), own));
+  } catch {
+    return undefined; // the reader says so, should the mender and the parser ever not agree
+  }
+}
+
+function next(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
+  pattern.lastIndex = at;
+  return pattern.exec(text);
+}
+
+/** Where the object that broke ends, by counting brackets outside of strings; a fence or the end of reasoning ends it in any case. */
+function brokenEnd(text: string, { end, depth }: Broken): number {
+  let open = depth;
+  for (let mark = next(IN_BROKEN, text, end); mark !== null; mark = IN_BROKEN.exec(text)) {
+    const [found] = mark;
+    if (found[0] === '`' || closingEnd(text, mark.index) !== -1) return mark.index;
+    if (found === '{' || found === '[') open++;
+    else if (found === '}' || found === ']') open--;
+    if (open === 0) return mark.index + 1;
+  }
+  return text.length;
+}
+
+function cut(text: string, from: number, to: number, rule?: MendRule): Edit[] {
+  const around = text.slice(from, to);
+  if (/^[ \t\n\r]*$/.test(around)) return [];
+  return [{ rule: rule ?? ruleFor(around.trim()), offset: from, cut: around, put: '' }];
+}
+
+function ruleFor(around: string): MendRule {
+  if (around === '[' || around === ']') return 'array-around';
+  return /^`{3,}\w*$/.test(around) ? 'fence' : 'text-around';
+}

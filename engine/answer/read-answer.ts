@@ -1,0 +1,145 @@
+/**
+ * From a model's text to an object that fits a schema, or to a reason why not. Every change on the way is an entry,
+ * and the rung says what kind of change was needed:
+ *
+ *   JSON.parse ─ fits ──────────────────────────────────→ clean
+ *       │  └──── does not fit ──→ coerce ─ fits ────────→ coerced
+ *       ▼                           ▲  └─ does not ─────→ failed, with the problems that are left
+ *   find the last, mend it ─── fits ┼───────────────────→ repaired
+ *                     └─ does not ──┘
+ *
+ * What the model said last is the answer. Where that breaks or does not fit, nothing before it stands in for it.
+ */
+import { REFUSED } from '../item/call.ts';
+import { isShallow, lossless } from '../json/lossless.ts';
+import { isObject } from '../json/pointer.ts';
+import { shorten, show, summarise } from '../json/show.ts';
+import { wordsOf } from './answer-limits.ts';
+import type { Check } from './check.ts';
+import { coerce } from './coerce.ts';
+import { applyEdits, type Edit } from './edits.ts';
+import { type Found, findAnswer, MAX_TEXT } from './find.ts';
+import { findScalar } from './find-scalar.ts';
+import type { SchemaFinding } from './findings.ts';
+import { COERCIONS } from './forms.ts';
+import { type Kind, kindOf, kindsOf, nameOf } from './kinds.ts';
+import { MENDS } from './mend.ts';
+import { failed, type Reading } from './reading.ts';
+import { readText } from './text.ts';
+
+/** Every rule, on unless a caller leaves it out of `fixes`. */
+export const FIXES: ReadonlySet<string> = new Set([...Object.keys(MENDS), ...Object.keys(COERCIONS)]);
+
+/**
+ * Reads one answer. `finish` is the server's finish_reason: anything but `stop` is `truncated`, whatever the text
+ * looks like. Never throws, and takes time linear in the text.
+ */
+export function readAnswer(
+  text: string,
+  check: Check,
+  { finish, fixes = FIXES }: { finish: string; fixes?: ReadonlySet<string> },
+): Reading {
+  if (check.text) return readText(text, check, { finish, fixes });
+  if (finish === REFUSED)
+    return failed(
+      'model-refused',
+      `expected an answer, got a refusal: ${JSON.stringify(shorten(text.trim()))}`,
+    );
+  if (finish !== 'stop') {
+    return failed(
+      'truncated',
+      `expected finish_reason "stop", got ${show(finish)}: the answer may not be whole`,
+    );
+  }
+  if (text.length > MAX_TEXT) {
+    return failed(
+      'no-json-found',
+      `expected an answer of at most ${MAX_TEXT} characters, got ${text.length}`,
+    );
+  }
+  const whole = parse(text);
+  const kinds = kindsOf(check.schema);
+  const name = nameOf(kinds);
+  if (whole === null && name !== 'object') return failed('null-value', 'expected a value, got null');
+  if (isObject(whole) || kinds.has(kindOf(whole))) return judge(text, whole, [], check, fixes);
+  // a whole JSON text says what it is: only a list of objects may have been meant as one
+  const isList = Array.isArray(whole) && whole.length > 0 && whole.every(isObject);
+  if (whole !== undefined && !(isList && kinds.has('object'))) {
+    // a text may hold a number or a boolean in another form
+    if (typeof whole === 'string' && name === 'value') return judge(text, whole, [], check, fixes);
+    return failed('no-json-found', `expected a JSON ${name}, got ${show(whole)}`);
+  }
+
+  const found = findIn(text, kinds);
+  if (found === null) return failed('no-json-found', `expected a JSON ${name}, got ${describe(text)}`);
+  if (found.broke !== undefined)
+    return failed('no-json-found', `expected a JSON ${name}, and one breaks: ${found.broke}`);
+  if (found.beyond !== undefined) {
+    const message = `expected the answer to end with its turn, got more behind the end of that at offset ${found.beyond}`;
+    return { ...failed('beyond-its-turn', message), turnEnd: found.beyond };
+  }
+  if (found.differ === undefined) return readMended(text, found.edits, check, fixes);
+  const { count, at } = found.differ;
+  const where = at === '' ? '' : ` at ${shorten(at)}`;
+  return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+}
+
+/** What may hold others is looked for first: a list, an object; then what stands alone. */
+function findIn(text: string, kinds: ReadonlySet<Kind>): Found | null {
+  const bracketed = kinds.has('object') || kinds.has('array') ? findAnswer(text, kinds.has('array')) : null;
+  if (bracketed !== null) return bracketed;
+  const isAlone = kinds.has('string') || kinds.has('number') || kinds.has('boolean');
+  return isAlone ? findScalar(text) : null;
+}
+
+function readMended(text: string, edits: readonly Edit[], check: Check, fixes: ReadonlySet<string>): Reading {
+  const off = edits.find(({ rule }) => !fixes.has(rule));
+  if (off)
+    return failed('no-json-found', `expected JSON, got an answer that needs ${off.rule}, which is off`);
+  const mended = applyEdits(text, edits);
+  const value = parse(mended);
+  // The mender and JSON.parse agree on what JSON is; if they ever do not, the parser is right.
+  if (value === undefined || (!isObject(value) && nameOf(kindsOf(check.schema)) === 'object'))
+    return failed('no-json-found', 'expected a JSON object, got one that could not be mended');
+  return judge(mended, value, edits, check, fixes);
+}
+
+function judge(
+  json: string,
+  value: unknown,
+  edits: readonly Edit[],
+  check: Check,
+  fixes: ReadonlySet<string>,
+): Reading {
+  // most answers are compact as they come: a text that JSON.stringify gives back to the letter has lost nothing
+  const before = isShallow(json) ? JSON.stringify(value) : undefined;
+  const lost = before === json ? null : lossless(json);
+  if (lost) return failed(lost.code, lost.message, edits);
+  const { value: output, repairs: changes, findings } = coerce(value, check, fixes);
+  const repairs = [...edits, ...changes];
+  if (findings.length > 0) {
+    return { ...failed(codeOf(findings), summarise(findings), repairs), output };
+  }
+  const rung = changes.length > 0 ? 'coerced' : edits.length > 0 ? 'repaired' : 'clean';
+  const isSame = output === value && before !== undefined && typeof output !== 'string';
+  const compact = isSame ? before : wordsOf(output);
+  return { rung, output, compact, repairs };
+}
+
+/** `null-value` where nulls are all that is wrong, so that null-fix knows its work. */
+export function codeOf(findings: readonly SchemaFinding[]): 'null-value' | 'schema-mismatch' {
+  const isNull = ({ data, at, instance }: SchemaFinding): boolean => data === null && at === instance;
+  return findings.every(isNull) ? 'null-value' : 'schema-mismatch';
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(text: string): string {
+  return text.trim() === '' ? 'an empty answer' : JSON.stringify(shorten(text.trim()));
+}

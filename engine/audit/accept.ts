@@ -1,0 +1,27 @@
+/** `--accept`: the rungs that count, for the stages that judge rungs. */
+
+import { namesIn, type OptionSchemas } from '../flow/options.ts';
+import { usageError } from '../item/failure.ts';
+import { ACCEPTED, RUNGS, type Rung } from '../item/item.ts';
+
+const KNOWN: readonly Rung[] = RUNGS.filter(rung => rung !== 'failed');
+
+export const ACCEPT_OPTION = {
+  accept: {
+    type: 'array',
+    items: { type: 'string' },
+    default: ACCEPTED,
+    description: `Rungs that count, also comma-separated: ${KNOWN.join(', ')}.`,
+  },
+} as const satisfies OptionSchemas;
+
+/** Exit 64 for what is no rung. A list that is given says all: without `unknown` in it, unknown results are refused. */
+export function acceptedRungs(texts: readonly string[]): ReadonlySet<Rung> {
+  const rungs = new Set(namesIn(texts) as Rung[]);
+  for (const rung of rungs) {
+    if (!KNOWN.includes(rung)) {
+      throw usageError(`--accept: expected some of ${KNOWN.join(', ')}, found '${rung}'`);
+    }
+  }
+  return rungs;
+}

@@ -1,0 +1,152 @@
+/**
+ * Which ids a run should have: those of a file, one a line, as text or as the lines that were asked (items) or are to
+ * be had again (legacy results). Only hashes are kept; the file is read again to name what is missing.
+ */
+
+import { createIdSet } from '../files/idset.ts';
+import { openLines, type ScannedLine } from '../files/scan.ts';
+import { noIds } from '../flow/looks-like.ts';
+import { dataError } from '../item/failure.ts';
+import { failureOf, type Item, idOf, isLegacy } from '../item/item.ts';
+import { isTexts } from '../item/shape.ts';
+import { cut } from '../item/words.ts';
+import type { JsonObject } from '../json/pointer.ts';
+import { visible } from '../json/visible.ts';
+
+/** Ids that a message names; the rest is a number. */
+const MAX_NAMED_IDS = 10;
+/** characters of an id that are shown */
+const LONGEST_ID = 100;
+
+/** Ids, of which only the first are kept by name. */
+export interface Named {
+  count: number;
+  first: string[];
+}
+
+export const noneNamed = (): Named => ({ count: 0, first: [] });
+
+export function name(named: Named, id: string): void {
+  named.count += 1;
+  if (named.first.length < MAX_NAMED_IDS) named.first.push(cut(id, LONGEST_ID));
+}
+
+/** `3: a, b, c`, or the first ten and how many more. */
+export function describeNamed({ count, first }: Named): string {
+  return `${count}: ${first.join(', ')}${count > first.length ? `, and ${count - first.length} more` : ''}`;
+}
+
+/** What a line is known by. */
+export interface Identity {
+  id: string | null;
+  /** of a legacy result, the row that it came from */
+  row?: unknown;
+  failed: boolean;
+}
+
+export function identityOf(line: JsonObject): Identity {
+  const row = isLegacy(line) ? line.prompt_id : undefined;
+  return { id: idOf(line), row, failed: line.failure !== undefined };
+}
+
+export interface IdCheck {
+  /** Notes a line; false where its id was there before. A line without an id is always a first. */
+  see(line: Identity): boolean;
+  readonly duplicates: Named;
+  /** ids that nobody expected; none without a list */
+  readonly unknown: Named;
+  /** Reads the list again for ids that were not seen; null without a list. */
+  missing(): { expected: number; missing: Named } | null;
+}
+
+/**
+ * Checks ids against a list, if there is one, and each other. A legacy result is known by `prompt_id/ordering`, an item
+ * by its own id; so an item of the list stands for both, and one with a row but no ordering for any ordering of it.
+ */
+export function checkIds(
+  path: string | undefined,
+  { stage, maxLine }: { stage: string; maxLine: number },
+): IdCheck {
+  const seen = createIdSet();
+  const expected = path === undefined ? null : createIdSet();
+  const duplicates = noneNamed();
+  const unknown = noneNamed();
+  if (path !== undefined) readList(path, keys => keys.forEach(key => void expected?.add(key)));
+
+  return {
+    duplicates,
+    unknown,
+    see({ id, row: number, failed }) {
+      if (id === null) {
+        if (expected !== null && !failed) name(unknown, '(a line without an id)');
+        return true;
+      }
+      const first = seen.add(id);
+      if (!first) name(duplicates, id);
+      if (expected === null) return first;
+      const row = number === undefined ? null : anyOrderingOf(number);
+      if (row !== null) seen.add(row);
+      if (!expected.has(id) && (row === null || !expected.has(row))) name(unknown, id);
+      return first;
+    },
+    missing() {
+      if (path === undefined) return null;
+      const missing = noneNamed();
+      const listed = readList(path, keys => {
+        if (!keys.some(key => seen.has(key))) name(missing, keys[0] as string);
+      });
+      return { expected: listed, missing };
+    },
+  };
+
+  /** Calls `take` with the names that a line of the list goes by; returns how many lines there were. */
+  function readList(list: string, take: (keys: string[]) => void): number {
+    const file = openLines(list, { stage, maxLine });
+    let count = 0;
+    try {
+      for (const line of file.scan()) {
+        if (line === null) continue;
+        if (count === 0) refuseTable(line, list);
+        count += 1;
+        take(keysOf(line, () => file.item(line), list));
+      }
+    } finally {
+      file.close();
+    }
+    if (count === 0) throw dataError(`${list}: expected ids, one a line, found none`);
+    return count;
+  }
+}
+
+/** Its rows would be taken for ids, of which none is there. */
+function refuseTable({ block, from, length }: ScannedLine, list: string): void {
+  const first = block.toString('utf8', from, from + Math.min(length, HEADER));
+  const found = noIds(first, list);
+  if (found === null || first.startsWith('{')) return;
+  const file = visible(list);
+  throw dataError(
+    `--ids ${file}: expected ids, items or legacy results, one a line, found what looks like ${found}: ${visible(cut(first.trim(), 60))}\n` +
+      `make items of it first, as the run did: fw ingest ${file} > asked.jsonl, then --ids asked.jsonl`,
+  );
+}
+
+/** bytes of a header that are looked at */
+const HEADER = 64 * 1024;
+
+/** No id ends in a slash and a star but by intent, so this cannot be one of a legacy result. */
+const anyOrderingOf = (row: unknown): string => `${row}/*`;
+
+function keysOf(line: ScannedLine, parse: () => Item, list: string): string[] {
+  const { block, from, length, number } = line;
+  const text = length > 1024 ? '{' : block.toString('utf8', from, from + length).trim();
+  if (!text.startsWith('{')) return [text];
+  const item = parse();
+  const id = idOf(item);
+  if (id === null) {
+    const why = failureOf(item)?.message ?? 'expected an id';
+    throw dataError(`${list}:${number}: expected an id, an item or a legacy result; ${why}`);
+  }
+  const { row, ordering } = item;
+  if (typeof row !== 'number' || isLegacy(item)) return [id];
+  return [id, isTexts(ordering) ? `${row}/${ordering.join()}` : anyOrderingOf(row)];
+}

@@ -1,0 +1,53 @@
+/** The options of verification that say by what a line is judged. */
+import { expandPaths } from '../files/input.ts';
+import { COMMON } from '../flow/join.ts';
+import type { OptionSchemas } from '../flow/options.ts';
+import { openVouchers } from '../flow/provenance.ts';
+import type { Tools } from '../flow/stage.ts';
+import { answerSchemas } from '../legacy/answer-schemas.ts';
+import { ACCEPT_OPTION, acceptedRungs } from './accept.ts';
+
+export const JUDGE_OPTIONS = {
+  ...ACCEPT_OPTION,
+  agents: {
+    type: 'string',
+    file: 'read-folder',
+    from: 'base',
+    description:
+      'Folder of the agents whose schemas answers must fit; default for items: FW_AGENTS, else ./agents, else the packaged FairWatch; for legacy results: the packaged FairWatch.',
+  },
+  decision: {
+    type: 'boolean',
+    default: true,
+    description: 'Require the decision of the synthesis; --no-decision accepts items of chain --no-decision.',
+  },
+  provenance: {
+    type: 'array',
+    items: { type: 'string' },
+    file: 'read-many',
+    description:
+      'File that legacy-convert --provenance wrote: it has the rungs of legacy results. Default: the one beside each FILE, such as out.jsonl.provenance.ndjson.',
+  },
+} as const satisfies OptionSchemas;
+
+interface JudgeOptions {
+  accept: string[];
+  agents?: string;
+  decision: boolean;
+  provenance?: string[];
+  'max-line'?: number;
+}
+
+/** What lines are judged by, as the options say. */
+export async function judgeOptions(
+  { accept, agents, decision, provenance, ...rest }: JudgeOptions,
+  { base }: Pick<Tools, 'base'>,
+) {
+  const reading = { stage: 'verify', maxLine: rest['max-line'] ?? COMMON['max-line'].default };
+  const vouchers = provenance && (await openVouchers(await expandPaths(provenance), reading));
+  return {
+    accept: acceptedRungs(accept),
+    schemas: answerSchemas({ agents, decision }, base),
+    ...(vouchers && { vouchers }),
+  };
+}

@@ -1,0 +1,214 @@
+/**
+ * Judging again what an item or a record already holds, without asking: what `validate`, `fix-escapes` and `null-fix`
+ * share. A step is judged by its agent's schema, a legacy result by the packaged one, any other record by the schema
+ * that was named, or by none.
+ */
+import { resolve } from 'node:path';
+import type { Agent } from '../agents/agent-file.ts';
+import { checkOf } from '../agents/form.ts';
+import { type Agents, folderOfAgents, loadAgentFiles } from '../agents/load.ts';
+import { wordsOf } from '../answer/answer-limits.ts';
+import { type Check, ownCheck } from '../answer/check.ts';
+import { readAnswer } from '../answer/read-answer.ts';
+import { compileSchema } from '../answer/schema.ts';
+import { readSmallFile } from '../config/yaml.ts';
+import type { OptionSchemas } from '../flow/options.ts';
+import { dataError, ItemFailure } from '../item/failure.ts';
+import {
+  type Item,
+  isAnswered,
+  isLegacy,
+  isRawRequest,
+  type Mark,
+  type Repair,
+  type Rung,
+  type Step,
+  worse,
+} from '../item/item.ts';
+import { type JsonObject, parsePointer } from '../json/pointer.ts';
+import { visible } from '../json/visible.ts';
+
+export interface Judge {
+  check: Check;
+  /** the name by which defaults are found */
+  name: string;
+  /** places whose value is asked for again (an agent's `ask_again`), and never filled; `*` is any one token */
+  asked(): string[][];
+}
+
+export const SCHEMA_OPTION = {
+  schema: {
+    type: 'string',
+    file: 'read',
+    from: 'base',
+    description: 'JSON Schema for records: a path, or legacy (the default for legacy results).',
+  },
+} as const satisfies OptionSchemas;
+
+export interface Judges {
+  /** Throws ItemFailure (unknown-agent) for an agent that the folder does not have. */
+  ofStep(agent: string): Judge;
+  /** null where a record only has to be a JSON object */
+  ofRecord(record: JsonObject): Judge | null;
+}
+
+/** `schema` is a path, or `legacy`; `agents` a folder. Both resolve from `base`, and are read when first needed. */
+export function judges(options: { schema?: string; agents?: string }, base: string): Judges {
+  let agents: Agents | null = null;
+  let legacy: Judge | null = null;
+  const known = new Map<string, Judge>();
+  const loaded = (): Agents => {
+    agents ??= loadAgentFiles(folderOfAgents(options.agents, base));
+    return agents;
+  };
+  const named =
+    options.schema === undefined || options.schema === 'legacy'
+      ? null
+      : schemaAt(options.schema, base, name => askedOf(loaded(), agent => agent.schemaName === name));
+  const legacyJudge = (): Judge => {
+    legacy ??= {
+      check: ownCheck('legacy'),
+      name: 'legacy',
+      asked: () => askedInLegacy(loaded()),
+    };
+    return legacy;
+  };
+  return {
+    ofStep(key) {
+      const judge = known.get(key);
+      if (judge !== undefined) return judge;
+      const agent = loaded().byKey.get(key);
+      if (agent === undefined) {
+        throw new ItemFailure('unknown-agent', `expected an agent of the agents folder, found '${key}'`, {
+          agent: key,
+        });
+      }
+      const made: Judge = {
+        check: checkOf(agent),
+        name: agent.schemaName,
+        asked: () => askedOf(loaded(), other => other === agent),
+      };
+      known.set(key, made);
+      return made;
+    },
+    ofRecord(record) {
+      if (named !== null) return named;
+      return options.schema === 'legacy' || isLegacy(record) ? legacyJudge() : null;
+    },
+  };
+}
+
+function askedOf({ byKey }: Agents, isMeant: (agent: Agent) => boolean): string[][] {
+  return [...byKey.values()]
+    .filter(isMeant)
+    .flatMap(({ askAgain }) => (askAgain ? [parsePointer(askAgain.at)] : []));
+}
+
+/** The same places in a legacy result, wherever an answer stands there. */
+function askedInLegacy(agents: Agents): string[][] {
+  const decided = askedOf(agents, ({ role }) => role === 'synthesis');
+  const answered = askedOf(agents, ({ role }) => role === 'agent');
+  const turns = [['conversation_history', '*', 'output'], ['all_agent_outputs', '*'], ['final_output']];
+  return [
+    ...decided.map(at => ['business_decision', ...at]),
+    ...answered.flatMap(at => turns.map(turn => [...turn, ...at])),
+  ];
+}
+
+function schemaAt(path: string, base: string, asked: (name: string) => string[][]): Judge {
+  const text = readSmallFile(resolve(base, path), 'a JSON Schema, or the word legacy for --schema');
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch (error) {
+    throw dataError(`${path}: expected a JSON Schema, found: ${visible((error as Error).message)}`);
+  }
+  const name = (path.split('/').at(-1) ?? path).replace(/(\.schema)?\.json$/, '');
+  return { check: compileSchema(schema, path), name, asked: () => asked(name) };
+}
+
+/**
+ * The item with every step (and the decision) that `judge` changed; the same item where it changed none. What a server
+ * answered to a raw request is nobody's to judge or to change.
+ */
+export function mapSteps(item: Item, judge: (step: Step) => Step): Item {
+  if (isRawRequest(item.request)) return item;
+  const steps = item.steps?.map(judge);
+  const decision = item.decision && judge(item.decision);
+  const same = steps?.every((step, index) => step === item.steps?.[index]) ?? true;
+  if (same && decision === item.decision) return item;
+  return { ...item, ...(steps && { steps: same ? item.steps : steps }), ...(decision && { decision }) };
+}
+
+/**
+ * A step whose output was changed: what the model said is kept as `raw`, whatever was changed on the way. An output with
+ * neither `raw` nor its hash may be anybody's (an answer that was read back from a legacy result, or of version 0.1.0).
+ */
+export function changedStep(step: Step, output: unknown, rung: Rung, repairs: readonly Repair[]): Step {
+  const { agent, output: before, raw, problem: _problem, ...rest } = step;
+  // with its hash, so that verify finds it where the output was edited before
+  const isKnown = raw !== undefined || step.sha256 !== undefined || before === undefined;
+  const said = isKnown ? { raw: raw ?? wordsOf(before) } : {};
+  return {
+    agent,
+    output,
+    ...said,
+    ...rest,
+    rung: worse(before === undefined ? 'clean' : step.rung, rung),
+    repairs: [...((before !== undefined && step.repairs) || []), ...repairs],
+  };
+}
+
+/** Whether the last answer of a failed step is there to be read again: not where it was cut, by the server or by us. */
+export function isReadable({ raw, whole, problem }: Step): boolean {
+  // a loop mostly ends at the limit, and then nobody knows how the server said that it ended
+  const isCut = problem?.code === 'truncated' || problem?.code === 'repeats-itself';
+  return raw !== undefined && whole === undefined && !isCut;
+}
+
+/** Reads the last answer of a failed step again; the same step where it still does not fit, or was cut off. */
+export function readAgain(step: Step, { check }: Judge, fixes: ReadonlySet<string>): Step {
+  if (step.output !== undefined || !isReadable(step)) return step;
+  const { output, rung, repairs, problem } = readAnswer(step.raw ?? '', check, { finish: 'stop', fixes });
+  return output === undefined || problem !== undefined ? step : changedStep(step, output, rung, repairs);
+}
+
+/** A failed line that stands as text in its failure: it holds no value to judge, and must not pass for an empty one. */
+export function standsAsText(item: Item): boolean {
+  const isText = [item.failure?.text, item.failure?.base64].some(text => typeof text === 'string');
+  return isText && Object.keys(item).every(key => key === 'failure' || key === 'id');
+}
+
+/** What a schema of records judges: the record without what fw adds to it; null for a line that stands as text. */
+export function ownOf(record: Item): JsonObject | null {
+  if (record.failure === undefined && record._fw === undefined) return record;
+  if (standsAsText(record)) return null;
+  const { failure: _failure, _fw, ...own } = record;
+  return own;
+}
+
+/** A record with its mark: the worse of the rungs, the entries one after another. `before` is the mark that it had. */
+export function marked(
+  record: JsonObject,
+  rung: Rung,
+  repairs: readonly Repair[],
+  before: unknown = undefined,
+): Item {
+  const earlier = before as Mark | undefined;
+  const mark: Mark = {
+    rung: worse(earlier?.rung ?? 'clean', rung),
+    repairs: [...(earlier?.repairs ?? []), ...repairs],
+  };
+  return { ...record, _fw: mark } as unknown as Item;
+}
+
+/**
+ * The line without its failure, once the agent that failed has an answer, and no other lacks one. Where nobody answered
+ * at all there was nothing to judge again, and the failure stands.
+ */
+export function healed(item: Item): Item {
+  const { failure, ...rest } = item;
+  const answers = [...(item.steps ?? []), ...(item.decision ? [item.decision] : [])];
+  const isHealed = answers.some(step => step.agent === failure?.agent);
+  return isHealed && answers.every(isAnswered) ? rest : item;
+}

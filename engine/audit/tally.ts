@@ -1,0 +1,222 @@
+/** What verification saw, as sums: for the table on stderr and the report. */
+import { nameIn } from '../item/account.ts';
+import {
+  failureOf,
+  type Item,
+  isItem,
+  type Mark,
+  RUNGS,
+  type Rung,
+  rungOf,
+  type Step,
+  worse,
+} from '../item/item.ts';
+import { number } from '../item/words.ts';
+import type { JsonObject } from '../json/pointer.ts';
+import { isUntold } from '../legacy/making.ts';
+import type { Named } from './expected.ts';
+
+export type Rungs = Record<Rung, number>;
+
+export interface Tally {
+  read: number;
+  /** in = clean + repaired + coerced + unknown + defaulted + failed */
+  rungs: Rungs;
+  /** accepted lines whose id had not been there before */
+  accepted: number;
+  /** items, legacy results and other records that did not come in failed */
+  kinds: Map<string, { accepted: number; refused: number }>;
+  /** of each agent, the decision under its agent's name: items = clean + repaired + … + failed + unasked */
+  agents: Map<string, Rungs & { unasked: number }>;
+  /** failed lines by the stage that failed them and the code; of this one too */
+  stages: Map<string, Map<string, number>>;
+  /** lines that came in failed, by code and stage */
+  failed: Map<string, number>;
+  /** lines refused here, by the rule that they broke first */
+  refused: Map<string, number>;
+  /** changes to answers and records, by the rule that made them */
+  rules: Map<string, number>;
+  /** lines = different ids + repeated ids + lines without one */
+  withoutId: number;
+  /** agents who decided, and items without a decision: unasked, where it is one agent who decides */
+  deciders: Set<string>;
+  undecided: number;
+  /** legacy results that a line of --provenance is of */
+  vouched: number;
+  /** answers in items of which neither the model's text is there nor its hash */
+  untold: number;
+}
+
+export function newTally(): Tally {
+  return {
+    read: 0,
+    rungs: noRungs(),
+    accepted: 0,
+    kinds: new Map(),
+    agents: new Map(),
+    stages: new Map(),
+    failed: new Map(),
+    refused: new Map(),
+    rules: new Map(),
+    withoutId: 0,
+    deciders: new Set(),
+    undecided: 0,
+    vouched: 0,
+    untold: 0,
+  };
+}
+
+const noRungs = (): Rungs => Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Rungs;
+
+export function addOne(counts: Map<string, number>, key: string, times = 1): void {
+  const name = nameIn(counts, key);
+  counts.set(name, (counts.get(name) ?? 0) + times);
+}
+
+export type Kind = 'items' | 'legacy results' | 'other records';
+
+export function addVerdict(tally: Tally, kind: Kind, isAccepted: boolean): void {
+  countsOf(tally, kind)[isAccepted ? 'accepted' : 'refused'] += 1;
+}
+
+function countsOf({ kinds }: Tally, kind: string): { accepted: number; refused: number } {
+  let counts = kinds.get(kind);
+  if (counts === undefined) {
+    counts = { accepted: 0, refused: 0 };
+    kinds.set(kind, counts);
+  }
+  return counts;
+}
+
+/** Counts a line as it leaves, failed where it was refused, and the answers in it. */
+export function addLine(tally: Tally, line: Item): void {
+  tally.read += 1;
+  tally.rungs[rungOf(line)] += 1;
+  const failure = failureOf(line);
+  if (failure !== undefined) addOne(codesOf(tally, failure.stage), failure.code);
+  if (!isItem(line)) {
+    const { _fw: mark } = line as { _fw?: Mark | null };
+    if (mark) addRules(tally, mark.repairs);
+    return;
+  }
+  const { steps, ordering, decision } = line;
+  const answers = Array.isArray(steps) ? steps : [];
+  for (const step of answers) addStep(tally, step);
+  // a chain that broke off asked nobody after the step that failed
+  if (Array.isArray(ordering)) {
+    for (const agent of ordering.slice(answers.length))
+      if (typeof agent === 'string') agentIn(tally, agent).unasked += 1;
+  }
+  if (decision) {
+    addStep(tally, decision);
+    if (typeof decision.agent === 'string') tally.deciders.add(decision.agent);
+  } else tally.undecided += 1;
+}
+
+function codesOf({ stages }: Tally, stage: string): Map<string, number> {
+  const name = nameIn(stages, stage);
+  const codes = stages.get(name) ?? new Map<string, number>();
+  stages.set(name, codes);
+  return codes;
+}
+
+/** Once, after the last line: what only the whole can tell. */
+export function closeTally({ deciders, undecided, agents }: Tally): void {
+  const [decider, ...others] = deciders;
+  const counts = decider === undefined || others.length > 0 ? undefined : agents.get(decider);
+  if (counts) counts.unasked += undecided;
+}
+
+function addStep(tally: Tally, step: Step | null): void {
+  const { agent, rung, saw, repairs } = step ?? {};
+  if (typeof agent !== 'string' || rung === undefined || !RUNGS.includes(rung)) return;
+  agentIn(tally, agent)[worse(rung, saw ?? rung)] += 1;
+  addRules(tally, repairs);
+  if (step && isUntold(step as unknown as JsonObject)) tally.untold += 1;
+}
+
+function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } {
+  const name = nameIn(agents, agent);
+  let rungs = agents.get(name);
+  if (rungs === undefined) {
+    rungs = { ...noRungs(), unasked: 0 };
+    agents.set(name, rungs);
+  }
+  return rungs;
+}
+
+function addRules(tally: Tally, repairs: unknown): void {
+  if (!Array.isArray(repairs)) return;
+  for (const repair of repairs) if (typeof repair?.rule === 'string') addOne(tally.rules, repair.rule);
+}
+
+export interface Verdict extends Tally {
+  ids: { expected?: number; missing?: Named; unknown: Named; duplicates: Named };
+  findings: string[];
+}
+
+/** The lines for stderr: a table of the agents' answers, then what was refused, then what is wrong with the whole. */
+export function describeVerdict(verdict: Verdict): string[] {
+  const { agents, failed, refused, rules, kinds, untold, findings } = verdict;
+  const lines: string[] = [];
+  if (agents.size > 0) {
+    const widest = Math.max(...[...agents.keys()].map(agent => agent.length), 'answers of'.length);
+    const row = (head: string, cells: string[]): string =>
+      `${head.padEnd(widest)}${cells.map(cell => cell.padStart(11)).join('')}`;
+    const counted = [...agents.values()];
+    const columns = [
+      ...RUNGS.filter(rung => rung !== 'unknown' || counted.some(({ unknown }) => unknown > 0)),
+      ...(counted.some(({ unasked }) => unasked > 0) ? ['unasked' as const] : []),
+    ];
+    lines.push(row('answers of', columns));
+    for (const [agent, counts] of agents)
+      lines.push(
+        row(
+          agent,
+          columns.map(column => number(counts[column])),
+        ),
+      );
+  }
+  for (const [kind, { accepted, refused }] of kinds) {
+    lines.push(`${kind}: ${number(accepted)} accepted, ${number(refused)} refused`);
+  }
+  const counts = (of: Map<string, number>): string =>
+    [...of]
+      .sort((a, b) => b[1] - a[1])
+      .map(([what, times]) => `${number(times)} ${what}`)
+      .join(', ');
+  if (refused.size > 0) lines.push(`refused: ${counts(refused)}`);
+  if (failed.size > 0) lines.push(`failed before: ${counts(failed)}`);
+  if (rules.size > 0) lines.push(`changes: ${counts(rules)}`);
+  if (untold > 0) {
+    const which = `of ${number(untold)} ${untold === 1 ? 'answer' : 'answers'} the text is not kept, nor its hash`;
+    lines.push(`${which}: edits of ${untold === 1 ? 'it' : 'them'} cannot be found`);
+  }
+  return [...lines, ...findings];
+}
+
+/** The report as plain JSON; its keys are always in this order. */
+export function reportOf(verdict: Verdict) {
+  const { read, rungs, accepted, kinds, agents, stages, refused, rules, withoutId, ids, findings } = verdict;
+  const { unknown, duplicates, expected, missing } = ids;
+  return {
+    in: read,
+    ...rungs,
+    accepted,
+    kinds: Object.fromEntries(kinds),
+    agents: Object.fromEntries(agents),
+    stages: Object.fromEntries([...stages].map(([name, codes]) => [name, Object.fromEntries(codes)])),
+    refused: Object.fromEntries(refused),
+    rules: Object.fromEntries(rules),
+    ids: {
+      different: read - duplicates.count - withoutId,
+      repeated: duplicates.count,
+      without: withoutId,
+      ...(expected !== undefined && { expected, missing }),
+      unknown,
+      duplicates,
+    },
+    findings,
+    ok: rungs.failed === 0 && findings.length === 0,
+  };
+}

@@ -1,0 +1,223 @@
+/** "Did the model say this?", asked of one value of a line, and answered from the entries that the line carries. */
+
+import { type Answer, answersIn, isAccountedFor, list, markedRepairs } from '../answer/answers.ts';
+import { applyEdits, editsOf, spanBefore } from '../answer/edits.ts';
+import { AGENT_NAME, READ_BACK, RULES } from '../answer/rules.ts';
+import { pointerOf, replay, type Trace, trace, valueEntries } from '../answer/trace.ts';
+import { isItem, isLegacy, type Repair } from '../item/item.ts';
+import { getAt, type JsonObject, parsePointer } from '../json/pointer.ts';
+import { same } from '../json/same.ts';
+import { shorten } from '../json/show.ts';
+import { spanOf } from '../json/span.ts';
+import { visible } from '../json/visible.ts';
+import { isNamePlace } from '../legacy/own-names.ts';
+import { changesOf } from './history.ts';
+
+/** What another line says of a legacy result: the item that it was made of, or a line of `legacy-convert --provenance`. */
+export interface Vouching {
+  answers: Answer[];
+  where: string;
+  /** it has the hash of the answers that it is of; version 0.1.0 wrote none */
+  isBound: boolean;
+}
+
+/** Characters of a value that are printed; the story of the line has all of it. */
+const MAX_SHOWN_TEXT = 400;
+
+/** The lines to print about the value at `pointer`; null where the line holds none there. */
+export function whoSaid(line: JsonObject, pointer: string, vouching: Vouching | null): string[] | null {
+  const tokens = parsePointer(pointer);
+  const value = getAt(line, tokens);
+  if (value === undefined) return null;
+  const text = JSON.stringify(value);
+  const most =
+    text.length > MAX_SHOWN_TEXT
+      ? `${visible(text.slice(0, MAX_SHOWN_TEXT))}… (${text.length} characters)`
+      : visible(text);
+  const head = `${visible(pointer)} is ${most}`;
+  const answer = isItem(line) ? inItem(line, tokens) : inRecord(line, tokens, vouching);
+  return [head, ...answer.map(text => `  ${text}`)];
+}
+
+/** The keys at the deepest place of `pointer` that is there, for a message. */
+export function keysNear(line: JsonObject, pointer: string): { at: string; keys: string[] } {
+  const tokens = parsePointer(pointer);
+  while (typeof (getAt(line, tokens) ?? null) !== 'object' || getAt(line, tokens) === undefined) tokens.pop();
+  return { at: pointerOf(tokens), keys: Object.keys((getAt(line, tokens) ?? {}) as object) };
+}
+
+const FROM_THE_SOURCE = ['id', 'row', 'input', 'prompt', 'request', 'ordering'];
+
+function inItem(item: JsonObject, tokens: readonly string[]): string[] {
+  const [first = '', ...more] = tokens;
+  const depth = first === 'decision' ? 1 : first === 'steps' ? 2 : 0;
+  const answer = depth > 0 && answersIn(item).find(({ at }) => at === pointerOf(tokens.slice(0, depth)));
+  if (!answer) {
+    if (FROM_THE_SOURCE.includes(first))
+      return ['no model said this: it is of the source, or made from it by ingest'];
+    return ['no: this is no answer of a model, but a part of the record around it'];
+  }
+  const [part, ...rest] = more.slice(depth - 1);
+  if (part === 'raw') return [`yes: this is the text of ${visible(answer.agent)}, to the letter`];
+  if (part === 'rejected' && rest[1] === 'raw') {
+    const number = Number(rest[0]) + 1;
+    return [`yes: this is the text of ${visible(answer.agent)} in attempt ${number}, which was not accepted`];
+  }
+  if (part === 'response' && rest[0] === 'body') {
+    if (answer.isEdited) return ['unknown: this is not what the server answered: it has another hash'];
+    return [`yes: this is what the server answered to ${visible(answer.agent)}, as it came`];
+  }
+  if (part !== 'output') return ['no: this is what fw says about the answer'];
+  return inAnswer(answer, rest);
+}
+
+function inAnswer(answer: Answer, tokens: readonly string[]): string[] {
+  const who = visible(answer.agent);
+  if (answer.said === undefined) return withoutText(answer, tokens);
+  if (isAccountedFor(answer) !== true) return [alteredBySomeone(who)];
+  const found = trace(valueEntries(answer.repairs), tokens);
+  const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(answer, found.at);
+  return [verdictOf(found, who, mended), ...lines, ...changesIn(found)];
+}
+
+/** Of an answer whose text nobody kept it is known only what was put there since. */
+function withoutText({ agent, repairs }: Answer, tokens: readonly string[]): string[] {
+  const changes = repairs.filter(({ rule }) => rule !== READ_BACK);
+  const found = trace(valueEntries(changes), tokens);
+  if (found.changes.some(isDefault)) return [verdictOf(found, 'the result'), ...changesIn(found)];
+  const lacks = `neither the text of ${visible(agent)} is on record nor its hash`;
+  return [`unknown: ${lacks}, so an edit of this cannot be ruled out`, ...changesIn(found)];
+}
+
+const alteredBySomeone = (who: string): string =>
+  `unknown: the text of ${who}, with the changes recorded, does not give this answer; something else changed it`;
+
+const isDefault = ({ rule }: Repair): boolean => RULES.get(rule)?.rung === 'defaulted';
+
+/** The first line: yes, yes with a reserve, or no. */
+function verdictOf({ at, changes, inside }: Trace, who: string, mended = false): string {
+  const ours = changes.findLast(isDefault);
+  if (ours) {
+    const said = 'from' in ours ? JSON.stringify(ours.from) : 'nothing';
+    return `no: ${who} said ${visible(said)} here, and ${visible(ours.rule)} put a default`;
+  }
+  if (at === null) return `yes, in another form: ${who} said what is in it, but not this object around it`;
+  const named = changes.find(({ rule }) => rule === AGENT_NAME);
+  if (named)
+    return `no: ${who} said ${visible(JSON.stringify(named.from) ?? 'nothing')} here, and the result has the agent's own name`;
+  const [first] = changes;
+  if (first !== undefined) {
+    const form = 'from' in first ? JSON.stringify(first.from) : 'it in another place';
+    return `yes, in another form: ${who} said ${visible(form)}`;
+  }
+  const places = inside.length === 1 ? 'a change' : `${inside.length} changes`;
+  const but = inside.length > 0 ? `, but for ${places} inside it` : '';
+  return `yes${mended ? ', its syntax mended' : ''}: ${who} said this${but}`;
+}
+
+/** Where it stands in the model's text and as what, with what was mended inside it. */
+function textIn(
+  { said = '', output, repairs, attempts, rejected }: Answer,
+  at: readonly string[],
+): { lines: string[]; mended: boolean } {
+  const edits = editsOf(repairs);
+  const text = applyEdits(said, edits);
+  // an answer in text is all of what is left of it
+  const isText = typeof output === 'string' && replay(text, valueEntries(repairs)) === output;
+  const span = isText ? { from: 0, to: text.length } : spanOf(text, at);
+  if (span === null) return { lines: [], mended: false };
+  const { from, to, edits: inside } = spanBefore(edits, span);
+  const attempt = Math.max(attempts, rejected.length);
+  const place = `in attempt ${attempt}, at offset ${from} of its text`;
+  return {
+    lines: [
+      `${place}: ${visible(shorten(said.slice(from, to)))}`,
+      ...changesOf(inside, { said, indent: '' }),
+    ],
+    mended: inside.length > 0,
+  };
+}
+
+function changesIn({ changes, inside }: Trace): string[] {
+  return changesOf([...changes, ...inside], { indent: '' });
+}
+
+const SILENT = [
+  'unknown: a legacy result has no place to say so. Name the items that it was made of beside it, or the',
+  'file that legacy-convert --provenance wrote',
+];
+
+/** A legacy result or another record: what its own mark says, then what others say of the result before that. */
+function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouching | null): string[] {
+  const found = trace(valueEntries(markedRepairs(line)), tokens);
+  const changed = found.changes.length + found.inside.length > 0;
+  const ofLine = mendedIn(markedRepairs(line), 'line');
+  const byMark = [
+    verdictOf(found, `the ${isLegacy(line) ? 'legacy result' : 'record'}`),
+    ...ofLine,
+    ...changesIn(found),
+  ];
+  if (!isLegacy(line))
+    return changed ? byMark : ['unchanged: no rule of fw made or changed this value', ...ofLine];
+  const place = found.at && placeIn(line, found.at);
+  if (!place)
+    return changed
+      ? byMark
+      : ['no: this is no answer of a model, but a part of the result around the answers'];
+  if (found.changes.some(isDefault)) return byMark;
+  const answer = vouching && answerAt(vouching, place.index);
+  if (!answer) return changed ? byMark : [...SILENT, ...ofLine];
+  const where = visible(vouching?.where ?? '');
+  if (isAccountedFor(answer) === false) return [alteredBySomeone(visible(answer.agent)), `by ${where}`];
+  if (answer.output !== undefined) {
+    const before = 'from' in (found.changes[0] ?? {}) ? found.changes[0]?.from : getAt(line, tokens);
+    const there = getAt(answer.output, place.rest);
+    if (!same(before, there) && found.inside.length === 0) {
+      return [
+        `unknown: the item at ${where} holds ${visible(JSON.stringify(there) ?? 'nothing')} there`,
+        ...(isNamePlace(place.rest) ? [WRITTEN_AS_NAME] : []),
+        ...changesIn(found),
+      ];
+    }
+  }
+  if (answer.output === undefined ? !vouching?.isBound : answer.said === undefined)
+    return [
+      ...withoutText({ ...answer, repairs: [...answer.repairs, ...markedRepairs(line)] }, place.rest),
+      `by ${where}`,
+    ];
+  const earlier = trace(valueEntries(answer.repairs), place.rest);
+  const both: Trace = {
+    at: earlier.at,
+    changes: [...earlier.changes, ...found.changes],
+    inside: [...earlier.inside, ...found.inside],
+  };
+  const ofText = mendedIn(answer.repairs, 'text');
+  return [verdictOf(both, visible(answer.agent)), `by ${where}`, ...ofText, ...ofLine, ...changesIn(both)];
+}
+
+const WRITTEN_AS_NAME =
+  "legacy-convert writes the agent's own name here; the file of --provenance says whether it did";
+
+function mendedIn(repairs: readonly Repair[], what: 'text' | 'line'): string[] {
+  const rules = new Set(editsOf(repairs).map(({ rule }) => visible(rule)));
+  if (rules.size === 0) return [];
+  return [`the syntax of its ${what} was mended, here or elsewhere: ${[...rules].join(', ')}`];
+}
+
+/** The answer of a turn, or (-1) the decision, which an item may lack. */
+function answerAt({ answers }: Vouching, index: number): Answer | undefined {
+  const answer = Number.isInteger(index) ? answers.at(index) : undefined;
+  return index === -1 && answer?.at.startsWith('/steps/') ? undefined : answer;
+}
+
+/** Which answer a place of a legacy result is in (-1: the decision), and where in it; null for any other place. */
+function placeIn(line: JsonObject, tokens: readonly string[]): { index: number; rest: string[] } | null {
+  const [key, index, part, ...rest] = tokens;
+  if (key === 'business_decision') return { index: -1, rest: tokens.slice(1) };
+  if (key === 'final_output')
+    return { index: list(line.conversation_history).length - 1, rest: tokens.slice(1) };
+  if (key === 'all_agent_outputs' && index !== undefined)
+    return { index: Number(index), rest: tokens.slice(2) };
+  if (key === 'conversation_history' && part === 'output') return { index: Number(index), rest };
+  return null;
+}

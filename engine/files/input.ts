@@ -1,0 +1,147 @@
+/**
+ * Where bytes come from: files, globs or standard input, as blocks on demand. Regular files and character devices are
+ * read synchronously, a MiB at a time; pipes through a socket, since a pending fs.read on a pipe keeps a process from
+ * ending.
+ */
+import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { dataError, ioError } from '../item/failure.ts';
+import { withoutBesides } from './provenance-files.ts';
+import { isAside } from './replace.ts';
+
+const BLOCK = 1 << 20;
+/** room for the rest of a line, so that a block which began without one can be used again */
+const SLACK = 1 << 17;
+const STDIN = 0;
+
+export interface ByteInput {
+  /** for messages: the path as it was given, or `stdin` */
+  name: string;
+  /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
+  regular: boolean;
+  /**
+   * The next block, beginning with the `rest` of the last one; null at the end. `again`: the block before the last one
+   * is needed no more, and its memory may be used.
+   */
+  read(rest: Buffer | null, again?: boolean): Buffer | null | Promise<Buffer | null>;
+  /** The same bytes from their beginning, for a file that has a name; null for what can be read but once. */
+  reopened?(): ByteInput | null;
+  close(): void;
+}
+
+/**
+ * The paths that a list of files and globs names, in order; a glob's matches are sorted. A file of provenance beside another
+ * of them is left out: it is read with that. Exit 65 where none exists.
+ */
+export async function expandPaths(patterns: readonly string[]): Promise<string[]> {
+  const paths: string[] = [];
+  for (const pattern of patterns) {
+    if (pattern === '-' || existsSync(pattern)) {
+      paths.push(pattern);
+      continue;
+    }
+    const { default: glob } = await import('fast-glob');
+    const found = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
+    const matches = isAside(pattern) ? found : found.filter(path => !isAside(path));
+    if (matches.length === 0) {
+      const hint = /^https?:/.test(pattern)
+        ? ' (if it is an endpoint, repeat --endpoint before each URL)'
+        : '';
+      throw dataError(`expected a file or files that match, found none: ${pattern}${hint}`);
+    }
+    paths.push(...matches.sort());
+  }
+  return withoutBesides(paths);
+}
+
+/** Inputs for expanded paths, `-` and an empty list meaning standard input. They open one after the other. */
+export function inputsOf(paths: readonly string[]): ByteInput[] {
+  return paths.length === 0 ? [inputOf('-')] : paths.map(inputOf);
+}
+
+function inputOf(path: string): ByteInput {
+  const name = path === '-' ? 'stdin' : path;
+  let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
+  let socket: Socket | undefined;
+  let last: Buffer | null = null; // the memory of the last two blocks
+  let before: Buffer | null = null;
+  const open = (): { fd: number; piped: boolean } => {
+    if (opened) return opened;
+    const fd = path === '-' ? STDIN : openFile(path);
+    const kind = fstatSync(fd);
+    if (kind.isDirectory()) throw dataError(`expected a file, found a folder: ${name}`);
+    const piped = kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true);
+    opened = { fd, piped };
+    return opened;
+  };
+  return {
+    name,
+    get regular() {
+      return !open().piped;
+    },
+    read(rest, again = false) {
+      const { fd, piped } = open();
+      if (!piped) {
+        const needed = (rest?.length ?? 0) + BLOCK;
+        const block: Buffer =
+          again && before && before.length >= needed ? before : Buffer.allocUnsafeSlow(needed + SLACK);
+        [before, last] = [last, block];
+        return readBlock(fd, name, rest, block);
+      }
+      socket ??= fd === STDIN ? (process.stdin as Socket) : new Socket({ fd, writable: false });
+      return readSocket(socket, name, rest);
+    },
+    reopened: () =>
+      path !== '-' && statSync(path, { throwIfNoEntry: false })?.isFile() ? inputOf(path) : null,
+    close() {
+      socket?.destroy();
+      if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
+    },
+  };
+}
+
+function openFile(path: string): number {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    throw dataError(`expected a readable file, found ${describe(error)}: ${path}`);
+  }
+}
+
+function describe(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return 'none';
+  return code ?? message;
+}
+
+function readBlock(fd: number, name: string, rest: Buffer | null, block: Buffer): Buffer | null {
+  const kept = rest?.length ?? 0;
+  rest?.copy(block);
+  try {
+    const got = readSync(fd, block, kept, BLOCK, null);
+    return got === 0 ? null : block.subarray(0, kept + got);
+  } catch (error) {
+    throw ioError(`${name}: expected to read on, found ${describe(error)}`);
+  }
+}
+
+function readSocket(
+  socket: Socket,
+  name: string,
+  rest: Buffer | null,
+): Buffer | null | Promise<Buffer | null> {
+  const chunk = socket.read() as Buffer | null;
+  if (chunk !== null) return rest === null ? chunk : Buffer.concat([rest, chunk]);
+  if (socket.readableEnded || socket.destroyed) return null;
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => () => {
+      socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd).off('error', onError);
+      act();
+    };
+    const onReadable = settle(() => resolve(readSocket(socket, name, rest)));
+    const onEnd = settle(() => resolve(null));
+    const onError = (error: unknown) =>
+      settle(() => reject(ioError(`${name}: expected to read on, found ${describe(error)}`)))();
+    socket.on('readable', onReadable).on('end', onEnd).on('close', onEnd).on('error', onError);
+  });
+}

@@ -1,0 +1,244 @@
+/**
+ * NDJSON out. Untouched lines leave as the bytes that came in, neighbours in one write; changed ones are serialised
+ * into a buffer that leaves when it is full or when the event loop comes round, so a reader never waits for more.
+ */
+import { fstatSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
+import type { Writable } from 'node:stream';
+import { EXIT, Fatal, ioError } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
+import { letGo, type Origin, originOf } from './origin.ts';
+
+const ROOM = 256 * 1024;
+const NEWLINE = 10;
+/** a run of untouched lines this long is written from its block; a shorter one is copied beside its neighbours */
+const WORTH_A_WRITE = 32 * 1024;
+
+export interface Output {
+  /** Takes a line; false when the reader is behind: wait for `ready` before the next. */
+  write(line: Item): boolean;
+  ready(act: () => void): void;
+  /** Takes lines that are written already; as `write`. The bytes may change afterwards. Absent where a line is looked at. */
+  pass?(bytes: Buffer): boolean;
+  /** Resolves once everything was handed to the system. A document says whether it is `complete`, and which model was asked. */
+  end(complete?: boolean, model?: string): Promise<void>;
+}
+
+/** Lines of items that did not fail, written already; the bytes may change once more of them are asked for. */
+export interface Lines {
+  bytes: Buffer;
+  count: number;
+}
+
+export type Batch = readonly Item[] | Lines;
+
+/** Bytes on their way out. A device or file takes them at once; a pipe may ask to wait. */
+export interface Drain {
+  /** holds on to what was put, after `put` returned */
+  keeps: boolean;
+  put(bytes: Buffer): boolean;
+  ready(act: () => void): void;
+  end(): Promise<void>;
+}
+
+/** Where the output is not the lines of the items: one document, or lines of another format. */
+export interface Frame {
+  isDocument: boolean;
+  /** the model that answered, where somebody says so */
+  model?: string | undefined;
+  /** `folder` is for what is put aside; `onBroken` hears of what breaks between two writes. */
+  open(drain: Drain, folder: string, onBroken: OnBroken): Output;
+}
+
+/** `onBroken` is told once when the reader has gone away or the disk is full; what is written after that is dropped. */
+export type OnBroken = (error: Fatal) => void;
+
+export function toFile(fd: number, name: string, onBroken: OnBroken, frame?: Frame): Output {
+  const drain = fileDrain(fd, name);
+  if (frame === undefined) return output(drain, onBroken);
+  return frame.open(drain, fstatSync(fd).isFile() ? dirname(name) : tmpdir(), onBroken);
+}
+
+export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
+  const kind = fstatSync(1);
+  const drain =
+    kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
+      ? fileDrain(1, 'stdout')
+      : streamDrain(process.stdout, 'stdout', onBroken);
+  return frame === undefined ? output(drain, onBroken) : frame.open(drain, tmpdir(), onBroken);
+}
+
+/** For stages that only look (verify). */
+export function toNowhere(): Output {
+  return {
+    write(line) {
+      letGo(line);
+      return true;
+    },
+    ready: act => act(),
+    pass: () => true,
+    end: async () => {},
+  };
+}
+
+/** A function that calls `flush` once at the end of the turn, however often it is called before. */
+export function onceATurn(flush: () => void, onBroken: OnBroken): () => void {
+  let isDue = false;
+  return () => {
+    if (isDue) return;
+    isDue = true;
+    setImmediate(() => {
+      isDue = false;
+      try {
+        flush();
+      } catch (error) {
+        onBroken(error as Fatal);
+      }
+    });
+  };
+}
+
+/** Lines into a drain. */
+export function output(drain: Drain, onBroken: OnBroken): Output {
+  const buffer = Buffer.allocUnsafeSlow(ROOM);
+  let filled = 0;
+  let run: Origin | null = null; // untouched lines that stand side by side in their block; it holds that block
+  const flushSoon = onceATurn(flush, onBroken);
+  let open = true; // the drain takes more without waiting
+
+  function write(line: Item): boolean {
+    const origin = originOf(line);
+    if (origin !== undefined) {
+      if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
+      else {
+        endRun();
+        run = { ...origin };
+        if (run.lease) run.lease.holders += 1;
+      }
+      letGo(line);
+      if (run.to - run.from >= ROOM) endRun();
+    } else {
+      endRun();
+      append(`${JSON.stringify(line)}\n`);
+    }
+    flushSoon();
+    return open;
+  }
+
+  function endRun(): void {
+    if (run === null) return;
+    const { block, from, to, lease } = run;
+    run = null;
+    const isWorth = to - from >= WORTH_A_WRITE;
+    if (isWorth) {
+      flushBuffer();
+      put(block.subarray(from, to));
+    } else {
+      room(to - from + 1);
+      filled += block.copy(buffer, filled, from, to);
+    }
+    if (lease && !(isWorth && drain.keeps)) lease.holders -= 1;
+    if (block[to - 1] !== NEWLINE) append('\n'); // the last line of a file may lack its newline
+  }
+
+  function append(text: string): void {
+    const most = text.length * 3; // UTF-16 units to UTF-8 bytes
+    if (most > ROOM) {
+      flushBuffer();
+      put(Buffer.from(text));
+      return;
+    }
+    room(most);
+    filled += buffer.write(text, filled);
+  }
+
+  function room(bytes: number): void {
+    if (filled + bytes > ROOM) flushBuffer();
+  }
+
+  function flushBuffer(): void {
+    if (filled === 0) return;
+    // what a drain keeps until the reader comes is copied to its size: most flushes are far from full
+    const full = buffer.subarray(0, filled);
+    filled = 0;
+    put(drain.keeps ? Buffer.from(full) : full);
+  }
+
+  function put(bytes: Buffer): void {
+    open = drain.put(bytes);
+  }
+
+  function flush(): void {
+    endRun();
+    flushBuffer();
+  }
+
+  return {
+    write,
+    ready: act =>
+      drain.ready(() => {
+        open = true;
+        act();
+      }),
+    pass(bytes) {
+      flush();
+      put(drain.keeps ? Buffer.from(bytes) : bytes);
+      return open;
+    },
+    async end() {
+      flush();
+      await drain.end();
+    },
+  };
+}
+
+function fileDrain(fd: number, name: string): Drain {
+  return {
+    keeps: false,
+    put(bytes) {
+      writeWhole(fd, bytes, name);
+      return true;
+    },
+    ready: act => act(),
+    async end() {},
+  };
+}
+
+/** A write may take less than it was given (a disk that fills up), and the rest must not be forgotten. */
+export function writeWhole(fd: number, bytes: Buffer, name: string): void {
+  let at = 0;
+  while (at < bytes.length) {
+    try {
+      at += writeSync(fd, bytes, at, bytes.length - at);
+    } catch (error) {
+      throw broken(error, name);
+    }
+  }
+}
+
+function streamDrain(stream: Writable, name: string, onBroken: OnBroken): Drain {
+  let gone = false;
+  stream.on('error', error => {
+    if (gone) return;
+    gone = true;
+    onBroken(broken(error, name));
+  });
+  return {
+    keeps: true,
+    put: bytes => gone || stream.write(bytes),
+    ready: act => (gone || !stream.writableNeedDrain ? act() : stream.once('drain', act)),
+    end: () =>
+      new Promise(resolve => {
+        if (gone || stream.writableLength === 0) return resolve();
+        stream.write('', () => resolve());
+      }),
+  };
+}
+
+/** A closed reader is no error: it ends the run quietly, as `yes | head -1` does. */
+export function broken(error: unknown, name: string): Fatal {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EPIPE' || code === 'ECONNRESET') return new Fatal(EXIT.pipe, '');
+  return ioError(`${name}: expected to write, found ${code ?? message}`);
+}

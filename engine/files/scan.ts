@@ -1,0 +1,112 @@
+/**
+ * The lines of a regular file, by where they stand: for those who read a file twice (merge, verify --ids) and must not
+ * keep its lines in between.
+ */
+import type { Item } from '../item/item.ts';
+import { isEmptyLine, type LineSource, longLine, parseLine } from './line.ts';
+import { BLOCK, openAgain, type ReadableAgain, shorter } from './reread.ts';
+
+const NEWLINE = 10;
+
+/** Where a line stands: bytes `offset` to `offset + length` of the file, its newline not counted. */
+export interface Place {
+  offset: number;
+  length: number;
+  /** from 1 */
+  number: number;
+}
+
+export interface ScannedLine extends Place {
+  /** bytes `from` to `from + length` of `block` are the line, unless it is longer than --max-line */
+  block: Buffer;
+  from: number;
+}
+
+export interface LineFile {
+  /** Every line that is not empty, in order. The object is the same each time: copy what you keep. */
+  scan(): Generator<ScannedLine | null>;
+  /** The line at a place, as an item or a record; a failed item where it holds none. */
+  read(place: Place): Item;
+  /** The line under the scan. */
+  item(line: ScannedLine): Item;
+  close(): void;
+}
+
+/** Opens a file to read more than once. Exit 65 where there is none, 64 where it is no regular file. */
+export function openLines(path: string, { stage, maxLine }: Omit<LineSource, 'name'>): LineFile {
+  const file = openAgain(path);
+  return { ...linesOf(file, { stage, maxLine, name: path }), close: file.close };
+}
+
+/** The lines of an open file. */
+export function linesOf(file: ReadableAgain, source: LineSource): Omit<LineFile, 'close'> {
+  const { path, size, readAt, windowOn } = file;
+  const { maxLine } = source;
+  return { scan, read, item };
+
+  /** Between two blocks it yields null, where the reader may let the event loop have its turn. */
+  function* scan(): Generator<ScannedLine | null> {
+    const line: ScannedLine = { block: Buffer.alloc(0), from: 0, offset: 0, length: 0, number: 0 };
+    let rest = Buffer.alloc(0);
+    let restAt = 0; // offset of the rest in the file
+    let skipped = false; // the rest is the end of a line that was too long to keep
+    let lineAt = 0;
+    for (let end = 0; end < size; ) {
+      const block = Buffer.allocUnsafeSlow(rest.length + BLOCK);
+      rest.copy(block);
+      const got = readAt(block, rest.length, BLOCK, end);
+      if (got === 0) throw shorter(path);
+      end += got;
+      const bytes = block.subarray(0, rest.length + got);
+      let from = 0;
+      for (let to = bytes.indexOf(NEWLINE, rest.length); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
+        line.number += 1;
+        const length = restAt + to - lineAt;
+        if (!isEmptyLine(bytes, from, to, line.number) || skipped)
+          yield Object.assign(line, { block: bytes, from, offset: lineAt, length });
+        skipped = false;
+        from = to + 1;
+        lineAt = restAt + from;
+      }
+      rest = bytes.subarray(from);
+      if (rest.length > maxLine) {
+        skipped = true;
+        rest = Buffer.alloc(0);
+      }
+      restAt = end - rest.length;
+      yield null;
+    }
+    if (rest.length === 0 && !skipped) return;
+    line.number += 1;
+    const length = restAt + rest.length - lineAt;
+    if (!isEmptyLine(rest, 0, rest.length, line.number) || skipped)
+      yield Object.assign(line, { block: rest, from: 0, offset: lineAt, length });
+  }
+
+  function item(line: ScannedLine): Item {
+    if (line.length > maxLine) return read(line);
+    return parseLine(line.block, line.from, line.from + line.length, {
+      checked: false,
+      number: line.number,
+      source,
+    });
+  }
+
+  function read({ offset, length, number }: Place): Item {
+    if (length > maxLine) return readLong(offset, length, number);
+    const { block, from } = windowOn(offset, length);
+    return parseLine(block, from, from + length, { checked: false, number, source });
+  }
+
+  function readLong(offset: number, length: number, number: number): Item {
+    const long = longLine(source);
+    for (let done = 0; done < length; ) {
+      const block = Buffer.allocUnsafeSlow(Math.min(BLOCK, length - done));
+      const got = readAt(block, 0, block.length, offset + done);
+      if (got === 0) throw shorter(path);
+      long.add(block.subarray(0, got));
+      done += got;
+    }
+    return long.end(number);
+  }
+}

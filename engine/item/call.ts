@@ -1,0 +1,116 @@
+/**
+ * The contract between those who ask (engine/agents) and those who carry (engine/pool). It lives in flow so that the
+ * flow can hand a pool to a stage without importing one.
+ */
+import type { Code } from './codes.ts';
+import type { Response, Rung, TokenLogprob, Usage, WholeAnswer } from './item.ts';
+
+/** One request to a model. `key` names the call for the ledger: the same key is the same question. */
+export interface Call {
+  /** path below the endpoint's base URL, such as `/chat/completions` */
+  path: string;
+  /** the model that the body names: only endpoints that serve it are asked */
+  model: string;
+  /**
+   * The body is somebody else's (`fw request`): `path` is a path of the server, such as `/v1/embeddings`; the answer's text
+   * is the whole body of the reply; and a refusal speaks of this call alone. One without a model may be asked anywhere.
+   */
+  raw?: true;
+  /** set by the pool: any endpoint will do */
+  anywhere?: true;
+  /** the request body as it goes over the wire: JSON in UTF-8 */
+  body: Buffer;
+  /** what the body begins and ends with and many calls share; between them are its own messages and sampling */
+  head: string;
+  tail: string;
+  key: string;
+  item: string;
+  agent: string;
+  round: number;
+  /** 1-based, within the round */
+  attempt: number;
+  /** texts of the item that a ledger must not keep */
+  redact?: readonly string[];
+}
+
+/** In place of finish_reason where message.refusal is set: the text is then what the model said instead of an answer. */
+export const REFUSED = 'refusal';
+
+export interface Answer {
+  text: string;
+  /** of a raw call that was just answered: what the text is as JSON, which was read to see that it is whole */
+  body?: unknown;
+  /** there where `text` is only the beginning of an answer that is too long to be of use */
+  whole?: WholeAnswer;
+  /** there where the server gave them */
+  logprobs?: TokenLogprob[];
+  /** finish_reason as the server said it; only `stop` is whole. `REFUSED` where the model refused to answer. */
+  finish: string;
+  usage: Usage;
+  replayed: boolean;
+}
+
+/** What a stage asks with, for the record: hashes, so that it is short and holds no persona that a study may not publish. */
+export interface AsksWith {
+  stage: string;
+  agents: Record<string, { persona: string; schema: string; sampling: string; model?: string }>;
+  /** of the options, those that change requests */
+  options: Record<string, string | number | boolean>;
+  /** version of the rules by which its answers are judged; absent in ledgers from before version 2 */
+  rules?: number;
+}
+
+/** An answer of an earlier run, as the server sent it. */
+export interface RecordedAnswer {
+  agent: string;
+  text: string;
+  whole?: WholeAnswer;
+  logprobs?: TokenLogprob[];
+  finish: string;
+}
+
+/** A call that no retry could save. Its code goes into the item's failure as it is. */
+export class CallFailure extends Error {
+  override name = 'CallFailure';
+  readonly code: Code;
+  /** of a raw call that a server refused: what it answered */
+  readonly response: Response | undefined;
+  constructor(code: Code, message: string, response?: Response) {
+    super(message);
+    this.code = code;
+    this.response = response;
+  }
+}
+
+/** What a ledger has of answers. */
+export interface OnRecord {
+  /** the last round of --retry-failed that had an answer when the run began; 0 where none had */
+  readonly lastRound: number;
+  /** Whether there is an answer to the call of this key. */
+  has(key: string): boolean;
+}
+
+export interface Pool {
+  /** the model name that requests carry where an agent names none; known once the endpoints have been probed */
+  readonly model: string;
+  /** The name that requests carry for the model that an agent names; absent: the same. */
+  servedAs?(name: string): string;
+  /** items that an asking stage keeps in flight now, unless told otherwise: twice the sum of the endpoints' limits */
+  readonly itemsInFlight: number;
+  /** `listener` is told whenever that has grown. */
+  onRoom(listener: () => void): void;
+  call(call: Call): Promise<Answer>;
+  /** absent without a ledger */
+  readonly onRecord?: OnRecord | undefined;
+  /**
+   * The answers on record that a run accepted which judged by older rules than `asksWith.rules`. They are read when
+   * they are asked for. None without a ledger, or where the last run of this stage judged by the same rules.
+   */
+  acceptedBefore?(asksWith: AsksWith): Iterable<RecordedAnswer>;
+  /** For the record: what was made of the answer to the call of this key, and how long that took, in ms. */
+  judge(key: string, rung: Rung, code: Code | undefined, mending: number): void;
+  close(how?: End): Promise<void>;
+}
+
+/** How a run ended: with all of its input; by a signal; or by what made it impossible to go on. */
+export type End = 'ended' | 'stopped' | 'broken off';

@@ -1,0 +1,47 @@
+/**
+ * Errors to throw: one fails an item (a failure is data and flows on; its codes are in codes.ts), the other ends the
+ * process. Match on codes, never on messages.
+ */
+import type { Code } from './codes.ts';
+import type { Item } from './item.ts';
+
+/** Thrown in a stage: fails one item. `item` is how far it got, so that paid steps are kept. */
+export class ItemFailure extends Error {
+  override name = 'ItemFailure';
+  readonly code: Code;
+  readonly agent?: string;
+  readonly item?: Item;
+  constructor(code: Code, message: string, more: { agent?: string; item?: Item } = {}) {
+    super(message);
+    this.code = code;
+    this.agent = more.agent;
+    this.item = more.item;
+  }
+}
+
+/** Exit codes after sysexits.h and the shell's 128 + signal. */
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 64,
+  data: 65,
+  unavailable: 69,
+  bug: 70,
+  io: 74,
+  pipe: 141,
+} as const;
+
+/** Ends the run with `exit` and a message for a person: expected, found, where, what to do. */
+export class Fatal extends Error {
+  override name = 'Fatal';
+  readonly exit: number;
+  constructor(exit: number, message: string) {
+    super(message);
+    this.exit = exit;
+  }
+}
+
+export const usageError = (message: string): Fatal => new Fatal(EXIT.usage, message);
+export const dataError = (message: string): Fatal => new Fatal(EXIT.data, message);
+export const unavailable = (message: string): Fatal => new Fatal(EXIT.unavailable, message);
+export const ioError = (message: string): Fatal => new Fatal(EXIT.io, message);

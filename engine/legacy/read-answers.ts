@@ -1,0 +1,140 @@
+/**
+ * The answers of a legacy result as steps: which of them a model gave, which only stand where an answer should, and
+ * what was noted of changes to them.
+ */
+
+import type { Agent } from '../agents/agent-file.ts';
+import { askedAgainFor, asksAgain } from '../agents/ask.ts';
+import { sawIn } from '../agents/chain.ts';
+import { keptOf } from '../answer/answer-limits.ts';
+import { type Answer, answersIn, isProvenance, markedRepairs } from '../answer/answers.ts';
+import { READ_BACK, rungOfEntries } from '../answer/rules.ts';
+import type { Code } from '../item/codes.ts';
+import { type Mark, type Repair, RUNGS, type Rung, type Step, worse } from '../item/item.ts';
+import { isObject, type JsonObject } from '../json/pointer.ts';
+import { shorten, show } from '../json/show.ts';
+import { leftoverText } from './leftovers.ts';
+import { withoutOwnNames } from './own-names.ts';
+
+/** Why an answer is none, or is to be had again: a code that --retry-failed takes up. */
+export interface MissingAnswer {
+  code: Code;
+  message: string;
+  /** what was wrong with the answer itself; absent where there is none */
+  problem?: { code: Code; message: string };
+  /** text that stands there, which may be the model's */
+  text?: string;
+}
+
+/** The answer of a turn; `undefined` where the conversation broke off before it. */
+export function answerIn(
+  turn: { output: unknown } | undefined,
+  agent: Agent | undefined,
+): { output: JsonObject } | MissingAnswer {
+  if (turn === undefined)
+    return { code: 'interrupted', message: 'expected its answer, found none: it was not asked' };
+  const { output } = turn;
+  if (typeof output === 'string') {
+    if (leftoverText([output])) return troubleOf(errorText(output));
+    const problem = { code: 'no-json-found' as const, message: `expected an object, got ${show(output)}` };
+    return { ...troubleOf(problem), code: 'no-valid-answer', text: output };
+  }
+  if (!isObject(output)) {
+    const problem = { code: 'schema-mismatch' as const, message: `expected an object, got ${show(output)}` };
+    return { ...troubleOf(problem), code: 'no-valid-answer' };
+  }
+  if (typeof output.error === 'string') return troubleOf(errorText(output.error));
+  const left = leftoverText(output);
+  if (left !== null)
+    return troubleOf({
+      code: left.code,
+      message: `${left.at}: expected ${left.expected}, got ${left.got}`,
+    });
+  if (!asksAgain(agent?.askAgain, output)) return { output };
+  return troubleOf({ code: 'zero-confidence', message: askedAgainFor(output, agent?.askAgain) });
+}
+
+function troubleOf(problem: { code: Code; message: string }): MissingAnswer {
+  return { code: problem.code, message: `${problem.code}: ${problem.message}`, problem };
+}
+
+function errorText(text: string): { code: Code; message: string } {
+  const got = `the text of an error: ${JSON.stringify(shorten(text))}`;
+  return { code: 'sentinel-text', message: `expected an answer, got ${got}` };
+}
+
+/** What nobody knows any more of an answer that was read back. */
+const UNKNOWN = { calls: [], attempts: 0, usage: { prompt: 0, completion: 0 } };
+
+/** A step to ask again. An error's text is no `raw`: that is a model's. */
+export function failedStep(agent: string, before: readonly Step[], { text, problem }: MissingAnswer): Step {
+  return {
+    agent,
+    ...(text !== undefined && keptOf(text)),
+    rung: 'failed',
+    saw: sawIn(before),
+    repairs: [],
+    ...structuredClone(UNKNOWN),
+    ...(problem && { problem }),
+  };
+}
+
+/**
+ * `entries` are those of the record's own mark, with pointers into the answer; `vouched` is what a line of provenance says
+ * of it before those. Names that legacy-convert wrote become the model's spelling of them again, where that is known.
+ */
+export function readStep(
+  agent: string,
+  output: JsonObject,
+  before: readonly Step[],
+  entries: readonly Repair[],
+  vouched: Answer | undefined,
+): Step {
+  const known = withoutOwnNames(output, vouched?.repairs ?? [{ rule: READ_BACK, at: '' }]);
+  const repairs = [...known.repairs, ...entries];
+  return {
+    agent,
+    output: known.output,
+    rung: worse((vouched?.rung ?? 'clean') as Rung, rungOfEntries(vouched ? entries : repairs, 'defaulted')),
+    saw: (vouched?.saw as Rung | undefined) ?? sawIn(before),
+    repairs,
+    ...structuredClone(UNKNOWN),
+    ...(vouched && { attempts: vouched.attempts }),
+  };
+}
+
+/** What a line of provenance says of the answers of `agents`; undefined where it is of others, or vouches for none. */
+export function vouchedBy(line: JsonObject, agents: readonly string[]): Answer[] | undefined {
+  const answers = isProvenance(line) ? answersIn(line) : [];
+  const isSound = ({ agent, rung, saw }: Answer, index: number): boolean =>
+    agent === agents[index] && [rung, saw].every(name => name !== 'failed' && RUNGS.includes(name as Rung));
+  return answers.length === agents.length && answers.every(isSound) ? answers : undefined;
+}
+
+export interface Marks {
+  /** entries on the answer at a pointer into the record, as entries on the answer itself */
+  of(at: string): Repair[];
+  /** what is left for the item to say: entries about no answer, and a rung that no entry explains */
+  rest: { _fw?: Mark };
+}
+
+/** Where a legacy result says an answer again: entries there repeat those of the turn. */
+const ECHO = /^\/(?:all_agent_outputs|final_output)(?:\/|$)/;
+const ANSWER = /^\/(?:conversation_history\/\d+\/output|business_decision)(?:\/|$)/;
+
+/** What `_fw` of the record says, in the places of an item. */
+export function marksOf(record: JsonObject): Marks {
+  const entries = markedRepairs(record);
+  const rest = entries.filter(({ at = '' }) => !ECHO.test(at) && !ANSWER.test(at));
+  const said = isObject(record._fw) ? (record._fw as unknown as Mark).rung : 'clean';
+  const unexplained =
+    worse(said, rungOfEntries(entries, 'defaulted')) === rungOfEntries(entries, 'defaulted') ? 'clean' : said;
+  const rung = worse(unexplained, rungOfEntries(rest, 'defaulted'));
+  return {
+    of: at =>
+      entries.flatMap(entry =>
+        entry.at === at || entry.at?.startsWith(`${at}/`) ? { ...entry, at: entry.at.slice(at.length) } : [],
+      ),
+    rest: rung === 'clean' && rest.length === 0 ? {} : { _fw: { rung, repairs: rest } },
+  };
+}

@@ -1,0 +1,164 @@
+/**
+ * What a server says of its load at GET /metrics, in Prometheus' text format: `name value` or
+ * `name{label="…",…} value`, a line each. A page is read every second and may be long, so it is searched for what is
+ * wanted and never taken apart.
+ */
+
+/**
+ * A metric of an endpoint is a row here: the names of new and old vLLM and of llama.cpp, the first that has a value
+ * counts; how the engines of one server (data parallel) are put together; and whether it is a level at this moment or
+ * counts up. Only `running` has to be there.
+ */
+const LOAD = {
+  /** requests in the batch */
+  running: {
+    names: ['vllm:num_requests_running', 'llamacpp:requests_processing'],
+    engines: 'sum',
+    is: 'level',
+  },
+  /** requests that wait for a place in it */
+  waiting: {
+    names: ['vllm:num_requests_waiting', 'llamacpp:requests_deferred'],
+    engines: 'sum',
+    is: 'level',
+  },
+  /** share of the KV cache in use, 0 to 1 */
+  kv: {
+    names: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+    engines: 'largest',
+    is: 'level',
+  },
+  /** since the server began */
+  preemptions: {
+    names: ['vllm:num_preemptions_total', 'vllm:num_preemptions'],
+    engines: 'sum',
+    is: 'count',
+  },
+} as const;
+
+const KEYS = Object.keys(LOAD) as (keyof typeof LOAD)[];
+
+/** As of one page; 0 where the server does not say. */
+export type Load = Record<keyof typeof LOAD, number>;
+
+/** null where the page says nothing of running requests. */
+export function readLoad(page: Page): Load | null {
+  if (sumOf(page, LOAD.running.names) === undefined) return null;
+  const load = loadOf(key => {
+    const { names, engines } = LOAD[key];
+    return (engines === 'sum' ? sumOf(page, names) : largestOf(page, names)) ?? 0;
+  });
+  return { ...load, kv: Math.min(1, load.kv) };
+}
+
+function loadOf(value: (key: keyof Load) => number): Load {
+  return Object.fromEntries(KEYS.map(key => [key, value(key)])) as Load;
+}
+
+/** What a server said over some time: levels on average, counts in all. */
+export interface LoadSum {
+  ms: number;
+  sum: Load;
+  first: Load | null;
+  last: Load | null;
+}
+
+export function noLoads(): LoadSum {
+  return { ms: 0, sum: loadOf(() => 0), first: null, last: null };
+}
+
+/** It said `load` for the last `ms`. */
+export function noteLoad(all: LoadSum, load: Load, ms: number): void {
+  const { first } = all;
+  all.ms += ms;
+  for (const key of KEYS) all.sum[key] += load[key] * ms;
+  // a server that began again counts from 0
+  all.first = loadOf(key => Math.min(first?.[key] ?? load[key], load[key]));
+  all.last = load;
+}
+
+/** null where it said nothing. */
+export function averageOf({ ms, sum, first, last }: LoadSum): Load | null {
+  if (ms === 0 || first === null || last === null) return null;
+  return loadOf(key => (LOAD[key].is === 'level' ? sum[key] / ms : last[key] - first[key]));
+}
+
+/** vLLM has its metrics beside /v1, not below it. */
+export function metricsPath(prefix: string): string {
+  return `${prefix.replace(/\/v1$/, '')}/metrics`;
+}
+
+/** The text of a page, with a line break before its first line. */
+export type Page = string;
+
+/** Series of one name that are read. A server of ours has fewer. */
+const MAX_SERIES = 256;
+/** A label value beyond this is not one of the numbers and words that are asked for. */
+const MAX_LABEL_LENGTH = 200;
+
+export function pageOf(body: Buffer): Page {
+  return `\n${body.toString('latin1')}`;
+}
+
+/** Over all series (engines, models) of the first of these names that has any; undefined where none has. */
+export function sumOf(page: Page, names: readonly string[]): number | undefined {
+  return firstNamed(page, names)?.reduce((sum, value) => Math.min(Number.MAX_SAFE_INTEGER, sum + value), 0);
+}
+
+export function largestOf(page: Page, names: readonly string[]): number | undefined {
+  const values = firstNamed(page, names);
+  return values && Math.max(...values);
+}
+
+/** The values of a label, one for each series that has it. */
+export function labelsOf(page: Page, name: string, label: string): string[] {
+  return seriesOf(page, name).flatMap(line => labelOf(line, label) ?? []);
+}
+
+/** Whether the name of any series begins so. */
+export function hasSeries(page: Page, prefix: string): boolean {
+  return page.includes(`\n${prefix}`);
+}
+
+function firstNamed(page: Page, names: readonly string[]): number[] | undefined {
+  for (const name of names) {
+    const values = seriesOf(page, name)
+      .map(numberAfterLabels)
+      .filter(value => Number.isFinite(value) && value >= 0);
+    if (values.length > 0) return values;
+  }
+  return undefined;
+}
+
+/** What follows the name, in each line that begins with it. */
+function seriesOf(page: Page, name: string): string[] {
+  const lines: string[] = [];
+  const begin = `\n${name}`;
+  for (let at = page.indexOf(begin); at >= 0 && lines.length < MAX_SERIES; at = page.indexOf(begin, at + 1)) {
+    const after = at + begin.length;
+    if (page[after] !== '{' && page[after] !== ' ') continue;
+    const end = page.indexOf('\n', after);
+    lines.push(page.slice(after, end < 0 ? undefined : end));
+  }
+  return lines;
+}
+
+/** The number after the labels; a timestamp may follow it. */
+function numberAfterLabels(line: string): number {
+  const word = line
+    .slice(line.lastIndexOf('}') + 1)
+    .trim()
+    .split(' ', 1)[0];
+  return word ? Number(word) : Number.NaN;
+}
+
+/** A quote inside of a value is escaped, so `name="` after a brace or a comma begins a label. */
+function labelOf(line: string, label: string): string | undefined {
+  const opening = `${label}="`;
+  let at = line.indexOf(opening);
+  while (at > 0 && !'{, '.includes(line[at - 1] as string)) at = line.indexOf(opening, at + 1);
+  if (at < 0) return undefined;
+  const from = at + opening.length;
+  const end = line.indexOf('"', from);
+  return end < 0 || end - from > MAX_LABEL_LENGTH ? undefined : line.slice(from, end);
+}

@@ -1,0 +1,241 @@
+/**
+ * The queue of calls: who goes next, and where. It is here and not on the servers, since a request that waits there cannot
+ * be moved. Calls that are tried again sleep here, outside any endpoint's places, and go first once they are due. Then
+ * the later calls of chains, each at the endpoint where its chain is at home, or elsewhere where the home is far behind.
+ * Then the first calls of new chains, wherever they would be done the soonest: a chain that has begun is finished before
+ * another one is begun. Places are taken with a call in hand.
+ */
+import { choose, createHomes, loadOf } from './choose.ts';
+import { isLastUsable, isUsable, placesOf } from './health.ts';
+import type { Suspects } from './outage.ts';
+import { serves } from './raw.ts';
+import type { Endpoint, Ticket } from './state.ts';
+import { sockets } from './wire.ts';
+
+/**
+ * A chain leaves its home when another endpoint has room and would be done so many times sooner. Below that, the prefix
+ * cache at home is worth the wait.
+ */
+const FAR_BEHIND = 1.5;
+/**
+ * As many new chains as there are places wait here while there is more input. Fewer than this share of them are the last
+ * of it. These begin before others go on, since a chain that begins last is alone in the end, call by call.
+ */
+const LAST_CHAINS_SHARE = 0.75;
+
+export function createDispatch(
+  endpoints: readonly Endpoint[],
+  suspects: Suspects,
+  send: (ticket: Ticket, endpoint: Endpoint, now: number) => void,
+) {
+  const waiting = createWaiting();
+  const homes = createHomes(endpoints);
+  let pumping = false;
+
+  /** As many calls are under way as there may be connections: endpoints may have room, but this process has none. */
+  const isFull = (): boolean => sockets.busy >= sockets.most;
+
+  function hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {
+    if (endpoint === reserved || !isUsable(endpoint, now)) return false;
+    return endpoint.running.length < placesOf(endpoint, isLast);
+  }
+
+  // What one round goes by. These are no locals of it, since a round is run for every call and every answer.
+  let at = 0;
+  let reserved: Endpoint | null = null;
+
+  function placesOfAll(): number {
+    let places = 0;
+    for (const { limit } of endpoints) places += limit;
+    return places;
+  }
+
+  function place(ticket: Ticket): boolean {
+    if (isFull()) return false;
+    const endpoint = choose(endpoints, ticket, at, reserved);
+    if (endpoint !== null) send(ticket, endpoint, at);
+    return endpoint !== null;
+  }
+
+  // its endpoint may have been found dead while it slept: then it is a suspect by now
+  const placeDue = (ticket: Ticket): boolean => suspects.take(ticket) || place(ticket);
+  const sendAlone = (ticket: Ticket, endpoint: Endpoint): void => send(ticket, endpoint, at);
+
+  function give(now: number): void {
+    at = now;
+    reserved = suspects.idle
+      ? null
+      : suspects.next(
+          endpoints.filter(endpoint => isUsable(endpoint, now)),
+          sendAlone,
+        );
+    waiting.offerDue(placeDue);
+    if (waiting.fresh < LAST_CHAINS_SHARE * placesOfAll()) waiting.offerNew(place);
+    const isLast = isLastUsable(endpoints, now);
+    for (const home of endpoints) {
+      while (waiting.atHome(home) > 0 && !isFull()) {
+        const ticket = waiting.peekAtHome(home) as Ticket;
+        const other = choose(endpoints, ticket, now, reserved);
+        const stays = hasRoom(home, isLast, now);
+        if (other === null && !stays) break;
+        const leaves = other !== null && other !== home && isFarBehind(home, other, isLast, now);
+        if (!stays && !leaves) break;
+        waiting.takeAtHome(home);
+        send(ticket, leaves ? other : home, now);
+      }
+    }
+    waiting.offerNew(place);
+  }
+
+  function isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
+    if (!isUsable(home, now)) return true;
+    const known = home.latencies.count > 0 && other.latencies.count > 0;
+    const wait = 1 + waiting.atHome(home) / placesOf(home, isLast);
+    return (
+      wait * loadOf(home, placesOf(home, isLast), known) >
+      FAR_BEHIND * loadOf(other, placesOf(other, isLast), known)
+    );
+  }
+
+  return {
+    /** calls that wait for a place, and of these those that do not sleep until they are tried again */
+    get waiting(): number {
+      return waiting.size + suspects.size;
+    },
+    get awake(): number {
+      return waiting.size + suspects.size - waiting.asleep;
+    },
+    push(ticket: Ticket): void {
+      const home = homes.of(ticket.hash);
+      ticket.home = home?.state === 'up' && serves(home, ticket.call) ? home : null;
+      waiting.push(ticket);
+    },
+    /** tried again, not before `ticket.notBefore` */
+    sleep: (ticket: Ticket): void => waiting.sleep(ticket),
+    wake: (now: number): void => waiting.wake(now),
+    /** Gives places to whoever may have one. */
+    pump(now: number): void {
+      if (pumping) return;
+      pumping = true;
+      try {
+        if (waiting.size + suspects.size > 0) give(now);
+      } finally {
+        pumping = false;
+      }
+    },
+    /** A chain is at home where it was answered last. */
+    noteHome: ({ hash }: Ticket, endpoint: Endpoint): void => homes.note(hash, endpoint),
+    /** takes everything out */
+    empty: (): Ticket[] => [...waiting.empty(), ...suspects.empty()],
+  };
+}
+
+export type Dispatch = ReturnType<typeof createDispatch>;
+
+/** Due retries that are offered a place before other calls. If these may not have it, the others hardly may. */
+const OFFERED_RETRIES = 16;
+
+export function createWaiting() {
+  const fresh = createQueue();
+  const homes = new Map<Endpoint, Queue>();
+  let due: Ticket[] = [];
+  let asleep: Ticket[] = [];
+
+  return {
+    get size(): number {
+      let size = fresh.size + due.length + asleep.length;
+      for (const queue of homes.values()) size += queue.size;
+      return size;
+    },
+    /** how many of them sleep */
+    get asleep(): number {
+      return asleep.length;
+    },
+    /** how many begin a chain */
+    get fresh(): number {
+      return fresh.size;
+    },
+    /** a call whose chain is at home at `ticket.home`, or that begins one */
+    push(ticket: Ticket): void {
+      if (ticket.home === null) return fresh.push(ticket);
+      let queue = homes.get(ticket.home);
+      if (queue === undefined) {
+        queue = createQueue();
+        homes.set(ticket.home, queue);
+      }
+      queue.push(ticket);
+    },
+    /** not before `ticket.notBefore` */
+    sleep: (ticket: Ticket): void => void asleep.push(ticket),
+    /** moves what is due by `now` to the front */
+    wake(now: number): void {
+      if (asleep.length === 0) return;
+      const stillAsleep: Ticket[] = [];
+      for (const ticket of asleep) (ticket.notBefore <= now ? due : stillAsleep).push(ticket);
+      asleep = stillAsleep;
+    },
+    /** offers due retries to `place`, which returns whether it took the ticket, and must not offer */
+    offerDue(place: (ticket: Ticket) => boolean): void {
+      let at = 0;
+      while (at < due.length && at < OFFERED_RETRIES) {
+        if (place(due[at] as Ticket)) due.splice(at, 1);
+        else at++;
+      }
+    },
+    /** how many wait for `home` */
+    atHome: (home: Endpoint): number => homes.get(home)?.size ?? 0,
+    /** the one that waits longest for `home`: looked at, and taken out */
+    peekAtHome: (home: Endpoint): Ticket | undefined => homes.get(home)?.first(),
+    takeAtHome: (home: Endpoint): Ticket | undefined => homes.get(home)?.take(),
+    /** the first calls of new chains, while `place` takes them */
+    offerNew(place: (ticket: Ticket) => boolean): void {
+      for (let first = fresh.first(); first !== undefined && place(first); first = fresh.first())
+        fresh.take();
+    },
+    /** takes everything out */
+    empty(): Ticket[] {
+      const all = [...due, ...asleep];
+      for (const queue of [...homes.values(), fresh]) all.push(...queue.empty());
+      [due, asleep] = [[], []];
+      return all;
+    },
+  };
+}
+
+export type Waiting = ReturnType<typeof createWaiting>;
+
+interface Queue {
+  readonly size: number;
+  push(ticket: Ticket): void;
+  first(): Ticket | undefined;
+  take(): Ticket | undefined;
+  empty(): Ticket[];
+}
+
+function createQueue(): Queue {
+  let tickets: (Ticket | undefined)[] = [];
+  let head = 0;
+  return {
+    get size() {
+      return tickets.length - head;
+    },
+    push: ticket => void tickets.push(ticket),
+    first: () => tickets[head],
+    take() {
+      const ticket = tickets[head];
+      if (ticket === undefined) return undefined;
+      tickets[head++] = undefined;
+      // Cut now and then: shifting each time would copy the queue for every call.
+      if (head === tickets.length || (head >= 1024 && head * 2 >= tickets.length)) {
+        tickets = tickets.slice(head);
+        head = 0;
+      }
+      return ticket;
+    },
+    empty() {
+      const rest = tickets.slice(head) as Ticket[];
+      [tickets, head] = [[], 0];
+      return rest;
+    },
+  };
+}

@@ -1,0 +1,228 @@
+/**
+ * The two things that the pool keeps: an endpoint, with what is known of it, and the ticket of a call that is on its
+ * way. They name each other, so both are here, with the places that tickets take at endpoints.
+ */
+import type { Answer, Call } from '../item/call.ts';
+import type { Code } from '../item/codes.ts';
+import type { Usage } from '../item/item.ts';
+import { noLatencies, type Recent } from './clock.ts';
+import type { Exchange } from './exchange.ts';
+import { createLearner } from './learner.ts';
+import type { Load } from './load.ts';
+import type { EndpointSetting } from './settings.ts';
+import { type OpenWire, openWire } from './wire.ts';
+import type { Key } from './words.ts';
+
+/** What was seen of an endpoint's load since `from`. */
+export interface LoadSeen {
+  from: number;
+  leastWaiting: number;
+  /** calls there at a time */
+  mostHere: number;
+  preemptions: number;
+}
+
+/** Counts of an endpoint. A new one is a line here: stats.ts copies them all, for the account and --metrics. */
+const NO_COUNTS = {
+  /** answers of the model */
+  answered: 0,
+  /** of these, those that had the id of their request, and those that had none */
+  checked: 0,
+  unchecked: 0,
+  /** … and those that name another model than the one that was asked for */
+  otherModel: 0,
+  /** tries here of calls that had failed before */
+  retries: 0,
+  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
+  busy: 0,
+  places: 0,
+};
+
+export type EndpointCounts = typeof NO_COUNTS & {
+  /** tries that failed here, by kind: `HTTP 500`, `timeout`, `transport`, `not connected`, `bad answer`, `crossed`, `refused` */
+  failed: Record<string, number>;
+  /** tokens */
+  usage: Required<Usage>;
+};
+
+export function createEndpoint(
+  { url, limit, pinned, meant, key: own }: EndpointSetting,
+  index: number,
+  shared: Key | undefined,
+  options: { openWire?: OpenWire | undefined; maxBody?: number | undefined } = {},
+) {
+  const { origin, pathname } = new URL(url);
+  const learner = createLearner(limit, pinned, 0, meant);
+  const key = own ?? shared;
+  return {
+    /** the base URL, without a slash at its end */
+    url,
+    /** the path of the base URL, such as `/v1` */
+    prefix: pathname === '/' ? '' : pathname,
+    /** the API key that is sent to it, and kept out of what it says */
+    key,
+    wire: (options.openWire ?? openWire)(origin, key && `Bearer ${key.read()}`, options.maxBody),
+    salt: mix(index + 1),
+    /** the models that it serves */
+    models: new Set() as ReadonlySet<string>,
+    /** the calls that have a place there */
+    running: [] as Ticket[],
+
+    /** `down`: probed now and then until it answers; `unusable`: it serves other models or refuses the key, and stays out */
+    state: 'down' as 'up' | 'down' | 'unusable',
+    /** why it is not up, in words */
+    cause: 'not probed yet',
+    /** when it was found down, and when a person was told so last */
+    lostAt: null as number | null,
+    lostToldAt: null as number | null,
+    probeAt: 0,
+    probeWait: 0,
+    probing: false,
+
+    pausedUntil: 0,
+    failuresInARow: 0,
+    /** when it last failed what was counted among them */
+    failedAt: Number.NEGATIVE_INFINITY,
+    /** when a person was told that it fails */
+    toldAt: Number.NEGATIVE_INFINITY,
+
+    /** calls at a time, as limit.ts moves it */
+    get limit() {
+      return learner.limit;
+    },
+    learner,
+    /** a person has set the limit, and it stays there */
+    pinned,
+    /** where the limit was before the endpoint went away; 0 once it is there again */
+    goal: 0,
+    /** what its metrics said last; null where it has none */
+    load: null as Load | null,
+    seen: null as LoadSeen | null,
+    /** the queue that never went away while it was last looked at for as long as an answer takes */
+    standing: 0,
+
+    /** latencies that still say something: of all its answers, and of those to each agent */
+    latencies: noLatencies(),
+    /** `checked` and `unchecked` of raw calls, by the URL that was asked */
+    checksAt: new Map<string, Pick<EndpointCounts, 'checked' | 'unchecked'>>(),
+    byAgent: new Map<string, Recent>(),
+    counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
+  };
+}
+
+export type Endpoint = ReturnType<typeof createEndpoint>;
+
+/** A call on its way: what was asked, what became of it so far, and who waits for it. */
+export interface Ticket {
+  readonly call: Call;
+  /** of the item's id: breaks ties between endpoints */
+  readonly hash: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (reason: Error) => void;
+  /** the endpoint of its chain's last answer; null for the first call of a chain */
+  home: Endpoint | null;
+
+  /** tries that count, as reactions.ts says */
+  tries: number;
+  /** times that a server was full and sent it away, or failed it as every other call */
+  throttled: number;
+  /** how many tries ended in each code; where all ended in the same, it is the code of the call's failure */
+  codes: Partial<Record<Code, number>> | null;
+  /** the last cause at each endpoint by its URL; null until something went wrong */
+  causes: Map<string, string> | null;
+  /** the endpoint that failed it last */
+  avoid: Endpoint | null;
+  /** the endpoint that refused it, while another one is asked */
+  refusedAt: Endpoint | null;
+  notBefore: number;
+
+  /** the endpoint that has it, its index among those running there, when it was sent, and how to stop it */
+  at: Endpoint | null;
+  index: number;
+  sentAt: number;
+  exchange: Exchange | null;
+  /** calls at its endpoint when it was sent, itself among them */
+  among: number;
+  /** of that endpoint's limit, as learner.ts counts them */
+  round: number;
+  /** when its answer was seen to begin, the bytes that had come at the last look, and when there were more of them */
+  begunAt: number | null;
+  received: number;
+  receivedAt: number;
+
+  /** when it was asked, and when it was first sent; null until then */
+  askedAt: number;
+  firstSentAt: number | null;
+}
+
+export function ticketOf(
+  call: Call,
+  askedAt: number,
+  resolve: Ticket['resolve'],
+  reject: Ticket['reject'],
+): Ticket {
+  return {
+    call,
+    hash: hashOf(call.item),
+    resolve,
+    reject,
+    home: null,
+    tries: 0,
+    throttled: 0,
+    codes: null,
+    causes: null,
+    avoid: null,
+    refusedAt: null,
+    notBefore: 0,
+    at: null,
+    index: -1,
+    sentAt: 0,
+    exchange: null,
+    among: 0,
+    round: 0,
+    begunAt: null,
+    received: 0,
+    receivedAt: 0,
+    askedAt,
+    firstSentAt: null,
+  };
+}
+
+/** FNV-1a with a last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return mix(hash);
+}
+
+export function mix(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+/** Takes a place; the caller has seen that there is one. */
+export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
+  ticket.at = endpoint;
+  ticket.sentAt = now;
+  ticket.firstSentAt ??= now;
+  ticket.begunAt = null;
+  ticket.among = endpoint.running.push(ticket);
+  ticket.index = ticket.among - 1;
+}
+
+/**
+ * Gives the place back. The last one moves into the gap, so that this costs the same at any number in flight. Returns
+ * the exchange that the ticket had there.
+ */
+export function leave(endpoint: Endpoint, ticket: Ticket): Exchange | null {
+  const { exchange } = ticket;
+  const last = endpoint.running.pop() as Ticket;
+  if (last !== ticket) {
+    endpoint.running[ticket.index] = last;
+    last.index = ticket.index;
+  }
+  ticket.at = null;
+  ticket.exchange = null;
+  return exchange;
+}

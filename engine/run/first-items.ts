@@ -1,0 +1,57 @@
+/** The items that come to the first stage that asks: the stages before it are run, and nothing is asked or written. */
+
+import { inputsOf } from '../files/input.ts';
+import { drain, join } from '../flow/join.ts';
+import { stage, type Tools } from '../flow/stage.ts';
+import { newAccount } from '../item/account.ts';
+import { usageError } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
+import { silent } from './named-files.ts';
+import type { Pipeline } from './pipeline.ts';
+
+export interface Before {
+  row: Pipeline['row'];
+  files: readonly string[];
+  base: string;
+  label: string;
+  /** false: enough, the rest of the input is left unread */
+  take(item: Item): boolean;
+  /** hears what the stages warn of */
+  warn(message: string): void;
+}
+
+/** Resolves when the input is at its end, or enough was taken. Exit 64 where no stage asks, or one does that should not. */
+export async function itemsBefore({ row, files, base, label, take, warn }: Before): Promise<void> {
+  const asker = row.findIndex(({ stage }) => stage.asks);
+  if (asker < 0) throw usageError('expected a stage that asks, found none; just run it');
+  const account = newAccount(label);
+  const enough = new AbortController();
+  const tools: Tools = {
+    base,
+    files,
+    signal: enough.signal,
+    asking: enough.signal,
+    account,
+    started: new Date(),
+    warn,
+    pool: () => Promise.reject(usageError(`${label}: a stage before the asking one asked`)),
+  };
+  const before = row.slice(0, asker).map(placed => ({ ...silent(placed), tools }));
+  const maxLine = row[asker]?.options['max-line'];
+  const items = await join(before.length > 0 ? before : [passing(label, maxLine, tools)], inputsOf(files));
+  const output = {
+    write(item: Item) {
+      if (!enough.signal.aborted && !take(item)) enough.abort();
+      return true;
+    },
+    ready: (act: () => void) => act(),
+    end: async () => {},
+  };
+  await drain(items, output, account);
+}
+
+/** A pipeline that begins with the asking stage reads items; nothing is done to them here. */
+function passing(label: string, maxLine: unknown, tools: Tools) {
+  const pass = stage({ name: label, summary: '', options: {}, each: () => (item: Item) => item });
+  return { stage: pass, options: { 'max-line': maxLine }, tools };
+}

@@ -1,0 +1,133 @@
+/** What befell lines and answers, in all and by group, and who of the agents changed a decision. */
+import type { Rung } from '../item/item.ts';
+import { type Answered, type Asked, blankless, type Observation, outcomeIn } from './observe.ts';
+
+/** What befell the lines of one group, or the answers of one agent. */
+export interface Fate {
+  seen: number;
+  /** why lines were left out, and how many */
+  left: Map<string, number>;
+  /** lines or answers with a change of fw's in them */
+  mended: number;
+  askedAgain: number;
+  failed: number;
+  leftIds: string[];
+}
+
+export const newFate = (): Fate => ({
+  seen: 0,
+  left: new Map(),
+  mended: 0,
+  askedAgain: 0,
+  failed: 0,
+  leftIds: [],
+});
+
+/** Decisions of an agent against the one before it, and against the last one. */
+export interface Turns {
+  n: number;
+  toNo: number;
+  toYes: number;
+}
+
+export interface AgentSums {
+  name: string;
+  fate: Fate;
+  rungs: Map<Rung, number>;
+  /** by group column, by value */
+  byGroup: Fate[][];
+  turns: Turns;
+  turnsByGroup: Turns[][];
+  /** [no, yes] of the agent by [no, yes] of the decision */
+  withDecision: [[number, number], [number, number]];
+  prompt: number;
+  completion: number;
+}
+
+export function addOne<K>(counts: Map<K, number>, key: K, more = 1): void {
+  counts.set(key, (counts.get(key) ?? 0) + more);
+}
+
+export function fateAt(fates: Fate[], at: number): Fate {
+  fates[at] ??= newFate();
+  return fates[at];
+}
+
+export const isMended = (rung: Rung): boolean => ['repaired', 'coerced', 'defaulted'].includes(rung);
+export const isAskedAgain = ({ attempts }: Answered): boolean => attempts > 1;
+
+const yesOrNo = ({ output }: Answered, { outcome, approve }: Asked): number => {
+  const text = blankless(outcomeIn(output, outcome));
+  return text === null ? -1 : text === approve ? 1 : 0;
+};
+
+export function addAnswers(
+  { agents, asked }: { agents: Map<string, AgentSums>; asked: Asked },
+  { answers, left }: Observation,
+  values: number[],
+): void {
+  const last = answers.at(-1);
+  const decided = left === null && last ? yesOrNo(last, asked) : -1;
+  let before = -1;
+  for (const [at, answer] of answers.entries()) {
+    const sums = agentOf(agents, answer.agent, values.length);
+    const fates = [sums.fate];
+    for (const [column, value] of values.entries())
+      if (value >= 0) fates.push(fateAt(sums.byGroup[column] as Fate[], value));
+    for (const fate of fates) {
+      fate.seen += 1;
+      if (isMended(answer.rung)) fate.mended += 1;
+      if (isAskedAgain(answer)) fate.askedAgain += 1;
+      if (answer.rung === 'failed') fate.failed += 1;
+    }
+    addOne(sums.rungs, answer.rung);
+    sums.prompt += answer.prompt;
+    sums.completion += answer.completion;
+    if (left !== null) continue;
+    const own = yesOrNo(answer, asked);
+    const isDecision = at === answers.length - 1;
+    if (own >= 0 && decided >= 0 && !isDecision)
+      (sums.withDecision[own] as [number, number])[decided] = (sums.withDecision[own]?.[decided] ?? 0) + 1;
+    if (own >= 0 && before >= 0) {
+      const all = [sums.turns];
+      for (const [column, value] of values.entries()) {
+        if (value < 0) continue;
+        const ofColumn = sums.turnsByGroup[column] as Turns[];
+        ofColumn[value] ??= { n: 0, toNo: 0, toYes: 0 };
+        all.push(ofColumn[value]);
+      }
+      for (const turns of all) {
+        turns.n += 1;
+        if (before === 1 && own === 0) turns.toNo += 1;
+        if (before === 0 && own === 1) turns.toYes += 1;
+      }
+    }
+    before = own;
+  }
+}
+
+/** Agents are named by the lines, which come from anywhere. */
+const MOST_AGENTS = 100;
+const OTHERS = '(others)';
+
+function agentOf(agents: Map<string, AgentSums>, name: string, columns: number): AgentSums {
+  const known = agents.get(name);
+  if (known) return known;
+  if (agents.size >= MOST_AGENTS && name !== OTHERS) return agentOf(agents, OTHERS, columns);
+  const sums: AgentSums = {
+    name,
+    fate: newFate(),
+    rungs: new Map(),
+    byGroup: Array.from({ length: columns }, () => []),
+    turns: { n: 0, toNo: 0, toYes: 0 },
+    turnsByGroup: Array.from({ length: columns }, () => []),
+    withDecision: [
+      [0, 0],
+      [0, 0],
+    ],
+    prompt: 0,
+    completion: 0,
+  };
+  agents.set(name, sums);
+  return sums;
+}

@@ -1,0 +1,77 @@
+/** The comparison as text, for a person at a terminal. */
+import { aligned } from '../item/columns.ts';
+import { cut, number } from '../item/words.ts';
+import { visible } from '../json/visible.ts';
+import type { Comparison, RunRow } from './compare.ts';
+import { decimal, percent, points, pText, withInterval } from './html.ts';
+
+const name = (text: string): string => visible(cut(text, 60));
+
+export function comparisonPage(runs: readonly RunRow[], comparisons: readonly Comparison[]): string {
+  const lines = [...runLines(runs), ...comparisons.flatMap(each => ['', ...comparisonLines(each)])];
+  return `${lines.join('\n')}\n`;
+}
+
+function runLines(runs: readonly RunRow[]): string[] {
+  const isTimed = runs.some(({ ledger }) => ledger !== null);
+  const head = ['run', 'items', 'trusted', 'clean', 'mended', 'asked again', 'approved', 'tokens in', 'out'];
+  const rows = runs.map(({ name: of, seen, trusted, rungs, askedAgain, rate, tokens, ledger }) => {
+    const share = (part: number): string => percent(seen === 0 ? null : part / seen);
+    const mended = (rungs.repaired ?? 0) + (rungs.coerced ?? 0) + (rungs.defaulted ?? 0);
+    const row = [
+      ...[name(of), number(seen), share(trusted), share(rungs.clean ?? 0), share(mended), share(askedAgain)],
+      ...[
+        percent(rate?.value),
+        number(ledger?.in ?? tokens.prompt),
+        number(ledger?.out ?? tokens.completion),
+      ],
+    ];
+    if (!isTimed) return row;
+    const { calls = 0, tries = 0, seconds = 0, out = 0 } = ledger ?? {};
+    return [
+      ...row,
+      ...(ledger === null
+        ? ['–', '–', '–']
+        : [number(calls), decimal(seconds / (tries || 1)), decimal(out / (seconds || 1), 0)]),
+    ];
+  });
+  const all = isTimed ? [...head, 'calls', 's a try', 'tokens/s a call'] : head;
+  return aligned([all, ...rows], all.map((_, at) => at).slice(1));
+}
+
+function comparisonLines(comparison: Comparison): string[] {
+  const { runs, matched, onlyFirst, onlySecond, identical, table, equivalence, numbers, different } =
+    comparison;
+  const [first, second] = runs.map(name);
+  const [[, won], [lost]] = table;
+  const lines = [
+    `${second} against ${first}`,
+    `  matched by id: ${number(matched)}; in the first alone ${number(onlyFirst)}, in the second alone ${number(onlySecond)}`,
+  ];
+  if (matched === 0) return [...lines, '  nothing to compare: no id was decided in both'];
+  lines.push(
+    `  identical in decision and numbers: ${number(identical)} (${percent(identical / matched)})`,
+    `  same decision: ${withInterval(comparison.agreement)}; kappa ${withInterval(comparison.kappa, value => decimal(value))}`,
+    `  approval: ${withInterval(comparison.difference, points)} points; ${number(won)} approved in the second alone, ${number(lost)} in the first alone; p ${pText(comparison.p)}, Holm ${pText(comparison.holm)}`,
+  );
+  if (equivalence) {
+    const { margin, p, equivalent } = equivalence;
+    lines.push(
+      `  within ±${decimal(margin * 100, 1)} points: ${equivalent ? 'shown' : 'not shown'} (two one-sided tests, p ${pText(p)})`,
+    );
+  }
+  for (const { name: of, n, means, meanDifference, ks } of numbers)
+    lines.push(
+      `  ${name(of)}: mean ${decimal(means[0])} and ${decimal(means[1])} (${meanDifference > 0 ? '+' : ''}${decimal(meanDifference)}), n ${number(n)}; KS distance ${decimal(ks.d, 3)}, p ${pText(ks.p)}`,
+    );
+  if (different.length > 0) {
+    lines.push('  most different:');
+    const rows = different.map(({ id, decisions, numbers: of }) => [
+      `    ${name(id)}`,
+      decisions[0] === decisions[1] ? decisions[0] : decisions.join(' → '),
+      ...Object.entries(of).map(([key, [a, b]]) => `${name(key)} ${a} → ${b}`),
+    ]);
+    lines.push(...aligned(rows, []));
+  }
+  return lines;
+}

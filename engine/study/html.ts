@@ -1,0 +1,85 @@
+/** The small parts of a page: text that cannot become markup, figures as people read them, tables. */
+import { cut, number } from '../item/words.ts';
+import { visible } from '../json/visible.ts';
+import type { Interval } from './statistics.ts';
+
+/** Longer names are cut on the page; `--json` has them whole. */
+const LONGEST = 120;
+
+/** Any text, a model's too, as text of HTML or of an attribute in double quotes. */
+export function esc(text: string): string {
+  return visible(cut(text, LONGEST))
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#39;');
+}
+
+export const count = number;
+
+/** 0.1234 as `12.3 %`; `–` where there is none. */
+export function percent(share: number | null | undefined, digits = 1): string {
+  return share === null || share === undefined || !Number.isFinite(share)
+    ? '–'
+    : `${signed(share * 100, digits)} %`;
+}
+
+/** A difference of two shares, as points. */
+export function points(difference: number | null | undefined): string {
+  if (difference === null || difference === undefined) return '–';
+  return `${difference > 0 ? '+' : ''}${signed(difference * 100, 1)}`;
+}
+
+export function decimal(value: number | null | undefined, digits = 2): string {
+  return value === null || value === undefined || !Number.isFinite(value) ? '–' : signed(value, digits);
+}
+
+/** A hyphen is no minus, and there is no negative zero. */
+function signed(value: number, digits: number): string {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace('-', '') : text.replace('-', '\u2212');
+}
+
+export function pText(p: number | null | undefined): string {
+  if (p === null || p === undefined) return '–';
+  return p < 0.001 ? '< 0.001' : p.toFixed(3);
+}
+
+/** `12.3 % (10.1 % to 14.9 %)`, by `show` of each number. */
+export function withInterval(interval: Interval | null, show: (value: number) => string = percent): string {
+  if (interval === null) return '–';
+  return `${show(interval.value)} (${show(interval.low)} to ${show(interval.high)})`;
+}
+
+/** A cell of text that is already HTML. */
+export type Cell = string;
+
+/** Rows beyond this many are counted, not shown. */
+export const MOST_ROWS = 100;
+
+/** `head` and the first column are words; other columns stand to the right. */
+export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const shown = rows.slice(0, MOST_ROWS);
+  const more = rows.length - shown.length;
+  return [
+    '<div class="scroll" tabindex="0"><table>',
+    `<thead><tr>${head.map(text => `<th scope="col">${text}</th>`).join('')}</tr></thead><tbody>`,
+    ...shown.map(
+      ([first = '', ...cells]) =>
+        `<tr><th scope="row">${first}</th>${cells.map(cell => `<td>${cell}</td>`).join('')}</tr>`,
+    ),
+    '</tbody></table></div>',
+    more > 0 ? `<p class="dim">and ${count(more)} more, which --json has</p>` : '',
+  ].join('\n');
+}
+
+/** A chart with its title, and the table behind it. `drawn` is of two widths, of which the style shows one. */
+export function figure(title: string, drawn: string, behind: string, note = ''): string {
+  return [
+    `<figure><figcaption>${title}</figcaption>`,
+    drawn,
+    note === '' ? '' : `<p class="dim">${note}</p>`,
+    `<details><summary>The figures behind it</summary>${behind}</details></figure>`,
+  ].join('\n');
+}

@@ -1,0 +1,201 @@
+/**
+ * One finished line as an observation: whose it is, what was decided, by whom, and whether it may enter a rate. Nothing
+ * here knows a study: the columns and the outcome are those that were named.
+ */
+import { provenanceCarried } from '../flow/provenance.ts';
+import {
+  type Failure,
+  idOf,
+  isItem,
+  isLegacyLike,
+  RUNGS,
+  type Rung,
+  rungOf,
+  type Step,
+} from '../item/item.ts';
+import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
+
+/** What was named: see the options of `fw report`. */
+export interface Asked {
+  groups: readonly string[];
+  outcome: string;
+  approve: string;
+  /** columns in which twins are alike */
+  twins: readonly string[];
+  /** a column of numbers */
+  risk?: string | undefined;
+  /** the columns of a result's row, where the result does not have them itself */
+  columnsOf?: (row: number | string) => JsonObject | undefined;
+}
+
+/** An answer of one agent, as far as a line tells. */
+export interface Answered {
+  agent: string;
+  output: JsonObject | undefined;
+  rung: Rung;
+  /** 0: nobody kept it */
+  attempts: number;
+  prompt: number;
+  completion: number;
+}
+
+export interface Observation {
+  id: string;
+  /** what all orders of one application share */
+  applicant: string;
+  /** agents in order, by commas; '' where there is none */
+  order: string;
+  /** the value of each group column; null where it is blank */
+  groups: (string | null)[];
+  /** what twins share; null where one of those columns is blank, or none was named */
+  cell: string | null;
+  /** the outcome's text; null where it is blank */
+  outcome: string | null;
+  /** why it enters no rate: the code of its failure, or `blank-outcome`; null where it enters */
+  left: string | null;
+  rung: Rung;
+  /** NaN where it is no number */
+  risk: number;
+  decision: JsonObject | undefined;
+  /** in the order in which they were asked; the last one decides */
+  answers: Answered[];
+  timestamp: string | null;
+}
+
+/** What a table says where there is no value. Of an outcome and of numbers alone: `None` may be a group. */
+const BLANK = new Set(['', 'NA', 'NaN', 'null', 'None']);
+
+/** `where` names a line without an id: file and line. `failure` is that of the line, or what verification found. */
+export function observe(line: JsonObject, asked: Asked, where: string, failure?: Failure): Observation {
+  const isResult = !isItem(line) && isLegacyLike(line);
+  const isRow = !isItem(line) && !isResult;
+  const answers = isRow ? [] : isResult ? answersOfResult(line) : answersOfItem(line);
+  const decision = answers.at(-1)?.output;
+  const columns = columnsIn(line, asked);
+  const id = idOf(line) ?? where;
+  const order = orderOf(line);
+  const cells = asked.twins.map(name => textOf(columns[name]));
+  // who answered has its own outcome; a column of the same name is what somebody else decided
+  const outcome = blankless(answers.length > 0 ? outcomeIn(decision, asked.outcome) : columns[asked.outcome]);
+  return {
+    id,
+    applicant: applicantOf(line, id, order),
+    order,
+    groups: asked.groups.map(name => textOf(columns[name])),
+    cell: cells.length > 0 && cells.every(text => text !== null) ? JSON.stringify(cells) : null,
+    outcome,
+    left: failure?.code ?? (outcome === null ? 'blank-outcome' : null),
+    rung: isRow && failure === undefined ? 'unknown' : rungOf(line),
+    risk: asked.risk === undefined ? Number.NaN : numberOf(columns[asked.risk] ?? decision?.[asked.risk]),
+    decision,
+    answers,
+    timestamp: typeof line.timestamp === 'string' ? line.timestamp : null,
+  };
+}
+
+/** The outcome in an answer: a key of it, or a JSON Pointer into it. */
+export function outcomeIn(output: JsonObject | undefined, name: string): unknown {
+  if (output === undefined) return undefined;
+  if (name.startsWith('/')) return valueAt(output, name);
+  return Object.hasOwn(output, name) ? output[name] : undefined;
+}
+
+export function blankless(value: unknown): string | null {
+  const text = textOf(value);
+  return text === null || BLANK.has(text) ? null : text;
+}
+
+/** A scalar as text, without space around it; null for none, an empty one, and for what is no scalar. */
+function textOf(value: unknown): string | null {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  const text = typeof value === 'string' ? value.trim() : '';
+  return text === '' ? null : text;
+}
+
+function numberOf(value: unknown): number {
+  const text = blankless(value);
+  return text === null ? Number.NaN : Number(text.replaceAll(/[ $,]/g, ''));
+}
+
+/** The columns of the row that a line is about. */
+function columnsIn(line: JsonObject, { columnsOf }: Asked): JsonObject {
+  if (isItem(line)) {
+    const { input } = line as JsonObject;
+    if (isObject(input)) return input;
+    return (typeof line.row === 'number' ? columnsOf?.(line.row) : undefined) ?? {};
+  }
+  if (!isLegacyLike(line)) return line;
+  const { prompt_id: row, initial_prompt: prompt } = line;
+  const known = typeof row === 'number' || typeof row === 'string' ? columnsOf?.(row) : undefined;
+  return known ?? objectIn(prompt) ?? {};
+}
+
+/** The row as JSON in a prompt, `Application Data: {…}`, as the scripts of the study read it. */
+function objectIn(prompt: unknown): JsonObject | undefined {
+  if (typeof prompt !== 'string') return undefined;
+  const from = prompt.indexOf('{');
+  const to = prompt.lastIndexOf('}');
+  if (from < 0 || to < from) return undefined;
+  try {
+    const value: unknown = JSON.parse(prompt.slice(from, to + 1));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function orderOf({ ordering }: JsonObject): string {
+  if (typeof ordering === 'string') return ordering;
+  return Array.isArray(ordering) && ordering.every(key => typeof key === 'string') ? ordering.join() : '';
+}
+
+/** The id without the ordering that ends it. */
+function applicantOf(line: JsonObject, id: string, order: string): string {
+  const { prompt_id: row } = line;
+  if (!isItem(line) && (typeof row === 'number' || typeof row === 'string')) return String(row);
+  const slash = order === '' ? -1 : id.lastIndexOf('/');
+  return slash > 0 ? id.slice(0, slash) : id;
+}
+
+function answersOfItem(line: JsonObject): Answered[] {
+  const { steps, decision } = line;
+  const all = (Array.isArray(steps) ? steps : []).filter(isObject);
+  if (isObject(decision)) all.push(decision);
+  return all.map(ofStep);
+}
+
+function ofStep(step: JsonObject): Answered {
+  const { agent, output, rung, attempts, usage } = step as unknown as Step;
+  const count = (value: unknown): number =>
+    typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
+  return {
+    agent: typeof agent === 'string' ? agent : '',
+    output: isObject(output) ? output : undefined,
+    rung: RUNGS.includes(rung) ? rung : 'failed',
+    attempts: count(attempts),
+    prompt: count(usage?.prompt),
+    completion: count(usage?.completion),
+  };
+}
+
+/** A result has no rungs; its line of provenance has. */
+function answersOfResult(line: JsonObject): Answered[] {
+  const { conversation_history: turns, business_decision: decision } = line;
+  const said = provenanceCarried(line)?.agents;
+  const known = Array.isArray(said) ? said : [];
+  const of = (agent: unknown, output: unknown, at: number): Answered => {
+    const { rung, attempts } = isObject(known[at]) ? known[at] : {};
+    return ofStep({
+      agent,
+      output,
+      rung: RUNGS.includes(rung as Rung) ? rung : isObject(output) ? 'unknown' : 'failed',
+      attempts,
+    });
+  };
+  const all = (Array.isArray(turns) ? turns : []).filter(isObject);
+  const answers = all.map((turn, at) => of(turn.agent, turn.output, at));
+  const decider = known.at(-1)?.agent;
+  if (isObject(decision))
+    answers.push(of(typeof decider === 'string' ? decider : 'decision', decision, all.length));
+  return answers;
+}

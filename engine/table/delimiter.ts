@@ -1,0 +1,24 @@
+/** What stands between the fields of CSV: one byte, as an option says it, and as a header tells it. */
+import { usageError } from '../item/failure.ts';
+
+export const COMMA = 44;
+export const TAB = 9;
+const LF = 10;
+const CR = 13;
+const QUOTE = 34;
+
+/** The byte that `--delimiter` names: a character of ASCII, or `\t`. Exit 64 for another, and for those that end fields. */
+export function delimiterOf(text: string): number {
+  const byte = text === '\\t' ? TAB : text.length === 1 ? text.charCodeAt(0) : Number.NaN;
+  if (byte > 0 && byte < 0x80 && byte !== LF && byte !== CR && byte !== QUOTE) return byte;
+  throw usageError(
+    `--delimiter: expected one character of ASCII, such as ';' or '\\t', and no quote or line end; found ${JSON.stringify(text)}`,
+  );
+}
+
+/** A hint for a table of one column: that its name holds what may be the right delimiter. */
+export function delimiterIn(name: string): string {
+  const found = [';', '\t', '|', ','].find(delimiter => name.includes(delimiter));
+  if (found === undefined) return ' (is the --format right?)';
+  return ` (is it --delimiter '${found === '\t' ? '\\t' : found}'?)`;
+}

@@ -1,0 +1,33 @@
+/**
+ * request: send each item's own request as it is, to any POST path of the servers, and keep what they answer.
+ *
+ *   $ fw ingest --format openai-batch fixtures/requests.jsonl --limit 1 | fw request --endpoint $FW_ENDPOINT | jq -c '[.id, .steps[0].response.body.object]'
+ *   ["chat-1","chat.completion"]
+ *
+ * Reads   { id, request: { method, url, body } }
+ * Writes  { …, steps: [ { agent: url, response: { status_code, body }, … } ] }: the body is the server's own
+ * Fails   bad-request, prompt-too-long, call-…: what a server answered to a refused request is kept in its step
+ */
+import { takesUp } from '../engine/agents/chain.ts';
+import { ASK_OPTIONS } from '../engine/agents/options.ts';
+import { requester } from '../engine/agents/request.ts';
+import { COMMON } from '../engine/flow/join.ts';
+import { stage } from '../engine/flow/stage.ts';
+
+export default stage({
+  name: 'request',
+  summary: "Send each item's own request as it is, and keep what the server answers.",
+  examples: [
+    'fw ingest --format openai-batch input.jsonl | fw request --endpoint http://gpu1:8005/v1 | fw export --format openai-batch > output.jsonl',
+  ],
+  asks: 'always',
+  heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),
+  options: { 'retry-failed': ASK_OPTIONS['retry-failed'] },
+
+  async each(options, tools) {
+    // no agents: requests name their models themselves
+    const pool = await tools.pool({ stage: 'request', agents: {}, options: {} });
+    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+    return requester(pool, { maxLine, workload: tools.workload });
+  },
+});

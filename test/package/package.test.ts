@@ -1,0 +1,189 @@
+/** What is published: nothing but what a run needs, and a run needs nothing else. test/by-hand/node-versions.sh installs it. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { beforeAll, expect, test } from 'vitest';
+import { STARTERS } from '../../bin/starters.ts';
+import * as library from '../../index.ts';
+import { slow } from '../all.ts';
+import { folder, ROOT } from '../fw.ts';
+
+const { rowOfStage, run } = library;
+const MOST_FILES = 120;
+const MOST_BYTES = 2_000_000;
+/** made at prepack alone, since it takes seconds */
+const TYPES = 'dist/index.d.ts';
+
+interface Packed {
+  size: number;
+  files: { path: string; size: number }[];
+}
+let packed: Packed;
+let paths: string[];
+/** an empty project with the packed files where npm would put them */
+let project: string;
+const node = (...args: string[]): string =>
+  execFileSync(process.execPath, args, { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+beforeAll(() => {
+  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  [packed] = JSON.parse(execFileSync('npm', pack, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' })) as [
+    Packed,
+  ];
+  paths = packed.files.map(({ path }) => path).filter(path => path !== TYPES);
+  project = folder();
+  for (const path of paths) {
+    const to = join(project, 'node_modules', 'fairwatch', path);
+    mkdirSync(dirname(to), { recursive: true });
+    cpSync(join(ROOT, path), to);
+  }
+});
+
+test('the files are those that a run needs', () => {
+  const chunks = readdirSync(join(ROOT, 'dist', 'chunks')).map(name => `dist/chunks/${name}`);
+  const pipelines = readdirSync(join(ROOT, 'pipelines'), { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile())
+    .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)))
+    .filter(path => !path.startsWith('pipelines/loanapp/')) // of use with a file that is not shipped either
+    .filter(path => !path.startsWith('pipelines/starters/')); // they are in dist/starters.json
+  const schemas = readdirSync(join(ROOT, 'schemas')).filter(name => name.endsWith('.schema.json'));
+  const validators = readdirSync(join(ROOT, 'dist', 'validators'));
+  expect(paths.sort()).toEqual(
+    [
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'dist/LICENSES.txt',
+      'dist/bin/fw.js',
+      'dist/index.js',
+      'dist/starters.json',
+      'fixtures/applications-60.csv',
+      'package.json',
+      ...chunks,
+      ...pipelines,
+      ...schemas.map(name => `schemas/${name}`),
+      ...validators.map(name => `dist/validators/${name}`),
+    ].sort(),
+  );
+  expect(paths.length + 1).toBeLessThanOrEqual(MOST_FILES);
+  expect(packed.size).toBeLessThanOrEqual(MOST_BYTES);
+});
+
+test('no package is needed beside it, and the licence of each that is bundled is told', () => {
+  const { dependencies, optionalDependencies, scripts } = JSON.parse(
+    readFileSync(join(ROOT, 'package.json'), 'utf8'),
+  );
+  expect([dependencies, scripts.install, scripts.postinstall]).toEqual([undefined, undefined, undefined]);
+  expect(Object.keys(optionalDependencies)).toEqual(['@types/highland']); // for who writes TypeScript
+  const licences = readFileSync(join(ROOT, 'dist', 'LICENSES.txt'), 'utf8');
+  for (const name of ['ajv', 'highland', 'undici', 'yaml', 'yargs']) {
+    expect(licences).toMatch(new RegExp(`^${name} [\\d.]+ \\(.+\\)\\n\\n.*(Copyright|License)`, 'ms'));
+  }
+});
+
+test('the command runs from there, through the link that npm makes', () => {
+  mkdirSync(join(project, 'node_modules', '.bin'));
+  const fw = join(project, 'node_modules', '.bin', 'fw');
+  symlinkSync('../fairwatch/dist/bin/fw.js', fw);
+  expect(node(fw, '--version')).toBe(
+    `${JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version}\n`,
+  );
+  const table = join('node_modules', 'fairwatch', 'fixtures', 'applications-60.csv');
+  expect(node(fw, 'ingest', '--limit', '2', table).trim().split('\n')).toHaveLength(2);
+  const pipeline = join('node_modules', 'fairwatch', 'pipelines', 'fairwatch', 'batch.yaml');
+  expect(node(fw, 'run', pipeline, table, '--dry-run')).toContain('60');
+  for (const verb of ['chain', 'validate', 'verify', 'doctor', 'plan', 'simulate', 'ledger', 'explain'])
+    expect(node(fw, verb, '--help')).toContain(verb);
+});
+
+slow.each(STARTERS)('%s of fw init gives results on the simulator, from the package alone', async starter => {
+  const at = join(project, starter);
+  const fw = join(project, 'node_modules', 'fairwatch', 'dist', 'bin', 'fw.js');
+  node(fw, 'init', at, '--starter', starter);
+  const port = 20_000 + (process.pid % 10_000) + STARTERS.indexOf(starter);
+  execFileSync('make', ['try', `PORT=${port}`, `FW=${fw}`], { cwd: at, stdio: 'pipe' });
+  const lines = readFileSync(join(at, 'try', 'answers.ndjson'), 'utf8')
+    .trim()
+    .split('\n');
+  expect(lines.map(line => JSON.parse(line).failure)).toEqual(Array(10).fill(undefined));
+});
+
+test('the library is found by the name of the package, and nothing behind it', () => {
+  writeFileSync(
+    join(project, 'use.mjs'),
+    `import * as library from 'fairwatch';
+     import { createRequire } from 'node:module';
+     const { name } = createRequire(import.meta.url)('fairwatch/package.json');
+     const hidden = await import('fairwatch/dist/bin/fw.js').catch(error => error.code);
+     const lines = [];
+     const { exit } = await library.run(library.ingest({ limit: 2 }).through(library.validate()), {
+       inputs: ['node_modules/fairwatch/fixtures/applications-60.csv'],
+       output: line => void lines.push(line.id),
+     });
+     console.log(JSON.stringify({ name, hidden, exit, lines: lines.length, exported: Object.keys(library) }));`,
+  );
+  expect(JSON.parse(node('use.mjs'))).toEqual({
+    name: 'fairwatch',
+    hidden: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
+    exit: 0,
+    lines: 2,
+    exported: Object.keys(library).sort(),
+  });
+});
+
+slow('the types are whole in one file, and know the options of each stage', () => {
+  execFileSync('npm', ['run', '--silent', 'types'], { cwd: ROOT, stdio: 'pipe' });
+  cpSync(join(ROOT, TYPES), join(project, 'node_modules', 'fairwatch', TYPES));
+  const types = join(ROOT, 'node_modules', '@types');
+  const compilerOptions = {
+    strict: true,
+    module: 'nodenext',
+    target: 'es2023',
+    skipLibCheck: false,
+    noEmit: true,
+  };
+  writeFileSync(
+    join(project, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: { ...compilerOptions, typeRoots: [types], types: ['node'] } }),
+  );
+  writeFileSync(
+    join(project, 'use.mts'),
+    `import { boundedMap, chain, type Facts, type Item, type Items, rowOfStage, run, select, stage, verify } from 'fairwatch';
+     const twice = rowOfStage(stage({
+       name: 'twice',
+       summary: 'Each item twice.',
+       options: { mark: { type: 'string', default: '!', description: 'What tells them apart.' } },
+       through: ({ mark }) => (items: Items) =>
+         items.map((item: Item) => [item, { ...item, id: item.id + mark.trim() }]).sequence<Item>(),
+     }));
+     const row = chain({ endpoint: ['http://gpu1:8005/v1'] }).through(twice({ mark: '?' })).through(select());
+     const { exit, account } = await run(row, { output: (line: Item) => void line, progress: (facts: Facts) => void facts });
+     export const [code, calls]: [number, number | undefined] = [exit, account.asked?.calls];
+     export const own: (numbers: Highland.Stream<number>) => Parameters<typeof boundedMap<number, number>>[0] = numbers => numbers;
+     // @ts-expect-error no such option
+     verify({ expct: 5 });
+     // @ts-expect-error a number
+     verify({ expect: 'five' });
+     // @ts-expect-error an option of our own stage
+     twice({ mrk: '?' });`,
+  );
+  const tsc = join(ROOT, 'node_modules', '.bin', 'tsc');
+  expect(spawnSync(tsc, ['--project', project], { encoding: 'utf8' })).toMatchObject({
+    status: 0,
+    stdout: '',
+  });
+});
+
+test('the stage in CONTRIBUTING does what its header shows', async () => {
+  const page = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
+  const [, code = ''] = /```ts\n\/\/ stages\/shorten\.ts\n(.*?)```/s.exec(page) ?? [];
+  const [, given, to, printed] = /\$ echo '(.*)' \| fw shorten --to (\d+)\n \* {3}(.*)\n/.exec(code) ?? [];
+  const at = folder();
+  writeFileSync(join(at, 'shorten.ts'), code.replace("'../engine", `'${ROOT}/engine`));
+  writeFileSync(join(at, 'in.ndjson'), `${given}\n`);
+  const { default: shorten } = await import(/* @vite-ignore */ join(at, 'shorten.ts'));
+  const lines: unknown[] = [];
+  const row = rowOfStage(shorten)({ to: Number(to) } as object);
+  await run(row, { inputs: [join(at, 'in.ndjson')], output: line => void lines.push(line) });
+  expect(lines).toEqual([JSON.parse(printed as string)]);
+});
