@@ -12,8 +12,17 @@ import { readSmallFile, readYaml } from '../../engine/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/item/failure.ts';
 import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
 import { PRESET_NAMES, readPreset } from '../../engine/simulator/preset-option.ts';
+import { type Preset, withFlags } from '../../engine/simulator/presets.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
+
+/** Options of the engine that a preset describes. */
+const ENGINE_FLAGS = [
+  'max-num-queued-tokens',
+  'max-num-seqs',
+  'max-num-batched-tokens',
+  'gpu-memory-utilization',
+] as const;
 
 export default command({
   name: 'simulate',
@@ -73,6 +82,25 @@ export default command({
       minimum: 0,
       description: 'Answer 503 while this many prompt tokens wait to be computed. Needs --preset.',
     },
+    'max-num-seqs': {
+      type: 'integer',
+      minimum: 1,
+      maximum: 65_536,
+      description: 'Sequences of a batch. Needs --preset, which says the default.',
+    },
+    'max-num-batched-tokens': {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_048_576,
+      description: 'Tokens of a step. Needs --preset, which says the default.',
+    },
+    'gpu-memory-utilization': {
+      type: 'number',
+      minimum: 0.01,
+      maximum: 1,
+      description:
+        "Share of the GPU's memory that the server takes, which decides how many tokens the KV cache holds. Needs --preset. Default: 0.9.",
+    },
     'startup-delay': {
       type: 'string',
       default: '0ms',
@@ -99,19 +127,22 @@ export default command({
     if (options.preset !== undefined && options.latency !== undefined) {
       throw usageError('expected --latency or --preset, found both: with a preset the engine decides');
     }
-    if (options.preset === undefined && options['max-num-queued-tokens'] !== undefined) {
-      throw usageError(
-        'expected --preset with --max-num-queued-tokens, found none: only an engine has a queue',
-      );
-    }
+    const engineFlag = ENGINE_FLAGS.find(flag => options[flag] !== undefined);
+    if (options.preset === undefined && engineFlag !== undefined)
+      throw usageError(`expected --preset with --${engineFlag}, found none: only an engine has it`);
     const stopped = new Promise<void>(stop => {
       process.once('SIGTERM', stop);
       process.once('SIGINT', stop);
     });
     const latency = options.preset === undefined ? (options.latency ?? '40ms') : undefined;
-    const preset = options.preset === undefined ? undefined : readPreset(options.preset);
+    let preset: Preset | undefined = options.preset === undefined ? undefined : readPreset(options.preset);
     let simulator: Simulator;
     try {
+      preset &&= withFlags(preset, {
+        maxNumSeqs: options['max-num-seqs'],
+        maxNumBatchedTokens: options['max-num-batched-tokens'],
+        gpuMemoryUtilization: options['gpu-memory-utilization'],
+      });
       simulator = await startSimulator({
         port,
         host,

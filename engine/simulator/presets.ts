@@ -33,6 +33,8 @@ export interface PresetFile {
   step_ms?: number;
   sequence_ms?: number;
   kv_tokens: number;
+  kv_bytes_per_token?: number;
+  gpu_memory_gib?: number;
   max_num_seqs: number;
   max_num_batched_tokens: number;
   basis: string;
@@ -109,4 +111,48 @@ export function presetFrom(value: unknown, where: string): Preset {
     error: { midLoad: file.error.mid_load, nearSaturation: file.error.near_saturation },
     file,
   };
+}
+
+/** What vLLM is started with, beside the model: flags that a tuner changes. */
+export interface ServerFlags {
+  maxNumSeqs?: number | undefined;
+  maxNumBatchedTokens?: number | undefined;
+  /** share of the memory that weights, activations and KV cache may take together; 0.9 is vLLM's default */
+  gpuMemoryUtilization?: number | undefined;
+}
+
+/** The share of the memory for which presets say how many tokens the KV cache holds. */
+const USUAL_UTILIZATION = 0.9;
+
+/**
+ * The server of a preset with other flags. Weights and activations take the same memory whatever the flags say, so the KV
+ * cache gains or loses the whole difference: (share - 0.9) x memory / bytes of a token.
+ * @throws RangeError where vLLM would not start: no room for the cache, or fewer batched tokens than sequences
+ */
+export function withFlags(preset: Preset, flags: ServerFlags): Preset {
+  const { file, limits } = preset;
+  const { maxNumSeqs = limits.maxNumSeqs, maxNumBatchedTokens = limits.maxNumBatchedTokens } = flags;
+  if (maxNumBatchedTokens < maxNumSeqs) {
+    throw new RangeError(
+      `expected --max-num-batched-tokens of at least --max-num-seqs (${maxNumSeqs}), found ${maxNumBatchedTokens}: vLLM would not start either`,
+    );
+  }
+  return { ...preset, limits: { maxNumSeqs, maxNumBatchedTokens, kvTokens: kvTokensAt(flags, file) } };
+}
+
+function kvTokensAt({ gpuMemoryUtilization: share }: ServerFlags, file: PresetFile): number {
+  const { name, kv_tokens: usual, kv_bytes_per_token: bytes, gpu_memory_gib: memory } = file;
+  if (share === undefined || share === USUAL_UTILIZATION) return usual;
+  if (bytes === undefined || memory === undefined) {
+    throw new RangeError(
+      `--gpu-memory-utilization: expected kv_bytes_per_token and gpu_memory_gib in the preset ${name}, found none`,
+    );
+  }
+  const tokens = Math.floor(usual + ((share - USUAL_UTILIZATION) * memory * 2 ** 30) / bytes);
+  if (tokens <= 0) {
+    throw new RangeError(
+      `expected memory for the KV cache, found none left at --gpu-memory-utilization ${share}: raise it. vLLM would not start either`,
+    );
+  }
+  return tokens;
 }

@@ -3,7 +3,7 @@ import type { Clock } from './clock.ts';
 import { createEngine, type Engine } from './engine.ts';
 import type { Preset } from './presets.ts';
 import { promptOf } from './prompt.ts';
-import { PARTS, type Pace } from './timing.ts';
+import type { Pace } from './timing.ts';
 import { BLOCK } from './tokens.ts';
 
 /** @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either */
@@ -11,7 +11,7 @@ export function enginePace(preset: Preset, clock: Clock, maxModelLength: number)
   const kvBlocks = Math.floor(preset.limits.kvTokens / BLOCK);
   if (maxModelLength > kvBlocks * BLOCK) {
     throw new RangeError(
-      `expected a context length of at most ${kvBlocks * BLOCK} tokens, the KV cache of ${preset.name}, found ${maxModelLength}`,
+      `expected a context length of at most ${kvBlocks * BLOCK} tokens, the KV cache of ${preset.name}, found ${maxModelLength}: a shorter --max-model-len, or more memory by --gpu-memory-utilization`,
     );
   }
   const engine: Engine = createEngine(preset);
@@ -58,7 +58,7 @@ export function enginePace(preset: Preset, clock: Clock, maxModelLength: number)
           ...(streamed
             ? {
                 progress: {
-                  every: Math.ceil(outputTokens / PARTS),
+                  every: 1,
                   tokens: (_, made) => listener.progress(made / outputTokens),
                 },
               }

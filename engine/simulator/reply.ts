@@ -1,13 +1,13 @@
 /**
  * Answers on the wire: whole, as a stream of events, or broken off half-way.
  *
- * A stream is one event with the role, at most PARTS with the text, one with the finish_reason, one with the usage where
- * the request asked for it, then `[DONE]`.
+ * A stream is one event with the role, one for each token of the text, one with the finish_reason, one with the usage
+ * where the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './chat.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
-import { PARTS } from './timing.ts';
+import { CHARACTERS_PER_TOKEN } from './tokens.ts';
 
 /** Says so in every answer and on every connection: nobody should take these answers for a model's. */
 const FINGERPRINT = 'fw-simulated';
@@ -50,7 +50,7 @@ export function scriptOf(reply: Reply, now: number): Script {
       : event(`{"index":0,"text":${content},"logprobs":null,"finish_reason":${finished},"stop_reason":null}`);
   const said = (content: string) => piece(kind === 'chat' ? `{"content":${content}}` : content, 'null');
   const characters = [...text];
-  const step = Math.max(4, Math.ceil(characters.length / PARTS));
+  const pieces = Math.ceil(characters.length / CHARACTERS_PER_TOKEN);
   let at = -1;
   const upTo = (share: number): string => {
     let events = '';
@@ -58,8 +58,10 @@ export function scriptOf(reply: Reply, now: number): Script {
       at = 0;
       if (kind === 'chat') events += piece('{"role":"assistant","content":""}', 'null');
     }
-    for (const end = share * characters.length; at < characters.length && at + step <= end; at += step) {
-      events += said(JSON.stringify(characters.slice(at, at + step).join('')));
+    // a share of tokens is a quotient of whole numbers, which may be a little less than it
+    for (const end = Math.floor(share * pieces + 1e-6); at < end; at++) {
+      const from = at * CHARACTERS_PER_TOKEN;
+      events += said(JSON.stringify(characters.slice(from, from + CHARACTERS_PER_TOKEN).join('')));
     }
     return events;
   };
@@ -67,8 +69,6 @@ export function scriptOf(reply: Reply, now: number): Script {
     upTo,
     rest() {
       let events = upTo(1);
-      if (at < characters.length) events += said(JSON.stringify(characters.slice(at).join('')));
-      at = characters.length;
       events += piece(kind === 'chat' ? '{}' : '""', `"${finish}"`);
       if (includeUsage) events += event('', `,"usage":${usageJson(usage)}`);
       return `${events}data: [DONE]\n\n`;

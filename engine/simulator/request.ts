@@ -194,7 +194,7 @@ export function lifeOf(settings: LifeSettings): Life {
         if (!streamed) return;
         script = scriptOf(reply, now());
         startStream(response);
-        response.write(script.upTo(0));
+        response.write(script.upTo(fault ? 0 : 1 / Math.max(1, reply.usage.completion)));
       },
       progress(share) {
         // one that is to break breaks half-way

@@ -98,8 +98,6 @@ export function startAll(
 
 /** vLLM's default max_num_seqs on a card of 70 GiB or more. */
 const SEQUENCES = 1_024;
-/** A streamed answer comes in so many parts. */
-export const PARTS = 16;
 /** The first token of a streamed answer comes after a quarter of the time, as if prefill had taken it. */
 const PREFILL_SHARE = 0.25;
 
@@ -164,17 +162,24 @@ export function delayPace({ latency, draws, clock, maxModelLength }: DelaySettin
         live.outputTokens += outputTokens;
         listener.done({ queued: 0, firstToken: spoken, lastToken: clock.now() - arrived, cachedTokens });
       };
-      const gap = (lastToken - firstToken) / PARTS;
+      // a part for each token behind the first; a timer has whole milliseconds, so shorter gaps are put together
+      const parts = Math.min(outputTokens - 1, Math.floor(lastToken - firstToken));
+      const gap = (lastToken - firstToken) / parts;
       const part = (number: number) => {
-        if (number === PARTS) return finish();
-        listener.progress(number / PARTS);
-        after(gap, () => part(number + 1));
+        if (number >= parts) return finish();
+        listener.progress((1 + (number * (outputTokens - 1)) / parts) / outputTokens);
+        schedule(number + 1);
+      };
+      // by the time of the first token, so that late timers do not add up; parts that are overdue come together
+      const schedule = (number: number) => {
+        const passed = clock.now() - arrived - spoken;
+        const next = Math.min(parts, Math.max(number, Math.floor(passed / gap)));
+        after(Math.max(1, next * gap - passed), () => part(next));
       };
       after(firstToken, () => {
         spoken = clock.now() - arrived;
         listener.firstToken();
-        // parts that come within a millisecond come together
-        if (streamed && gap >= 1) after(gap, () => part(1));
+        if (streamed && parts > 1) schedule(1);
         else after(lastToken - firstToken, finish);
       });
       return () => {

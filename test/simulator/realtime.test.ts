@@ -1,7 +1,7 @@
 /** A server with an engine, on a clock that the test moves: its times, its metrics, its limits. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { createEngine } from '../../engine/simulator/engine.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import { presetNamed, withFlags } from '../../engine/simulator/presets.ts';
 import { promptOf } from '../../engine/simulator/prompt.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
 import { manualClock } from '../pool/clock.ts';
@@ -128,6 +128,56 @@ test('a streamed answer comes in parts while its tokens are made', async () => {
   const events = `${first}${rest}`.split('\n\n').filter(event => event.startsWith('data: {'));
   const text = events.map(event => JSON.parse(event.slice(6)).choices[0].delta.content ?? '').join('');
   expect(JSON.parse(text).loan_type).toBe('personal_loan');
+});
+
+test('each token of a stream comes at the end of its step', async () => {
+  const { url, clock, reached } = await start();
+  const asked = post(url, bodyOf({ more: { stream: true, max_tokens: 12, ignore_eos: true } }));
+  await reached(1);
+  const engine = createEngine(preset);
+  const due: number[] = [];
+  engine.add(
+    {
+      prompt: promptOf(JSON.parse(bodyOf({})).messages),
+      output: 12,
+      firstToken: at => due.push(at),
+      progress: { every: 1, tokens: at => due.push(at) },
+      done: at => due.push(at),
+    },
+    0,
+  );
+  drain(engine);
+  expect(due).toHaveLength(12);
+  let reader: { read(): Promise<{ value?: Uint8Array; done: boolean }> } | undefined;
+  let passed = 0;
+  for (const [token, at] of due.entries()) {
+    clock.pass(at + 0.001 - passed);
+    passed = at + 0.001;
+    reader ??= (await asked).body!.getReader();
+    const { value } = await reader.read();
+    const said = Buffer.from(value!)
+      .toString()
+      .match(/"content":"[^"]/g);
+    expect(said, `token ${token + 1}`).toHaveLength(1);
+  }
+});
+
+test('the KV cache follows the share of memory, batches their limits', async () => {
+  const flags = { maxNumSeqs: 8, maxNumBatchedTokens: 512, gpuMemoryUtilization: 0.8 };
+  const { limits } = withFlags(preset, flags);
+  // a tenth of 48 GiB, at 114,688 bytes a token
+  const less = (0.1 * 48 * 2 ** 30) / 114_688;
+  expect(limits).toEqual({
+    maxNumSeqs: 8,
+    maxNumBatchedTokens: 512,
+    kvTokens: Math.floor(290_000 - less),
+  });
+  expect(withFlags(preset, {}).limits).toEqual(preset.limits);
+  expect(withFlags(preset, { gpuMemoryUtilization: 0.9 }).limits).toEqual(preset.limits);
+  const bare = { ...preset, file: { ...preset.file, gpu_memory_gib: undefined } };
+  expect(() => withFlags(bare as never, { gpuMemoryUtilization: 0.8 })).toThrow(
+    /gpu_memory_gib in the preset/,
+  );
 });
 
 test('a client that goes away frees its blocks', async () => {
