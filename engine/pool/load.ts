@@ -115,6 +115,19 @@ export function labelsOf(page: Page, name: string, label: string): string[] {
   return seriesOf(page, name).flatMap(line => labelOf(line, label) ?? []);
 }
 
+/** The values of the series of `name` that have one of `ids` in one of `labels`; of all series where no id is given. */
+export function labelledOf(
+  page: Page,
+  name: string,
+  labels: readonly string[],
+  ids: readonly string[],
+): number[] {
+  return seriesOf(page, name)
+    .filter(line => ids.length === 0 || labels.some(label => ids.includes(labelOf(line, label) ?? '')))
+    .map(numberAfterLabels)
+    .filter(value => Number.isFinite(value) && value >= 0);
+}
+
 /** Whether the name of any series begins so. */
 export function hasSeries(page: Page, prefix: string): boolean {
   return page.includes(`\n${prefix}`);

@@ -14,6 +14,7 @@ import type { Fatal } from '../item/failure.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
 import { createEnding, interruptedBy } from './ending.ts';
+import { lookAtGpus } from './gpu.ts';
 import { dropLateCalls, noteAnswer } from './health.ts';
 import { createItems, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createOutages, createSuspects } from './outage.ts';
@@ -108,6 +109,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       pump();
     },
   });
+  const gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
   const ending = createEnding(endpoints, failAll, options.onGivenUp);
   const recording = recordingOf(ledger, clock);
   const { retryBudget } = options;
@@ -207,6 +209,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     queue.wake(now);
     suspects.forget(now);
     look(now);
+    gpus.look(now);
     items.recount();
     const gone = outages.sweep(now, outstanding === 0, suspendedMs);
     if (gone) ending.giveUp(gone, 'no endpoint was there any more');
@@ -247,7 +250,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       ticker.stop();
       outages.close();
       signal?.removeEventListener('abort', ending.stop);
-      await Promise.all(endpoints.map(({ wire }) => wire.close()));
+      await Promise.all([...endpoints.map(({ wire }) => wire.close()), gpus.close()]);
       await ending.settled();
       await ledger?.close(how);
     },

@@ -5,6 +5,7 @@
  */
 import { checkPart, readYaml, type YamlFile } from '../config/yaml.ts';
 import { type Fatal, usageError } from '../item/failure.ts';
+import { type GpuSetting, SMI } from './gpu.ts';
 import { MAX_LIMIT } from './learner.ts';
 import type { ModelMap } from './names.ts';
 import type { Key } from './words.ts';
@@ -28,6 +29,7 @@ export interface EndpointSetting {
   meant?: number;
   /** its own, in place of the one for all */
   key?: Key;
+  gpu?: GpuSetting;
 }
 
 export interface PoolSettings {
@@ -51,7 +53,14 @@ export function noneNamed(): Fatal {
 }
 
 export interface PoolFile {
-  endpoints: { url: string; limit?: number; api_key_env?: string }[];
+  endpoints: {
+    url: string;
+    limit?: number;
+    api_key_env?: string;
+    /** `gpu_ids` as an editor takes them: numbers, or UUIDs */
+    gpu?: string;
+    gpu_ids?: (number | string)[];
+  }[];
   limit?: number;
   model?: string;
   in_flight?: number;
@@ -78,13 +87,21 @@ function poolIn(file: YamlFile, value: unknown, at: readonly string[]): PoolFile
   };
   const endpoints = pool.endpoints.map((one, index) => {
     const { url, ...more } = typeof one === 'string' ? { url: one } : one;
+    const complain = (message: string) => file.complain([...at, 'endpoints', index], message);
+    const { gpu } = more;
     return {
       ...more,
-      url: readUrl(url, message => file.complain([...at, 'endpoints', index], message)),
+      url: readUrl(url, complain),
+      ...(gpu !== undefined && {
+        gpu: gpu === SMI ? gpu : readUrl(gpu, message => complain(`gpu: ${message}`), GPU_PAGE),
+      }),
     };
   });
   return { ...pool, endpoints };
 }
+
+const BASE_URL = 'a base URL such as http://HOST:PORT/v1';
+const GPU_PAGE = 'nvidia-smi, or the page of a DCGM exporter such as http://HOST:9400/metrics';
 
 /** What was given on the command line; a flag wins over the same word in the pool file. */
 export interface PoolFlags {
@@ -136,11 +153,12 @@ function endpointsOf(
     throw usageError('expected --endpoint or a pool file, found both: put all endpoints in one of them');
   }
   if (pool) {
-    return pool.endpoints.map(({ url, limit = endpointLimit ?? pool.limit, api_key_env: named }) => ({
+    return pool.endpoints.map(({ url, limit = endpointLimit ?? pool.limit, ...more }) => ({
       url,
       limit: limit ?? FIRST_LIMIT,
       pinned: limit !== undefined,
-      ...(named !== undefined && { key: keyOf(named, env) as Key }),
+      ...(more.api_key_env !== undefined && { key: keyOf(more.api_key_env, env) as Key }),
+      ...(more.gpu !== undefined && { gpu: { from: more.gpu, ids: (more.gpu_ids ?? []).map(String) } }),
     }));
   }
   const begin = { limit: endpointLimit ?? FIRST_LIMIT, pinned: endpointLimit !== undefined };
@@ -154,8 +172,8 @@ function endpointsOf(
  * A base URL without the slash at its end; throws what `complain` makes of a message. Nothing of a URL that has an `@`
  * or a query is repeated, because people put keys there.
  */
-export function readUrl(text: string, complain: (message: string) => Error): string {
-  const expected = 'expected a base URL such as http://HOST:PORT/v1';
+export function readUrl(text: string, complain: (message: string) => Error, example = BASE_URL): string {
+  const expected = `expected ${example}`;
   const secretive = /[@?#]/.test(text);
   if (text.includes(','))
     throw complain('expected one URL, found several with commas between: repeat --endpoint');
@@ -168,8 +186,10 @@ export function readUrl(text: string, complain: (message: string) => Error): str
   }
   if (url.username !== '' || url.password !== '') {
     throw complain(
-      `${expected}, found one with credentials in it (for ${url.host}): ` +
-        'put the key in the environment variable FW_API_KEY, or name another one by --api-key-env',
+      `${expected}, found one with credentials in it (for ${url.host})` +
+        (example === BASE_URL
+          ? ': put the key in the environment variable FW_API_KEY, or name another one by --api-key-env'
+          : ''),
     );
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {

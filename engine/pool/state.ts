@@ -7,6 +7,7 @@ import type { Code } from '../item/codes.ts';
 import type { Usage } from '../item/item.ts';
 import { noLatencies, type Recent } from './clock.ts';
 import type { Exchange } from './exchange.ts';
+import type { Gpu, GpuSetting } from './gpu.ts';
 import { createLearner } from './learner.ts';
 import type { Load } from './load.ts';
 import type { EndpointSetting } from './settings.ts';
@@ -46,7 +47,7 @@ export type EndpointCounts = typeof NO_COUNTS & {
 };
 
 export function createEndpoint(
-  { url, limit, pinned, meant, key: own }: EndpointSetting,
+  { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
   index: number,
   shared: Key | undefined,
   options: { openWire?: OpenWire | undefined; maxBody?: number | undefined } = {},
@@ -97,6 +98,9 @@ export function createEndpoint(
     goal: 0,
     /** what its metrics said last; null where it has none */
     load: null as Load | null,
+    /** where its GPUs are seen, and what was said of them last */
+    gpuSeen: (gpu ?? null) as GpuSetting | null,
+    gpu: null as Gpu | null,
     seen: null as LoadSeen | null,
     /** the queue that never went away while it was last looked at for as long as an answer takes */
     standing: 0,

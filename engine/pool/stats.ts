@@ -3,6 +3,7 @@ import { CallFailure } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
 import type { Usage } from '../item/item.ts';
 import { medianOf } from './clock.ts';
+import { averageGpu, type Gpu, type GpuSum, noteGpu } from './gpu.ts';
 import { isUsable } from './health.ts';
 import { averageOf, type Load, type LoadSum, noLoads, noteLoad } from './load.ts';
 import type { Endpoint, EndpointCounts, Ticket } from './state.ts';
@@ -24,6 +25,9 @@ export interface EndpointStats extends EndpointCounts {
   load: Load | null;
   /** … and on average over the time in which it said it, but preemptions in all */
   said: Load | null;
+  /** how busy its GPUs are, as was said last, and on average over the time in which it was said; null where it is not */
+  gpu: Gpu | null;
+  gpuOverall: Gpu | null;
   /** its answers by how many calls were there before them: 1, 2 and 3, 4 to 7, … ; those without any are left out */
   levels: ConcurrencyLevel[];
   /** of the recent answers, in ms; null before the first */
@@ -83,7 +87,12 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
   let saturatedMs = 0;
   let noEndpointMs = 0;
   let suspendedMs = 0;
-  const byEndpoint = new Map(endpoints.map(endpoint => [endpoint, { levels: [], loads: noLoads() } as Seen]));
+  const byEndpoint = new Map(
+    endpoints.map(endpoint => [
+      endpoint,
+      { levels: [], loads: noLoads(), gpus: { ms: 0, use: 0, memory: 0 } } as Seen,
+    ]),
+  );
   return {
     times,
     /** `ticket` was answered at `now`, by the try that is under way. */
@@ -117,7 +126,9 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
         // calls that run where the limit was cut, or that outlast a rest, have places too
         endpoint.counts.places +=
           ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
-        if (endpoint.load !== null) noteLoad((byEndpoint.get(endpoint) as Seen).loads, endpoint.load, ms);
+        const seen = byEndpoint.get(endpoint) as Seen;
+        if (endpoint.load !== null) noteLoad(seen.loads, endpoint.load, ms);
+        if (endpoint.gpu !== null) noteGpu(seen.gpus, endpoint.gpu, ms);
       }
       if (anyUsable) saturatedMs += waiting > 0 ? ms : 0;
       else noEndpointMs += calls > 0 ? ms : 0;
@@ -158,6 +169,7 @@ export type Tally = ReturnType<typeof createTally>;
 interface Seen {
   levels: ConcurrencyLevel[];
   loads: LoadSum;
+  gpus: GpuSum;
 }
 
 function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens: number): void {
@@ -171,8 +183,8 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
   level.tokens += tokens;
 }
 
-function endpointStats(endpoint: Endpoint, { levels, loads }: Seen, now: number): EndpointStats {
-  const { url, state, cause, running, limit, pinned, load, latencies, counts } = endpoint;
+function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
+  const { url, state, cause, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
   return {
@@ -189,6 +201,8 @@ function endpointStats(endpoint: Endpoint, { levels, loads }: Seen, now: number)
     oldest,
     load: load && { ...load },
     said: averageOf(loads),
+    gpu: gpu && { ...gpu },
+    gpuOverall: averageGpu(gpus),
     levels: levels.filter(level => level.answers > 0).map(level => ({ ...level })),
     medianLatency: latencies.count === 0 ? null : medianOf(latencies),
   };

@@ -96,6 +96,11 @@ function endpointLines({ endpoints, since }: PoolStats): string[] {
         sumOf(group, one => one.places),
       )} busy`,
     ];
+    const seen = group.flatMap(one => one.gpuOverall?.use ?? []);
+    if (seen.length > 0) {
+      const use = sumOf(seen, share => share) / seen.length;
+      parts.push(`${seen.length > 1 ? 'GPUs' : 'GPU'} ${percent(use, 1)} busy on average`);
+    }
     if (kinds.length > 0) parts.push(`tries that failed: ${kinds.slice(0, 5).join(', ')}`);
     return parts.join(' · ');
   };

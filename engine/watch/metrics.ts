@@ -191,6 +191,15 @@ function metricsIn(registry: Registry, { account, stats, facts }: Metered): () =
     () => each(({ load }) => load?.kv),
   );
   gauge(
+    'fw_gpu_use_ratio',
+    'Share of the time in which the GPUs of an endpoint are busy.',
+    ['endpoint'],
+    () => each(({ gpu }) => gpu?.use),
+  );
+  gauge('fw_gpu_memory_used_ratio', 'Share of the memory of the GPUs of an endpoint.', ['endpoint'], () =>
+    each(({ gpu }) => gpu?.memory ?? undefined),
+  );
+  gauge(
     'fw_queued_work_seconds',
     'Estimated time for the calls of all items known so far, at the rate of the last minutes.',
     [],

@@ -44,11 +44,12 @@ function lateWords(calls: number, endpoints: readonly EndpointStats[]): string {
 
 /** `12/256 up`, and what its server says of its queue and its cache. */
 export function endpointWords(endpoint: EndpointStats): string[] {
-  const { state, cause, pausedFor, load } = endpoint;
+  const { state, cause, pausedFor, load, gpu } = endpoint;
   const rest = state === 'paused' ? ` ${timeWords(Math.max(1_000, pausedFor))}` : '';
   const parts = [`${placesWords([endpoint])} ${state}${rest}`];
   if (load && load.waiting > 0) parts.push(`${number(load.waiting)} waiting there`);
   if (load && load.kv > 0) parts.push(`KV ${percent(load.kv, 1)}`);
+  if (gpu) parts.push(`GPU ${percent(gpu.use, 1)}`);
   if (state !== 'up' && cause !== '') parts.push(visible(cut(cause, LONGEST_CAUSE)));
   return parts;
 }
@@ -61,8 +62,18 @@ export function summaryWords(endpoints: readonly EndpointStats[]): string[] {
   const waiting = loads.reduce((sum, load) => sum + load.waiting, 0);
   const parts = [placesWords(endpoints)];
   if (waiting > 0) parts.push(`${number(waiting)} waiting there`);
-  const used = loads.map(({ kv }) => kv).filter(kv => kv > 0);
-  if (used.length > 0) parts.push(`KV ${percent(Math.min(...used), 1)} to ${percent(Math.max(...used), 1)}`);
+  const range = (name: string, shares: readonly number[]): void => {
+    if (shares.length === 0) return;
+    parts.push(`${name} ${percent(Math.min(...shares), 1)} to ${percent(Math.max(...shares), 1)}`);
+  };
+  range(
+    'KV',
+    loads.map(({ kv }) => kv).filter(kv => kv > 0),
+  );
+  range(
+    'GPU',
+    endpoints.flatMap(({ gpu }) => gpu?.use ?? []),
+  );
   for (const state of ['up', 'paused', 'down', 'unusable'] as const) {
     const there = endpoints.filter(one => one.state === state);
     const [first] = there;

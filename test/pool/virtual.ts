@@ -4,6 +4,7 @@ import type { Call } from '../../engine/item/call.ts';
 import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
 import {
   type VirtualServer,
+  type VirtualServers,
   type VirtualSettings,
   virtualServers,
 } from '../../engine/plan/virtual-servers.ts';
@@ -25,14 +26,11 @@ export interface Virtual {
 
 export async function virtual(
   settings: Partial<VirtualSettings> & { count: number },
-  more: Partial<PoolOptions> = {},
+  more: Partial<PoolOptions> | ((servers: VirtualServers) => Partial<PoolOptions>) = {},
 ): Promise<Virtual> {
   const clock = virtualClock();
-  const { servers, openWire } = virtualServers(clock, {
-    preset: presetNamed('3b-a6000'),
-    seed: 3,
-    ...settings,
-  });
+  const made = virtualServers(clock, { preset: presetNamed('3b-a6000'), seed: 3, ...settings });
+  const { servers, openWire } = made;
   const warnings: string[] = [];
   const pool = await clock.until(
     createPool({
@@ -42,7 +40,7 @@ export async function virtual(
       random: () => 0.5,
       retryBudget: 0.2,
       warn: message => void warnings.push(message),
-      ...more,
+      ...(typeof more === 'function' ? more(made) : more),
     }),
   );
   let asked = 0;

@@ -18,6 +18,8 @@ const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStat
   oldest: null,
   load: null,
   said: null,
+  gpu: null,
+  gpuOverall: null,
   levels: [],
   answered: 1000,
   checked: 0,

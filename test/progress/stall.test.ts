@@ -16,6 +16,8 @@ const UP: EndpointStats = {
   oldest: 1_000,
   load: null,
   said: null,
+  gpu: null,
+  gpuOverall: null,
   levels: [],
   answered: 5,
   checked: 0,
