@@ -5,7 +5,6 @@
 import { execFile } from 'node:child_process';
 import type { Clock, Timing } from './clock.ts';
 import { labelledOf, type Page, pageOf } from './load.ts';
-import type { Endpoint } from './state.ts';
 import { type OpenWire, openWire, type Wire } from './wire.ts';
 
 /** Of all GPUs of an endpoint, on average; 0 to 1. */
@@ -77,8 +76,15 @@ const sumOf = (values: readonly number[]): number => values.reduce((sum, value) 
 const LOOK_MS = 5_000;
 const MOST_BYTES = 64 * 1024;
 
+/** An endpoint: where its GPUs are seen, and what was said of them last. */
+interface Seen {
+  url: string;
+  gpuSeen: GpuSetting | null;
+  gpu: Gpu | null;
+}
+
 export interface LookingAtGpus {
-  endpoints: readonly Endpoint[];
+  endpoints: readonly Seen[];
   clock: Clock;
   timing: Timing;
   warn: (message: string) => void;
