@@ -1,12 +1,16 @@
 /**
- * export: write items as others read them: an output line of OpenAI's batch format for each.
+ * export: write items as others read them: a table in CSV or Parquet, or the output lines of an OpenAI batch file.
  *
- *   $ fw ingest --format openai-batch fixtures/requests.jsonl --limit 1 | fw request --endpoint $FW_ENDPOINT | fw export --format openai-batch | jq -c '[.custom_id, .response.status_code, .error]'
- *   ["chat-1",200,null]
+ *   $ printf '%s\n' '{"id":"7","prompt":"Rain?","steps":[{"agent":"sky","output":{"rain":true},"rung":"clean"}]}' | fw export --format csv
+ *   id,rung,prompt,sky.output.rain,sky.rung
+ *   7,clean,Rain?,true,clean
  *
- * Reads   items that fw request has asked, failed ones too
- * Writes  { id, custom_id, response: { status_code, request_id, body }, error }, as they come; nothing reads it as items
- * Fails   no-response
+ * Reads   items, failed ones too, and any other JSON objects; for openai-batch items that fw request has asked
+ * Writes  csv, parquet: a row for each item, a column for each value: id, row, rung, failure.code, input.COLUMN,
+ *         AGENT.output.KEY, AGENT.rung, … All of it is written at the end, since only then the columns are known.
+ *         openai-batch: { id, custom_id, response: { status_code, request_id, body }, error }, as they come.
+ *         Nothing reads these as items again
+ * Fails   value-not-kept, too-deep; no-response for openai-batch
  */
 import { FORMAT_NAMES, FORMATS } from '../engine/export/formats.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -14,9 +18,10 @@ import { usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'export',
-  summary: 'Write items as others read them: as the output lines of an OpenAI batch file.',
+  summary: 'Write items as others read them: a table in CSV or Parquet, or the output lines of a batch file.',
   examples: [
-    'fw export --format openai-batch < answered.jsonl > output.jsonl',
+    'fw export --format parquet < answered.ndjson > answered.parquet',
+    'fw export --format csv --ordered --errors failed.csv < answered.ndjson > answered.csv',
     'fw export --format openai-batch --ordered --errors errors.jsonl < answered.jsonl > output.jsonl',
   ],
   ends: true,
@@ -26,7 +31,7 @@ export default stage({
     format: {
       type: 'string',
       enum: FORMAT_NAMES,
-      description: 'Format of the output.',
+      description: 'Format of the output: a table (csv, parquet), or the lines of an OpenAI batch file.',
     },
     errors: {
       type: 'string',
@@ -35,12 +40,12 @@ export default stage({
     },
     ordered: {
       type: 'boolean',
-      description: 'Write lines in the order of the rows. Those that come early wait on disk.',
+      description: 'Write in the order of the rows. What comes early waits on disk.',
     },
   },
 
   each({ format }) {
-    if (format === undefined) throw usageError('expected --format openai-batch, found none');
+    if (format === undefined) throw usageError(`expected --format ${FORMAT_NAMES.join(' | ')}, found none`);
     const { check } = FORMATS[format];
     return item => {
       check(item);

@@ -6,7 +6,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
-import { EXIT, Fatal, ioError } from '../item/failure.ts';
+import { EXIT, Fatal, ioError, usageError } from '../item/failure.ts';
 import type { Item } from '../item/item.ts';
 import { letGo, type Origin, originOf } from './origin.ts';
 
@@ -47,6 +47,10 @@ export interface Frame {
   isDocument: boolean;
   /** the model that answered, where somebody says so */
   model?: string | undefined;
+  /** no terminal can show it */
+  isBinary?: boolean;
+  /** what there is to say of it, once the output has ended */
+  notes?: readonly string[];
   /** `folder` is for what is put aside; `onBroken` hears of what breaks between two writes. */
   open(drain: Drain, folder: string, onBroken: OnBroken): Output;
 }
@@ -62,6 +66,9 @@ export function toFile(fd: number, name: string, onBroken: OnBroken, frame?: Fra
 
 export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
   const kind = fstatSync(1);
+  if (frame?.isBinary && process.stdout.isTTY) {
+    throw usageError('expected a file or a pipe for the output, found a terminal; add > FILE');
+  }
   const drain =
     kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
       ? fileDrain(1, 'stdout')
@@ -193,7 +200,7 @@ export function output(drain: Drain, onBroken: OnBroken): Output {
   };
 }
 
-function fileDrain(fd: number, name: string): Drain {
+export function fileDrain(fd: number, name: string): Drain {
   return {
     keeps: false,
     put(bytes) {

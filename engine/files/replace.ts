@@ -55,8 +55,8 @@ function rename(from: string, to: string): void {
   }
 }
 
-/** Documents have a line, or as many as they like. */
-const isDocument = (name: string): boolean => name.endsWith('.json');
+/** Documents have a line, or as many as they like, and Parquet has none. */
+const isDocument = (name: string): boolean => /\.(?:json|parquet)$/.test(name);
 
 function amount(extent: number, name: string): string {
   return counted(extent, isDocument(name) ? 'byte' : 'line');

@@ -235,6 +235,7 @@ export async function run(run: Run): Promise<Ended> {
     const model = frame?.model ?? made?.model;
     await Promise.race([output.end(whole, model), stoppedTwice ? after(LAST_WORDS) : broken, hurried]);
     if (frame?.isDocument && model === undefined) account.notes.push(NO_MODEL);
+    account.notes.push(...(frame?.notes ?? []));
   } catch (error) {
     fatal ??= fatalOf(error);
   }
