@@ -31,7 +31,7 @@ export default stage({
     format: {
       type: 'string',
       enum: FORMAT_NAMES,
-      description: 'Format of the output: a table (csv, parquet), or the lines of an OpenAI batch file.',
+      description: 'Format of the output: a table (csv, parquet), or the output lines of OpenAI batches.',
     },
     errors: {
       type: 'string',
