@@ -9,7 +9,12 @@ import { writePage } from '../../engine/files/stdout.ts';
 import { EXIT, usageError } from '../../engine/item/failure.ts';
 import { jsonOf, renderPlan } from '../../engine/plan/page.ts';
 import { makePlan } from '../../engine/plan/plan.ts';
-import { PRESET_NAMES, readPreset } from '../../engine/simulator/preset-option.ts';
+import {
+  PRESET_NAMES,
+  readPreset,
+  SERVER_OPTIONS,
+  withServerOptions,
+} from '../../engine/simulator/preset-option.ts';
 import { command } from '../command.ts';
 import { runCalibration } from './calibrate.ts';
 
@@ -20,6 +25,7 @@ export default command({
   examples: [
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
   ],
@@ -29,6 +35,7 @@ export default command({
       file: 'read',
       description: `A model on a GPU: the file of a preset, or one of ${PRESET_NAMES}.`,
     },
+    ...SERVER_OPTIONS,
     endpoints: {
       type: 'integer',
       minimum: 1,
@@ -90,17 +97,23 @@ export default command({
         throw usageError(
           `expected --calibrate or a pipeline, found both ("${path}"): plan with the preset that it writes`,
         );
+      const flag = Object.keys(SERVER_OPTIONS).find(name => options[name as keyof typeof SERVER_OPTIONS]);
+      if (flag !== undefined)
+        throw usageError(
+          `expected --calibrate alone, found --${flag} with it: the server has its own flags; the preset that is written takes them from --preset`,
+        );
       return runCalibration({ url: calibrate, base, model, out });
     }
     if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
     // as in bin/execute.ts: what is in flight outlives the young generation
     setFlagsFromString('--heap-growing-percent=200');
+    const server = withServerOptions(base, options);
     const plan = await makePlan({
       ...options,
       outputTokens: options['output-tokens'],
       path,
       inputs,
-      preset: base,
+      preset: server,
     });
     await writePage(json ? `${JSON.stringify(jsonOf(plan), null, 2)}\n` : renderPlan(plan));
     return EXIT.ok;

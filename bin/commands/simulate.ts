@@ -11,17 +11,19 @@
 import { readSmallFile, readYaml } from '../../engine/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/item/failure.ts';
 import { METRIC_NAMES } from '../../engine/simulator/metrics.ts';
-import { PRESET_NAMES, readPreset } from '../../engine/simulator/preset-option.ts';
-import { type Preset, withFlags } from '../../engine/simulator/presets.ts';
+import {
+  PRESET_NAMES,
+  readPreset,
+  SERVER_OPTIONS,
+  withServerOptions,
+} from '../../engine/simulator/preset-option.ts';
 import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import { command } from '../command.ts';
 
 /** Options of the engine that a preset describes. */
 const ENGINE_FLAGS = [
   'max-num-queued-tokens',
-  'max-num-seqs',
-  'max-num-batched-tokens',
-  'gpu-memory-utilization',
+  ...(Object.keys(SERVER_OPTIONS) as (keyof typeof SERVER_OPTIONS)[]),
 ] as const;
 
 export default command({
@@ -82,25 +84,7 @@ export default command({
       minimum: 0,
       description: 'Answer 503 while this many prompt tokens wait to be computed. Needs --preset.',
     },
-    'max-num-seqs': {
-      type: 'integer',
-      minimum: 1,
-      maximum: 65_536,
-      description: 'Sequences of a batch. Needs --preset, which says the default.',
-    },
-    'max-num-batched-tokens': {
-      type: 'integer',
-      minimum: 1,
-      maximum: 1_048_576,
-      description: 'Tokens of a step. Needs --preset, which says the default.',
-    },
-    'gpu-memory-utilization': {
-      type: 'number',
-      minimum: 0.01,
-      maximum: 1,
-      description:
-        "Share of the GPU's memory that the server takes, which decides how many tokens the KV cache holds. Needs --preset. Default: 0.9.",
-    },
+    ...SERVER_OPTIONS,
     'startup-delay': {
       type: 'string',
       default: '0ms',
@@ -135,14 +119,10 @@ export default command({
       process.once('SIGINT', stop);
     });
     const latency = options.preset === undefined ? (options.latency ?? '40ms') : undefined;
-    let preset: Preset | undefined = options.preset === undefined ? undefined : readPreset(options.preset);
+    const preset =
+      options.preset === undefined ? undefined : withServerOptions(readPreset(options.preset), options);
     let simulator: Simulator;
     try {
-      preset &&= withFlags(preset, {
-        maxNumSeqs: options['max-num-seqs'],
-        maxNumBatchedTokens: options['max-num-batched-tokens'],
-        gpuMemoryUtilization: options['gpu-memory-utilization'],
-      });
       simulator = await startSimulator({
         port,
         host,

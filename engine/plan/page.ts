@@ -31,6 +31,7 @@ export function renderPlan(plan: Plan): string {
   const { tokens, calls } = wanted;
   const facts = [
     ['preset', `${name}: ${file.model} on ${file.gpu}; ${basisOf(preset)}`],
+    ['server', limitsWords(preset)],
     ['items', `${number(items.planned)}${repeated}`],
     ['calls', `${number(calls)}, tokens ${number(tokens.prompt)} in, ${number(tokens.completion)} out`],
     ['answers', lengths.answers],
@@ -51,6 +52,11 @@ export function renderPlan(plan: Plan): string {
     '',
     `${visible(label)}: every figure above is simulated, and ${errorOf(plan, table.length - 1)} here: ${errorWords(preset)}`,
   ].join('\n')}\n`;
+}
+
+function limitsWords({ limits }: Preset): string {
+  const { maxNumSeqs, maxNumBatchedTokens, kvTokens } = limits;
+  return `--max-num-seqs ${maxNumSeqs} --max-num-batched-tokens ${maxNumBatchedTokens}; ${number(kvTokens)} tokens fit into the KV cache`;
 }
 
 const HEADER = [
@@ -163,6 +169,11 @@ export function jsonOf(plan: Plan): object {
     preset: preset.name,
     model: preset.file.model,
     gpu: preset.file.gpu,
+    server: {
+      max_num_seqs: preset.limits.maxNumSeqs,
+      max_num_batched_tokens: preset.limits.maxNumBatchedTokens,
+      kv_tokens: preset.limits.kvTokens,
+    },
     error: { mid_load: preset.error.midLoad, near_saturation: preset.error.nearSaturation },
     seed,
     items,
