@@ -9,6 +9,8 @@ import { mostTokens } from '../../engine/agents/fields.ts';
 import type { Agents } from '../../engine/agents/load.ts';
 import { agentsOf } from '../../engine/agents/options.ts';
 import { resolveOrderings } from '../../engine/agents/orderings.ts';
+import { rowIdOf, sharedName } from '../../engine/agents/share.ts';
+import { createIdSet } from '../../engine/files/idset.ts';
 import { EXIT, ItemFailure } from '../../engine/item/failure.ts';
 import { failureOf, type Item, isRawRequest, type RawRequest } from '../../engine/item/item.ts';
 import { number } from '../../engine/item/words.ts';
@@ -66,6 +68,7 @@ export async function dryRun({ row, files, base, sets, target, ledger }: DryRun)
   const bytes = { items: 0, results: 0, ledger: 0 };
   const sum: Sum = { items: 0, failed: 0, calls: 0, promptTokens: 0, completionTokens: 0, bytes };
   let first = null as First | null;
+  const isAsked = sharing();
 
   const take = (item: Item): boolean => {
     sum.items += 1;
@@ -80,7 +83,7 @@ export async function dryRun({ row, files, base, sets, target, ledger }: DryRun)
     }
     const asked = agentsAsked(item, agents, standard, options.decision !== false);
     first ??= asked[0] === undefined ? null : { item, agent: asked[0] };
-    addCalls(sum, item.prompt, asked);
+    addCalls(sum, item.prompt, asked, options.share === true ? isAsked(item, agents) : () => false);
     return true;
   };
   const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
@@ -112,20 +115,36 @@ function agentsAsked(item: Item, agents: Agents, standard: string[], decides: bo
     : asked;
 }
 
-function addCalls(sum: Sum, prompt: string, asked: Agent[]): void {
+/** Whether another item of the row has asked this already (--share), by the keys of the agents up to the one who is asked. */
+function sharing(): (item: Item, agents: Agents) => (agent: Agent) => boolean {
+  const names = createIdSet();
+  return (item, agents) => {
+    const before = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);
+    const id = rowIdOf(item, agents);
+    return ({ key, role }) => {
+      before.push(key);
+      const name = role === 'synthesis' ? null : sharedName(id, before, agents);
+      return name !== null && !names.add(name);
+    };
+  };
+}
+
+function addCalls(sum: Sum, prompt: string, asked: Agent[], isKnown: (agent: Agent) => boolean): void {
   let context = prompt.length;
   sum.bytes.items += context;
   for (const agent of asked) {
     const completion = Math.round(mostTokens(agent.sampling) * SHARE_OF_MAX);
     const answer = completion * CHARACTERS_PER_TOKEN;
-    sum.calls += 1;
-    sum.promptTokens += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
-    sum.completionTokens += completion;
+    if (!isKnown(agent)) {
+      sum.calls += 1;
+      sum.promptTokens += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
+      sum.completionTokens += completion;
+      // a call's line has the context that was sent and the answer, and beside them ids, times and a checksum
+      sum.bytes.ledger += context + answer + BESIDE;
+    }
     // an answer stands in the turn and in the list of outputs, the context before it in its turn
     sum.bytes.results += context + 2 * answer;
     sum.bytes.items += answer;
-    // a call's line has the context that was sent and the answer, and beside them ids, times and a checksum
-    sum.bytes.ledger += context + answer + BESIDE;
     context += answer;
   }
 }

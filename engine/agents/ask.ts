@@ -35,7 +35,14 @@ export interface AskOptions {
 }
 
 export interface Question {
+  /** of the item */
   id: string;
+  /** the name of the question where other items of the row share it: it is asked and recorded under that */
+  shared?: string | undefined;
+  /** what the items of its row have in common, where there are several */
+  row?: string | undefined;
+  /** the first question of its item */
+  begins?: boolean | undefined;
   /** what the agent is shown, escaped for a JSON string */
   context: string;
   /** where its messages are not one persona and one prompt */
@@ -90,7 +97,7 @@ async function askInRound(
   later: () => number | null,
 ): Promise<AskResult | null> {
   const { agent, model, pool, options, check, own } = asker;
-  const { id, saw, round, redact } = question;
+  const { id, shared, row, begins, saw, round, redact } = question;
   const step: Step = {
     agent: agent.key,
     rung: 'failed',
@@ -101,6 +108,7 @@ async function askInRound(
     usage: { prompt: 0, completion: 0 },
   };
   if (round > 0) step.round = round;
+  if (shared !== undefined) step.shared = shared;
   const again = agent.askAgain;
   let sample = firstSample(agent);
   let invalid = 0; // answers that did not fit
@@ -124,7 +132,9 @@ async function askInRound(
         head: own.head,
         tail: own.tail,
         key,
-        item: id,
+        item: shared ?? id,
+        row,
+        begins: begins && step.attempts === 1,
         agent: agent.key,
         round,
         attempt: step.attempts,
@@ -236,13 +246,14 @@ type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'
 
 /** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
 function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): AskResult {
-  const { agent, saw, calls, attempts, usage, round, rejected } = step;
+  const { agent, saw, calls, attempts, usage, round, rejected, shared } = step;
   const done: Step =
     compact === text
       ? { agent, output, sha256: hashOfText(text), rung, saw, repairs, calls, attempts, usage }
       : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage };
   if (round !== undefined) done.round = round;
   if (rejected !== undefined) done.rejected = rejected;
+  if (shared !== undefined) done.shared = shared;
   return { step: done, compact };
 }
 

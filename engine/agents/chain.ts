@@ -15,6 +15,7 @@ import { escaped } from './body.ts';
 import { contextAfter, turnText } from './context.ts';
 import type { Agents } from './load.ts';
 import type { Opened, Openings } from './opening.ts';
+import { rowIdOf, sharedName } from './share.ts';
 
 /** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
 const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
@@ -59,6 +60,8 @@ export interface ChainOptions extends AskOptions {
   workload?: Workload | undefined;
   /** absent: every agent has a persona that is no template, or none, and items have prompts */
   openings?: Openings;
+  /** questions that the items of a row have in common are asked once; needs a record of answers */
+  share?: boolean | undefined;
   /** JSON Pointers into an item, to what a ledger must not keep */
   redact: readonly Pointer[];
   /** told once of each pointer where an item has nothing: a misspelt one would keep what was to be left out */
@@ -106,12 +109,18 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     const whole = [...((goesOn && item.ordering) || ordering)];
     let context = contextOf(item, steps, agents);
     const redact = redactionOf(item);
+    const id = rowIdOf({ ...item, ordering: whole }, agents);
+    const row = id.label === '' ? undefined : id.row;
     for (const agent of ordering.slice(steps.length)) {
       const round = roundAfter(failed, agent, interrupted);
       const ask = askOf(agent);
       const { opening, files } = openingFor(agent, { ...kept, steps }, steps);
+      const before = steps.map(step => step.agent);
       const asked = await ask({
         id: item.id as string,
+        shared: (options.share && sharedName(id, [...before, agent], agents)) || undefined,
+        row,
+        begins: steps.length === 0,
         context,
         opening,
         saw: sawIn(steps),
@@ -140,8 +149,10 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     }
     const { opening, files } = openingFor(synthesis.key, item, steps);
     const redact = redactionOf(item);
+    const { row, label } = rowIdOf(item, agents);
     const asked = await askOf(synthesis.key)({
       id: item.id as string,
+      row: label === '' ? undefined : row,
       context: contextOf(item, steps, agents),
       opening,
       saw: sawIn(steps),

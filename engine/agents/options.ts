@@ -49,6 +49,11 @@ export const ASK_OPTIONS = grouped('Asking', {
     default: 0,
     description: 'Seed of the run. Each call derives its own seed from it.',
   },
+  share: {
+    type: 'boolean',
+    description:
+      'Ask once what the orderings of a row have in common: those that begin alike share these answers. Default: each item has samples of its own.',
+  },
   redact: {
     type: 'array',
     items: { type: 'string' },
@@ -101,13 +106,17 @@ export async function openChain(
         { ...hashes, ...(model && { model }) },
       ]),
     ),
-    options: { guided: options.guided, seed: options.seed },
+    options: { guided: options.guided, seed: options.seed, ...(options.share && { share: true }) },
     rules: RULES,
   };
   // what an agent file cannot mean is said before any endpoint is looked at
   for (const agent of agents.byKey.values()) checkOf(agent);
   const openings = await openingsOf(agents, options.files && resolve(tools.base, options.files));
   const pool = await tools.pool(asksWith);
+  if (options.share && pool.onRecord === undefined)
+    throw usageError(
+      '--share: expected a ledger, from which the other items of a row take the answer, found none: --ledger DIR',
+    );
   const refused = describeRejudged(rejudge(pool.acceptedBefore?.(asksWith) ?? [], agents));
   if (refused) tools.warn(refused);
   const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;
@@ -118,6 +127,7 @@ export async function openChain(
     guided: options.guided as Guided,
     seed: options.seed,
     workload: tools.workload,
+    share: options.share,
     openings,
     redact: (options.redact ?? []).map(pointerOf),
     onNothingToRedact: (pointer, id) =>

@@ -15,6 +15,8 @@ export interface Asking {
 
 export interface AttemptedStep {
   id: string;
+  /** the name of the question, where several items share it */
+  shared?: string | undefined;
   context: string;
   opening?: Opening | undefined;
   round: number;
@@ -26,11 +28,11 @@ export type Sample = Pick<Particulars, 'temperature' | 'rejected'>;
 /** The body and the key of an attempt (1-based) in the round of `asked`. */
 export function attemptRequest(
   { agent, own, options }: Asking,
-  { id, context, opening, round }: AttemptedStep,
+  { id, shared, context, opening, round }: AttemptedStep,
   attempt: number,
   sample: Sample,
 ): ReturnType<Bodies['bodyOf']> {
-  const identity = { id, agent: agent.key, round, attempt };
+  const identity = { id: shared ?? id, agent: agent.key, round, attempt };
   return own.bodyOf({ context, opening, ...sample, seed: seedOf(options.seed, identity) }, identity);
 }
 

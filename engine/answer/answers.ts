@@ -39,6 +39,8 @@ export interface Answer {
   attempts: number;
   round: number;
   rejected: Refused[];
+  /** the name of the question, where other items of the row share it */
+  shared?: string;
   /** why the last answer was not accepted */
   problem?: { code: string; message: string };
   usage?: { prompt: number; completion: number };
@@ -74,6 +76,7 @@ export function answerOf(step: unknown, at: string): Answer {
     rejected,
     problem,
     usage,
+    shared,
   } = read;
   const repairs = list(read.repairs).filter(isRepair);
   const isAnswered = output !== undefined && output !== null;
@@ -100,6 +103,7 @@ export function answerOf(step: unknown, at: string): Answer {
     attempts: typeof attempts === 'number' ? attempts : 0,
     round: typeof round === 'number' ? round : 0,
     rejected: list(rejected).filter(isRefused),
+    ...(typeof shared === 'string' && { shared }),
     ...(isProblem(problem) && { problem }),
     ...(isUsage(usage) && { usage }),
   };

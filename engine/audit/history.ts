@@ -99,12 +99,13 @@ function askedIn(line: JsonObject): string[] {
 
 function stepOf(answer: Answer): string[] {
   const { at, agent, rung, saw, attempts, round, rejected, calls, usage } = answer;
-  const { output, response, said, whole, repairs } = answer;
+  const { output, response, said, whole, repairs, shared } = answer;
   const facts = [visible(agent), `rung ${visible(rung)}`, `saw ${visible(saw)}`];
   facts.push(attempts === 1 ? '1 attempt' : `${attempts} attempts`);
   if (round > 0) facts.push(`round ${round + 1}`);
   if (usage) facts.push(`tokens ${usage.prompt} in, ${usage.completion} out`);
   const lines = [`${at}  ${facts.join(' · ')}`];
+  if (shared !== undefined) lines.push(`  asked once for all items of ${visible(shared)}`);
   const attempt = (number: number, more: string): void => {
     const call = calls[number - 1];
     lines.push(`  attempt ${number}: ${more}`, ...(call === undefined ? [] : [`    call ${visible(call)}`]));

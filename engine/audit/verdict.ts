@@ -19,6 +19,7 @@ import type { AnswerSchemas } from '../legacy/answer-schemas.ts';
 import type { Violation } from '../legacy/leftovers.ts';
 import { findInItem, findInLegacy, findInRecord, isDocument } from '../legacy/strict.ts';
 import { checkIds, describeNamed, identityOf, type Named } from './expected.ts';
+import { sharedAnswers } from './shared.ts';
 import { addLine, addOne, addVerdict, closeTally, type Kind, newTally, type Verdict } from './tally.ts';
 
 export interface JudgeOptions {
@@ -44,6 +45,7 @@ export interface LinesJudge {
 export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOptions): LinesJudge {
   const { accept, schemas, vouchers } = by;
   const tally = newTally();
+  const findShared = sharedAnswers(schemas);
   const ids = checkIds(list, { stage, maxLine });
   let others = 0; // accepted records of another kind, of which nobody asked for any
   return {
@@ -98,7 +100,11 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
 
   function findIn(line: Item): Violation[] {
     const kind = lineKind(line);
-    if (kind === 'items') return findInItem(line, accept, schemas);
+    if (kind === 'items') {
+      const found = findInItem(line, accept, schemas);
+      const apart = findShared(line);
+      return apart === null ? found : [...found, apart];
+    }
     const found =
       kind === 'legacy results' ? findInLegacy(line, schemas) : isDocument(line) ? [MISPLACED] : [];
     found.push(...findInRecord(line, accept));

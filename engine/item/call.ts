@@ -24,7 +24,12 @@ export interface Call {
   head: string;
   tail: string;
   key: string;
+  /** the id of the item, or the name of a question that several items of a row share */
   item: string;
+  /** what the items of one row have in common, where there are several: they go to one endpoint, for its prefix cache */
+  row?: string | undefined;
+  /** the first call of its item: nothing is cached for it, and nobody waits behind it */
+  begins?: boolean | undefined;
   agent: string;
   round: number;
   /** 1-based, within the round */

@@ -113,6 +113,8 @@ export interface Step {
   /** how often --retry-failed took this step up; absent at first */
   round?: number;
   rejected?: Rejected[];
+  /** with --share: the name of the question, which all items of the row have that begin alike: `50acc2a3e4e6/risk-data-*` */
+  shared?: string;
   /** of a failed step: why its last answer, `raw`, was not accepted */
   problem?: { code: Code; message: string };
   usage: Pick<Usage, 'prompt' | 'completion'>;

@@ -7,9 +7,11 @@ import type { Agent } from '../agents/agent-file.ts';
 import { asksAgain } from '../agents/ask.ts';
 import { checkOf } from '../agents/form.ts';
 import { type Agents, folderOfAgents, loadAgentFiles, packagedAgents } from '../agents/load.ts';
+import { isSharedName } from '../agents/share.ts';
 import { type Check, ownCheck } from '../answer/check.ts';
 import { mapSchemas } from '../answer/keywords.ts';
 import { compileSchema } from '../answer/schema.ts';
+import type { Item } from '../item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
 import { type Problem, show } from '../json/show.ts';
 import type { Violation } from './leftovers.ts';
@@ -23,6 +25,8 @@ export interface StepPlace {
 export interface AnswerSchemas {
   /** Who must have decided on an item; null where nobody has to. */
   decider(): string | null;
+  /** Whether the step of this number (from 0) has a name under which items of its row may share it. */
+  mayShare(item: Item, at: number): boolean;
   /** Adds to `found` what is wrong with the answer of the step at `at`. */
   judgeStep(step: { agent: unknown; output: unknown }, place: StepPlace, found: Violation[]): void;
   /** Legacy results are judged as those of the packaged agents: no others were named. */
@@ -58,6 +62,7 @@ export function answerSchemas(
 
   return {
     decider: () => (isDue ? (agents().synthesis?.key ?? null) : null),
+    mayShare: (item, at) => isSharedName(item.steps?.[at]?.shared, item, at, agents()),
     judgeStep({ agent: key, output }, { at, role }, found) {
       const agent = typeof key === 'string' ? agents().byKey.get(key) : undefined;
       if (agent?.role !== role) found.push(unknownAgent(`${at}/agent`, { found: key, role }, agents()));

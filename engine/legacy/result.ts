@@ -91,7 +91,15 @@ export interface Provenance {
   sha256: string | null;
   rung: Rung;
   /** in the order in which they were asked; the decision comes last */
-  agents: { agent: string; rung: Rung; saw: Rung; attempts: number; repairs: Repair[] }[];
+  agents: {
+    agent: string;
+    rung: Rung;
+    saw: Rung;
+    attempts: number;
+    repairs: Repair[];
+    /** the name of the question, where other items of the row share it */
+    shared?: string;
+  }[];
 }
 
 /** What is known of the answers of `item`, then what the result has in another form. */
@@ -105,8 +113,15 @@ export function provenanceOf(item: Item, result: JsonObject, agents: Agents): Pr
     sha256: hashOfResult(result),
     rung: rungOf(item),
     agents: answers.map(answer => {
-      const { agent, rung, saw, attempts, repairs } = answer;
-      return { agent, rung, saw, attempts, repairs: [...repairs, ...namedAnswer(answer, agents).repairs] };
+      const { agent, rung, saw, attempts, repairs, shared } = answer;
+      return {
+        agent,
+        rung,
+        saw,
+        attempts,
+        repairs: [...repairs, ...namedAnswer(answer, agents).repairs],
+        ...(shared !== undefined && { shared }),
+      };
     }),
   };
 }

@@ -5,7 +5,8 @@
  *
  * A request in a plan is the number of a call and not its bytes: nobody reads them on the other side.
  */
-import type { Call, Pool } from '../item/call.ts';
+import { isSharedCall } from '../agents/share.ts';
+import type { Answer, Call, Pool } from '../item/call.ts';
 import { replyTo } from '../simulator/chat.ts';
 import { NO_FAULTS } from '../simulator/faults.ts';
 import { formAsked, tooLong } from '../simulator/question.ts';
@@ -16,6 +17,9 @@ import { type KnownAnswer, type Lengths, setOf } from './lengths.ts';
 import { type MessagePart, messagePart, type Prefix, prefixOf, promptAfter } from './prompts.ts';
 import { stretchedText } from './stretch.ts';
 import type { Answering, PlannedReply } from './virtual-servers.ts';
+
+/** Shared answers that a plan remembers, of some 2 KB each. */
+const MOST_ON_RECORD = 20_000;
 
 /** Calls of an agent that the simulator answers, about: enough for the spread of their lengths. */
 const SIMULATED = 512;
@@ -71,6 +75,8 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
   const calls = new Map<string, Call | PlannedReply>();
   const known = new Map<string, Known>();
   const sets = new Map<string, { isSimulated: boolean; ready: Ready[] }>();
+  /** answers that other items of a row may ask for, as the ledger of a run has them */
+  const record = new Map<string, Answer>();
   let asked = 0;
 
   function knownOf({ head, tail, agent }: Call): Known {
@@ -125,6 +131,12 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
     return { text: fits(longer) ? longer : text, finish, tokens: Math.min(maxTokens, Math.max(1, tokens)) };
   }
 
+  function keep(key: string, answer: Answer): void {
+    record.set(key, answer);
+    // the items of a row are asked about side by side, so that the oldest are not wanted any more
+    if (record.size > MOST_ON_RECORD) record.delete(record.keys().next().value as string);
+  }
+
   return {
     answer(body) {
       const name = body.toString('latin1');
@@ -150,12 +162,18 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
       get itemsInFlight() {
         return pool.itemsInFlight;
       },
+      onRecord: { lastRound: 0, has: key => record.has(key) },
       call(one) {
+        const known = record.get(one.key);
+        if (known) return Promise.resolve(known);
         const name = String(asked++);
         calls.set(name, one);
         const over = () => calls.delete(name);
         const answered = pool.call({ ...one, body: Buffer.from(name) });
-        answered.then(over, over);
+        answered.then(answer => {
+          over();
+          if (isSharedCall(one)) keep(one.key, answer);
+        }, over);
         return answered;
       },
     }),

@@ -161,21 +161,33 @@ export function lookAtLoads({ endpoints, clock, timing, onLoad }: Looking): (now
   };
 }
 
+/** Items that wait for calls of others, as a multiple of those that have calls: they too take memory. */
+const MOST_LISTENING = 8;
+
 /** Items in flight where all is on record and nothing is asked. */
 const REPLAYED_ITEMS = 64;
 
 /**
  * How many items may be in flight: `set`, or twice the limits, for while an item is between two calls another one has
  * its place. They follow the limits, because a limit that finds no items to fill it is never learned.
+ * Items that wait for a call of another one count beside them, since they have no call of their own.
  */
-export function createItems(endpoints: readonly Endpoint[], set: number | undefined) {
+export function createItems(
+  endpoints: readonly Endpoint[],
+  set: number | undefined,
+  listening: () => number = () => 0,
+) {
   const listeners: (() => void)[] = [];
   const countNow = (): number =>
     set ?? (2 * endpoints.reduce((sum, { limit }) => sum + limit, 0) || REPLAYED_ITEMS);
   let most = countNow();
   return {
     get most() {
-      return most;
+      return set ?? most + Math.min(listening(), MOST_LISTENING * most);
+    },
+    /** There may be room for more, since an item waits for a call of another one. */
+    tell(): void {
+      if (set === undefined) for (const listener of listeners) listener();
     },
     /** Limits may have moved. */
     recount(): void {

@@ -119,7 +119,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     sleep: queue.sleep,
   });
   const known = createKnownAnswers(ledger);
-  const items = createItems(endpoints, options.inFlight);
+  const items = createItems(endpoints, options.inFlight, () => known.listening);
   let calls = 0;
   let outstanding = 0;
   let sweptAt = clock.now();
@@ -130,7 +130,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function call(asked: Call): Promise<Answer> {
     if (ending.reason) return Promise.reject(ending.reason);
     const answer = known.find(asked);
-    if (answer) return answer;
+    if (answer) {
+      if (known.listening > 0) items.tell();
+      return answer;
+    }
     const why = whyNotAsked(ledger, endpoints, asked);
     if (why) ending.giveUp(why, 'it is not on record, and nothing can be asked');
     if (ending.reason) return Promise.reject(ending.reason);

@@ -4,6 +4,9 @@
  * the later calls of chains, each at the endpoint where its chain is at home, or elsewhere where the home is far behind.
  * Then the first calls of new chains, wherever they would be done the soonest: a chain that has begun is finished before
  * another one is begun. Places are taken with a call in hand.
+ *
+ * Chains of one row (its orderings) ask each agent about the same prompt, so that they have one home: where the first of
+ * them was sent.
  */
 import { choose, createHomes, loadOf } from './choose.ts';
 import { isLastUsable, isUsable, placesOf } from './health.ts';
@@ -53,8 +56,27 @@ export function createDispatch(
   function place(ticket: Ticket): boolean {
     if (isFull()) return false;
     const endpoint = choose(endpoints, ticket, at, reserved);
-    if (endpoint !== null) send(ticket, endpoint, at);
+    if (endpoint !== null) depart(ticket, endpoint);
     return endpoint !== null;
+  }
+
+  /** The first call of a row makes its home there and then: the others are right behind it. */
+  function depart(ticket: Ticket, endpoint: Endpoint): void {
+    if (ticket.call.row !== undefined && homeOf(ticket) === null) homes.note(ticket.hash, endpoint);
+    send(ticket, endpoint, at);
+  }
+
+  function homeOf({ hash, call }: Ticket): Endpoint | null {
+    const home = homes.of(hash);
+    return home?.state === 'up' && serves(home, call) ? home : null;
+  }
+
+  /** The first call of a chain: at the home of its row, where it has one by now. */
+  function placeNew(ticket: Ticket): boolean {
+    ticket.home = ticket.call.row === undefined ? null : homeOf(ticket);
+    if (ticket.home === null) return place(ticket);
+    waiting.push(ticket);
+    return true;
   }
 
   // its endpoint may have been found dead while it slept: then it is a suspect by now
@@ -70,21 +92,32 @@ export function createDispatch(
           sendAlone,
         );
     waiting.offerDue(placeDue);
-    if (waiting.fresh < LAST_CHAINS_SHARE * placesOfAll()) waiting.offerNew(place);
+    const isEnding = waiting.fresh < LAST_CHAINS_SHARE * placesOfAll();
+    if (isEnding) {
+      waiting.offerNew(placeNew);
+      goOn(now, 'new');
+    }
+    goOn(now, 'later');
+    goOn(now, 'new');
+    if (waiting.offerNew(placeNew) > 0) goOn(now, 'new');
+  }
+
+  /** Calls whose chain, or row, is at home somewhere: later calls of chains, or the first ones of new chains. */
+  function goOn(now: number, which: 'later' | 'new'): void {
     const isLast = isLastUsable(endpoints, now);
     for (const home of endpoints) {
-      while (waiting.atHome(home) > 0 && !isFull()) {
-        const ticket = waiting.peekAtHome(home) as Ticket;
+      for (;;) {
+        const ticket = isFull() ? undefined : waiting.peekAtHome(home, which);
+        if (ticket === undefined) break;
         const other = choose(endpoints, ticket, now, reserved);
         const stays = hasRoom(home, isLast, now);
         if (other === null && !stays) break;
         const leaves = other !== null && other !== home && isFarBehind(home, other, isLast, now);
         if (!stays && !leaves) break;
-        waiting.takeAtHome(home);
-        send(ticket, leaves ? other : home, now);
+        waiting.takeAtHome(home, which);
+        depart(ticket, leaves ? other : home);
       }
     }
-    waiting.offerNew(place);
   }
 
   function isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
@@ -106,8 +139,7 @@ export function createDispatch(
       return waiting.size + suspects.size - waiting.asleep;
     },
     push(ticket: Ticket): void {
-      const home = homes.of(ticket.hash);
-      ticket.home = home?.state === 'up' && serves(home, ticket.call) ? home : null;
+      ticket.home = homeOf(ticket);
       waiting.push(ticket);
     },
     /** tried again, not before `ticket.notBefore` */
@@ -123,8 +155,10 @@ export function createDispatch(
         pumping = false;
       }
     },
-    /** A chain is at home where it was answered last. */
-    noteHome: ({ hash }: Ticket, endpoint: Endpoint): void => homes.note(hash, endpoint),
+    /** A chain is at home where it was answered last; a row stays where it is. */
+    noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
+      if (call.row === undefined) homes.note(hash, endpoint);
+    },
     /** takes everything out */
     empty: (): Ticket[] => [...waiting.empty(), ...suspects.empty()],
   };
@@ -137,27 +171,28 @@ const OFFERED_RETRIES = 16;
 
 export function createWaiting() {
   const fresh = createQueue();
-  const homes = new Map<Endpoint, Queue>();
+  const later = new Map<Endpoint, Queue>();
+  /** first calls of chains whose row has a home */
+  const siblings = new Map<Endpoint, Queue>();
   let due: Ticket[] = [];
   let asleep: Ticket[] = [];
 
   return {
     get size(): number {
-      let size = fresh.size + due.length + asleep.length;
-      for (const queue of homes.values()) size += queue.size;
-      return size;
+      return fresh.size + due.length + asleep.length + sizeOf(later) + sizeOf(siblings);
     },
     /** how many of them sleep */
     get asleep(): number {
       return asleep.length;
     },
-    /** how many begin a chain */
+    /** how many begin a chain, at the home of its row too */
     get fresh(): number {
-      return fresh.size;
+      return fresh.size + sizeOf(siblings);
     },
     /** a call whose chain is at home at `ticket.home`, or that begins one */
     push(ticket: Ticket): void {
       if (ticket.home === null) return fresh.push(ticket);
+      const homes = ticket.call.begins ? siblings : later;
       let queue = homes.get(ticket.home);
       if (queue === undefined) {
         queue = createQueue();
@@ -183,23 +218,35 @@ export function createWaiting() {
       }
     },
     /** how many wait for `home` */
-    atHome: (home: Endpoint): number => homes.get(home)?.size ?? 0,
-    /** the one that waits longest for `home`: looked at, and taken out */
-    peekAtHome: (home: Endpoint): Ticket | undefined => homes.get(home)?.first(),
-    takeAtHome: (home: Endpoint): Ticket | undefined => homes.get(home)?.take(),
-    /** the first calls of new chains, while `place` takes them */
-    offerNew(place: (ticket: Ticket) => boolean): void {
-      for (let first = fresh.first(); first !== undefined && place(first); first = fresh.first())
+    atHome: (home: Endpoint): number => (later.get(home)?.size ?? 0) + (siblings.get(home)?.size ?? 0),
+    /** the one that waits longest for `home`, of later calls or of first ones: looked at, and taken out */
+    peekAtHome: (home: Endpoint, which: 'later' | 'new'): Ticket | undefined =>
+      (which === 'new' ? siblings : later).get(home)?.first(),
+    takeAtHome: (home: Endpoint, which: 'later' | 'new'): Ticket | undefined =>
+      (which === 'new' ? siblings : later).get(home)?.take(),
+    /** the first calls of new chains, while `place` takes them; how many it took */
+    offerNew(place: (ticket: Ticket) => boolean): number {
+      let taken = 0;
+      for (let first = fresh.first(); first !== undefined && place(first); first = fresh.first()) {
         fresh.take();
+        taken++;
+      }
+      return taken;
     },
     /** takes everything out */
     empty(): Ticket[] {
       const all = [...due, ...asleep];
-      for (const queue of [...homes.values(), fresh]) all.push(...queue.empty());
+      for (const queue of [...later.values(), ...siblings.values(), fresh]) all.push(...queue.empty());
       [due, asleep] = [[], []];
       return all;
     },
   };
+}
+
+function sizeOf(queues: ReadonlyMap<Endpoint, Queue>): number {
+  let size = 0;
+  for (const queue of queues.values()) size += queue.size;
+  return size;
 }
 
 export type Waiting = ReturnType<typeof createWaiting>;

@@ -60,7 +60,12 @@ type Executor = ConstructorParameters<typeof Promise<Answer>>[0];
 export function createKnownAnswers(ledger: Ledger | undefined) {
   const onTheWay = new Map<string, Promise<Answer>>();
   let replayed = 0;
+  let listening = 0;
   return {
+    /** calls that wait for the answer to the same call of somebody else: they take no place at any endpoint */
+    get listening(): number {
+      return listening;
+    },
     /** calls that were answered so; null without a ledger */
     get replayed(): number | null {
       return ledger ? replayed : null;
@@ -71,7 +76,11 @@ export function createKnownAnswers(ledger: Ledger | undefined) {
       const same = answer ? Promise.resolve(answer) : onTheWay.get(key);
       if (same === undefined) return null;
       replayed++;
-      return answer ? same : same.then(given => ({ ...given, replayed: true }));
+      if (answer) return same;
+      listening++;
+      const over = (): void => void listening--;
+      same.then(over, over);
+      return same.then(given => ({ ...given, replayed: true }));
     },
     /** `send` puts the call on its way, and may settle it at once. */
     sent({ key }: Call, send: (...settle: Parameters<Executor>) => void): Promise<Answer> {

@@ -119,7 +119,7 @@ export type Endpoint = ReturnType<typeof createEndpoint>;
 /** A call on its way: what was asked, what became of it so far, and who waits for it. */
 export interface Ticket {
   readonly call: Call;
-  /** of the item's id: breaks ties between endpoints */
+  /** of the row that several items have in common, else of the item's id: breaks ties between endpoints, finds the home */
   readonly hash: number;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (reason: Error) => void;
@@ -167,7 +167,7 @@ export function ticketOf(
 ): Ticket {
   return {
     call,
-    hash: hashOf(call.item),
+    hash: hashOf(call.row ?? call.item),
     resolve,
     reject,
     home: null,
