@@ -6,7 +6,7 @@
  * another one is begun. Places are taken with a call in hand.
  *
  * Chains of one row (its orderings) ask each agent about the same prompt, so that they have one home: where the first of
- * them was sent.
+ * them was sent. They leave it only for an endpoint that would have nothing to do otherwise, new rows among it.
  */
 import { choose, createHomes, loadOf } from './choose.ts';
 import { isLastUsable, isUsable, placesOf } from './health.ts';
@@ -100,10 +100,13 @@ export function createDispatch(
     goOn(now, 'later');
     goOn(now, 'new');
     if (waiting.offerNew(placeNew) > 0) goOn(now, 'new');
+    // a place that is left has nobody of its own: now it may take the calls of rows that are at home elsewhere
+    goOn(now, 'later', true);
+    goOn(now, 'new', true);
   }
 
   /** Calls whose chain, or row, is at home somewhere: later calls of chains, or the first ones of new chains. */
-  function goOn(now: number, which: 'later' | 'new'): void {
+  function goOn(now: number, which: 'later' | 'new', mayLeave = false): void {
     const isLast = isLastUsable(endpoints, now);
     for (const home of endpoints) {
       for (;;) {
@@ -112,7 +115,11 @@ export function createDispatch(
         const other = choose(endpoints, ticket, now, reserved);
         const stays = hasRoom(home, isLast, now);
         if (other === null && !stays) break;
-        const leaves = other !== null && other !== home && isFarBehind(home, other, isLast, now);
+        const leaves =
+          (mayLeave || ticket.call.row === undefined) &&
+          other !== null &&
+          other !== home &&
+          isFarBehind(home, other, isLast, now);
         if (!stays && !leaves) break;
         waiting.takeAtHome(home, which);
         depart(ticket, leaves ? other : home);
