@@ -9,7 +9,7 @@
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
-# make batch4        the twelve orderings of batch 4
+# make batch4        the twelve orderings of batch 4, for all rows of CSV or the first LIMIT=96
 # make revalidate    the checks alone, over out/sequential_*_legacy.json and .jsonl
 # make recover       asks again what failed in the last batch, or in RESULTS="old/*_legacy.json" CSV=prompts.csv of any origin
 #
@@ -56,10 +56,10 @@ soak: bench-soak
 calibration: bench-calibration
 
 batch: dist/.built
-	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER) $(AS)
+	$(FW) run pipelines/fairwatch/batch.yaml $(CSV) --set ingest.orderings=$(ORDER) $(if $(LIMIT),--limit $(LIMIT)) $(AS)
 
-batch4:
-	$(MAKE) batch ORDER=batch4
+batch4: override ORDER = batch4
+batch4: batch
 
 revalidate: dist/.built
 	$(FW) run pipelines/fairwatch/revalidate.yaml

@@ -66,11 +66,23 @@ export function orderingOfItem(wanted: string | readonly string[], agents: Agent
 
 function namesIn(text: string, agents: Agents): string[] {
   const file = /^sequential_(.*)\.(?:json|jsonl|ndjson)$/.exec(text.split(/[/\\]/).at(-1)!);
-  if (file) return file[1]!.replace(/_legacy$/, '').split('_');
+  if (file) return namesInFile(file[1]!.replace(/_legacy$/, '').split('_'), agents);
   // a name may hold a dash itself ("Anti-Fraud"), so a dash separates only where nothing else does
   if (agents.names.has(text)) return [text];
   const separator = /,|→|->|>/.test(text) ? /,|→|->|>/ : '-';
   return text.split(separator).map(name => name.trim());
+}
+
+/** Names that are joined by `_`, which keys hold too: at each place the longest one that is known, else the word itself. */
+function namesInFile(words: readonly string[], agents: Agents): string[] {
+  const names: string[] = [];
+  for (let at = 0; at < words.length; ) {
+    let end = words.length;
+    while (end > at + 1 && !agents.names.has(words.slice(at, end).join('_'))) end--;
+    names.push(words.slice(at, end).join('_'));
+    at = end;
+  }
+  return names;
 }
 
 function unknownName(name: string, text: string, agents: Agents): string {

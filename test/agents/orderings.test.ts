@@ -34,6 +34,8 @@ test.each([
   'sequential_risk_data_regulatory_consumer_legacy.json',
   'out/sequential_risk_data_regulatory_consumer_legacy.jsonl',
   '/data/batch 4/sequential_risk_data_regulatory_consumer.ndjson',
+  'sequential_risk_manager_data_science_regulatory_consumer_advocate_legacy.jsonl',
+  'sequential_Risk Manager_data_regulatory_consumer_advocate.json',
   'default',
 ])('%s', text => {
   expect(resolveOrderings(text, agents)).toEqual([study]);
