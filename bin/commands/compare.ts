@@ -23,7 +23,7 @@ export default command({
   positional: 'A B…',
   examples: [
     'fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02',
-    "fw compare 'hf/*_legacy.jsonl' 'vllm/*_legacy.jsonl' --outcome approval_decision --approve approve --ledger hf/ledger --ledger vllm/ledger",
+    "fw compare 'hf/*_legacy.jsonl' 'vllm/*_legacy.jsonl' --outcome approval_decision --approve approve --ledger hf/ledger --ledger vllm/ledger --gpu-hour 1.20",
   ],
   options: {
     ...OUTCOME_OPTIONS,
@@ -41,13 +41,19 @@ export default command({
       description:
         'Folder of the ledger of each run, in the order of the runs: adds calls, times and tokens of all tries.',
     },
+    'gpu-hour': {
+      type: 'number',
+      minimum: 0,
+      description:
+        'Price of a GPU hour, in any currency: adds what each run cost, with one GPU an endpoint. Needs --ledger.',
+    },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON.' },
     'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are counted as unreadable.' },
   },
 
   async run(options, patterns) {
-    const { outcome, approve, margin, ledger: ledgers = [], json, ...rest } = options;
+    const { outcome, approve, margin, ledger: ledgers = [], 'gpu-hour': price, json, ...rest } = options;
     if (outcome === undefined || approve === undefined) {
       const missing =
         outcome === undefined ? '--outcome, what was decided' : '--approve, the value that is an approval';
@@ -57,6 +63,8 @@ export default command({
       throw usageError(`expected two runs or more, found ${patterns.length}: fw compare A B…`);
     if (ledgers.length > 0 && ledgers.length !== patterns.length)
       throw usageError(`--ledger: expected one of each run, ${patterns.length}, found ${ledgers.length}`);
+    if (price !== undefined && ledgers.length === 0)
+      throw usageError('--gpu-hour: expected --ledger of each run, which has the times, found none');
     const asked = { ...rest, outcome, approve, group: [], twins: [] };
     const runs: { name: string; collected: Awaited<ReturnType<typeof gather>>['collected'] }[] = [];
     const rows: RunRow[] = [];
@@ -65,7 +73,7 @@ export default command({
       const paths = expectResults(await expandPaths([pattern]));
       const { collected, notes } = await gather(paths, asked, { stage: 'compare', warn: say });
       for (const note of notes) say(`${pattern}: ${note}`);
-      const ledger = ledgers[at] === undefined ? null : timesOf(ledgers[at]);
+      const ledger = ledgers[at] === undefined ? null : timesOf(ledgers[at], price);
       rows.push(runRow(pattern, collected, ledger));
       runs.push({ name: pattern, collected });
     }
@@ -83,13 +91,18 @@ export default command({
 
 const say = (message: string): void => void process.stderr.write(`fw compare: ${message}\n`);
 
-function timesOf(ledger: string): RunRow['ledger'] {
+function timesOf(ledger: string, price: number | undefined): RunRow['ledger'] {
   const { paths, tell } = openReading(ledger, say);
-  const { groups, questions } = costOf(
+  const { groups, questions, held } = costOf(
     paths,
     readAnswers(paths, () => {}),
     tell,
   );
   const { tries, in: prompt, out, ms } = total(groups);
-  return { calls: questions, tries, seconds: ms / 1000, in: prompt, out };
+  const endpointHours = held.endpoints / 3_600_000;
+  return {
+    ...{ calls: questions, tries, seconds: ms / 1000, in: prompt, out },
+    ...{ hours: held.wall / 3_600_000, endpointHours },
+    cost: price === undefined ? null : endpointHours * price,
+  };
 }

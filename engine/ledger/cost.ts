@@ -1,6 +1,7 @@
 /** What the calls of a ledger cost: tokens, tries and time, with what was paid for nothing apart. */
 import { cut } from '../item/words.ts';
 import type { Answers } from './answers.ts';
+import { type Held, holding } from './held.ts';
 import { createKeys } from './keys.ts';
 import { type CallHead, callsOf, type Tell } from './read.ts';
 
@@ -32,6 +33,8 @@ export interface Cost {
   answered: number;
   /** tries after the first of the same call */
   retries: number;
+  /** how long endpoints were held, in ms */
+  held: Held;
 }
 
 /** Names come from files that may hold anything. */
@@ -42,10 +45,12 @@ const OTHERS = '(others)';
 export function costOf(paths: readonly string[], answers: Answers, tell: Tell): Cost {
   const groups = new Map<string, Group>();
   const unanswered = createKeys();
+  const endpoints = holding();
   let tries = 0;
   for (const [file, path] of paths.entries()) {
     for (const { call, at } of callsOf(path, tell)) {
       tries += 1;
+      endpoints.add(file, cut(call.endpoint, LONGEST_NAME), call.time, call.ms);
       const outcome = outcomeOf(call, answers, file, at);
       add(groupOf(groups, [call.agent, call.endpoint, outcome]), call);
       if (!answers.has(call.key)) unanswered.add(call.key, { file, offset: at, length: 1 });
@@ -57,6 +62,7 @@ export function costOf(paths: readonly string[], answers: Answers, tell: Tell): 
     questions,
     answered: answers.size,
     retries: tries - questions,
+    held: endpoints.sum(),
   };
 }
 

@@ -12,8 +12,11 @@ export function comparisonPage(runs: readonly RunRow[], comparisons: readonly Co
   return `${lines.join('\n')}\n`;
 }
 
+const TIMED = ['calls', 's a try', 'tokens/s a call', 'tokens/s', 'hours', 'GPU hours'];
+
 function runLines(runs: readonly RunRow[]): string[] {
   const isTimed = runs.some(({ ledger }) => ledger !== null);
+  const isPriced = runs.some(({ ledger }) => ledger !== null && ledger.cost !== null);
   const head = ['run', 'items', 'trusted', 'clean', 'mended', 'asked again', 'approved', 'tokens in', 'out'];
   const rows = runs.map(({ name: of, seen, trusted, rungs, askedAgain, rate, tokens, ledger }) => {
     const share = (part: number): string => percent(seen === 0 ? null : part / seen);
@@ -27,15 +30,18 @@ function runLines(runs: readonly RunRow[]): string[] {
       ],
     ];
     if (!isTimed) return row;
-    const { calls = 0, tries = 0, seconds = 0, out = 0 } = ledger ?? {};
+    if (ledger === null) return [...row, ...TIMED.map(() => '–'), ...(isPriced ? ['–', '–'] : [])];
+    const { calls, tries, seconds, out, hours, endpointHours, cost } = ledger;
     return [
       ...row,
-      ...(ledger === null
-        ? ['–', '–', '–']
-        : [number(calls), decimal(seconds / (tries || 1)), decimal(out / (seconds || 1), 0)]),
+      ...[number(calls), decimal(seconds / (tries || 1)), decimal(out / (seconds || 1), 0)],
+      ...[decimal(out / (hours * 3600 || 1), 0), decimal(hours), decimal(endpointHours)],
+      ...(isPriced
+        ? [decimal(cost), decimal(seen === 0 || cost === null ? null : (1000 * cost) / seen)]
+        : []),
     ];
   });
-  const all = isTimed ? [...head, 'calls', 's a try', 'tokens/s a call'] : head;
+  const all = isTimed ? [...head, ...TIMED, ...(isPriced ? ['cost', 'a 1,000 items'] : [])] : head;
   return aligned([all, ...rows], all.map((_, at) => at).slice(1));
 }
 

@@ -25,7 +25,18 @@ export interface RunRow {
   rate: Interval | null;
   tokens: { prompt: number; completion: number };
   /** from its ledger: tries, and the seconds and tokens of all of them */
-  ledger: { calls: number; tries: number; seconds: number; in: number; out: number } | null;
+  ledger: {
+    calls: number;
+    tries: number;
+    seconds: number;
+    in: number;
+    out: number;
+    /** from the first try to the last, without the time between two runs; the same added up over its endpoints */
+    hours: number;
+    endpointHours: number;
+    /** endpointHours × the price of an hour; null where none was named */
+    cost: number | null;
+  } | null;
 }
 
 export interface Comparison {

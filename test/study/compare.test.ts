@@ -2,10 +2,13 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { holding } from '../../engine/ledger/held.ts';
 import type { Comparison, RunRow } from '../../engine/study/compare.ts';
-import { folder } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
+import { servers } from '../pipe/servers.ts';
 
+const CSV = join(ROOT, 'fixtures/applications-60.csv');
 const ASKED = '--outcome ok --approve yes';
 
 /** Lines with an id, as rows: `says` gives the outcome of each, and `numbers` the rate. */
@@ -79,7 +82,50 @@ test('one item that agrees shows no equivalence, nor do runs that share no id', 
   expect([code, comparisons[0]?.matched, comparisons[0]?.equivalence]).toEqual([1, 0, null]);
 });
 
+test('three models stand in one table with speed, quality and cost, from real runs and their ledgers', async () => {
+  const at = folder();
+  const models = ['small', 'large', 'other'];
+  const flags: string[] = [];
+  for (const [nth, model] of models.entries()) {
+    const { flags: own } = await servers(nth === 1 ? 2 : 1, { seed: 7 + nth, model });
+    flags.push(own);
+    const ran = await fw(
+      `fw ingest ${CSV} --limit 12 | fw chain --ledger ${model} ${own} --seed ${nth} > ${model}.ndjson`,
+      { cwd: at },
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+  }
+  const line = `fw compare ${models.map(each => `${each}.ndjson`).join(' ')} --outcome approval_decision --approve approve ${models.map(each => `--ledger ${each}`).join(' ')}`;
+  const { stdout, code } = await fw(`${line} --gpu-hour 3600 --json`, { cwd: at });
+  expect(code).toBe(0);
+  const { runs } = JSON.parse(stdout) as { runs: RunRow[] };
+  for (const { trusted, ledger } of runs) {
+    expect([trusted, ledger?.calls]).toEqual([12, 60]);
+    const { hours = 0, endpointHours = 0, cost } = ledger ?? {};
+    expect(hours).toBeGreaterThan(0);
+    expect(endpointHours).toBeGreaterThanOrEqual(hours);
+    expect(endpointHours).toBeLessThanOrEqual(2 * hours);
+    expect(cost).toBeCloseTo(endpointHours * 3600, 9);
+  }
+  const page = await fw(`${line} --gpu-hour 3600`, { cwd: at });
+  expect(page.stdout).toMatch(/tokens\/s +hours +GPU hours +cost +a 1,000 items\n(?:.+\n){3}/);
+  expect((await fw(`${line}`, { cwd: at })).stdout).not.toContain('a 1,000 items');
+});
+
+test('endpoints are held from the first try of a run to its last: overlaps count once, the time between runs not', () => {
+  const held = holding();
+  const at = (second: number): string => new Date(second * 1000).toISOString();
+  held.add(0, 'a', at(10), 10_000);
+  held.add(0, 'a', at(20), 1_000);
+  held.add(1, 'a', at(25), 10_000); // another process of the same time
+  held.add(2, 'a', at(100), 5_000); // resumed
+  held.add(0, 'b', at(12), 2_000);
+  held.add(0, 'b', 'no time', 2_000);
+  expect(held.sum()).toEqual({ wall: 30_000, endpoints: 32_000 });
+});
+
 test.each([
+  ['a.ndjson a.ndjson --gpu-hour 2', '--gpu-hour: expected --ledger of each run'],
   ['a.ndjson', 'expected two runs or more, found 1'],
   ['a.ndjson a.ndjson --ledger here', '--ledger: expected one of each run, 2, found 1'],
   ['a.ndjson a.ndjson --margin 2', '--margin'],
