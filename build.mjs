@@ -55,6 +55,7 @@ const TOGETHER = [
   { name: 'asking', test: /\/stages\/(agent-step|chain|synthesize-decision)\.ts|\/engine\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
+  { name: 'bench', test: /\/engine\/bench\/|\/bin\/commands\/bench\// },
   { name: 'holding', test: /\/engine\/ledger\/(keys|holder|watch|lock|texts)\.ts/ },
 ];
 

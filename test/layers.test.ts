@@ -9,6 +9,7 @@ const ROOMS = [
   'bin',
   'engine/plan',
   'engine/run',
+  'engine/bench',
   'engine/study',
   'engine/doctor',
   'engine/watch',

@@ -3,6 +3,7 @@ import type { Command } from '../command.ts';
 
 export const commands: Readonly<Record<string, () => Promise<{ default: Command }>>> = {
   batch: () => import('./batch.ts'),
+  bench: () => import('./bench/index.ts'),
   compare: () => import('./compare.ts'),
   completion: async () => ({ default: (await import('./completion.ts')).completionOf(commands) }),
   demo: () => import('./demo.ts'),

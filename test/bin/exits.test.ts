@@ -42,6 +42,7 @@ const WORKS: Record<string, string> = {
   request: 'fw request ENDPOINT FILE',
   export: 'fw export --format openai-batch FILE',
   batch: 'fw batch ENDPOINT FILE',
+  bench: 'fw bench ENDPOINT FILE --warmup 0',
   explain: 'fw explain a FILE',
   report: 'fw report --outcome decision --approve yes FILE',
   compare: 'fw compare --outcome decision --approve yes FILE FILE',

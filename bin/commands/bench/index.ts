@@ -1,0 +1,214 @@
+/**
+ * bench: what servers can do: time to first token, time per token, latency and throughput, by load.
+ *
+ *   fw bench --endpoint http://gpu1:8005/v1 --input-tokens 400 --output-tokens 128 --concurrency 1,10,40 --requests 200
+ *   fw ingest prompts.csv | fw bench --endpoint http://gpu1:8005/v1 --rate 2,5 --json bench.json
+ */
+import { agentsOf } from '../../../engine/agents/options.ts';
+import { bench, type Host, type Run } from '../../../engine/bench/bench.ts';
+import { vllmTable } from '../../../engine/bench/console.ts';
+import { fitWords } from '../../../engine/bench/fit.ts';
+import { jsonOf, type Told } from '../../../engine/bench/json.ts';
+import { type OwnLines, ownRequests, readOwnLines } from '../../../engine/bench/own-requests.ts';
+import { loadWords, notesOf, summaryTable } from '../../../engine/bench/summary.ts';
+import { openTarget, type Target } from '../../../engine/bench/target.ts';
+import { chatPath, ownWorkload, syntheticWorkload, type Workload } from '../../../engine/bench/workload.ts';
+import { version } from '../../../engine/config/version.ts';
+import { expandPaths } from '../../../engine/files/input.ts';
+import { writePage } from '../../../engine/files/stdout.ts';
+import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
+import { EXIT, usageError } from '../../../engine/item/failure.ts';
+import { counted } from '../../../engine/item/words.ts';
+import { poolSettings, readPoolFile } from '../../../engine/pool/settings.ts';
+import { command } from '../../command.ts';
+import { OPTIONS } from './flags.ts';
+import { extentOf, goalOf, loadsOf } from './options.ts';
+import { writeDocument } from './write.ts';
+
+type Given = OptionsOf<typeof OPTIONS>;
+
+const say = (message: string): void => void process.stderr.write(`fw bench: ${message}\n`);
+
+export default command({
+  name: 'bench',
+  summary: 'Measure servers: TTFT, TPOT, ITL, E2EL and throughput, by load.',
+  positional: '[FILE…]',
+  examples: [
+    'fw bench --endpoint http://gpu1:8005/v1 --input-tokens 400 --output-tokens 128 --concurrency 1,10,40 --requests 200',
+    'fw ingest prompts.csv | fw bench --endpoint http://gpu1:8005/v1 --concurrency 40 --json bench.json',
+    'fw bench requests.jsonl --endpoint http://gpu1:8005/v1 --rate 2,5,10 --goodput ttft:500,e2el:5000',
+    'fw bench --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1 --endpoints-up-to --input-tokens 400 --concurrency 64',
+    'fw bench --endpoint http://gpu1:8005/v1 --sweep --input-tokens 400 --requests 500 --repeat 3',
+  ],
+  options: OPTIONS,
+
+  async run(options, patterns) {
+    const files = await expandPaths(patterns);
+    const loads = loadsOf(options);
+    const goal = goalOf(options.goodput);
+    const patience = durationOf(options.timeout, '--timeout');
+    const synthetic = syntheticOf(options, files);
+    const stopping = new AbortController();
+    const own = synthetic === null ? await readOwnLines(files, options['max-line']) : null;
+    if (own?.hasMore)
+      say(`the input has more than ${counted(own.lines.length, 'line')}: the first are taken`);
+    const agents = own?.needsAgents ? agentsOf(options, { base: process.cwd() }) : undefined;
+    const settings = poolSettings(
+      {
+        endpoint: options.endpoint,
+        pool: options.pool === undefined ? undefined : readPoolFile(options.pool),
+        model: options.model,
+        apiKeyEnv: options['api-key-env'],
+      },
+      process.env,
+    );
+    const named = agents
+      ? [...agents.byKey.values()].map(({ model }) => model)
+      : synthetic
+        ? [undefined]
+        : [];
+    const target = await openTarget({ settings, models: named, warn: say, signal: stopping.signal });
+    let stoppedBy = 0;
+    const stop = (_: string, code: number): void => {
+      stoppedBy = 128 + code;
+      say('stopping: what was measured follows (again: stop at once)');
+      stopping.abort();
+    };
+    process.once('SIGINT', stop).once('SIGTERM', stop);
+    try {
+      const workload = await workloadOf(options, { target, synthetic, own, agents });
+      const extent = extentOf(options.requests, options.duration, loads, workload.size);
+      const runs = await bench(
+        {
+          endpoints: target.endpoints,
+          workload,
+          loads,
+          extent,
+          repeat: options.repeat,
+          warmUp: options.warmup ?? null,
+          isUpTo: options['endpoints-up-to'] === true,
+          goal,
+          isDetailed: options.detailed === true,
+          patience,
+          burstiness: loads.find(load => load.kind === 'open')?.burstiness ?? 1,
+          seed: options.seed,
+        },
+        hostOf(stopping.signal, synthetic?.outputTokens ?? null),
+      );
+      await tell(
+        runs,
+        {
+          version: version(),
+          model: target.model,
+          label: options.label ?? null,
+          source: workload.source,
+          body: workload.requestAt(0).body.toString(),
+          seed: options.seed,
+          isDetailed: options.detailed === true,
+        },
+        options.json,
+      );
+      if (stoppedBy > 0) return stoppedBy;
+      return runs.some(({ figures }) => figures.failed > 0) ? EXIT.failed : EXIT.ok;
+    } finally {
+      process.off('SIGINT', stop).off('SIGTERM', stop);
+      await target.close();
+    }
+  },
+});
+
+/** The lengths of made-up prompts; null where the user's own are asked. */
+function syntheticOf(
+  options: Given,
+  files: readonly string[],
+): { inputTokens: number; outputTokens: number } | null {
+  const { 'input-tokens': input, 'output-tokens': output } = options;
+  if (input === undefined && output === undefined) {
+    if (files.length === 0 && process.stdin.isTTY)
+      throw usageError(
+        'expected something to ask, found none: items on standard input (fw ingest prompts.csv | fw bench …), a FILE, or made-up prompts by --input-tokens 400 --output-tokens 128',
+      );
+    return null;
+  }
+  if (files.length > 0)
+    throw usageError(`expected --input-tokens and --output-tokens, or a file, found both ("${files[0]}")`);
+  const asked = { inputTokens: input ?? 400, outputTokens: output ?? 128 };
+  if (options['prefix-tokens'] >= asked.inputTokens && options['prefix-tokens'] > 0)
+    throw usageError(
+      `--prefix-tokens: expected fewer than --input-tokens (${asked.inputTokens}), found ${options['prefix-tokens']}`,
+    );
+  return asked;
+}
+
+interface Sources {
+  target: Target;
+  synthetic: { inputTokens: number; outputTokens: number } | null;
+  own: OwnLines | null;
+  agents: Parameters<typeof ownRequests>[1]['agents'];
+}
+
+/** Of the prompts that warm up, where the user's own are measured: about so long is enough. */
+const USUAL_FIT = { template: 20, perWord: 1.2 };
+const WARM_UP_LENGTHS = { inputTokens: 200, outputTokens: 16 };
+
+async function workloadOf(options: Given, { target, synthetic, own, agents }: Sources): Promise<Workload> {
+  const { endpoints, model, servedAs, maxModelLength } = target;
+  const [first] = endpoints as [(typeof endpoints)[number]];
+  const lengths = synthetic ?? WARM_UP_LENGTHS;
+  const longest = (lengths.inputTokens + lengths.outputTokens) * (1 + options.spread);
+  if (synthetic !== null && maxModelLength !== undefined && longest > maxModelLength)
+    throw usageError(
+      `expected prompts and answers that fit into the ${maxModelLength} tokens of the model, found ${Math.ceil(longest)}: fewer --input-tokens or --output-tokens, or less --spread`,
+    );
+  const fit = synthetic === null ? USUAL_FIT : await fitWords(first, model, options.seed);
+  const { 'prefix-tokens': prefixTokens, spread, seed } = options;
+  const made = syntheticWorkload(chatPath(first), model, fit, { ...lengths, prefixTokens, spread, seed });
+  if (own === null) return made;
+  const requests = await ownRequests(own, {
+    agents,
+    guided: options.guided as 'on',
+    seed,
+    prefix: first.prefix,
+    modelOf: named => (named === undefined ? model : (servedAs.get(named) ?? named)),
+    warn: say,
+  });
+  const source = `${counted(requests.length, 'request')} of ${counted(own.lines.length, 'line')} of the input`;
+  return ownWorkload(source, requests, made);
+}
+
+/** A line for each run; on a terminal one that counts, too. */
+function hostOf(signal: AbortSignal, outputTokens: number | null): Host {
+  const { stderr } = process;
+  let shown = 0;
+  const clear = (): void => void (stderr.isTTY && shown > 0 && stderr.write('\r\x1b[K'));
+  return {
+    signal,
+    began(load, servers, run) {
+      say(`${loadWords(load)} on ${counted(servers, 'server')}${run > 1 ? `, run ${run}` : ''}`);
+    },
+    progress(underWay, ended) {
+      const at = performance.now();
+      if (!stderr.isTTY || at - shown < 500) return;
+      shown = at;
+      stderr.write(`\r\x1b[K  ${counted(ended, 'answer')}, ${underWay} under way`);
+    },
+    ended(run: Run) {
+      clear();
+      for (const note of notesOf(run, outputTokens)) say(note);
+    },
+  };
+}
+
+/** vLLM's tables on stdout; what is ours goes there too where a person reads it, and beside it where a program does. */
+async function tell(runs: readonly Run[], told: Told, json: string | undefined): Promise<void> {
+  if (json !== undefined) {
+    const all = runs.map(run => jsonOf(run, told));
+    const text = JSON.stringify(all.length === 1 ? all[0] : all, null, 1);
+    for (const note of writeDocument(json, `${text}\n`)) say(note);
+  }
+  const below = runs.length === 0 ? '' : `${summaryTable(runs)}asked: ${told.source}\n`;
+  const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
+  if (process.stdout.isTTY) return writePage(`${tables}\n${below}`);
+  await writePage(tables);
+  process.stderr.write(below);
+}

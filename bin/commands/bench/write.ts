@@ -1,0 +1,17 @@
+/** A document beside the output: it gets its name when it is whole, and a longer one of that name is kept. */
+import { writeFileSync } from 'node:fs';
+import { flagsFor, unfinished } from '../../../engine/files/partial.ts';
+import { replace } from '../../../engine/files/replace.ts';
+import { ioError } from '../../../engine/item/failure.ts';
+
+/** Returns what there is to say of an old file. Exit 74. */
+export function writeDocument(name: string, text: string): string[] {
+  const { path, partial } = unfinished(name, 'a file to write');
+  const file = partial ?? path;
+  try {
+    writeFileSync(file, text, { flag: flagsFor(file) });
+  } catch (error) {
+    throw ioError(`expected to write ${name}, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+  return partial === null ? [] : replace(partial, path);
+}

@@ -1,0 +1,165 @@
+/**
+ * A run as vllm bench serve writes it (--save-result; --detailed: --save-detailed), so that what reads that file reads this
+ * one; what it does not have is under `fw`. schemas/bench.schema.json describes both.
+ */
+import { createHash } from 'node:crypto';
+import type { Run } from './bench.ts';
+import { FORMULAS, METRICS, PERCENTILES, type Spread } from './figures.ts';
+import type { Load } from './load.ts';
+import { meanInterval } from './statistics.ts';
+
+export interface Told {
+  version: string;
+  model: string;
+  label: string | null;
+  source: string;
+  /** of the first request, as it was sent */
+  body: string;
+  seed: number;
+  isDetailed: boolean;
+}
+
+type Json = Record<string, unknown>;
+
+const ms = (value: number | null | undefined): number | null =>
+  value === null || value === undefined || Number.isNaN(value) ? null : Number(value.toFixed(6));
+
+/** vLLM's keys have 0 where there is no sample. */
+const orZero = (value: number): number => ms(value) ?? 0;
+
+export function jsonOf(run: Run, told: Told): Json {
+  const { figures, load, driven } = run;
+  const { metrics } = figures;
+  const sampled = driven.samples;
+  const result: Json = {
+    date: stampOf(run.began),
+    endpoint_type: 'openai-chat',
+    backend: 'openai-chat',
+    label: told.label,
+    model_id: told.model,
+    tokenizer_id: told.model,
+    num_prompts: driven.sent,
+    request_rate: load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY ? load.rate : 'inf',
+    burstiness:
+      load.kind === 'open' ? (load.burstiness === Number.POSITIVE_INFINITY ? 'inf' : load.burstiness) : 1,
+    max_concurrency: load.kind === 'closed' ? load.concurrency : null,
+    duration: figures.duration,
+    completed: figures.completed,
+    failed: figures.failed,
+    total_input_tokens: figures.inputTokens,
+    total_output_tokens: figures.outputTokens,
+    request_throughput: figures.requestThroughput,
+    request_goodput: figures.goodput,
+    output_throughput: figures.outputThroughput,
+    total_token_throughput: figures.totalThroughput,
+    max_output_tokens_per_s: figures.peakEvents,
+    max_concurrent_requests: figures.peakConcurrency,
+    rtfx: 0,
+  };
+  if (told.isDetailed) {
+    const details = sampled.details();
+    Object.assign(result, {
+      input_lens: details.map(({ input }) => input),
+      output_lens: details.map(({ output }) => output),
+      ttfts: details.map(({ ttft }) => ttft),
+      itls: details.map(({ itl }) => itl),
+      latencies: details.map(({ latency }) => latency),
+      start_times: details.map(({ start }) => start),
+      queue_times: details.map(({ queue }) => queue),
+      generated_texts: details.map(({ text }) => text),
+      errors: details.map(({ error }) => error),
+    });
+  }
+  for (const metric of METRICS) {
+    const spread = metrics[metric];
+    result[`mean_${metric}_ms`] = orZero(spread.mean);
+    result[`median_${metric}_ms`] = orZero(spread.at[50] as number);
+    result[`std_${metric}_ms`] = orZero(spread.std);
+    for (const p of PERCENTILES) if (p !== 50) result[`p${p}_${metric}_ms`] = orZero(spread.at[p] as number);
+  }
+  result.fw = ownOf(run, told);
+  return result;
+}
+
+function ownOf(run: Run, told: Told): Json {
+  const { figures, client, limits, driven } = run;
+  return {
+    bench: 1,
+    version: told.version,
+    began: new Date(run.began).toISOString(),
+    run: run.run,
+    of: run.of,
+    load: loadJson(run.load),
+    endpoints: run.endpoints,
+    goodput: run.goal,
+    workload: {
+      source: told.source,
+      seed: told.seed,
+      first_request: run.first,
+      repeated: run.repeated,
+      body: told.body,
+      body_sha256: createHash('sha256').update(told.body).digest('hex'),
+      input_tokens: spreadJson(figures.input),
+      output_tokens: spreadJson(figures.output),
+      cached_share: ms(figures.cachedShare),
+      uncounted: figures.uncounted,
+    },
+    verdict: limits.length > 0 ? 'client-limited' : 'ok',
+    client: {
+      limits,
+      loop_utilisation: ms(client.loopUtilisation),
+      cores: ms(client.cores),
+      delay_p99_ms: ms(client.delayP99),
+      lateness_p50_ms: ms(client.latenessP50),
+      lateness_p99_ms: ms(client.latenessP99),
+      coalesced_share: ms(figures.coalescedShare),
+    },
+    incomplete: figures.incomplete,
+    failures: driven.samples.failures(),
+    e2el_due_ms: spreadJson(figures.e2elDue),
+    first_event_ms: spreadJson(figures.firstEvent),
+    first_answer_ms: spreadJson(figures.firstAnswer),
+    intervals: intervalsJson(run),
+    windows: figures.windows,
+    formulas: FORMULAS,
+  };
+}
+
+export function loadJson(load: Load): Json {
+  if (load.kind === 'closed') return { kind: 'closed', concurrency: load.concurrency };
+  const number = (value: number): number | string => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
+  return { kind: 'open', rate: number(load.rate), burstiness: number(load.burstiness) };
+}
+
+function spreadJson({ n, mean, std, min, max, at }: Spread): Json {
+  const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])]));
+  return { n, mean: ms(mean), std: ms(std), min: ms(min), max: ms(max), ...percentiles };
+}
+
+/** 95 %; null for an end that the sample is too small to have. */
+function intervalsJson({ figures: { bounds, windows } }: Run): Json {
+  const all: Json = {};
+  for (const metric of ['ttft', 'tpot', 'e2el'] as const) {
+    const whole = windows && meanInterval(windows[metric]);
+    all[`mean_${metric}_ms`] = whole && [ms(whole.low), ms(whole.high)];
+    for (const p of PERCENTILES) {
+      const { low = null, high = null } = bounds[metric][p] ?? {};
+      all[`${p === 50 ? 'median' : `p${p}`}_${metric}_ms`] = [ms(low), ms(high)];
+    }
+  }
+  for (const [name, list] of [
+    ['request_throughput', windows?.requests],
+    ['output_throughput', windows?.tokens],
+  ] as const) {
+    const whole = list && meanInterval(list);
+    all[name] = whole ? [ms(whole.low), ms(whole.high)] : null;
+  }
+  return all;
+}
+
+/** YYYYMMDD-HHMMSS in local time, as vLLM. */
+function stampOf(began: number): string {
+  const at = new Date(began);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  return `${at.getFullYear()}${two(at.getMonth() + 1)}${two(at.getDate())}-${two(at.getHours())}${two(at.getMinutes())}${two(at.getSeconds())}`;
+}

@@ -1,0 +1,140 @@
+/**
+ * One load on one or more servers, from the first request to the end of the last answer. A closed loop keeps so many
+ * requests under way; an open loop sends each when it is due, however late the answers are.
+ */
+import type { Line, Request } from './line.ts';
+import { Stopped } from './reading.ts';
+import type { Samples } from './samples.ts';
+import { dueTimes } from './schedule.ts';
+
+export type Load =
+  | { kind: 'closed'; concurrency: number }
+  | { kind: 'open'; rate: number; burstiness: number; seed: number };
+
+/** A run ends with its requests or with its time: then nothing new is sent, and what is under way is waited for. */
+export interface Extent {
+  requests: number | null;
+  ms: number | null;
+}
+
+export interface Driving {
+  lines: readonly Line[];
+  load: Load;
+  extent: Extent;
+  /** the request of this number, from 0 */
+  requestAt(number: number): Request;
+  /** told each outcome; `start` of its own is the time of the first call of `now` */
+  samples(start: number): Samples;
+  now(): number;
+  /** runs once after `ms`; the returned function calls it off */
+  after(ms: number, run: () => void): () => void;
+  /** ms without a byte after which a request is given up */
+  patience: number;
+  signal: AbortSignal;
+  /** after each end: requests under way, and those that ended */
+  progress?(underWay: number, ended: number): void;
+}
+
+export interface Driven {
+  samples: Samples;
+  /** ms from the beginning to the end of the last answer */
+  duration: number;
+  start: number;
+  sent: number;
+}
+
+const SWEEP_MS = 1_000;
+/** Failures without a single answer after which nothing more is sent: a server that is gone refuses thousands a second. */
+const HOPELESS = 200;
+
+export function drive(driving: Driving): Promise<Driven> {
+  const { lines, load, extent, now, after, signal } = driving;
+  const start = now();
+  const samples = driving.samples(start);
+  const most = extent.requests ?? Number.POSITIVE_INFINITY;
+  const until = extent.ms === null ? Number.POSITIVE_INFINITY : start + extent.ms;
+  let sent = 0;
+  let settled = 0;
+  let isOver = false; // nothing more is sent
+  let last = start;
+  let turn = 0;
+
+  return new Promise(resolve => {
+    let callOffSweep = () => {};
+    let callOffNext = () => {};
+    const sweep = (): void => {
+      callOffSweep = after(SWEEP_MS, () => {
+        for (const line of lines) line.sweep(driving.patience);
+        sweep();
+      });
+    };
+    const finish = (): void => {
+      if (!isOver || settled < sent) return;
+      callOffSweep();
+      signal.removeEventListener('abort', stop);
+      resolve({ samples, duration: last - start, start, sent });
+    };
+    const end = (): void => {
+      isOver = true;
+      callOffNext();
+      finish();
+    };
+    const stop = (): void => {
+      end();
+      for (const line of lines) line.abort(new Stopped('stopped'));
+    };
+
+    /** The server with the fewest requests under way; of several the next in turn. */
+    const lineOf = (): Line => {
+      let found = lines[turn % lines.length] as Line;
+      for (let i = 1; i < lines.length; i++) {
+        const other = lines[(turn + i) % lines.length] as Line;
+        if (other.busy < found.busy) found = other;
+      }
+      turn++;
+      return found;
+    };
+    const send = (due: number, ended: () => void): void => {
+      const request = driving.requestAt(sent++);
+      lineOf().send(request, due, ended, outcome => {
+        settled++;
+        last = Math.max(last, outcome.end);
+        samples.add(outcome);
+        driving.progress?.(sent - settled, settled);
+        if (samples.completed === 0 && samples.failed >= HOPELESS) end();
+        finish();
+      });
+    };
+
+    const closed = (concurrency: number): void => {
+      const next = (): void => {
+        const at = now();
+        if (isOver) return;
+        if (sent >= most || at >= until) return end();
+        send(at, next);
+      };
+      for (let i = 0; i < concurrency && !isOver; i++) next();
+      if (sent >= most) end();
+    };
+
+    const open = (rate: number, burstiness: number, seed: number): void => {
+      const count = extent.requests ?? Math.max(1, Math.round((rate * (extent.ms ?? 0)) / 1000));
+      const due = dueTimes({ rate, burstiness, count, seed });
+      // one timer for the next that is due; whatever is overdue then is sent at once
+      const pump = (): void => {
+        if (isOver) return;
+        for (let at = now(); sent < count && start + (due[sent] as number) <= at; )
+          send(start + (due[sent] as number), () => {});
+        if (sent >= count) return end();
+        callOffNext = after(Math.max(0, start + (due[sent] as number) - now()), pump);
+      };
+      pump();
+    };
+
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) return stop();
+    sweep();
+    if (load.kind === 'closed') closed(load.concurrency);
+    else open(load.rate, load.burstiness, load.seed);
+  });
+}

@@ -1,0 +1,187 @@
+/** How requests are sent, in time that jumps: how many at once, when, how many, and what a slow server does to whom. */
+import { expect, test } from 'vitest';
+import { fallsBehind } from '../../engine/bench/bench.ts';
+import { limitsOf } from '../../engine/bench/client.ts';
+import { figuresOf, peakOf } from '../../engine/bench/figures.ts';
+import { type Driven, type Driving, drive } from '../../engine/bench/load.ts';
+import { newSamples } from '../../engine/bench/samples.ts';
+import { dueTimes } from '../../engine/bench/schedule.ts';
+import { percentile, sorted } from '../../engine/bench/statistics.ts';
+import { queueServer, virtualTime } from './virtual.ts';
+
+type Server = ReturnType<typeof queueServer>;
+
+async function driven(
+  time: ReturnType<typeof virtualTime>,
+  servers: readonly Server[],
+  more: Pick<Driving, 'load' | 'extent'> & Partial<Driving>,
+): Promise<Driven> {
+  const done = drive({
+    lines: servers.map(({ line }) => line),
+    requestAt: number => ({ path: `/${number}`, body: Buffer.alloc(0) }),
+    samples: start => newSamples({ start, isDetailed: false }),
+    now: time.now,
+    after: time.after,
+    patience: 600_000,
+    signal: new AbortController().signal,
+    ...more,
+  });
+  time.run();
+  return done;
+}
+
+test('a closed loop keeps its number of requests under way, on the server that has the fewest', async () => {
+  const time = virtualTime();
+  const servers = [10, 10, 40].map(service => queueServer(time, { service }));
+  const { samples, sent } = await driven(time, servers, {
+    load: { kind: 'closed', concurrency: 6 },
+    extent: { requests: 50, ms: null },
+  });
+  expect([sent, samples.completed, samples.failed]).toEqual([50, 50, 0]);
+  expect(peakOf(samples.spans())).toBe(6);
+  expect(servers.map(({ most }) => most)).toEqual([2, 2, 2]);
+  expect(servers.flatMap(({ paths }) => paths).sort()).toEqual(
+    Array.from({ length: 50 }, (_, i) => `/${i}`).sort(),
+  );
+});
+
+test('a run that is limited by time waits for what is under way, and sends nothing more', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 30 });
+  const { samples, duration } = await driven(time, [server], {
+    load: { kind: 'closed', concurrency: 2 },
+    extent: { requests: null, ms: 100 },
+  });
+  // sent at 0, 0, 30, 60, 90; the last ends at 150
+  expect(samples.completed).toBe(5);
+  expect(duration).toBe(150);
+});
+
+test('an open loop sends when requests are due, however late the answers are', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 1_000 });
+  const load = { kind: 'open', rate: 50, burstiness: 1, seed: 5 } as const;
+  const { samples } = await driven(time, [server], { load, extent: { requests: 40, ms: null } });
+  const due = dueTimes({ rate: 50, burstiness: 1, count: 40, seed: 5 });
+  expect([...samples.of('sent')]).toEqual([...due]);
+  expect([...samples.of('due')]).toEqual([...due]);
+  expect(peakOf(samples.spans())).toBe(40);
+});
+
+test('a stall of 2 s shows in an open loop as the queue says, and a closed loop hides it', async () => {
+  const [service, rate, count] = [10, 50, 1_000];
+  const stall = { from: 5_000, to: 7_000 };
+  const time = virtualTime();
+  const load = { kind: 'open', rate, burstiness: Number.POSITIVE_INFINITY, seed: 1 } as const;
+  const open = await driven(time, [queueServer(time, { service, stall })], {
+    load,
+    extent: { requests: count, ms: null },
+  });
+  // due every 20 ms, served in 10: who comes at `at` in the stall waits for its end, and for those before it
+  const expected = [...dueTimes({ rate, burstiness: Number.POSITIVE_INFINITY, count, seed: 1 })];
+  let free = 0;
+  const truth = expected.map(at => {
+    let begins = Math.max(free, at);
+    if (begins + service > stall.from && begins < stall.to) begins = stall.to;
+    free = begins + service;
+    return free - at;
+  });
+  const p99 = percentile(sorted(truth), 99);
+  const found = figuresOf(open, null);
+  expect(p99).toBeGreaterThan(1_500);
+  expect(found.e2elDue.at[99]).toBeCloseTo(p99, 6);
+  expect(found.metrics.e2el.at[99]).toBeCloseTo(p99, 6);
+
+  const other = virtualTime();
+  const closed = await driven(other, [queueServer(other, { service, stall })], {
+    load: { kind: 'closed', concurrency: 1 },
+    extent: { requests: count, ms: null },
+  });
+  expect(figuresOf(closed, null).metrics.e2el.at[99]).toBeCloseTo(service, 6);
+});
+
+test('a run that is stopped tells what was answered, and what was not', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 100 });
+  const stopping = new AbortController();
+  time.after(250, () => stopping.abort());
+  const { samples } = await driven(time, [server], {
+    load: { kind: 'closed', concurrency: 3 },
+    extent: { requests: 1_000, ms: null },
+    signal: stopping.signal,
+  });
+  expect([samples.completed, samples.incomplete, samples.failed]).toEqual([2, 3, 0]);
+});
+
+test('a server that refuses everything is not asked for a minute', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 1, fails: true });
+  const { samples } = await driven(time, [server], {
+    load: { kind: 'closed', concurrency: 10 },
+    extent: { requests: null, ms: 60_000 },
+  });
+  expect(samples.completed).toBe(0);
+  expect(samples.failed).toBeLessThan(300);
+  expect(samples.failures()).toEqual([
+    expect.objectContaining({ code: 'call-failed', cause: 'connection refused', count: samples.failed }),
+  ]);
+});
+
+test('goodput counts requests that keep every bound', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 100 });
+  const load = { kind: 'open', rate: Number.POSITIVE_INFINITY, burstiness: 1, seed: 1 } as const;
+  const all = await driven(time, [server], { load, extent: { requests: 10, ms: null } });
+  // they end after 100, 200, … 1,000 ms
+  expect(figuresOf(all, { e2el: 350 }).goodput).toBeCloseTo(3, 9);
+  expect(figuresOf(all, { e2el: 350, ttft: 200 }).goodput).toBeCloseTo(2, 9);
+  expect(figuresOf(all, { tpot: 1 }).goodput).toBeCloseTo(10, 9);
+  expect(figuresOf(all, null).goodput).toBeNull();
+});
+
+test('a server falls behind where requests wait longer and longer, and not where a queue comes and goes', async () => {
+  const at = async (rate: number): Promise<boolean> => {
+    const time = virtualTime();
+    const server = queueServer(time, { service: 20 });
+    return fallsBehind(
+      await driven(time, [server], {
+        load: { kind: 'open', rate, burstiness: 1, seed: 9 },
+        extent: { requests: 500, ms: null },
+      }).then(driven => ({ driven })),
+    );
+  };
+  expect(await at(30)).toBe(false);
+  expect(await at(80)).toBe(true);
+});
+
+test('the client is the limit where it was busy or late, and only then', () => {
+  const calm = {
+    ms: 9_000,
+    loopUtilisation: 0.2,
+    cores: 0.3,
+    delayP99: 0.4,
+    latenessP50: 0.5,
+    latenessP99: 2,
+  };
+  const seen = { medianTtft: 30, medianItl: 8 };
+  expect(limitsOf(calm, seen)).toEqual([]);
+  // late by less than a timer's own imprecision, however short the TTFT is
+  expect(limitsOf({ ...calm, latenessP99: 4.9 }, { ...seen, medianTtft: 1 })).toEqual([]);
+  expect(limitsOf({ ...calm, loopUtilisation: 0.51 }, seen)).toEqual([
+    expect.stringContaining('51 % of the time'),
+  ]);
+  expect(limitsOf({ ...calm, cores: 0.9 }, seen)).toEqual([
+    expect.stringContaining('0.90 of a processor core'),
+  ]);
+  expect(limitsOf({ ...calm, ms: 900, loopUtilisation: 0.9, cores: 1 }, seen)).toEqual([]);
+  expect(limitsOf({ ...calm, latenessP99: 11 }, { ...seen, medianTtft: 9_999 })).toEqual([
+    expect.stringContaining('11.0 ms late'),
+  ]);
+  expect(limitsOf({ ...calm, latenessP99: 6 }, seen)).toEqual([
+    expect.stringContaining('5 % of the median TTFT'),
+  ]);
+  expect(limitsOf({ ...calm, delayP99: 6 }, seen)).toEqual([
+    expect.stringContaining('half of the median gap'),
+  ]);
+  expect(limitsOf({ ...calm, delayP99: 6 }, { ...seen, medianItl: Number.NaN })).toEqual([]);
+});
