@@ -51,11 +51,13 @@ const undici = {
 
 /** Small modules that would be files of a kilobyte: a file more costs a start more than what it does not need of these. */
 const TOGETHER = [
-  { name: 'words', test: /\/engine\/(item|json)\// },
+  { name: 'words', test: /\/engine\/(item|json)\/|\/engine\/audit\/accept\.ts|\/bin\/command\.ts/ },
   { name: 'asking', test: /\/stages\/(agent-step|chain|synthesize-decision)\.ts|\/engine\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
   { name: 'bench', test: /\/engine\/bench\/|\/bin\/commands\/bench\// },
+  { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
+  { name: 'state', test: /\/engine\/pool\/(completion|names|probe|raw|reactions|reply|start|state)\.ts/ },
   { name: 'holding', test: /\/engine\/ledger\/(keys|holder|watch|lock|texts)\.ts/ },
 ];
 
