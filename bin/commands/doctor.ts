@@ -10,6 +10,7 @@ import { writePage } from '../../engine/files/stdout.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { usageError } from '../../engine/item/failure.ts';
 import { systemClock, TIMING } from '../../engine/pool/clock.ts';
+import { readModelMap } from '../../engine/pool/names.ts';
 import { type EndpointSetting, noneNamed, poolSettings, readPoolFile } from '../../engine/pool/settings.ts';
 import { seconds } from '../../engine/pool/words.ts';
 import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
@@ -32,6 +33,7 @@ export default command({
     endpoint: POOL_OPTIONS.endpoint,
     pool: POOL_OPTIONS.pool,
     model: POOL_OPTIONS.model,
+    'model-map': POOL_OPTIONS['model-map'],
     'api-key-env': POOL_OPTIONS['api-key-env'],
     timeout: {
       type: 'string',
@@ -41,16 +43,19 @@ export default command({
     json: { type: 'boolean', description: 'Write the report as JSON.' },
   },
 
-  async run({ endpoint, pool, model, 'api-key-env': apiKeyEnv, timeout, json }, positionals) {
+  async run({ endpoint, pool, model, timeout, json, ...options }, positionals) {
     if (positionals.length > 0)
       throw usageError(`expected options only, found "${positionals[0]}": --endpoint URL`);
     const most = durationOf(timeout, '--timeout');
+    const { 'api-key-env': apiKeyEnv, 'model-map': map } = options;
+    const modelMap = map === undefined ? undefined : readModelMap(map);
     const settings = poolSettings(
       { endpoint, pool: pool === undefined ? undefined : readPoolFile(pool), model, apiKeyEnv },
       process.env,
     );
     if (settings.endpoints.length === 0) throw noneNamed();
-    const examiner = { key: settings.key, wanted: settings.model, most, clock: systemClock, timing: TIMING };
+    const { key, model: wanted } = settings;
+    const examiner = { key, wanted, modelMap, most, clock: systemClock, timing: TIMING };
     const pending = new Set(settings.endpoints);
     const soon = setTimeout(
       () => process.stderr.write(`fw doctor: ${waitingFor([...pending], most)}\n`),

@@ -51,11 +51,11 @@ interface Sum {
 
 export async function dryRun({ row, files, base, sets, target, ledger }: DryRun): Promise<number> {
   const asker = row.findIndex(({ stage }) => stage.asks);
-  const asks = (item: Item): item is Item & { prompt: string } => {
+  const asks = (item: Item): boolean => {
     const failure = failureOf(item);
     const { heals } = row[asker]?.stage ?? {};
     const isHealed = failure && typeof heals === 'function' && heals(failure, options);
-    return typeof item.prompt === 'string' && (failure === undefined || isHealed === true);
+    return askedOf(item) !== null && (failure === undefined || isHealed === true);
   };
   const options = row[asker]?.options ?? {};
   const agents = agentsOf({ agents: options.agents as string | undefined }, { base, sets });
@@ -83,7 +83,8 @@ export async function dryRun({ row, files, base, sets, target, ledger }: DryRun)
     }
     const asked = agentsAsked(item, agents, standard, options.decision !== false);
     first ??= asked[0] === undefined ? null : { item, agent: asked[0] };
-    addCalls(sum, item.prompt, asked, options.share === true ? isAsked(item, agents) : () => false);
+    const isShared = options.share === true ? isAsked(item, agents) : () => false;
+    addCalls(sum, askedOf(item) as string, asked, isShared);
     return true;
   };
   const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
@@ -94,6 +95,12 @@ export async function dryRun({ row, files, base, sets, target, ledger }: DryRun)
     `${renderDryRun(first, sum, { target, ledger: place || undefined, writesResults })}\n`,
   );
   return sum.failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** What an item asks, as text: its prompt, else its chat messages as JSON. */
+function askedOf({ prompt, messages }: Item): string | null {
+  if (typeof prompt === 'string') return prompt;
+  return Array.isArray(messages) ? JSON.stringify(messages, null, 2) : null;
 }
 
 function isExpected(item: Item, guard: Guard): boolean {
@@ -184,7 +191,8 @@ function renderDryRun(
     } else {
       lines.push(`The first call, of item ${visible(String(item.id))}, to ${visible(agent.key)}:`, '');
       if (agent.persona !== undefined) lines.push('--- system', ...visibleLines(agent.persona.trim()));
-      lines.push('--- user', ...visibleLines(item.prompt as string), '---', '');
+      const from = typeof item.prompt === 'string' ? 'user' : 'messages';
+      lines.push(`--- ${from}`, ...visibleLines(askedOf(item) as string), '---', '');
     }
   }
   lines.push(

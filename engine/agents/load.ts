@@ -27,6 +27,8 @@ export interface Agents {
   names: Map<string, string>;
   /** a JSON Schema of the `input` of items, from folder.yaml at `path` */
   expects?: { path: string; schema: JsonObject };
+  /** texts of errors and placeholders in an answer are none (folder.yaml: own_words) */
+  ownWords?: boolean;
   naming?: Naming;
 }
 
@@ -87,7 +89,8 @@ export function loadAgents(folder: string): Agents {
   if (files.includes('defaults.yaml')) loaded.defaults = readDefaults(join(folder, 'defaults.yaml'));
   if (files.includes('folder.yaml')) {
     const { path, value } = readYaml(join(folder, 'folder.yaml'), 'folder');
-    loaded.expects = { path, schema: (value as { expects: JsonObject }).expects };
+    const { expects } = value as FolderFile;
+    if (expects) loaded.expects = { path, schema: expects };
   }
   return loaded;
 }
@@ -116,7 +119,16 @@ export function loadAgentFiles(folder: string): Agents {
   if (loaded.agents.length === 0) {
     throw dataError(`${folder}: expected agent files (<key>.yaml with role: agent), found none`);
   }
+  if (files.includes('folder.yaml')) {
+    loaded.ownWords =
+      (readYaml(join(folder, 'folder.yaml'), 'folder').value as FolderFile).own_words === true;
+  }
   return loaded;
+}
+
+interface FolderFile {
+  expects?: JsonObject;
+  own_words?: boolean;
 }
 
 function addAgent(loaded: Agents, file: YamlFile): void {

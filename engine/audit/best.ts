@@ -162,7 +162,10 @@ export function createBest(files: readonly string[], rankOf: RankOf): Best {
 
 function promptOf(line: JsonObject): number {
   const { prompt, request, initial_prompt } = line;
-  if (isItem(line) && prompt === undefined && isRawRequest(request)) return hashOf(JSON.stringify(request));
+  if (isItem(line) && prompt === undefined) {
+    const other = isRawRequest(request) ? request : line.messages;
+    if (other !== undefined) return hashOf(JSON.stringify(other));
+  }
   const asked = isItem(line) ? prompt : initial_prompt;
   return typeof asked === 'string' ? hashOf(asked) : Number.NaN;
 }

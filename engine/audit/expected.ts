@@ -7,7 +7,7 @@ import { createIdSet } from '../files/idset.ts';
 import { openLines, type ScannedLine } from '../files/scan.ts';
 import { noIds } from '../flow/looks-like.ts';
 import { dataError } from '../item/failure.ts';
-import { failureOf, type Item, idOf, isLegacy } from '../item/item.ts';
+import { failureOf, type Item, idOf, isLegacy, sampleMark } from '../item/item.ts';
 import { isTexts } from '../item/shape.ts';
 import { cut } from '../item/words.ts';
 import type { JsonObject } from '../json/pointer.ts';
@@ -39,13 +39,13 @@ export function describeNamed({ count, first }: Named): string {
 /** What a line is known by. */
 export interface Identity {
   id: string | null;
-  /** of a legacy result, the row that it came from */
+  /** of a legacy result, the row that it came from, and which sample of it */
   row?: unknown;
   failed: boolean;
 }
 
 export function identityOf(line: JsonObject): Identity {
-  const row = isLegacy(line) ? line.prompt_id : undefined;
+  const row = isLegacy(line) ? `${line.prompt_id}${sampleMark(line)}` : undefined;
   return { id: idOf(line), row, failed: line.failure !== undefined };
 }
 
@@ -148,5 +148,6 @@ function keysOf(line: ScannedLine, parse: () => Item, list: string): string[] {
   }
   const { row, ordering } = item;
   if (typeof row !== 'number' || isLegacy(item)) return [id];
-  return [id, isTexts(ordering) ? `${row}/${ordering.join()}` : anyOrderingOf(row)];
+  const mark = sampleMark(item);
+  return [id, isTexts(ordering) ? `${row}/${ordering.join()}${mark}` : anyOrderingOf(`${row}${mark}`)];
 }

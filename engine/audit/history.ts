@@ -93,7 +93,8 @@ function askedIn(line: JsonObject): string[] {
   const { request } = line;
   if (isItem(line) && isRawRequest(request))
     lines.push('', `request to ${visible(shown(request.url))}`, ...pretty(request.body, '  '));
-  const asked = isItem(line) ? prompt : isLegacy(line) ? initial_prompt : undefined;
+  const chat = line.messages === undefined ? undefined : JSON.stringify(line.messages, null, 2);
+  const asked = isItem(line) ? (prompt ?? chat) : isLegacy(line) ? initial_prompt : undefined;
   return typeof asked === 'string' ? [...lines, '', 'prompt', ...block(asked, '  ')] : lines;
 }
 

@@ -5,7 +5,7 @@
 import { type ByteInput, inputsOf } from '../files/input.ts';
 import { readItems } from '../files/lines.ts';
 import { forget, originOf, textOf } from '../files/origin.ts';
-import { type Item, idOf, isItem, isLegacy } from '../item/item.ts';
+import { type Item, idOf, isItem, isLegacy, sampleMark } from '../item/item.ts';
 import type { JsonObject } from '../json/pointer.ts';
 
 export interface Hit {
@@ -82,9 +82,10 @@ export function namesOf(line: JsonObject): string[] {
   const { row, prompt_id, ordering } = line;
   const number = row ?? prompt_id;
   if (typeof number !== 'number' && typeof number !== 'string') return names;
-  if (typeof ordering === 'string') names.push(`${number}/${ordering}`);
+  const mark = sampleMark(line);
+  if (typeof ordering === 'string') names.push(`${number}/${ordering}${mark}`);
   else if (Array.isArray(ordering) && ordering.every(agent => typeof agent === 'string'))
-    names.push(`${number}/${ordering.join()}`);
+    names.push(`${number}/${ordering.join()}${mark}`);
   return names;
 }
 

@@ -55,6 +55,12 @@ function sameModel(usable: readonly Facts[]): Finding {
   const { key, wanted } = usable[0] as Facts;
   const check = 'model';
   const missing = usable.filter(({ model }) => model === undefined);
+  const names = [...new Set(usable.flatMap(({ model }) => model?.id ?? []))];
+  if (wanted !== undefined && names.length > 1) {
+    const found = `served as ${names.map(name => shown(name, key)).join(', ')}`;
+    const advice = 'let all serve it by one name, for a run asks by one';
+    return { check, mark: 'trouble', expected, found, advice };
+  }
   if (wanted !== undefined) {
     const found =
       missing.length === 0 ? 'all serve it' : `${missing.length} of ${usable.length} do not serve it`;

@@ -11,6 +11,7 @@
 import { isObject } from '../json/pointer.ts';
 import type { Clock, Timing } from '../pool/clock.ts';
 import { hasSeries, labelsOf, metricsPath, type Page, pageOf } from '../pool/load.ts';
+import { type ModelMap, servedNameOf } from '../pool/names.ts';
 import { type Asking, askingOf, type Heard, type ProbeResult, probe, type Served } from '../pool/probe.ts';
 import type { EndpointSetting } from '../pool/settings.ts';
 import { createEndpoint } from '../pool/state.ts';
@@ -24,8 +25,9 @@ const MOST_CALLS = 12;
 
 export interface Examiner {
   key: Key | undefined;
-  /** the model that a person named */
+  /** the model that a person named, and other names of models (--model-map) */
   wanted: string | undefined;
+  modelMap?: ModelMap | undefined;
   /** ms that an endpoint may take in all */
   most: number;
   clock: Clock;
@@ -53,9 +55,9 @@ export async function examine(setting: EndpointSetting, examiner: Examiner): Pro
   }
 }
 
-function factsOf(setting: EndpointSetting, { wanted }: Examiner, found: ProbeResult): Facts {
+function factsOf(setting: EndpointSetting, { wanted, modelMap }: Examiner, found: ProbeResult): Facts {
   const { models, hindrance, cause, endpoint } = found;
-  const model = modelOf(models, wanted);
+  const model = modelOf(models, wanted, modelMap);
   return {
     setting,
     key: endpoint.key,
@@ -79,9 +81,16 @@ function factsOf(setting: EndpointSetting, { wanted }: Examiner, found: ProbeRes
   };
 }
 
-/** The named one; else the only one, or the first that is no adapter of another. */
-function modelOf(models: readonly Served[], wanted: string | undefined): Served | undefined {
-  if (wanted !== undefined) return models.find(({ id }) => id === wanted);
+/** The named one, as a run finds it; else the only one, or the first that is no adapter of another. */
+function modelOf(models: readonly Served[], wanted: string | undefined, map?: ModelMap): Served | undefined {
+  if (wanted !== undefined) {
+    const served = servedNameOf(
+      wanted,
+      models.map(({ id }) => id),
+      map,
+    );
+    return models.find(({ id }) => id === served);
+  }
   return models.find(({ parent }) => parent === undefined) ?? models[0];
 }
 

@@ -44,7 +44,9 @@ export const serving: Check[] = [
       if (shown(model.id, key, 1_000) !== model.id)
         return trouble(`its name cannot be sent: ${names}`, 'give it another: --served-model-name NAME');
       const root = model.root !== undefined && model.root !== model.id ? ` (${shown(model.root, key)})` : '';
-      if (models.length === 1 || wanted !== undefined) return ok(`${shown(model.id, key)}${root}`);
+      const other =
+        wanted === undefined || wanted === model.id ? '' : `, the name here of ${shown(wanted, key)}`;
+      if (models.length === 1 || wanted !== undefined) return ok(`${shown(model.id, key)}${root}${other}`);
       return note(`${names}; examined: ${shown(model.id, key)}`, 'say which is meant: --model NAME');
     },
   },

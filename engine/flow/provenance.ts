@@ -7,17 +7,18 @@ import { createHash } from 'node:crypto';
 import { rungOfEntries } from '../answer/rules.ts';
 import { createIdSet, createIdTable } from '../files/idset.ts';
 import { type LineFile, openLines, type Place } from '../files/scan.ts';
-import { carryRung, idOf, isLegacy, RUNGS, type Rung, worse } from '../item/item.ts';
+import { carryRung, idOf, isLegacy, RUNGS, type Rung, sampleMark, worse } from '../item/item.ts';
 import { number } from '../item/words.ts';
 import type { JsonObject } from '../json/pointer.ts';
 
 /** SHA-256 of what a line of provenance vouches for: row, ordering, prompt and every answer, as compact JSON. */
 export function hashOfResult(result: JsonObject): string | null {
-  const { prompt_id, ordering, initial_prompt, conversation_history, business_decision } = result;
+  const { prompt_id, ordering, initial_prompt, conversation_history, business_decision, sample } = result;
   const turns = Array.isArray(conversation_history) ? conversation_history : [];
   const answers = turns.map(turn => [turn?.agent, turn?.output]);
   try {
-    const text = JSON.stringify([prompt_id, ordering, initial_prompt, answers, business_decision]);
+    const own = Number.isSafeInteger(sample) ? [sample] : [];
+    const text = JSON.stringify([prompt_id, ordering, initial_prompt, answers, business_decision, ...own]);
     return createHash('sha256').update(text).digest('hex');
   } catch (error) {
     if (error instanceof RangeError) return null; // nests too deeply, so nobody wrote it from an item
@@ -68,9 +69,10 @@ export async function openVouchers(
       const line = file.item(scanned);
       const { prompt_id: row, ordering, sha256 } = line;
       if (!Array.isArray(line.agents) || typeof ordering !== 'string') continue;
-      names.add(`${row}/${ordering}`);
+      const name = `${row}/${ordering}${sampleMark(line)}`;
+      names.add(name);
       if (typeof sha256 !== 'string') continue; // version 0.1.0 did not say of which answers
-      bound.add(`${row}/${ordering}`);
+      bound.add(name);
       const { offset, length, number } = scanned;
       const place = { file, offset, length, number, rung: rungSaid(line) ?? 'failed' };
       const nth = hashes.numberOf(sha256, places.length);

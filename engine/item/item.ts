@@ -185,13 +185,18 @@ export function isLegacyLike(line: JsonObject): boolean {
   );
 }
 
-/** The id of an item, `prompt_id/ordering` of a legacy result, null where a line has none. */
+/** What the ids of the samples of one row end in: `#2`; of a row without samples nothing. */
+export function sampleMark({ sample }: JsonObject): string {
+  return Number.isSafeInteger(sample) ? `#${sample}` : '';
+}
+
+/** The id of an item, `prompt_id/ordering` of a legacy result, with `#2` of a second sample; null where a line has none. */
 export function idOf(line: JsonObject): string | null {
   const { id, prompt_id, ordering } = line;
   if (typeof id === 'string') return id;
   const isKnown =
     (typeof prompt_id === 'number' || typeof prompt_id === 'string') && typeof ordering === 'string';
-  return isKnown && isLegacy(line) ? `${prompt_id}/${ordering}` : null;
+  return isKnown && isLegacy(line) ? `${prompt_id}/${ordering}${sampleMark(line)}` : null;
 }
 
 /** Lines come from anywhere: a `failure` that is none still fails its line, but nothing in it is believed. */

@@ -31,6 +31,8 @@ export interface AnswerSchemas {
   judgeStep(step: { agent: unknown; output: unknown }, place: StepPlace, found: Violation[]): void;
   /** Legacy results are judged as those of the packaged agents: no others were named. */
   isPackaged: boolean;
+  /** Whether texts of errors and placeholders are no answers: folder.yaml of the agents says `own_words`. */
+  wantsOwnWords(of: 'item' | 'legacy'): boolean;
   /**
    * Whether a legacy result fits schemas/legacy.schema.json, which then are the schemas that judge it: no null is in it,
    * no text of an error in its answers, and every key has its type.
@@ -72,6 +74,7 @@ export function answerSchemas(
       }
     },
     isPackaged: named === undefined,
+    wantsOwnWords: of => (of === 'legacy' && named === undefined) || agents().ownWords === true,
     fitsLegacy(result) {
       if (named !== undefined || '_fw' in result) return false;
       const check = ownCheck('legacy');

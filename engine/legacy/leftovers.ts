@@ -49,24 +49,27 @@ const ANSWERS = new Set(['output', 'all_agent_outputs', 'final_output', 'busines
 const NO_KEYS: ReadonlySet<string> = new Set();
 
 /**
- * Adds to `found` what is wrong inside `value`, which stands at `at`. `inAnswer`: its texts are a model's. `but`: keys of
- * a record that are passed over.
+ * Which texts are judged: `all` of an answer; of a record those in `answers`; `none` of agents whose answers may be any
+ * text (folder.yaml does not say `own_words`).
  */
+export type JudgedTexts = 'all' | 'answers' | 'none';
+
+/** Adds to `found` what is wrong inside `value`, which stands at `at`. `but`: keys of a record that are passed over. */
 export function findLeftovers(
   value: object,
   at: string,
-  inAnswer: boolean,
+  texts: JudgedTexts,
   found: Violation[],
   but: ReadonlySet<string> = NO_KEYS,
 ): void {
   const before = found.length;
-  walk(value, inAnswer, 0, found, but);
+  walk(value, texts, 0, found, but);
   for (let i = before; i < found.length; i++) prefix(found[i] as Violation, at);
 }
 
 function walk(
   value: object,
-  inAnswer: boolean,
+  texts: JudgedTexts,
   depth: number,
   found: Violation[],
   but: ReadonlySet<string>,
@@ -83,12 +86,13 @@ function walk(
   }
   // Object.values, since a load by key from objects of many shapes costs more than the rest of the walk
   const children: unknown[] = Array.isArray(value) ? value : Object.values(value);
-  const keys = inAnswer || Array.isArray(value) ? null : Object.keys(value);
+  const isRecord = texts === 'answers' || but.size > 0;
+  const keys = !isRecord || Array.isArray(value) ? null : Object.keys(value);
   for (let i = 0; i < children.length; i++) {
     const child = children[i];
     if (but.size > 0 && keys !== null && but.has(keys[i] as string)) continue;
     if (typeof child === 'string') {
-      const finding = inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)) ? judgeText(child) : null;
+      const finding = textsBelow(texts, keys?.[i]) === 'all' ? judgeText(child) : null;
       if (finding !== null) found.push({ ...finding, at: pointerTo(value, i) });
     } else if (child === null) {
       found.push({
@@ -100,12 +104,15 @@ function walk(
       });
     } else if (typeof child === 'object') {
       const before = found.length;
-      walk(child, inAnswer || (keys !== null && ANSWERS.has(keys[i] as string)), depth + 1, found, NO_KEYS);
+      walk(child, textsBelow(texts, keys?.[i]), depth + 1, found, NO_KEYS);
       for (let f = before; f < found.length; f++) prefix(found[f] as Violation, pointerTo(value, i));
     }
     if (found.length >= MAX_VIOLATIONS) return;
   }
 }
+
+const textsBelow = (texts: JudgedTexts, key: string | undefined): JudgedTexts =>
+  texts === 'answers' && key !== undefined && ANSWERS.has(key) ? 'all' : texts;
 
 /** How a line of a log begins. Verification lets it pass; who can ask again does not take it for a reason. */
 const ERROR_LINE = /^\s*[[(<]?error\b\s*[:\])>]/i;

@@ -6,6 +6,7 @@
 import type { Agent } from '../agents/agent-file.ts';
 import { askedAgainFor, asksAgain } from '../agents/ask.ts';
 import { sawIn } from '../agents/chain.ts';
+import type { Agents } from '../agents/load.ts';
 import { keptOf } from '../answer/answer-limits.ts';
 import { type Answer, answersIn, isProvenance, markedRepairs } from '../answer/answers.ts';
 import { READ_BACK, rungOfEntries } from '../answer/rules.ts';
@@ -30,6 +31,7 @@ export interface MissingAnswer {
 export function answerIn(
   turn: { output: unknown } | undefined,
   agent: Agent | undefined,
+  { ownWords }: Pick<Agents, 'ownWords'>,
 ): { output: JsonObject } | MissingAnswer {
   if (turn === undefined)
     return { code: 'interrupted', message: 'expected its answer, found none: it was not asked' };
@@ -44,7 +46,7 @@ export function answerIn(
     return { ...troubleOf(problem), code: 'no-valid-answer' };
   }
   if (typeof output.error === 'string') return troubleOf(errorText(output.error));
-  const left = leftoverText(output);
+  const left = ownWords ? leftoverText(output) : null;
   if (left !== null)
     return troubleOf({
       code: left.code,

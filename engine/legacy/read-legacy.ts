@@ -13,7 +13,7 @@ import { orderingLabel } from '../agents/orderings.ts';
 import type { Answer } from '../answer/answers.ts';
 import type { Vouchers } from '../flow/provenance.ts';
 import { ItemFailure } from '../item/failure.ts';
-import type { Failure, Item, Step } from '../item/item.ts';
+import { type Failure, type Item, type Step, sampleMark } from '../item/item.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
 import type { SourceRows } from '../table/source-rows.ts';
@@ -69,11 +69,12 @@ export function readLegacy(record: JsonObject, { stage, agents, rows, provenance
   const decided = answered.trouble ? null : decisionOf(record, steps, { marks, agents, vouched });
   const trouble = answered.trouble ?? decided?.trouble ?? null;
   const { timestamp } = record;
+  const mark = sampleMark(record);
   const item: Item = {
     id: idOf(
       asked === null
-        ? [`${row}/${ordering.join()}`]
-        : [`${asked.id}/${orderingLabel(ordering, agents)}`, asked.id],
+        ? [`${row}/${ordering.join()}${mark}`]
+        : [`${asked.id}/${orderingLabel(ordering, agents)}${mark}`, `${asked.id}${mark}`],
       vouched && known.id,
     ),
     row,
@@ -130,7 +131,7 @@ function stepsOf(turns: readonly Turn[], { ordering, prompt, marks, agents, vouc
   for (const [index, agent] of ordering.entries()) {
     const turn = turns[index];
     if (turn?.input !== undefined && turn.input !== context) showsOther = true;
-    const answer = answerIn(turn, agents.byKey.get(agent));
+    const answer = answerIn(turn, agents.byKey.get(agent), agents);
     if ('code' in answer) {
       if (turn) steps.push(failedStep(agent, steps, answer));
       const trouble: Broken = { ...answer, agent };
@@ -154,7 +155,7 @@ function decisionOf(
   const { synthesis } = agents;
   if (output === undefined && synthesis === undefined) return {};
   const agent = deciderOf(agents);
-  const answer = answerIn(output === undefined ? undefined : { output }, synthesis);
+  const answer = answerIn(output === undefined ? undefined : { output }, synthesis, agents);
   if (!('code' in answer)) {
     const said = vouched ? answer.output : withKeys(answer.output, synthesis, agents);
     return { decision: readStep(agent, said, steps, marks.of('/business_decision'), vouched?.at(-1)) };

@@ -15,7 +15,7 @@ import { type Named, withOwnNames } from './own-names.ts';
  * item that lacks its row, a prompt, an answer of its ordering or its decision.
  */
 export function legacyResult(item: Item, agents: Agents, timestamp: string): JsonObject {
-  const { row, prompt, ordering, steps = [], decision } = item;
+  const { row, sample, prompt, ordering, steps = [], decision } = item;
   if (!Number.isSafeInteger(row) || (row as number) < 1) {
     throw new ItemFailure(
       'no-row',
@@ -63,6 +63,8 @@ export function legacyResult(item: Item, agents: Agents, timestamp: string): Jso
     prompt_id: row,
     ordering: order.join(','),
     timestamp,
+    // the older scripts asked each row once, and pass over a key that they do not know
+    ...(Number.isSafeInteger(sample) && { sample }),
   };
 }
 
@@ -87,6 +89,7 @@ export interface Provenance {
   id: string | null;
   prompt_id: unknown;
   ordering: unknown;
+  sample?: unknown;
   /** of the result: see engine/flow/provenance.ts */
   sha256: string | null;
   rung: Rung;
@@ -104,12 +107,13 @@ export interface Provenance {
 
 /** What is known of the answers of `item`, then what the result has in another form. */
 export function provenanceOf(item: Item, result: JsonObject, agents: Agents): Provenance {
-  const { prompt_id, ordering } = result;
+  const { prompt_id, ordering, sample } = result;
   const answers = [...(item.steps ?? []), item.decision as Step];
   return {
     id: item.id,
     prompt_id,
     ordering,
+    ...(sample !== undefined && { sample }),
     sha256: hashOfResult(result),
     rung: rungOf(item),
     agents: answers.map(answer => {

@@ -10,7 +10,13 @@ import { isObject, type JsonObject, join, valueAt } from '../json/pointer.ts';
 import { differenceIn, same } from '../json/same.ts';
 import { show } from '../json/show.ts';
 import type { AnswerSchemas } from './answer-schemas.ts';
-import { findLeftovers, isInOwnWords, MAX_VIOLATIONS, type Violation } from './leftovers.ts';
+import {
+  findLeftovers,
+  isInOwnWords,
+  type JudgedTexts,
+  MAX_VIOLATIONS,
+  type Violation,
+} from './leftovers.ts';
 import { findInMaking } from './making.ts';
 import { isTimestamp } from './result.ts';
 
@@ -27,7 +33,7 @@ function isEmpty(line: JsonObject): boolean {
 /** What is wrong with a legacy result; empty for a strict one whose answers fit their schemas. */
 export function findInLegacy(line: JsonObject, schemas: AnswerSchemas): Violation[] {
   if (schemas.fitsLegacy(line) && keepsTheRest(line)) return [];
-  const found = findByRules(line, schemas.isPackaged);
+  const found = findByRules(line, schemas.isPackaged, schemas.wantsOwnWords('legacy') ? 'answers' : 'none');
   schemas.judgeResult(line, found);
   if (found.length === 0) findEchoes(line, found);
   return found;
@@ -59,7 +65,7 @@ function hasOwnWords({ agent_name, reasoning }: JsonObject): boolean {
   );
 }
 
-function findByRules(line: JsonObject, isPackaged: boolean): Violation[] {
+function findByRules(line: JsonObject, isPackaged: boolean, texts: JudgedTexts): Violation[] {
   const found: Violation[] = [];
   expectAll(line, '', RESULT, found);
   // agents that were named say themselves what a decision has
@@ -89,11 +95,11 @@ function findByRules(line: JsonObject, isPackaged: boolean): Violation[] {
     }
   }
   if (found.length === 0 && repeatsItself(line)) {
-    findLeftovers(line, '', false, found, SAID_TWICE);
+    findLeftovers(line, '', texts, found, SAID_TWICE);
     if (found.length === 0) return found;
     found.length = 0; // walked again with the repetitions, whose places are findings too
   }
-  findLeftovers(line, '', false, found, MARK);
+  findLeftovers(line, '', texts, found, MARK);
   return found;
 }
 
@@ -231,7 +237,8 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
       schemas.judgeStep({ agent, output }, { at, role }, inSchema);
       const left: Violation[] = [];
       // an answer in text may be about anything, errors too
-      if (typeof output === 'object') findLeftovers(output, `${at}/output`, true, left);
+      if (typeof output === 'object')
+        findLeftovers(output, `${at}/output`, schemas.wantsOwnWords('item') ? 'all' : 'none', left);
       // a null that its agent's schema asks for is an answer: "the text does not say"
       found.push(...left.filter(({ rule }) => rule !== 'null' || inSchema.length > 0));
       found.push(...inSchema.filter(({ at }) => left.every(known => known.at !== at)));

@@ -116,6 +116,7 @@ export async function makePool(
   const { createPool } = await import('../pool/pool.ts');
   const { poolSettings } = await import('../pool/settings.ts');
   const settings = await settingsOf(values, file);
+  sayUnused(settings, warn);
   const named = Object.values(asksWith.agents).map(({ model }) => model);
   const models = [...new Set(named.filter(model => model !== undefined))];
   const needsDefault = named.includes(undefined);
@@ -174,6 +175,14 @@ async function settingsOf(values: Values, file: PoolFile | undefined): Promise<P
     inFlight: flags['in-flight'],
     apiKeyEnv: flags['api-key-env'],
   };
+}
+
+/** A pool file goes before FW_ENDPOINTS, as a flag goes before both: whoever has set the variable may expect otherwise. */
+function sayUnused({ pool }: PoolFlags, warn: OpenPoolOptions['warn']): void {
+  const listed = (process.env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim().replace(/\/$/, ''));
+  const named = new Set(pool?.endpoints.map(({ url }) => url));
+  if (pool === undefined || listed.every(text => text === '' || named.has(text))) return;
+  warn('FW_ENDPOINTS is not used, since a pool file names the endpoints; --endpoint URL goes before both');
 }
 
 /** Whether flags, a pool file or FW_ENDPOINTS name an endpoint. */

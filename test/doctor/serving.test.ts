@@ -33,6 +33,8 @@ const rows: Row[] = [
   ['server', 'a gateway', gateway, {}, 'note', 'unknown to fw', 'gateway'],
   ['model', 'none', at('/v1/models', models()), {}, 'trouble', 'no model', 'load one'],
   ['model', 'another one', undefined, { wanted: 'x' }, 'trouble', 'it serves m, not x', '--model'],
+  ['model', 'the same, by another name', at('/v1/models', models({ ...M, id: 'llama3.2:3b' })), { wanted: 'meta-llama/Llama-3.2-3B-Instruct' }, 'ok', 'llama3.2:3b (org/m), the name here of meta-llama/Llama-3.2-3B-Instruct', ''],
+  ['model', 'the same, by a name of --model-map', undefined, { wanted: 'ours', modelMap: [['m', 'ours']] }, 'ok', 'the name here of ours', ''],
   ['model', 'adapters', at('/v1/models', models({ ...M, id: 'lora', parent: 'm' }, M)), {}, 'note', 'lora, m; examined: m', '--model'],
   ['model', 'an adapter that was named', at('/v1/models', models(M, { ...M, id: 'lora', parent: 'm' })), { wanted: 'lora' }, 'ok', 'lora (org/m)', ''],
   ['model', 'a name that steers terminals', at('/v1/models', models({ ...M, id: 'a\u001b[2J' })), {}, 'trouble', 'cannot be sent', '--served-model-name'],
@@ -185,5 +187,16 @@ test.each<[string, SimulatorOptions, string, string, RegExp]>([
   expect(endpoints[0]?.findings.find(finding => finding.check === check)).toMatchObject({
     mark,
     found: expect.stringMatching(found),
+  });
+});
+
+test('endpoints that serve the named model by two names do not serve one', async () => {
+  const named = (id: string): Play => at('/v1/models', models({ ...M, id }));
+  const wanted = 'meta-llama/Llama-3.2-3B-Instruct';
+  const servers = [await play(named(wanted)), await play(named('llama3.2:3b'))];
+  const report = judge(await Promise.all(servers.map(({ url }) => factsOf(url, { wanted }))), {});
+  expect(report.together.find(({ check }) => check === 'model')).toMatchObject({
+    mark: 'trouble',
+    found: `served as ${wanted}, llama3.2:3b`,
   });
 });

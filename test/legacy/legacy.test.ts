@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
@@ -43,6 +43,27 @@ describe('a legacy result', () => {
       expect(turn.agent).toBe(item.ordering?.[index]);
     }
   });
+});
+
+test('samples of one row are results of their own, which are read back as such', async () => {
+  const at = folder();
+  const samples = [1, 2].map(sample => JSON.stringify({ ...item, id: `${item.id}#${sample}`, sample }));
+  writeFileSync(join(at, 'items.ndjson'), `${samples.join('\n')}\n`);
+  const { code, stdout, stderr } = await fw(
+    'fw legacy-convert items.ndjson > out.jsonl && fw verify --expect 2 --ids items.ndjson out.jsonl && ' +
+      'cp out.jsonl again.jsonl && fw merge out.jsonl again.jsonl | fw ingest --format legacy',
+    { cwd: at },
+  );
+  expect(code, stderr).toBe(0);
+  const back = stdout
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  const id = `${item.row}/${item.ordering?.join()}`;
+  expect(back.map(({ id, sample }) => [id, sample])).toEqual([
+    [`${id}#1`, 1],
+    [`${id}#2`, 2],
+  ]);
 });
 
 test.each([

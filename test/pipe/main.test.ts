@@ -100,6 +100,29 @@ describe('without faults', () => {
     expect(sorted(one.stdout)).toEqual(sorted(all.stdout));
   });
 
+  test('FW_ENDPOINTS is not asked where a pipeline file names its pool, and that is said', async () => {
+    const [first, second] = [...three.flags.matchAll(/http:\S+/g)].map(String) as [string, string];
+    const file = join(at, 'pool.yaml');
+    const stages = '[{ ingest: {} }, { chain: { decision: false } }]';
+    writeFileSync(file, `stages: ${stages}\noutput: pool.ndjson\npool: { endpoints: [ "${first}" ] }\n`);
+    const said = 'FW_ENDPOINTS is not used, since a pool file names the endpoints';
+    const run = (FW_ENDPOINTS: string) =>
+      fw(`fw run ${file} ${CSV} --limit 1`, { cwd: at, env: { FW_ENDPOINTS } });
+    const other = await run(second);
+    expect(other.code, other.stderr).toBe(0);
+    expect(other.stderr).toContain(said);
+    expect((await run(`${first}/`)).stderr).not.toContain(said);
+  });
+
+  test('a dry run counts items that have chat messages', async () => {
+    const stdin = '{"id":"a","messages":[{"role":"user","content":"Is it blue?"}]}\n';
+    writeFileSync(join(at, 'chat.yaml'), 'stages:\n  - chain: { decision: false }\noutput: chat.ndjson\n');
+    const { code, stdout, stderr } = await fw('fw run chat.yaml - --dry-run', { cwd: at, stdin });
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/--- messages\n[^-]*Is it blue\?/);
+    expect(stdout).toMatch(/calls +4,/);
+  });
+
   test('a dry run asks nothing', async () => {
     const before = three.requests();
     const ran = await fw(`fw run ${PIPELINES}/batch.yaml ${CSV} --dry-run`);

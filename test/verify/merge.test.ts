@@ -309,3 +309,12 @@ test.each(['fw merge', 'fw merge --old x.ndjson --old'])(
     }
   },
 );
+
+test('chat messages are compared as prompts are', async () => {
+  const asked = (content: string, rung: string): string =>
+    `${JSON.stringify({ id: 'x', messages: [{ role: 'user', content }], steps: [{ agent: 'a', output: 'b', rung, saw: 'clean' }] })}\n`;
+  const same = await merged(asked('one', 'repaired'), asked('one', 'clean'));
+  expect(same.items.map(({ failure }) => failure?.code)).toEqual([undefined]);
+  const other = await merged(asked('one', 'repaired'), asked('two', 'clean'));
+  expect(other.items.map(({ failure }) => failure?.code)).toEqual([undefined, 'other-prompt']);
+});

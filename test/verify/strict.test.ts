@@ -29,6 +29,44 @@ function placesIn(value: unknown, at: string[] = []): string[][] {
   ];
 }
 
+describe("answers of a user's own agents", () => {
+  const at = folder();
+  writeFileSync(
+    join(at, 'sort.yaml'),
+    `{ key: sort, short: sort, display: Sort, role: agent, sampling: { temperature: 0, max_tokens: 50 },
+       schema: { type: object, required: [kind], properties: { kind: { type: string }, note: { type: [string, 'null'] } } } }`,
+  );
+  const answered = (output: object): Item =>
+    ({
+      ...{ id: 'x', prompt: 'p' },
+      steps: [{ agent: 'sort', output, rung: 'clean', saw: 'clean', repairs: [], calls: [], attempts: 1 }],
+    }) as unknown as Item;
+  const texts = ['System Error', 'Parsing Failure', 'text', 'reason', 'a|b', '...', '<b>', 'String', ' '];
+
+  test('may be any text that fits the schema', () => {
+    for (const kind of texts) {
+      expect(
+        findInItem(answered({ kind, note: null }), accepted, answerSchemas({ agents: at }, '.')),
+        kind,
+      ).toEqual([]);
+      const below = { kind: 'a', note: 'b', output: { final_output: [kind] } };
+      expect(findInItem(answered(below), accepted, answerSchemas({ agents: at }, '.')), kind).toEqual([]);
+    }
+    const missing = findInItem(answered({ kind: null }), accepted, answerSchemas({ agents: at }, '.'));
+    expect(missing.map(({ rule }) => rule)).toEqual(['null']);
+  });
+
+  test('are in its own words where folder.yaml says so', () => {
+    writeFileSync(join(at, 'folder.yaml'), 'own_words: true\n');
+    for (const kind of texts) {
+      const [found] = findInItem(answered({ kind }), accepted, answerSchemas({ agents: at }, '.'));
+      expect([found?.at, found?.code], kind).toEqual([
+        ...['/steps/0/output/kind', expect.stringMatching(/^(?:sentinel|placeholder)-text$/)],
+      ]);
+    }
+  });
+});
+
 describe('a legacy result', () => {
   test('as it is written is strict', () => {
     expect(findInLegacy(result(), schemas)).toEqual([]);
