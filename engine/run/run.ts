@@ -1,27 +1,24 @@
 /**
- * Runs a row of stages in this process, from its inputs to one output: tools, stopping, the account, the ending. It knows
- * no argv, no signals and no stderr, and never ends the process, so several runs may go on side by side.
+ * Runs a row of stages in this process, from its inputs to one output. It knows no argv, no signals and no stderr, and
+ * never ends the process, so several runs may share one. Three steps: what the run works with is prepared here, the lines
+ * flow, and ending.ts closes what is open and says how it ended.
  */
 
-import { inputsOf } from '../files/input.ts';
+import { type ByteInput, inputsOf } from '../files/input.ts';
 import type { Frame, OnBroken, Output } from '../files/output.ts';
 import { drain, join } from '../flow/join.ts';
 import { refuseTables } from '../flow/looks-like.ts';
 import { durationOf, type Values } from '../flow/options.ts';
 import { isSource, type Stage, type Tools } from '../flow/stage.ts';
 import { openWritten } from '../flow/written.ts';
-import { type Account, addsUp, describeAccount, leftIn, newAccount } from '../item/account.ts';
-import type { AsksWith } from '../item/call.ts';
-import { EXIT, Fatal, ItemFailure } from '../item/failure.ts';
+import { type Account, newAccount } from '../item/account.ts';
 import { fatalOf } from '../item/fatal.ts';
-import { incompleteLine } from '../item/item.ts';
-import type { EndpointPool } from '../pool/pool.ts';
 import type { PoolFile } from '../pool/settings.ts';
-import type { Metrics } from '../watch/metrics.ts';
 import type { Progress, Watched } from '../watch/progress.ts';
+import { type Asking, createAsking } from './asking.ts';
+import { end } from './ending.ts';
 import { makeFolders, sideFilesOf, withReaders } from './named-files.ts';
-import { askedOf, makePool, namesEndpoint } from './open-pool.ts';
-import { type Stopper, stopping } from './stopping.ts';
+import { createStopping, type Stopper, type Stopping } from './stopping.ts';
 
 export interface Run {
   /** what messages begin with: the verb, or the pipeline file */
@@ -53,247 +50,107 @@ export interface Ended {
   account: Account;
 }
 
+/** What a run works with, from before its first line to its last word. */
+export interface Running {
+  run: Run;
+  /** as performance.now() */
+  begun: number;
+  account: Account;
+  inputs: readonly ByteInput[];
+  tools: Tools;
+  stopping: Stopping;
+  asking: Asking;
+  /** of the stage that writes something else than lines */
+  frame: Frame | undefined;
+}
+
 /** Resolves once the last line was taken and the ledger is closed, having said what there was to say; rejects with a bug. */
 export async function run(run: Run): Promise<Ended> {
+  const running = prepare(run);
+  const { account, stopping, asking } = running;
+  const deaf = run.stoppable?.(stopping.stop) ?? (() => {});
+  let letGo = () => {};
+  try {
+    letGo = await withReaders([...run.row.flatMap(sideFilesOf).map(({ path }) => path), run.target ?? ''], {
+      say: run.say,
+      signal: stopping.flight,
+    });
+    if (stopping.flight.aborted) return { exit: await stoppedEarly(running), account };
+    await asking.serveMetrics();
+    const output = run.output(stopping.breakOff, running.frame);
+    const broke = await flow(running, output);
+    return { exit: await end(running, output, broke), account };
+  } finally {
+    stopping.release();
+    asking.close();
+    letGo();
+    deaf();
+  }
+}
+
+function prepare(run: Run): Running {
   const begun = performance.now();
   const account = newAccount(run.label);
-  const { say } = run;
-  const ended = (exit: number): Ended => ({ exit, account });
-  const asker = run.row.find(placed => placed.stage.asks);
-  const stop = new AbortController(); // leave files unread
-  const halt = new AbortController(); // take no further item to ask about
-  const quit = new AbortController(); // abandon what is in flight
-  let hadAll = false; // the input was at its end when the run was stopped
-  stop.signal.addEventListener('abort', () => {
-    hadAll = account.endedAt !== null;
-  });
-  let breakOff: (error: Fatal) => void = () => {};
-  const broken = new Promise<never>((_resolve, reject) => {
-    breakOff = reject;
-  });
-  broken.catch(() => {}); // it is raced below; what breaks later has nobody left to tell
-
-  let pool: EndpointPool | null = null;
-  let progress: Progress | null = null;
-  let metrics: Metrics | null = null;
-  let making: Promise<EndpointPool> | null = null;
-  let isOpen = false; // the stages are, and lines flow
-  let refused: Fatal | undefined; // no pool could be made after that
-  const onGivenUp = (): void => {
-    stop.abort();
-    halt.abort();
-  };
-  const makeOnce = async (asksWith: AsksWith): Promise<EndpointPool> => {
-    const { label, files, pool: file, ledger } = run;
-    const onAnswer = metrics?.onAnswer;
-    const world = {
-      label,
-      files,
-      file,
-      ledger,
-      asksWith,
-      warn: say,
-      onGivenUp,
-      onAnswer,
-      signal: quit.signal,
-    };
-    const made = await makePool(asker?.options ?? {}, world);
-    pool = made;
-    const toStdout = run.target === undefined;
-    progress =
-      (await run.progress?.({ label, account, pool: made, row: run.row, tools, toStdout, say })) ?? null;
-    return made;
-  };
-  const [first] = run.row;
-  const begins = first !== undefined && isSource(first.stage, first.options);
+  const { row, say } = run;
+  const [first] = row;
+  const asker = row.find(({ stage }) => stage.asks);
+  const makesItems = first !== undefined && isSource(first.stage, first.options);
+  if (first && !makesItems && !first.stage.positional) {
+    const documents = row.some(({ stage }) => stage.documents);
+    refuseTables(run.files, first.stage.name, documents);
+  }
   // a source whose arguments are no lines to read opens them itself
-  const inputs = begins && first.stage.positional ? [] : inputsOf(run.files);
+  const inputs = makesItems && first.stage.positional ? [] : inputsOf(run.files);
+  const stopping = createStopping({
+    account,
+    say,
+    grace: durationOf((asker?.options.grace as string | undefined) ?? '30s', '--grace'),
+    takesItsOwn: () => asker?.stage.asks === 'always' || asking.made !== null || makesItems,
+    readsFile: inputs[0]?.regular === true,
+  });
+  const asking = createAsking(run, { account, stopping, tools: () => tools });
   const tools: Tools = {
     base: run.base,
     ...(run.sets && { sets: run.sets }),
     files: run.files,
-    signal: stop.signal,
-    asking: halt.signal,
+    signal: stopping.reading,
+    asking: stopping.asking,
     account,
     started: new Date(),
     warn: say,
-    namesEndpoint: () => namesEndpoint(asker?.options ?? {}, run.pool),
-    pool: async asksWith => {
-      if (making === null) {
-        if (stop.signal.aborted) throw notAsked();
-        if (asksWith === undefined) throw new Error('who asks first says with what');
-        making = makeOnce(asksWith).catch(error => {
-          if (!isOpen || !(error instanceof Fatal)) throw error;
-          // as where a pool gives up: what is in hand leaves with what it has, and then the run ends
-          refused = error;
-          onGivenUp();
-          throw notAsked();
-        });
-        return making;
-      }
-      const made = await making;
-      if (asksWith) made.asksWith(asksWith);
-      return made;
-    },
+    namesEndpoint: asking.namesEndpoint,
+    pool: asking.pool,
   };
-  const stops = stopping({
-    stop,
-    halt: () => {
-      if (asker?.stage.asks === 'always' || pool !== null || begins) halt.abort();
-      return halt.signal.aborted || inputs[0]?.regular === true;
-    },
-    quit,
-    say,
-    breakOff,
-    grace: graceOf(asker?.options),
-    idle: () => account.read === 0,
-  });
-  const deaf = run.stoppable?.(stops.stop) ?? (() => {});
-  quit.signal.addEventListener('abort', () => pool?.abort());
-  const sides = run.row.flatMap(sideFilesOf);
-  if (first && !begins && !first.stage.positional) {
-    const documents = run.row.some(({ stage }) => stage.documents);
-    refuseTables(run.files, first.stage.name, documents);
-  }
-  const letGo = await withReaders([...sides.map(({ path }) => path), run.target ?? ''], {
-    say,
-    signal: quit.signal,
-  });
-  if (quit.signal.aborted) {
-    const stopped = fatalOf(await broken.catch(error => error));
-    stops.release();
-    deaf();
-    letGo();
-    say(stopped.message);
-    return ended(stopped.exit);
-  }
-  const metricsAt = asker?.options.metrics as string | undefined;
-  if (metricsAt !== undefined) {
-    const { serveMetrics } = await import('../watch/metrics.ts');
-    metrics = await serveMetrics(metricsAt, {
-      account,
-      stats: () => pool?.stats() ?? null,
-      facts: () => progress?.facts ?? null,
-    });
-    say(`metrics at ${metrics.url}`);
-  }
-  const frame = run.row.map(({ stage, options }) => stage.frame?.(options)).find(Boolean);
-  const output = run.output(breakOff, frame);
-  let fatal: Fatal | undefined;
-  try {
-    const flow = async (): Promise<void> => {
-      // with the stages open, for what ends before that is a mistake in the command, and costs nobody a file
-      const row = run.row.map(placed => ({ ...placed, tools }));
-      const written = output.pass ? await openWritten(row) : null;
-      if (written !== null) {
-        makeFolders(run.row);
-        return written(inputs, output as Required<Output>);
-      }
-      const items = await join(row, inputs);
-      isOpen = true;
+  const frame = row.map(({ stage, options }) => stage.frame?.(options)).find(Boolean);
+  return { run, begun, account, inputs, tools, stopping, asking, frame };
+}
+
+/** Stopped while it waited for readers, before anything was opened. Resolves to the exit code. */
+async function stoppedEarly({ run, stopping }: Running): Promise<number> {
+  const { message, exit } = fatalOf(await stopping.broken.catch(error => error));
+  run.say(message);
+  return exit;
+}
+
+/** Opens the stages and sends the lines through them; resolves at the end of the last one, to what broke the run off. */
+async function flow({ run, inputs, tools, account, stopping, asking }: Running, output: Output) {
+  const opened = async (): Promise<void> => {
+    // folders are made with the stages open: what ends before that is a mistake in the command, and costs nobody a file
+    const row = run.row.map(placed => ({ ...placed, tools }));
+    const written = output.pass ? await openWritten(row) : null;
+    if (written !== null) {
       makeFolders(run.row);
-      await drain(items, output, account);
-    };
-    await Promise.race([flow(), broken]);
-  } catch (error) {
-    fatal = fatalOf(error);
-  }
-  const stoppedTwice = quit.signal.aborted && fatal !== undefined;
-  stop.abort();
-  halt.abort();
-  quit.abort();
-  (progress as Progress | null)?.stop();
-  stops.release();
-  // A signal from here on does not kill the process before its files have their names. They get LAST_WORDS.
-  let hurry: (by: Stopper) => void = () => {};
-  const hurried = new Promise<Stopper>(resolve => {
-    hurry = resolve;
-  }).then(by => after(LAST_WORDS).then(() => Promise.reject(new Fatal(by.exit, `stopped by ${by.name}`))));
-  hurried.catch(() => {});
-  const deafAtLast = run.stoppable?.(by => hurry(by)) ?? (() => {});
-  deaf();
-  const made = pool as EndpointPool | null;
-  // closed first: the last sync of the ledger may fail
-  const isBroken = fatal !== undefined || refused !== undefined || Boolean(made?.verdict());
-  const closed = made?.close(isBroken ? 'broken off' : stops.by ? 'stopped' : 'ended');
-  await Promise.race([closed, hurried]).catch(error => {
-    fatal ??= fatalOf(error);
-  });
-  metrics?.close();
-  if (made) account.asked = askedOf(made);
-  fatal ??= made?.verdict() ?? refused;
-
-  const why = fatal && `ended with ${fatal.exit}: ${fatal.message.split('\n', 1)[0]}`;
-  const incomplete = why ?? (stops.by && `stopped by ${stops.by.name}`);
+      return written(inputs, output as Required<Output>);
+    }
+    const items = await join(row, inputs);
+    asking.linesFlow();
+    makeFolders(run.row);
+    await drain(items, output, account);
+  };
   try {
-    // where each item came in and went out, with what stopped it, no line is missing
-    const drops = account.rungs.failed > 0 && run.row.some(({ stage }) => stage.dropsFailures);
-    const isMissing = !hadAll || drops || !addsUp(account);
-    if (incomplete && isMissing && !frame && run.toNext) output.write(incompleteLine(run.label, incomplete));
-    const whole = !incomplete && account.rungs.failed === 0 && account.findings === 0;
-    // a reader that hangs must not hold up somebody who has asked twice
-    const model = frame?.model ?? made?.model;
-    await Promise.race([output.end(whole, model), stoppedTwice ? after(LAST_WORDS) : broken, hurried]);
-    if (frame?.isDocument && model === undefined) account.notes.push(NO_MODEL);
-    account.notes.push(...(frame?.notes ?? []));
+    await Promise.race([opened(), stopping.broken]);
+    return undefined;
   } catch (error) {
-    fatal ??= fatalOf(error);
+    return fatalOf(error);
   }
-  letGo();
-  deafAtLast();
-  if (fatal?.exit === EXIT.pipe) return ended(fatal.exit);
-  if (fatal === undefined || account.read > 0) {
-    const told = (progress as Progress | null)?.closing() ?? [];
-    for (const line of [...describeAccount(account, (performance.now() - begun) / 1000), ...told]) say(line);
-  }
-  if (fatal === undefined) return ended(exitOf(run.row, account, stops.by, say));
-  say(fatal.message);
-  return ended(fatal.exit);
-}
-
-const notAsked = (): ItemFailure =>
-  new ItemFailure('interrupted', 'The run was stopped before this was asked.');
-
-const NO_MODEL =
-  'the metadata of the document call the model "unknown", since this run asked none; name it with --model NAME';
-
-/** ms that the last lines have to leave after a second signal */
-const LAST_WORDS = 2_000;
-
-function after(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms).unref());
-}
-
-function exitOf(
-  row: Run['row'],
-  account: Account,
-  by: Stopper | null,
-  say: (message: string) => void,
-): number {
-  if (by !== null) {
-    const isKept = typeof account.asked?.replayed === 'number';
-    say(
-      isKept
-        ? `stopped by ${by.name}; to resume, give the same command again: answers in the ledger are not asked again`
-        : `stopped by ${by.name}; there is no --ledger. To resume from the output: fw select --no-failed OUT > ok.ndjson; fw merge ok.ndjson ITEMS | fw chain …`,
-    );
-    return by.exit;
-  }
-  if (!addsUp(account)) {
-    const { read, aside } = account;
-    throw new Error(
-      `the account does not add up: ${read} came in, ${leftIn(account)} went out, ${aside} were left out`,
-    );
-  }
-  const { failed } = account.rungs;
-  const judged = row.some(({ stage }) => stage.asks || stage.dropsFailures || stage.judges);
-  if (judged && (failed > 0 || account.findings > 0)) return EXIT.failed;
-  const noneIsGood = failed > 0 && failed === account.read;
-  if (!noneIsGood || !row.some(({ stage, options }) => stage.needsGood?.(options))) return EXIT.ok;
-  say('expected at least one good row, found none: all of them failed');
-  return EXIT.failed;
-}
-
-function graceOf(options: Values | undefined): number {
-  return durationOf((options?.grace as string | undefined) ?? '30s', '--grace');
 }
