@@ -73,7 +73,7 @@ function idColumn({ columns, rows }: Look): string | undefined {
 
 /**
  * A line for each column under the comment of the starter's own; the prompt alone where there is one; the row as JSON
- * where a name cannot stand in a template.
+ * where a template cannot have such a name.
  */
 function templateOf(columns: readonly string[], own: string): string {
   const [comment = ''] = /^.*?endcomment -%}\n/s.exec(own) ?? [];

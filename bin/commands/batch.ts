@@ -66,7 +66,7 @@ export default command({
     ...POOL_OPTIONS,
     model: {
       ...POOL_OPTIONS.model,
-      description: 'Model that an endpoint must serve. Which one is asked for stands in each request.',
+      description: 'Model that an endpoint must serve. Each request names the one that it asks.',
     },
     'max-line': COMMON['max-line'],
   },
@@ -104,7 +104,7 @@ export default command({
   },
 });
 
-/** The same command again goes on only as long as its input is there. */
+/** The same command again can only resume while its input is there. */
 function refuseInputs(written: Record<string, string | undefined>, files: readonly string[]): void {
   const inputs = new Set(files.filter(path => path !== '-').map(identityOf));
   for (const [option, path] of Object.entries(written)) {

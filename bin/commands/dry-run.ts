@@ -149,7 +149,7 @@ function addCalls(sum: Sum, prompt: string, asked: Agent[], isKnown: (agent: Age
       // a call's line has the context that was sent and the answer, and beside them ids, times and a checksum
       sum.bytes.ledger += context + answer + BESIDE;
     }
-    // an answer stands in the turn and in the list of outputs, the context before it in its turn
+    // an answer is in its turn and in the list of outputs, the context before it is in its turn
     sum.bytes.results += context + 2 * answer;
     sum.bytes.items += answer;
     context += answer;

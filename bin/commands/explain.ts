@@ -81,7 +81,7 @@ function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
   const lines: string[] = [];
   const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
   const asker = failure.stage === 'request' ? 'request' : 'chain';
-  if (healing({}).includes(asker)) lines.push(`fw ${asker} goes on with it`);
+  if (healing({}).includes(asker)) lines.push(`fw ${asker} continues it`);
   else if (healing({ 'retry-failed': true }).includes(asker))
     lines.push(`asked again by: fw select --failed FILE | fw ${asker} --retry-failed`);
   if (mending.length > 0)

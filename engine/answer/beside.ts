@@ -1,6 +1,6 @@
 /**
- * Text beside an object that goes on with it: a brace closed early, or one that opens it was lost, so that what looks
- * like the object is a part of what was said. `{"decision":"approve"},"rate":29}` has a rate.
+ * Text beside an object that belongs to it: a brace closed early, or the one that opens it was lost, so that what looks
+ * like the object is only a part of it. `{"decision":"approve"},"rate":29}` has a rate.
  */
 
 const QUOTES = '"\'“”‘’';
@@ -14,7 +14,7 @@ export function closersEnd(text: string, from: number): number {
   return skip(CLOSERS, text, from);
 }
 
-/** Where the text of `from` to `to`, directly behind an object, goes on with it; -1 where it does not. */
+/** Where the text from `from` to `to`, directly behind an object, continues the object; -1 where it does not. */
 export function goesOnAt(text: string, from: number, to: number): number {
   const start = closersEnd(text, from);
   if (start >= to) return -1;

@@ -88,7 +88,7 @@ function changeFor(finding: SchemaFinding, around: Around): Change[] {
   return read ? [{ rule: read.rule, at: instance, from: data, to: read.to }] : [];
 }
 
-/** Moves the keys of a missing object that stand beside it, where no other missing object could claim them. */
+/** Moves the keys of a missing object that are beside it, where no other missing object could claim them. */
 function nest(finding: SchemaFinding, { claims, root }: Around): Change[] {
   const { data, instance, parent } = finding;
   if (!isObject(data) || !isObject(parent.properties)) return [];

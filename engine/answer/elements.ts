@@ -1,5 +1,5 @@
 /**
- * Elements around an object: `<name>…</name>`. What stands in one whose name is not known to hold an answer may be a
+ * Elements around an object: `<name>…</name>`. What is in one whose name is not known to hold an answer may be a
  * draft, a plan or an example, whatever a model calls it, so it is never taken as the answer.
  */
 import { isToken } from './turns.ts';
@@ -14,7 +14,7 @@ const TAGS = new RegExp(TAG.source, 'igu');
 /** Names of elements that hold an answer. */
 const HOLDS_ANSWER =
   /^(?:final|json|object|(?:(?:final|json|my|model|structured)[_.-]?)?(?:answer|output|result|response|solution|reply|json|object)s?)$/;
-/** Markup of a page, which says nothing of what stands in it. */
+/** Markup of a page, which says nothing about its content. */
 const MARKUP = new Set(
   'a b i u p em strong br hr pre code tt div span font center html body section article main ul ol li dl dt dd table thead tbody tr td th h1 h2 h3 h4 h5 h6 sub sup small big mark kbd samp xml'.split(
     ' ',
@@ -69,7 +69,7 @@ export function elementsOf(text: string): Elements {
   };
 }
 
-/** Whether what stands between two objects says anything: it has a letter, outside of markup and of what a fence is called. */
+/** Whether the text between two objects says anything: it has a letter, outside of markup and of what a fence is called. */
 export function hasWord(between: string): boolean {
   const rest = between
     .replace(FENCE, '')

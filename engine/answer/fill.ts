@@ -36,7 +36,7 @@ export type Rule = PutRule | UseRule;
 /** The rules for each schema, by its name. */
 export type Defaults = ReadonlyMap<string, readonly Rule[]>;
 
-/** A default may make room for others (an object for its keys), so filling goes on while it gets further. */
+/** A default may make room for others (an object for its keys), so filling is repeated while anything changes. */
 const ROUNDS = 64;
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Finding a text, a number or a boolean in a chatty answer: it must be the last line, alone there, or alone in a fence.
- * Numbers and quoted words stand in many sentences, so nothing is read out of one.
+ * Many sentences have numbers and quoted words in them, so nothing is read out of one.
  */
 import { applyEdits, type Edit } from './edits.ts';
 import type { Found } from './find.ts';
@@ -17,7 +17,7 @@ interface Line {
   json?: string;
 }
 
-/** The value that stands last; null where the last line is none. */
+/** The last value; null where the last line is none. */
 export function findScalar(text: string): Found | null {
   const cuts = cutsIn(text);
   if (!Array.isArray(cuts)) {

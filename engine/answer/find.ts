@@ -1,6 +1,6 @@
 /**
- * Finding the answer in a chatty text: the object that stands last, outside of reasoning. One pass. What breaks is judged
- * as broken, and nothing before it, inside it or beside it stands in for it: a draft is not an answer.
+ * Finding the answer in a chatty text: the last object, outside of reasoning. One pass. What breaks is judged
+ * as broken, and nothing before it, inside it or beside it takes its place: a draft is not an answer.
  */
 
 import { differenceIn } from '../json/same.ts';
@@ -17,7 +17,7 @@ export const MAX_TEXT = 1 << 20;
 export type Found =
   /** makes the last object alone, as JSON, of the whole text */
   | { edits: Edit[]; broke?: undefined; differ?: undefined; beyond?: undefined }
-  /** how what stands last breaks */
+  /** how the last object breaks */
   | { broke: string; differ?: undefined; beyond?: undefined }
   /** the offset where another turn begins, with more behind it */
   | { beyond: number; broke?: undefined; differ?: undefined }
@@ -37,7 +37,7 @@ interface Candidate {
 const MARK = /[{}<[&◁【]|`{3,}|assistantfinal/gi;
 const IN_BROKEN = /[{}[\]<&◁【]|"(?:[^"\\\n]|\\.)*(?:"|$|\n|\\)|`{3,}|assistantfinal/gi;
 
-/** What may stand behind an object that breaks, as in a list. The looks around a fence keep its ticks together. */
+/** What may follow an object that breaks, as in a list. The looks around a fence keep its ticks together. */
 const SEPARATOR = /^(?:[\s,[\]]|(?<!`)`{3,}(?!`)\w*)*$/;
 
 /**
@@ -47,9 +47,9 @@ const SEPARATOR = /^(?:[\s,[\]]|(?<!`)`{3,}(?!`)\w*)*$/;
 export function findAnswer(text: string, lists = false): Found | null {
   const bounds = boundsOf(text);
   const blockAt = blocksOf(text);
-  let group: Candidate[] = []; // the objects that stand side by side with the last one
+  let group: Candidate[] = []; // the objects that are beside the last one, with no word between them
   let hasEarlier = false;
-  let trouble: string | undefined; // why what stands behind the last object is none
+  let trouble: string | undefined; // why what follows the last object is no object
   let from = 0;
   let tail = -1; // where reasoning begins behind the last object
   const turns = turnsOf(text);
@@ -65,7 +65,7 @@ export function findAnswer(text: string, lists = false): Found | null {
       continue;
     }
     if (mark[0] === '}') {
-      // it closes what stands before it, and the beginning of that was lost
+      // it closes something whose beginning was lost
       if (group.length > 0) trouble = `expected the beginning of what ends at offset ${at}`;
       at += 1;
       continue;
@@ -107,7 +107,7 @@ export function findAnswer(text: string, lists = false): Found | null {
       const token = turns.tokenIn(heard, at);
       const beyond = token === -1 && hasObject ? turns.roleIn(heard, at) : token;
       if (beyond !== -1) return { beyond };
-      heard = isWhole ? end : at; // a token in an object that breaks may stand in no string of it
+      heard = isWhole ? end : at; // where an object breaks, a token in it may be outside of all its strings
       hasObject = true;
     }
     const element = elements.inside();
@@ -161,7 +161,7 @@ export function findAnswer(text: string, lists = false): Found | null {
   };
 }
 
-/** Whether what stands behind an object parts the next one from it: a word, or anything behind one that breaks, as a format does. */
+/** Whether the text behind an object separates the next one from it: a word, or anything behind one that breaks, as a format does. */
 function isApart(between: string, { edits }: Candidate): boolean {
   return edits === undefined ? !SEPARATOR.test(between) : hasWord(between);
 }

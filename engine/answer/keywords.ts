@@ -31,7 +31,7 @@ export function mapSchemas(schema: unknown, visit: (schema: JsonObject) => JsonO
   return visit(Object.fromEntries(entries));
 }
 
-/** How many subschemas there are, and how many at most stand side by side under one keyword. */
+/** How many subschemas there are, and how many at most are side by side under one keyword. */
 export function partsOf(schema: unknown): { total: number; widest: number } {
   let total = 0;
   let widest = 0;

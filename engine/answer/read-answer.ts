@@ -8,7 +8,7 @@
  *   find the last, mend it ─── fits ┼───────────────────→ repaired
  *                     └─ does not ──┘
  *
- * What the model said last is the answer. Where that breaks or does not fit, nothing before it stands in for it.
+ * What the model said last is the answer. Where that breaks or does not fit, nothing before it takes its place.
  */
 import { REFUSED } from '../item/call.ts';
 import { isShallow, lossless } from '../json/lossless.ts';
@@ -84,7 +84,7 @@ export function readAnswer(
   return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
 }
 
-/** What may hold others is looked for first: a list, an object; then what stands alone. */
+/** What may hold others is looked for first: a list, an object; then single values. */
 function findIn(text: string, kinds: ReadonlySet<Kind>): Found | null {
   const bracketed = kinds.has('object') || kinds.has('array') ? findAnswer(text, kinds.has('array')) : null;
   if (bracketed !== null) return bracketed;

@@ -11,7 +11,7 @@ export interface Reading {
   /** syntax entries on the text first, then values in the order of their change */
   repairs: Repair[];
   problem?: { code: Code; message: string };
-  /** where the model's own turn ends, if it went on behind that: what is read and judged nowhere */
+  /** where the model's own turn ends, if there is text behind it, which is never read or judged */
   turnEnd?: number;
 }
 

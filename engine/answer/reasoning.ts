@@ -1,6 +1,6 @@
 /**
  * Blocks of reasoning, as servers leave them in the text of an answer: `<think>…</think>`, `[THINK]`, harmony's analysis
- * channel and their like. What stands in one is never the answer, closed or not. A server may have taken the opening
+ * channel and their like. Text in one is never the answer, closed or not. A server may have taken the opening
  * tag away: then everything before the closing tag is reasoning.
  */
 
@@ -8,7 +8,7 @@ interface Family {
   /** regular expressions without groups or unbounded repeats, matched in any case */
   opens: string;
   closes: string;
-  /** the closing tag also ends other things, so that alone it says nothing of what stands before it */
+  /** the closing tag also ends other things, so that alone it says nothing about the text before it */
   isCommon?: true;
   /** without a closing tag this is a heading, and no block */
   isHeading?: true;

@@ -9,7 +9,7 @@ import { shorten } from '../json/show.ts';
 export const EMPTY = 'x-fw-empty';
 export const REPEATS = 'x-fw-repeats';
 
-/** How often the unit must stand there. */
+/** How often the unit must be repeated. */
 const LEAST_TIMES = 8;
 /** UTF-16 units that all of them must take. */
 const LEAST_LENGTH = 400;
@@ -28,7 +28,7 @@ export function repetitionIn(text: string): Repetition | null {
   const tail = text.slice(-LOOKED_AT);
   const { length } = tail;
   const at = (index: number): number => tail.charCodeAt(length - 1 - index);
-  // the Z function of the text from its end: how far what stands `shift` before the end is the end again
+  // the Z function of the text from its end: for each `shift`, how much of the end is repeated that far before it
   const reach = new Int32Array(length);
   let from = 0;
   let to = 0;

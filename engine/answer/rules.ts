@@ -29,7 +29,7 @@ const OF_RESULTS: ReadonlyMap<string, RuleLine> = new Map([
     READ_BACK,
     {
       rung: 'unknown',
-      line: 'Read back from a legacy result: what stands there is known, the text of the model is not.',
+      line: 'Read back from a legacy result: the value is known, the text of the model is not.',
     },
   ],
   [

@@ -24,7 +24,7 @@ const MAX_DEPTH = 64;
 /** Subschemas in all, for the time that compiling takes; and side by side, where ajv nests one in the other. */
 const MAX_PARTS = 5_000;
 const MAX_WIDTH = 1_000;
-/** ajv copies what a reference names to where it stands, up to this many keys: thousands of copies add up. */
+/** ajv copies what a reference names into its place, up to this many keys: thousands of copies add up. */
 const MAX_COPIED = 8;
 /** Characters of a text in the format `url`. */
 const MAX_URL = 4_096;

@@ -47,14 +47,14 @@ export function readString(text: string, open: number, edits: Edit[], isKey: boo
   return -1;
 }
 
-/** Whether a single quote is the end of its string and no apostrophe: what follows must go on with the structure. */
+/** Whether a single quote is the end of its string and no apostrophe: what follows must continue the structure. */
 function closes(text: string, after: number, isKey: boolean): boolean {
   const next = text[after + match(ANY_SPACE, text, after).length];
   return isKey ? next === ':' : next === undefined || next === ',' || next === '}' || next === ']';
 }
 
 /**
- * Whether a single quote inside its string is an apostrophe: it stands in a word, or ends one before the next. Anything
+ * Whether a single quote inside its string is an apostrophe: it is inside a word, or ends one before the next. Anything
  * else (`'low ' + 'income'`) is an expression, or a string whose end nobody knows.
  */
 function isApostrophe(text: string, at: number): boolean {

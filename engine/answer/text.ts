@@ -52,7 +52,7 @@ export function readText(
 /** What is left out of the text, or why it is no answer. */
 export function cutsIn(text: string): Edit[] | Reading {
   const turns = turnsOf(text);
-  // <s> begins a turn, or strikes out what stands before </s>
+  // <s> begins a turn, or begins struck-out text that ends at </s>
   const start = /^\s*<s>.*<\/s>/is.test(text) ? 0 : turns.start;
   const cuts = reasoningIn(text, start);
   if (!Array.isArray(cuts)) return cuts;
@@ -107,7 +107,7 @@ function reasoningIn(text: string, start: number): Edit[] | Reading {
   return bare > 0 && cuts.length === 0 ? [cutOf('think-block', text, 0, bare)] : cuts;
 }
 
-/** A tag in code or in quotes is one that the text speaks of. */
+/** A tag in code or in quotes is mentioned, not used. */
 function isQuoted(text: string, at: number): boolean {
   return at > 0 && '`"\'“‘'.includes(text[at - 1] as string);
 }

@@ -1,6 +1,6 @@
 /**
  * Where the model's own turn ends. A server that does not stop there gives more with the answer: a question that nobody
- * asked, about an applicant who does not exist, and the answer to that. The special tokens of the chat template stand
+ * asked, about an applicant who does not exist, and the answer to that. The special tokens of the chat template are
  * between them, or only the names of the roles, where the server left the tokens out.
  */
 import { isReasoningTag } from './reasoning.ts';
@@ -24,7 +24,7 @@ const LEAD =
 /** Tokens within a turn. */
 const WITHIN =
   /<\|(?:channel|message|constrain|(?:start|begin|end)_(?:of_)?(?:response|answer|solution|output|final))\|>/iy;
-/** Harmony: the assistant goes on in another channel. */
+/** Harmony: the assistant continues in another channel. */
 const GOES_ON = /(?:<\|end\|>\s?)?<\|start\|>\s?assistant\s?<\|channel\|>/iy;
 /** A line that gives the word to somebody: `User:`, `**Human:**`, `### Instruction`, or the role alone. */
 const ROLE =
@@ -55,7 +55,7 @@ export function turnsOf(text: string): Turns {
     ANY.lastIndex = from;
     let found = ANY.exec(text);
     while (found !== null && isWithin(text, found.index)) {
-      // the next token may begin within what goes on
+      // the next token may begin within the continuation
       ANY.lastIndex = goesOnEnd(text, found.index) ?? found.index + found[0].length;
       found = ANY.exec(text);
     }
@@ -80,7 +80,7 @@ export function turnsOf(text: string): Turns {
   };
 }
 
-/** Whether a token of a chat template stands at `at`. */
+/** Whether there is a token of a chat template at `at`. */
 export function isToken(text: string, at: number): boolean {
   AT.lastIndex = at;
   return AT.test(text);
@@ -102,7 +102,7 @@ function goesOnEnd(text: string, at: number): number | undefined {
     : end;
 }
 
-/** Behind what stands at `from` of this kind, and the space between. */
+/** The offset behind the text of this kind at `from`, and behind the space that follows. */
 function behind(pattern: RegExp, text: string, from: number): number {
   for (let at = from; ; at = pattern.lastIndex) {
     SPACE.lastIndex = at;

@@ -1,5 +1,5 @@
 /**
- * Of lines with the same id, over any number of files, where the best one stands: the better rung, of equal ones the
+ * Of lines with the same id, over any number of files, where the best one is: the better rung, of equal ones the
  * newer. Two lines with one id and different prompts are of two rows, whatever their ids say (the table was changed in
  * between): neither gives way. Nothing of the lines is kept but hashes of id and prompt: some 60 bytes an id.
  */
@@ -33,7 +33,7 @@ export interface Best {
   conflictAt(entry: number): string | undefined;
   /** Whether a line that was read again has the id that it had. */
   isStill(entry: number, line: Item): boolean;
-  /** The file in which the best line of an id stands; -1 where there is none. */
+  /** The number of the file that has the best line of an id; -1 where there is none. */
   fileOf(id: string): number;
   /** how many there are, in the order in which their ids first came */
   readonly size: number;

@@ -3,9 +3,9 @@
  * ones the newer.
  *
  *   OLD … ─ scan ─┐                   ┌─ in the order in which ids first came
- *   NEW ─── scan ─┴▶ table id → best ─┴▶ the best line of each, read again where it stands
+ *   NEW ─── scan ─┴▶ table id → best ─┴▶ the best line of each, read again where it is
  *
- * Or the newest come as a flow: each goes on at once, unless an old one is better, and the old ones follow.
+ * Or the newest come as a flow: each is passed on at once, unless an old one is better, and the old ones follow.
  */
 import _ from 'highland';
 import { letGo } from '../files/origin.ts';
@@ -28,7 +28,7 @@ export interface MergeOptions {
 
 /** Old lines that are handed on before signals and timers have their turn. */
 const AT_ONCE = 256;
-/** A line of the flow stands nowhere, and is not read again. */
+/** The place of a line of the flow: it is in no file, and is not read again. */
 const NOWHERE = { offset: 0, length: 0, number: 0 };
 
 /** The merged lines of `paths`, the oldest first. Exit 64 or 65 at once where one of them is no regular file. */
@@ -147,7 +147,7 @@ function openMerge(
     if (newest === 'file' && which === files.length - 1) lastWord ??= item;
   }
 
-  /** A line of the flow as it goes on, or null. What has gone on is not called back: the first of an id stays. */
+  /** The line of the flow to pass on, or null. A line that was passed on is final: the first of an id stays. */
   function take(line: Item): Item | null {
     if (saysEnd(line)) return line;
     const id = idOf(line);

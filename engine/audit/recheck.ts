@@ -104,7 +104,7 @@ function askedOf({ byKey }: Agents, isMeant: (agent: Agent) => boolean): string[
     .flatMap(({ askAgain }) => (askAgain ? [parsePointer(askAgain.at)] : []));
 }
 
-/** The same places in a legacy result, wherever an answer stands there. */
+/** The same places in a legacy result, where it has an answer there. */
 function askedInLegacy(agents: Agents): string[][] {
   const decided = askedOf(agents, ({ role }) => role === 'synthesis');
   const answered = askedOf(agents, ({ role }) => role === 'agent');
@@ -173,13 +173,13 @@ export function readAgain(step: Step, { check }: Judge, fixes: ReadonlySet<strin
   return output === undefined || problem !== undefined ? step : changedStep(step, output, rung, repairs);
 }
 
-/** A failed line that stands as text in its failure: it holds no value to judge, and must not pass for an empty one. */
+/** A failed line that is kept as text in its failure: it holds no value to judge, and must not pass for an empty one. */
 export function standsAsText(item: Item): boolean {
   const isText = [item.failure?.text, item.failure?.base64].some(text => typeof text === 'string');
   return isText && Object.keys(item).every(key => key === 'failure' || key === 'id');
 }
 
-/** What a schema of records judges: the record without what fw adds to it; null for a line that stands as text. */
+/** What a schema of records judges: the record without what fw adds to it; null for a line that is kept as text. */
 export function ownOf(record: Item): JsonObject | null {
   if (record.failure === undefined && record._fw === undefined) return record;
   if (standsAsText(record)) return null;
@@ -204,7 +204,7 @@ export function marked(
 
 /**
  * The line without its failure, once the agent that failed has an answer, and no other lacks one. Where nobody answered
- * at all there was nothing to judge again, and the failure stands.
+ * at all there was nothing to judge again, and the failure is kept.
  */
 export function healed(item: Item): Item {
   const { failure, ...rest } = item;

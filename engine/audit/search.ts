@@ -94,7 +94,7 @@ function hitOf(line: Item, id: string, where: string): Hit {
   return { line, id, where, text: origin === undefined ? '' : textOf(origin) };
 }
 
-/** Calls `take` with each line and where it stands. */
+/** Calls `take` with each line and where it is. */
 async function each(
   inputs: readonly ByteInput[],
   maxLine: number,

@@ -115,7 +115,7 @@ function verdictOf({ at, changes, inside }: Trace, who: string, mended = false):
   return `yes${mended ? ', its syntax mended' : ''}: ${who} said this${but}`;
 }
 
-/** Where it stands in the model's text and as what, with what was mended inside it. */
+/** Where the value is in the model's text, in which form, and what was mended inside it. */
 function textIn(
   { said = '', output, repairs, attempts, rejected }: Answer,
   at: readonly string[],

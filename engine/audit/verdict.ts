@@ -36,7 +36,7 @@ export interface JudgeOptions {
 }
 
 export interface LinesJudge {
-  /** The line as it goes on: itself, or with its failure. */
+  /** The line for the next stage: itself, or with its failure. */
   judge(line: Item): Item;
   /** Once, after the last line: what only the whole can tell, by id and by number. */
   close(): Verdict;

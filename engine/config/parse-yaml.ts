@@ -4,7 +4,7 @@
  */
 import { type Document, isScalar, type LineCounter, parseDocument, visit } from 'yaml';
 
-/** An alias looks for its anchor in all that stands before it. */
+/** An alias refers to an anchor anywhere before it. */
 const MAX_ALIASES = 100;
 
 /**
@@ -39,7 +39,7 @@ function check(document: Document.Parsed, fail: Parameters<typeof parseYaml>[2])
     Alias(_key, { source, range }) {
       const at = range?.[0] ?? 0;
       if (!anchors.has(source)) {
-        throw fail(at, `expected an alias of what stands before it, found *${source}`, 'UNKNOWN_ALIAS');
+        throw fail(at, `expected an alias of an anchor above it, found *${source}`, 'UNKNOWN_ALIAS');
       }
       if (++aliases > MAX_ALIASES) {
         throw fail(at, `expected at most ${MAX_ALIASES} aliases, found more`, 'TOO_MANY_ALIASES');

@@ -5,7 +5,7 @@
  *
  * They come in the order in which they were finished, so each is put aside, and the document is written when all are
  * there: a run that is killed before that leaves nothing that could pass for one. In memory a result takes some 20 bytes,
- * however long it is; on disk it stands twice until the document is written.
+ * however long it is; on disk there are two copies until the document is written.
  */
 
 import type { Item } from '../item/item.ts';

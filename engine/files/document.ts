@@ -1,6 +1,6 @@
 /**
  * A whole legacy document, `{"results": [ … ], "status": "complete"}`, as a stream: files of this shape reach gigabytes,
- * and are often printed over many lines. `metadata` and other keys may stand before the results or after them.
+ * and are often printed over many lines. `metadata` and other keys may come before the results or after them.
  *
  *   start ─▶ head ─┬─ an object without a list of results, or with an id ──▶ lines: NDJSON
  *     ▲            └─ "results": [ ─▶ element , element , … ] ─▶ tail , "status": … } ─┐
@@ -284,7 +284,7 @@ function duplicateIn(text: string): string | undefined {
   return loss?.keyword === 'duplicate-key' ? loss.at : undefined;
 }
 
-/** A key that stands before the results and behind them. */
+/** A key that comes both before the results and after them. */
 function secondIn(head: JsonObject, tail: JsonObject): string | undefined {
   const key = Object.keys(tail).find(name => name !== 'results' && Object.hasOwn(head, name));
   return key === undefined ? undefined : join('', key);

@@ -110,7 +110,7 @@ export function onceATurn(flush: () => void, onBroken: OnBroken): () => void {
 export function output(drain: Drain, onBroken: OnBroken): Output {
   const buffer = Buffer.allocUnsafeSlow(ROOM);
   let filled = 0;
-  let run: Origin | null = null; // untouched lines that stand side by side in their block; it holds that block
+  let run: Origin | null = null; // untouched lines that are side by side in their block; it holds that block
   const flushSoon = onceATurn(flush, onBroken);
   let open = true; // the drain takes more without waiting
 

@@ -45,7 +45,7 @@ function whereTo(name: string, what: string): string {
   throw usageError(`${what}: expected a file, found links that lead to no end: ${name}`);
 }
 
-/** What stands in the name where the system does not tell the start of a process. */
+/** Part of the name where the system does not say when a process started. */
 const UNTOLD = '0';
 
 const RANDOM = randomBytes(8).toString('hex');

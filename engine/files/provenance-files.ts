@@ -21,7 +21,7 @@ function namesBeside(path: string): string[] {
   return own === null ? [] : [...new Set([own, older])];
 }
 
-/** Without the files that stand beside others of the list: who reads the results finds them there. */
+/** Without the files that are beside others of the list: who reads the results finds them there. */
 export function withoutBesides(paths: readonly string[]): string[] {
   const besides = new Set(paths.flatMap(namesBeside).map(path => resolve(path)));
   return paths.filter(path => !besides.has(resolve(path)));
@@ -33,7 +33,7 @@ export function besidesOf(paths: readonly string[]): string[] {
     const beside = path === '-' ? undefined : namesBeside(path).find(name => existsSync(name));
     return beside === undefined ? [] : [beside];
   });
-  return [...new Set(found)]; // the older name may stand beside several
+  return [...new Set(found)]; // the older name may be beside several
 }
 
 /** `paths`, all of which are to be read as lines; exit 65 where one is a file of provenance without its results. */

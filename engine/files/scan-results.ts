@@ -1,5 +1,5 @@
 /**
- * The lines of a regular file, or the results of a whole legacy document, by where they stand: what openLines is for
+ * The lines of a regular file, or the results of a whole legacy document, by where they are: what openLines is for
  * lines alone. What is wrong with a document has no place in it, and is kept.
  */
 

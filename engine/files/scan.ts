@@ -1,5 +1,5 @@
 /**
- * The lines of a regular file, by where they stand: for those who read a file twice (merge, verify --ids) and must not
+ * The lines of a regular file, by where they are: for those who read a file twice (merge, verify --ids) and must not
  * keep its lines in between.
  */
 import type { Item } from '../item/item.ts';
@@ -8,7 +8,7 @@ import { BLOCK, openAgain, type ReadableAgain, shorter } from './reread.ts';
 
 const NEWLINE = 10;
 
-/** Where a line stands: bytes `offset` to `offset + length` of the file, its newline not counted. */
+/** Where a line is: bytes `offset` to `offset + length` of the file, its newline not counted. */
 export interface Place {
   offset: number;
   length: number;

@@ -43,7 +43,7 @@ export function notLines(
 function kindOf(text: string, bytes: number, name: string): string | null {
   if (/^\s*\[\s*\{/.test(text)) return 'a JSON array';
   const all = text.split('\n');
-  // the last one may go on behind what is looked at
+  // the last line may be cut at HEAD
   const lines = (bytes <= HEAD ? all : all.slice(0, -1)).filter(line => line.trim() !== '').slice(0, LINES);
   const [header, row] = lines;
   // a header with JSON in it is rather a line that was damaged

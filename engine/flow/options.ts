@@ -58,7 +58,7 @@ export type Values = Record<string, unknown>;
 
 /**
  * Checks values (from flags, as text, or from a pipeline file, as YAML typed them) and fills defaults in.
- * `complain` is told what was expected and found, and must throw: only the caller knows where the value stands.
+ * `complain` is told what was expected and found, and must throw: only the caller knows where the value is.
  */
 export function resolveOptions(
   schemas: OptionSchemas,

@@ -1,6 +1,6 @@
 /**
  * How results came about, beside them: a legacy result has no place to say it, so a file of lines does. Each is of one
- * result, which it names and whose hash it has: a line of other answers vouches for nothing, wherever it stands. beside.ts has
+ * result, which it names and whose hash it has: a line of other answers vouches for nothing, wherever it is. beside.ts has
  * the name of the file.
  */
 import { createHash } from 'node:crypto';

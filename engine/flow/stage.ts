@@ -70,7 +70,7 @@ export interface StageSpec<S extends OptionSchemas, Given = OptionsOf<S>> {
   heals?: readonly Code[] | ((failure: Failure, options: Given) => boolean);
   /** works on failed lines alone, so that a line passes even where it only looks like an item or a mark of ours */
   mends?: boolean;
-  /** failed items do not go on: they are counted, or written to --failures */
+  /** failed items leave the stream: they are counted, or written to --failures */
   dropsFailures?: boolean;
   /** only looks: its lines leave a pipe with --pass alone */
   looks?: boolean;

@@ -1,4 +1,4 @@
-/** A source that stands alone in its process: the lines of most of its items are written without an object. */
+/** A source that is the only stage of its process: the lines of most of its items are written without an object. */
 
 import type { ByteInput } from '../files/input.ts';
 import type { Output } from '../files/output.ts';
@@ -6,7 +6,7 @@ import { count } from '../item/account.ts';
 import { divertFailures, type Placed } from './join.ts';
 
 /**
- * Opens a source that stands alone and writes its lines itself, for nothing has to be made of an item that nobody looks
+ * Opens a source that is the only stage and writes its lines itself, for no object is needed of an item that nobody looks
  * at; null where the row is another one. What is returned runs it.
  */
 export async function openWritten([placed, ...others]: readonly Placed[]): Promise<

@@ -117,5 +117,5 @@ export interface Pool {
   close(how?: End): Promise<void>;
 }
 
-/** How a run ended: with all of its input; by a signal; or by what made it impossible to go on. */
+/** How a run ended: with all of its input; by a signal; or by something that made it impossible to continue. */
 export type End = 'ended' | 'stopped' | 'broken off';

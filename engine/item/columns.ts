@@ -1,6 +1,6 @@
 /** Figures in columns. */
 
-/** Rows as aligned lines; columns whose number is in `right` stand to the right. */
+/** Rows as aligned lines; columns whose number is in `right` are aligned right. */
 export function aligned(rows: readonly (readonly string[])[], right: readonly number[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {

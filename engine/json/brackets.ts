@@ -11,7 +11,7 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 export const CLOSE_OBJECT = 0x7d;
 
-/** Where the passing stands; `at` may lie a byte beyond the block, where a backslash is its last byte. */
+/** Where the reader is; `at` may be a byte beyond the block, where a backslash is its last byte. */
 export interface Skim {
   at: number;
   depth: number;

@@ -1,5 +1,5 @@
 /**
- * Where values stand in a JSON text, so that the very characters that a model wrote can be shown. For texts that
+ * Where values are in a JSON text, so that the very characters that a model wrote can be shown. For texts that
  * JSON.parse has taken; on others the places mean nothing.
  */
 

@@ -22,5 +22,5 @@ export function visibleLines(text: string): string[] {
   return text.split('\n').map(line => line.split('\t').map(visible).join('\t'));
 }
 
-/** Ends whatever stands in this line and below it, such as the bars of another stage, which are then drawn again. */
+/** Clears the rest of this line and all below it, such as the bars of another stage, which are then drawn again. */
 export const CLEAR_BELOW = '\r\u001b[J';

@@ -21,7 +21,7 @@ export interface Answers {
   readonly stray: number;
 }
 
-/** Numbers that stand beside a key have a byte. */
+/** The number beside a key has one byte. */
 const MAX_COUNT = 255;
 
 export function readAnswers(paths: readonly string[], tell: Tell): Answers {

@@ -1,4 +1,4 @@
-/** The tries of one item, or of one call, over all files: only where they stand is kept. */
+/** The tries of one item, or of one call, over all files: only their places are kept. */
 import type { Header } from './format.ts';
 import type { Place } from './keys.ts';
 import { callsOf, type Tell } from './read.ts';

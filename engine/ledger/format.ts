@@ -18,7 +18,7 @@ import { REDACTED, redactOwn } from './redact.ts';
 
 export const FORMAT = 'ledger 1';
 
-/** Hex characters of a key, and where in the bytes of a line it stands: behind `{"key":"`. */
+/** Hex characters of a key, and its place in the bytes of a line: behind `{"key":"`. */
 const KEY_LENGTH = 32;
 const KEY_AT = 8;
 
@@ -117,7 +117,7 @@ export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'reques
   time: number;
   path: string;
   body: Buffer;
-  /** the constant beginning and end of the body: what stands between them is the call's own */
+  /** the constant beginning and end of the body: what is between them is the call's own */
   head: string;
   tail: string;
   raw?: true;

@@ -1,5 +1,5 @@
 /**
- * Where each answer of a ledger stands, by its key: typed arrays of 25 bytes a slot, since a Map of a million keys costs
+ * Where each answer of a ledger is, by its key: typed arrays of 25 bytes a slot, since a Map of a million keys costs
  * as much as all the rest of a run. Of a key the first 64 bits are kept; who reads the line compares all of it.
  */
 

@@ -47,7 +47,7 @@ export interface Ledger {
   readonly closed: Fatal | null;
   /** ms that this process has spent in writes so far */
   readonly blocked: number;
-  /** Makes its file, if it is not there yet: before a call is paid for. What stands in the way of recording it. */
+  /** Makes its file, if it is not there yet: before a call is paid for. Returns what prevents that. */
   ready(): Fatal | null;
   /** Once, before the first append: what serves. Says what has changed since the last run. */
   begin(served: Served, endpoints: readonly string[]): void;

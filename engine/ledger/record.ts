@@ -106,7 +106,7 @@ export function noAnswer(path: string, at: number): Fatal {
   return dataError(`${path}: ${notUnderstood(at)}${REPAIR}`);
 }
 
-/** Lines from where they stand; the bytes of the last one are used again. */
+/** Lines read by their places; the bytes of the last one are used again. */
 export function openLines(paths: readonly string[]) {
   // a ledger may have thousands of files
   const most = readersOf(descriptors());

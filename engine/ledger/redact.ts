@@ -1,5 +1,5 @@
 /**
- * What of a request is not kept: texts of the item, wherever they stand in a message, as they are or as they are
+ * What of a request is not kept: texts of the item, wherever they are in a message, as they are or as they are
  * written in JSON. Whole messages are looked at and not the bytes, or a text such as `1` would break a number.
  */
 import { isObject, type JsonObject } from '../json/pointer.ts';

@@ -99,7 +99,7 @@ interface Copying {
   repaired: Repaired;
   version: string;
   tell: Tell;
-  /** where texts stand, over all files */
+  /** the places of texts, over all files */
   places: ReadonlyMap<string, Place>;
   texts: ReturnType<typeof openLines>;
 }

@@ -15,9 +15,9 @@ const MAX_LINE_BYTES = 1 << 28;
 export type LedgerPart =
   /** a whole line without its newline; the bytes are used again for the next one */
   | { kind: 'line'; at: number; bytes: Buffer }
-  /** bytes that are no whole line and stand before one that is; or a first line that is none */
+  /** bytes that are no whole line, before one that is; or a first line that is none */
   | { kind: 'damage'; at: number; length: number }
-  /** what stands behind the last whole line */
+  /** what comes after the last whole line */
   | { kind: 'torn'; at: number; length: number };
 
 /** Exit 65 where a line does not end, 74 where the file cannot be read. */
@@ -81,7 +81,7 @@ function opened(path: string): number {
 /** What to do about a file that is refused. */
 export const REPAIR = '\nfw ledger repair --out NEW copies what is whole; what is lost is asked again';
 
-/** To refuse a file with: to go on without what is lost would be to ask it again unseen. */
+/** To refuse a file with: a run that continued without what is lost would silently ask it again. */
 export function damaged(path: string, at: number): Fatal {
   const found =
     at === 0

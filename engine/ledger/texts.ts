@@ -26,7 +26,7 @@ function rawBodyAt(line: Buffer): number {
 
 /** The ids of the texts that a call line names, without parsing it; null where it names none. */
 export function textIdsIn(line: Buffer): [head: string, tail: string] | null {
-  // a quote inside of a JSON string has a backslash before it, so these stand nowhere but where they are meant
+  // a quote inside of a JSON string has a backslash before it, so these occur only where they are meant
   const request = line.indexOf(REQUEST);
   const head = request < 0 ? -1 : line.indexOf(BEFORE_HEAD, request);
   if (head < 0) return null;
@@ -39,7 +39,7 @@ const OPEN_MESSAGES = '"messages":[';
 
 /**
  * The request of a call line as it went over the wire, or as it was redacted; null where a text is lost that it names.
- * What is its own stands in the line byte for byte, from the list of messages on.
+ * What is its own is in the line byte for byte, from the list of messages on.
  */
 export function bodyOf(line: Buffer, textOf: (id: string) => string | null): string | null {
   const raw = rawBodyAt(line);
@@ -54,7 +54,7 @@ export function bodyOf(line: Buffer, textOf: (id: string) => string | null): str
 }
 
 export interface Texts {
-  /** To be told of every line, as it comes: it keeps where the texts stand. */
+  /** To be told of every line, as it comes: it keeps the places of the texts. */
   note(line: Line): void;
   has(id: string): boolean;
   /** null where it is lost */
@@ -122,7 +122,7 @@ export function contentText({ content }: Message): string {
   return typeof content === 'string' ? content : JSON.stringify(content);
 }
 
-/** What was asked. Where a text is lost, what stands in the line of the call itself. */
+/** What was asked. Where a text is lost, only what the line of the call itself has. */
 export function readRequest(line: Line, texts: Texts): Request {
   const { model: _model, messages, ...parameters } = parsed(texts.bodyOf(line) ?? '') ?? {};
   if (hasBody(line.bytes) && !(Array.isArray(messages) && messages.every(isMessage)))

@@ -1,7 +1,7 @@
 /**
  * Waiting for a lock whose holder cannot be looked at. Its time of change is compared with itself and never with a clock
- * of this machine; who does not renew it for twelve beats is gone. One that only stood still finds its lock taken over
- * when it goes on, and stops.
+ * of this machine; who does not renew it for twelve beats is gone. One that was only suspended finds its lock
+ * taken over when it continues, and stops.
  */
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -48,7 +48,7 @@ const WITHIN = 0.01;
 /**
  * `decision: false` is of items that chain was told to leave undecided, which they do not say themselves.
  * `agents` is a folder; it resolves from `base`, and is read when an answer first needs it. Where none is named, legacy
- * results are judged by the packaged agents (schemas/legacy.schema.json), since nothing says of whom else they are.
+ * results are judged by the packaged agents (schemas/legacy.schema.json), since nothing says whose else they are.
  */
 export function answerSchemas(
   { agents: named, decision: isDue = true }: { agents?: string; decision?: boolean },

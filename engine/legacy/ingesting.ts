@@ -152,7 +152,7 @@ function maxLineOf(options: Options): number {
   return (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
 }
 
-/** Exit 64 where there are no fields for a delimiter to stand between. */
+/** Exit 64 where the format has no fields, and so no delimiter. */
 function delimiterFor({ format, delimiter, source }: Options): number | undefined {
   if (delimiter === undefined) return undefined;
   if (
@@ -177,7 +177,7 @@ export async function countItems(options: Options, tools: Tools): Promise<number
 }
 
 /**
- * The requests of a batch file: all lines are looked at before the first goes on, and one that is no request ends the run
+ * The requests of a batch file: all lines are looked at before the first is passed on, and one that is no request ends the run
  * with 65, unless it is to be skipped.
  */
 export async function openRequests(options: Options, tools: Tools): Promise<Source> {

@@ -1,5 +1,5 @@
 /**
- * What must not stand in a result: nulls, the texts of errors where a model's reasons belong, and the placeholders of
+ * What must not be in a result: nulls, the texts of errors where a model's reasons belong, and the placeholders of
  * a prompt's example that a model copied. One walk over the record, with pointers built only where something is found.
  */
 import type { Code } from '../item/codes.ts';
@@ -43,7 +43,7 @@ const PLACEHOLDER = /^\s*(?:\.{3}|…|string|text|reason|reasoning|explanation|y
 const LONGEST_PLACEHOLDER = 80;
 const FULL_STOP = 46;
 
-/** Keys of a legacy result under which answers of models stand. */
+/** Keys of a legacy result that have answers of models. */
 const ANSWERS = new Set(['output', 'all_agent_outputs', 'final_output', 'business_decision']);
 
 const NO_KEYS: ReadonlySet<string> = new Set();
@@ -54,7 +54,7 @@ const NO_KEYS: ReadonlySet<string> = new Set();
  */
 export type JudgedTexts = 'all' | 'answers' | 'none';
 
-/** Adds to `found` what is wrong inside `value`, which stands at `at`. `but`: keys of a record that are passed over. */
+/** Adds to `found` what is wrong inside `value`, which is at `at`. `but`: keys of a record that are passed over. */
 export function findLeftovers(
   value: object,
   at: string,

@@ -61,7 +61,7 @@ function otherThanSaid({ at, said, output, repairs }: Answer): Violation | null 
   return broken('answer and raw', `${at}/output${below}`, expected, show(valueAt(output, below)));
 }
 
-/** Each entry must have left what stands in the answer now, or what the next entry at its place began from. */
+/** Each entry must end in the value that the answer has now, or in that from which the next entry at its place begins. */
 function otherThanChanged({ at, output, repairs }: Answer): Violation | null {
   let value: unknown = output;
   for (const entry of valueEntries(repairs).toReversed()) {

@@ -1,5 +1,5 @@
 /**
- * The answers of a legacy result as steps: which of them a model gave, which only stand where an answer should, and
+ * The answers of a legacy result as steps: which of them a model gave, which are only in the place of one, and
  * what was noted of changes to them.
  */
 
@@ -23,7 +23,7 @@ export interface MissingAnswer {
   message: string;
   /** what was wrong with the answer itself; absent where there is none */
   problem?: { code: Code; message: string };
-  /** text that stands there, which may be the model's */
+  /** the text that is there, which may be the model's */
   text?: string;
 }
 

@@ -156,7 +156,7 @@ function expectAll(parent: JsonObject, at: string, rules: readonly Rule[], found
   for (const { key, expected, fits } of rules) {
     const value = parent[key];
     if (value === undefined) found.push(broken('missing key', join(at, key), expected, 'nothing'));
-    // null is found by the walk, wherever it stands
+    // null is found by the walk, wherever it is
     else if (value !== null && !fits(value)) found.push(broken(key, join(at, key), expected, show(value)));
   }
 }

@@ -181,7 +181,7 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
 }
 
 /**
- * The messages between what all calls of an agent have in common, as they stand in the body. Inside of a JSON text every
+ * The messages between what all calls of an agent have in common, as they are in the body. Inside of a JSON text every
  * quote is escaped, so what is looked for here is found between texts and nowhere else.
  */
 function ownParts({ body: bytes, head }: Call): MessagePart[] {

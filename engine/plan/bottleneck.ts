@@ -39,7 +39,7 @@ export function bottleneckOf(figures: Figures, preset: Preset): Diagnosis {
     ledger: 0,
     unread: 0,
     noEndpointMs: 0,
-    // calls that queue while the limits grow are no queue that stands: a run that is all tail has no middle
+    // calls that queue while the limits grow are no lasting queue: a run that is all tail has no middle
     saturatedMs: steady.queued > 0 && makespan - begun < TAIL_OF_TOO_FEW * makespan ? makespan * 1000 : 0,
     starved: 0,
     tail: (makespan - begun) * 1000,

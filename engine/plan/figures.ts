@@ -85,7 +85,7 @@ export function figuresOf(ran: Ran): Figures {
 }
 
 /**
- * Items that begin together go on together for a while, so a run is looked at in whole rounds of what is in flight: from
+ * Items that begin together stay together for a while, so a run is looked at in whole rounds of what is in flight: from
  * the end of the first to that of the last but one. A run too short for that is looked at until its last item was begun,
  * and one that begins them all at once as a whole.
  */

@@ -88,7 +88,7 @@ function say(message: string): void {
   process.stderr.write(`fw plan: ${message}\n`);
 }
 
-/** Items of one run that are simulated one by one: beyond it the middle of the run is taken to go on as it was. */
+/** Items of one run that are simulated one by one: beyond it the middle of the run is taken to continue at the same rate. */
 const MOST_ITEMS = 100_000;
 /** … and for the other numbers of endpoints so many times what is in flight. */
 const ROUNDS = 10;

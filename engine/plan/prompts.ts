@@ -1,13 +1,13 @@
 /**
  * Prompts for the engine: tokens, and a hash for each whole block, as engine/simulator/prompt.ts makes them, with what a
  * plan of some hundred thousand calls needs: how many characters a token has is measured and need not be whole; the
- * system message that all calls of an agent begin with is read once; text is read as it stands in the body, escaped; and
+ * system message that all calls of an agent begin with is read once; text is read as it is in the body, escaped; and
  * behind what two prompts can have in common nothing is hashed, because no other call would find it.
  */
 import type { Prompt } from '../simulator/prompt.ts';
 import { BLOCK, PER_MESSAGE, PER_PROMPT } from '../simulator/tokens.ts';
 
-/** A message: its content is what stands in `text` from `from` to `to`. */
+/** A message: its content is `text` from `from` to `to`. */
 export interface MessagePart {
   role: string;
   text: string;

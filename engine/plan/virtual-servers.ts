@@ -21,7 +21,7 @@ import type { VirtualClock } from './virtual-clock.ts';
 export interface VirtualServer {
   readonly url: string;
   state(): EngineState;
-  /** 1 is the preset's own speed; what runs goes on at the new one */
+  /** 1 is the preset's own speed; running calls continue at the new one */
   setSpeed(speed: number): void;
   /** The process is gone: what it had breaks off, and nobody can connect. */
   kill(): void;

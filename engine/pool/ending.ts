@@ -31,7 +31,7 @@ export interface Ending {
   noteRefused(url: string, failure: CallFailure, pending: number): void;
   /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
   verdict(): Fatal | undefined;
-  /** Resolves when the calls that an abort dropped have left: they go on record when their connections are down. */
+  /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
   settled(): Promise<void>;
 }
 

@@ -22,7 +22,7 @@ import { sockets } from './wire.ts';
 const FAR_BEHIND = 1.5;
 /**
  * As many new chains as there are places wait here while there is more input. Fewer than this share of them are the last
- * of it. These begin before others go on, since a chain that begins last is alone in the end, call by call.
+ * of it. These begin before others continue, since a chain that begins last is alone in the end, call by call.
  */
 const LAST_CHAINS_SHARE = 0.75;
 

@@ -57,7 +57,7 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame): Fi
       const path = targets.of(line);
       const said = provenanceCarried(line);
       const beside = said && besideOf(path);
-      // the frame is that of the results: what stands beside a document is lines, which verify and merge read back
+      // the frame is that of the results: a file beside a document has lines, which verify and merge read back
       if (beside) outputFor(beside, undefined).write(said as Item);
       return outputFor(path, frame).write(line);
     },

@@ -38,7 +38,7 @@ export interface Stopping {
   readonly by: Stopper | null;
   /** the whole input was read when the run was stopped */
   readonly hadAll: boolean;
-  /** Reads nothing more and asks nothing more; what is in flight goes on. */
+  /** Reads nothing more and asks nothing more; calls in flight may finish. */
   giveUp(): void;
   /**
    * The flow is over: aborts all three. Calls of `stop` from here on do not kill the process before its files have

@@ -29,7 +29,7 @@ const LOAN = new RegExp(
   String.raw`(?:loan[ _-]?amount|\bsum\b|amount|borrow|requests|requested|asks for)[^0-9\n]{0,40}${NUMBER}`,
   'gi',
 );
-/** Where nothing better is said: the word alone can stand before another number. */
+/** Used where nothing better is found: the bare word may come before some other number. */
 const LOAN_ALONE = new RegExp(String.raw`loan[^0-9\n]{0,25}${NUMBER}`, 'gi');
 const DEBT = new RegExp(String.raw`(?:\bdti|to[ _-]income|debt[ _-]ratio)[^0-9\n]{0,40}${NUMBER}`, 'gi');
 

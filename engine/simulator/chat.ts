@@ -104,7 +104,7 @@ function say(
     settings.faults,
     settings.draws(request, PURPOSE.answerFault),
   );
-  // vLLM's ignore_eos: the model is made to go on to the limit, as measurements ask for
+  // vLLM's ignore_eos: the model continues to the limit, as measurements need
   const endless = question.ignore_eos === true;
   const random = settings.draws(request, PURPOSE.answer);
   const whole = !endless && tokensOf(spoken) <= most;

@@ -23,7 +23,7 @@ export interface Decoding {
   stepsWithin(first: number, free: number): number;
   /** the step of the next event; there is a sequence */
   nextEvent(): number;
-  /** One that has all its tokens, or a progress to tell, after `step`; it stays until it is stopped or goes on. */
+  /** One that has all its tokens, or a progress to tell, after `step`; it stays until it is stopped or continues. */
   dueAt(step: number): Member | undefined;
   goOn(member: Member, step: number): void;
 }

@@ -28,7 +28,7 @@ export function promptOf(asked: PromptInput): Prompt {
   else {
     let done = 0;
     for (const { role, content } of asked) {
-      // the tokens of a template stand before the text of their message, and tell roles apart
+      // the template's tokens come before the text of their message, and tell roles apart
       done = add(role.padEnd(HEADER).slice(0, HEADER), done, blocks);
       done = add(content, done, blocks);
     }

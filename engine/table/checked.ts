@@ -1,5 +1,5 @@
 /**
- * A source that is judged as a whole before the first of its items goes on: whoever pays for answers wants to know of a
+ * A source that is judged as a whole before the first of its items is passed on: whoever pays for answers wants to know of a
  * broken line before, and not behind a thousand that were asked.
  */
 import type { ByteInput } from '../files/input.ts';

@@ -1,10 +1,10 @@
 /**
- * Behind a quote that is never closed: where the rows of the table go on. The lines there are read as rows, once and in
+ * Behind a quote that is never closed: where the next rows of the table begin. The lines there are read as rows, once and in
  * one pass, and so many of them in a row must fit the header that no text in a field is taken for rows.
  */
 import type { CsvReader } from './row-ends.ts';
 
-/** Delimiters that have to stand in their places, and rows, before they count as rows; of one column, rows alone. */
+/** How many delimiters in their places, and how many rows, it takes to count as rows; with one column, rows alone. */
 const DELIMITERS = 8;
 const ROWS = 2;
 const ROWS_OF_ONE_COLUMN = 1024;

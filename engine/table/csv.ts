@@ -3,7 +3,7 @@
  * lone \r all end a row).
  *
  * Broken quotes leave open where their row ends; the rule is to lose as little as possible around it: in a quoted field
- * a quote that closes nothing is text, so that the row goes on to a quote that does close; except that a field such as
+ * a quote that closes nothing is text, so that the row continues to a quote that does close; except that a field such as
  * `"a"b`, whose quotes on its first line pair up, ends with that line; and that the row ends before lines which are rows
  * of the table (see csv-behind.ts). These are looked for once it is certain that the quotes are broken: where a quote in
  * the field closes nothing, where the row gets longer than is kept, and at the end of the input.
@@ -41,7 +41,7 @@ export function fieldTexts(block: Buffer, from: number, { count, bounds }: Field
   return texts;
 }
 
-/** The text of the field whose numbers stand in `bounds` from `at` on. */
+/** The text of the field whose bounds are in `bounds` from `at` on. */
 export function fieldText(block: Buffer, from: number, bounds: Int32Array, at: number): string {
   const marks = bounds[at + 2]!;
   const encoding = (marks & WIDE) === 0 ? 'latin1' : 'utf8';

@@ -1,4 +1,4 @@
-/** What stands between the fields of CSV: one byte, as an option says it, and as a header tells it. */
+/** The delimiter of CSV: one byte, from an option or from the header. */
 import { usageError } from '../item/failure.ts';
 
 export const COMMA = 44;

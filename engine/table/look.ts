@@ -1,6 +1,6 @@
 /**
- * What a table is, before anybody says how to read it: its columns, its first rows, and what stands between its fields,
- * found by reading it as ingest does with each delimiter that is usual.
+ * What a table is, before anybody says how to read it: its columns, its first rows, its delimiter. It is read as ingest
+ * does, with each usual delimiter.
  */
 import { inputsOf } from '../files/input.ts';
 import { dataError } from '../item/failure.ts';

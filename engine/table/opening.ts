@@ -20,7 +20,7 @@ export type Format = (typeof FORMATS)[number];
 export interface Opening extends DecoderOptions {
   /** default: by the ending of the name, else by the first bytes */
   format?: Format | undefined;
-  /** what stands between the fields of CSV, as a byte; default: that of the format */
+  /** the delimiter of CSV, as a byte; default: that of the format */
   delimiter?: number | undefined;
   /** told what a person should know and what stops nothing */
   warn(message: string): void;

@@ -1,6 +1,6 @@
 /**
  * Lines of an OpenAI batch file as items: `{custom_id, method, url, body}` becomes `{id, request: {method, url, body}}`.
- * What else stands in a line is kept as its columns.
+ * All other keys of a line are kept as its columns.
  */
 import type { Item } from '../item/item.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';

@@ -1,6 +1,6 @@
 /**
- * Rows against a JSON Schema of the user's (`ingest --schema`), so that a row whose values stand in the wrong columns
- * fails by name. What stands in a row is text, and it is passed on as it was found. To judge it, a text is read as a
+ * Rows against a JSON Schema of the user's (`ingest --schema`), so that a row whose values are in the wrong columns
+ * fails by name. The values of a row are text, and are passed on as they were found. To judge it, a text is read as a
  * value of JSON where the schema names such a type for its column and the text reads as one: 8.50 as a number, true as
  * a boolean, an empty text as null. A text that does not read as one is judged as text.
  */

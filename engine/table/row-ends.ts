@@ -5,14 +5,14 @@
  *   ndjson     a line end
  *   json       a comma, or the closing bracket, of the outermost array
  *
- * A cutter remembers where in a row it stands, so that a row over many blocks is scanned once.
+ * A cutter remembers where in a row it is, so that a row over many blocks is scanned once.
  */
 import { dataError } from '../item/failure.ts';
 
 export interface Cutter {
   /**
-   * Scans the row that begins at `from`, going on at `at`. True where it ends in this block: at `to`, and the next one
-   * begins at `next`. False where it does not: go on at `to` once there is more. `final`: there will be no more.
+   * Scans the row that begins at `from`, from `at` on. True where it ends in this block: at `to`, and the next one
+   * begins at `next`. False where it does not: continue at `to` once there is more. `final`: there will be no more.
    */
   cut(block: Buffer, from: number, at: number, final: boolean): boolean;
   to: number;

@@ -31,7 +31,7 @@ export interface MakerOptions extends PromptSource {
   samples: number | null;
 }
 
-/** The items that a row becomes, in their order: samples of one ordering stand side by side. */
+/** The items that a row becomes, in their order: samples of one ordering are side by side. */
 function variantsOf(orderings: MakerOptions['orderings'], samples: number | null): Variant[] {
   const ordered: Variant[] = orderings?.map(({ keys, label }) => ({
     ending: `/${label}`,

@@ -120,7 +120,7 @@ export function lineWriter({
   };
 
   function writeLines(id: string, number: number): void {
-    let body = 0; // of the first line: what stands between its id and its ordering
+    let body = 0; // of the first line: what is between its id and its ordering
     let bodyEnd = 0;
     for (const { id: idEnd, line } of ends) {
       put(headBegin);
@@ -172,7 +172,7 @@ export function lineWriter({
     filled = place;
   }
 
-  /** The field as it stands between the quotes of JSON. */
+  /** The field as it is between the quotes of JSON. */
   function putField(column: number): void {
     const { block, from, bounds } = row;
     let at = from + bounds[3 * column]!;

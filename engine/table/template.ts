@@ -68,7 +68,7 @@ export async function readTemplate(path: string, base: string): Promise<Template
   return readLiquid(readSmallFile(resolve(base, path), 'a template'), path);
 }
 
-/** The template that a text is; `path` says in messages where it stands. */
+/** The template that a text is; messages name it by `path`. */
 export async function readLiquid(text: string, path: string): Promise<Template> {
   const { Liquid, Tag } = await import('liquidjs');
   const liquid = new Liquid({
@@ -126,7 +126,7 @@ const NUMBER = /^-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?$/;
 
 /**
  * The columns as one JSON object, spaced as Python's json.dumps does it. Of the columns in `numbers` a field that is a JSON
- * number stands as that number, as it is written; any other, an empty one too, stays the text that it is.
+ * number is written as that number, digit for digit; any other, an empty one too, stays the text that it is.
  */
 function rowAsJson(row: { [column: string]: string }, numbers: ReadonlySet<string>): string {
   const fields = Object.entries(row).map(([column, text]) => {

@@ -1,5 +1,5 @@
 /**
- * What holds a run up: one judgement for the closing line, for a run that stands still, and for a plan. It goes by sums
+ * What holds a run up: one judgement for the closing line, for a run that makes no progress, and for a plan. It goes by sums
  * over the time that is judged, and of servers by what they say of themselves, or, where they say nothing, by how much
  * longer an answer takes the more calls were there before it.
  */

@@ -1,6 +1,6 @@
 /**
  * What a person sees while a run asks: bars on a terminal, a plain line every ten seconds in a log, a line when it
- * stands still. On stderr, never on stdout, and only for stages that ask: the others are over before anyone looks.
+ * makes no progress. On stderr, never on stdout, and only for stages that ask: the others are over before anyone looks.
  */
 import { fstatSync } from 'node:fs';
 import { tmpdir } from 'node:os';

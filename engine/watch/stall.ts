@@ -53,7 +53,7 @@ export function createStallWatch(begun: RunState): (state: RunState) => string |
         stalled = false;
         return `running again, after ${timeWords(stood)} without progress`;
       }
-      // what ended just before the loop stood, or as soon as it went on, hides that nothing could end meanwhile
+      // a call that ended just before the loop was blocked, or just after, hides that none could end meanwhile
       const cause = lag >= PATIENCE && isWorking(before) ? ownCauseOf(state, before, lag, lag) : null;
       return cause && `nothing has finished for ${timeWords(lag)}: ${cause}`;
     }

@@ -114,7 +114,7 @@ describe('parseDefaults', () => {
     ['a:\n  - { at: /x, use: b }\nb:\n  - { at: /y, use: a }', 4, /do not lead back to a/],
     ['a: []\na: []', 2, /expected YAML/],
     ['a:\n  - { at: /b, put: &v { q: 1 } }\n  - { at: /c, put: *v }', 3, /written out, found the alias \*v/],
-    ['a:\n  - { at: /b, put: *v }', 2, /an alias of what stands before it/],
+    ['a:\n  - { at: /b, put: *v }', 2, /an alias of an anchor above it/],
     ['a:\n  - { at: /b, put: !!binary aGk= }', 2, /found one with the tag .*binary/],
     ['a:\n  - { at: /b, put: { <<: { q: 1 } } }', 2, /found the merge key/],
     ['a:\n  - { at: /b, put: { q: 1, q: 2 } }', 2, /keys must be unique/],
