@@ -44,14 +44,16 @@ function isForHere(pipelines: readonly Pipeline[], { stdin = '', env = {} }: She
 
 async function runAll(pipelines: readonly Pipeline[], options: ShellOptions): Promise<Ran> {
   const all: Ran = { code: 0, stdout: '', stderr: '' };
-  for (const { commands, after } of pipelines) {
+  let kept: number | undefined;
+  for (const { commands, after, isAside } of pipelines) {
+    if (isAside) kept ??= all.code;
     if (after !== ';' && (after === '&&') !== (all.code === 0)) continue;
     const { code, stdout, stderr } = await runPipe(commands, options);
     all.code = code;
     all.stdout += stdout;
     all.stderr += stderr;
   }
-  return all;
+  return { ...all, code: kept ?? all.code };
 }
 
 /** As `bash -o pipefail` ends: with the last code that is not 0. */
@@ -111,10 +113,18 @@ async function runHere(
 }
 
 async function argumentsOf({ words }: Command, options: ShellOptions): Promise<string[]> {
-  const texts = words.slice(1).map(plain);
+  const texts = words.slice(1).map(word => plain(withVariables(word, options)));
   if (!texts.includes(null)) return texts as string[];
   const { stdout } = await shell(`printf '%s\\0' ${words.slice(1).join(' ')}`, options);
   return stdout.split('\0').slice(0, -1);
+}
+
+/** Puts in the variables whose values are no more than words; a shell does the others. */
+function withVariables(word: string, { env = {} }: ShellOptions): string {
+  if (word.includes("'")) return word;
+  return word.replaceAll(/\$([A-Z_]+)\b/g, (variable, name) =>
+    /^[\w:/.,-]+$/.test(env[name] ?? '') ? (env[name] as string) : variable,
+  );
 }
 
 /** Opens a file as a descriptor; that of the process of the tests is gone then, and nobody misses it. */

@@ -20,6 +20,8 @@ export interface Pipeline {
   commands: Command[];
   /** it runs where the one before it has ended with 0, with another code, or in any case */
   after: string;
+  /** it comes behind `code=$?` in a line that ends with `exit $code`: its own code is none of the line's */
+  isAside?: boolean;
 }
 
 /** Words that begin something longer, or that change the shell for what comes after them. */
@@ -28,8 +30,32 @@ const OF_SHELL =
 const TOKEN =
   /[ \t]+|\\\n|(?<op>(?:\n|;|&&|\|\||\|(?!&))\s*)|(?<to>2>&1|2>>|2>|<|>>|>)(?![&(<|])|(?<word>(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\[^\n]|[^\s|;&<>()`'"\\])+)/sy;
 
+/** A loop over plain words, whose output goes where that of the line goes. */
+const LOOP =
+  /\bfor (?<name>\w+) in (?<words>[^;\n$`*?'"]+?)[ \t]*[;\n]\s*do\b(?<body>[\s\S]*?)[;\n]\s*done\b(?![ \t]*[|<>&])/g;
+const WITH_CODE = /^(?<line>[\s\S]*?)[;\n]\s*code=\$\?\s*[;\n](?<rest>[\s\S]*)[;\n]\s*exit \$code\s*$/;
+
+/** The line with its loops written out, a round after the other. */
+function unrolled(line: string): string {
+  return line.replaceAll(LOOP, (...match) => {
+    const { name, words, body } = match.at(-1) as Record<'name' | 'words' | 'body', string>;
+    const rounds = words
+      .split(/[ \t]+/)
+      .map(word => body.trim().replaceAll(new RegExp(`\\$${name}\\b`, 'g'), word));
+    return rounds.join('; ');
+  });
+}
+
 /** Its pipelines, or null for a line of another kind. */
 export function parseLine(line: string): Pipeline[] | null {
+  const { line: first, rest } = WITH_CODE.exec(line)?.groups ?? {};
+  if (first === undefined || rest === undefined) return pipelinesOf(unrolled(line));
+  const both = [first, rest].map(part => pipelinesOf(unrolled(part)));
+  const [own, others] = both;
+  return own && others ? [...own, ...others.map(each => ({ ...each, isAside: true }))] : null;
+}
+
+function pipelinesOf(line: string): Pipeline[] | null {
   const text = line.trim();
   // variables of the environment are all that a shell would have to put in
   if (/\$(?![A-Z_]+\b)|\$PIPESTATUS|`/.test(text.replaceAll(/'[^']*'/g, ''))) return null;

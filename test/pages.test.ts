@@ -66,6 +66,7 @@ const together = (text: string): string =>
     : text
         .trim()
         .replaceAll(/ +# .*$/gm, '')
+        .replaceAll('xargs -P4 -n1', 'xargs -n12') // a process for all of them is enough here
         .replaceAll('\n', ' &&\n');
 
 /** A folder for a page, with all that pages take for granted. */

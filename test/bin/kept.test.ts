@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { expandPaths } from '../../engine/files/input.ts';
+import { every } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 
@@ -27,7 +28,7 @@ const LAST: [string, string, (text: string) => boolean][] = [
 ];
 
 describe('the last process of a pipe writes the file that the first one reads', () => {
-  test.each(LAST)('%s %s', async (verb, option, holds) => {
+  test.each(every(3, LAST))('%s %s', async (verb, option, holds) => {
     const at = folder();
     writeFileSync(join(at, 'f.ndjson'), failed('i0'));
     // the first process opens the file once the last one has its stages open

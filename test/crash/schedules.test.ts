@@ -13,7 +13,7 @@ import { folder, ROOT } from '../fw.ts';
 import { check, type Ended } from './checker.ts';
 import { AGENTS, agentFile, type Endpoints, startEndpoints, TROUBLES } from './endpoint.ts';
 
-const COUNT = runs(2, 20, 'SCHEDULES');
+const COUNT = runs(1, 20, 'SCHEDULES');
 const SEED = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
 /** side by side: most of their time is spent waiting */
 const AT_ONCE = 4;

@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { folder, ROOT, shell } from '../fw.ts';
+import { runs } from '../all.ts';
+import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { agentFile, type Endpoints, startEndpoints, wordOf } from './endpoint.ts';
 
 const CLI = join(ROOT, 'dist', 'bin', 'fw.js');
@@ -61,7 +63,7 @@ async function expectFinish({
   unstick();
   const kept = endpoints.sent.size;
   const before = endpoints.received;
-  const again = await shell(`fw ${command}`, { cwd: at });
+  const again = await fw(`fw ${command}`, { cwd: at });
   expect(again.code, again.stderr).toBe(0);
   expect(endpoints.received - before).toBe(ids.length - kept);
   const items = again.stdout
@@ -72,8 +74,10 @@ async function expectFinish({
   for (const { id, steps } of items) expect(steps[0].output.word).toBe(wordOf(id, 'first'));
 }
 
-test('SIGINT with 2,000 calls in flight ends within the grace, and says how to go on', async () => {
-  const world = await stuck(200, 2_000);
+const IN_FLIGHT = runs(400, 2_000, 'IN_FLIGHT');
+
+test(`SIGINT with ${IN_FLIGHT} calls in flight ends within the grace, and says how to resume`, async () => {
+  const world = await stuck(200, IN_FLIGHT);
   const child = spawn(process.execPath, [CLI, ...world.command.split(' ')], { cwd: world.at });
   const out: Buffer[] = [];
   const err: Buffer[] = [];
@@ -93,7 +97,7 @@ test('SIGINT with 2,000 calls in flight ends within the grace, and says how to g
     .map(line => JSON.parse(line));
   const codes = lines.map(({ failure }) => failure?.code ?? 'answered');
   const count = (code: string): number => codes.filter(each => each === code).length;
-  expect([count('answered'), count('interrupted'), count('input-incomplete')]).toEqual([200, 2_000, 1]);
+  expect([count('answered'), count('interrupted'), count('input-incomplete')]).toEqual([200, IN_FLIGHT, 1]);
   await expectFinish(world);
 });
 

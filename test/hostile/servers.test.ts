@@ -4,13 +4,13 @@
  */
 import { expect, onTestFinished, test } from 'vitest';
 import { TIMING } from '../../engine/pool/clock.ts';
-import { every } from '../all.ts';
+import { every, runs } from '../all.ts';
 import { type ManualClock, manualClock } from '../pool/clock.ts';
 import { callOf, echo, nonceIn, open, outcome, serve } from '../pool/serving.ts';
 import { BEHAVIOURS } from './servers.ts';
 import { type Ask, type HostileServer, serveHostile } from './serving.ts';
 
-const CALLS = 300;
+const CALLS = runs(200, 300, 'CALLS');
 const PLACES = 16;
 /** of an honest answer, in ms */
 const LATENCY = 200;
@@ -113,7 +113,7 @@ test('a slow endpoint beside a fast one keeps its calls: it takes nine times as 
   const fast = await serve(ask => void clock.after(LATENCY, () => echo(ask)));
   const endpoints = [slow, fast].map(({ url }) => ({ url, limit: PLACES, pinned: true }));
   const pool = await open(endpoints, { clock, timing: TIMING });
-  const calls = Array.from({ length: 2_000 }, () => callOf());
+  const calls = Array.from({ length: runs(600, 2_000, 'CALLS') }, () => callOf());
   const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
   expect(outcomes).toEqual(calls.map(({ item }) => item));
   expect(slow.asked + fast.asked).toBe(calls.length);

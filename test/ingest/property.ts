@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { runs as runsOf } from '../all.ts';
 
 export const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
-export const runs = runsOf(60, 300);
+export const runs = runsOf(40, 300);
 console.log(`ingest properties: SEED=${seed} RUNS=${runs}`);
 
 export async function holds<T>(

@@ -4,11 +4,11 @@
  */
 import { expect, onTestFinished, test } from 'vitest';
 import { startSimulator } from '../../engine/simulator/simulator.ts';
-import { every } from '../all.ts';
+import { every, runs } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { type Ask, callOf, echo, idOf, nonceIn, open, outcome, serve } from './serving.ts';
 
-const CALLS = 3_000;
+const CALLS = runs(1_000, 3_000, 'CALLS');
 const PLACES = 16;
 /** requests by calls */
 const MOST = 1.2;

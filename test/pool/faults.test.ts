@@ -35,7 +35,7 @@ const byteOf = (nonce: string): number => createHash('sha256').update(nonce).dig
 
 const ofNonce = <T>(list: readonly T[], nonce: string): T => list[byteOf(nonce) % list.length] as T;
 
-const CALLS = 1_500;
+const CALLS = runs(600, 1_500, 'CALLS');
 const PLACES = 16;
 /** requests by calls */
 const MOST = 1.2;
@@ -212,7 +212,8 @@ test.each(['2', 'Thu, 01 Jan 2026 00:00:06 GMT'])(
     ];
     const endpoints = [busy, free].map(({ url }) => ({ url, limit: PLACES, pinned: true }));
     const pool = await open(endpoints, { clock, timing: TIMING });
-    const calls = Promise.all(Array.from({ length: CALLS }, () => outcome(pool)));
+    // enough for nine seconds at both
+    const calls = Promise.all(Array.from({ length: 1_500 }, () => outcome(pool)));
     await clock.turning(until(() => clock.now() > busySince + 500));
     expect(pool.stats().endpoints).toMatchObject([{ state: 'paused' }, { state: 'up' }]);
     await clock.turning(calls);
@@ -232,7 +233,7 @@ test('503 of servers that let in so many: none is drowned, and few calls go twic
   onTestFinished(() => Promise.all(servers.map(server => server.close())).then(() => {}));
   const endpoints = servers.map(({ url }) => ({ url, limit: FIRST_LIMIT, pinned: false }));
   const pool = await open(endpoints, { clock, timing: TIMING });
-  const needed = 5_760;
+  const needed = runs(1_200, 5_760, 'CALLS');
   const model = servers[0]?.model as string;
   const calls = Array.from({ length: needed }, () => {
     const call = callOf({ model });
@@ -292,7 +293,7 @@ test('whatever is mixed with whatever, an answer is the one to its own prompt', 
         const endpoints = fakes.map(({ url }, at) => ({ url, limit: limits[at] as number }));
         const timing = { timeoutUnknown: 2_000, timeoutFloor: 2_000, timeoutBorrowed: 2_000, restCap: 500 };
         const pool = await open(endpoints, { clock, timing, wait: 36_000_000, retryBudget: 3 });
-        const calls = Array.from({ length: 400 }, () => callOf());
+        const calls = Array.from({ length: runs(200, 400, 'CALLS') }, () => callOf());
         const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
         expect(outcomes).toEqual(
           calls.map(({ item }) => (endOf(item) === 'refused' ? 'call-refused' : item)),

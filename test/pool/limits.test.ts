@@ -9,7 +9,7 @@ import { lookAtLoads } from '../../engine/pool/limit.ts';
 import type { Load } from '../../engine/pool/load.ts';
 import type { Endpoint } from '../../engine/pool/state.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
-import { every, slow } from '../all.ts';
+import { every, runs, slow } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { virtual } from './virtual.ts';
 
@@ -27,7 +27,7 @@ const small = [8, 64, 256].flatMap(places =>
     RANDOM.flatMap(random => [true, false].map(metrics => ({ places, beyond, random, metrics }))),
   ),
 );
-test.each(every(11, small))('a small server, 1,000 chains: %o', async server => {
+test.each(every(17, small))('a small server, 1,000 chains: %o', async server => {
   expect(await share(server, 1_000)).toBeGreaterThan(0.9);
 });
 
@@ -47,11 +47,11 @@ test.each([
   [0.25, 0.9],
   [1, 0.75],
 ])('speed that falls by another power: %d', async (beyond, least) => {
-  for (const places of [12, 100])
+  for (const places of every(2, [12, 100]))
     expect(await share({ places, beyond, random: 0.01, metrics: false }, 50 * places)).toBeGreaterThan(least);
 });
 
-test.each([8, 64])(
+test.each(every(2, [8, 64]))(
   'a server that queues is asked for little more than the %d it takes, in the end',
   async places => {
     const server: Limited = { places, beyond: 'queue', random: 0.01, metrics: false };
@@ -63,18 +63,21 @@ test.each([8, 64])(
 test.each(every(2, [true, false]))(
   'a simulated vLLM does as much as with the usual 256 calls, metrics: %s',
   async metrics => {
-    const one = { items: 600, speeds: [1], preset: presetNamed('3b-h100') };
+    const one = { items: runs(300, 600, 'ITEMS'), speeds: [1], preset: presetNamed('3b-h100') };
     const usual = await run({ ...one, by: { limit: 256 } });
     const found = await run({ ...one, by: 'pool', metrics });
     expect(found.makespan).toBeLessThan(1.03 * usual.makespan);
   },
 );
 
-test('a large --in-flight is found soon where it is right, and costs little where it is wrong', async () => {
+slow('a large --in-flight is found soon where it is right', async () => {
   const right: Limited = { places: 2_000, beyond: 'queue', random: 0, metrics: false };
   const best = await runChains({ server: right, chains: 10_000, limit: 2_000, inFlight: 2_000 });
   const own = await runChains({ server: right, chains: 10_000, inFlight: 2_000 });
   expect(own.makespan).toBeLessThan(1.15 * best.makespan);
+});
+
+test('a large --in-flight costs little where it is wrong', async () => {
   const wrong: Limited = { places: 8, beyond: 0.5, random: 0, metrics: false };
   const few = await runChains({ server: wrong, chains: 1_000, limit: 8 });
   const many = await runChains({ server: wrong, chains: 1_000, inFlight: 2_000 });
