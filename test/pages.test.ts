@@ -59,15 +59,15 @@ const stoodIn = (text: string): string =>
     .replaceAll('http://127.0.0.1:8005/v1', servers[0]?.url as string)
     .replaceAll('--expect 5760', `--expect ${ROWS}`);
 
-/** The commands of a block, of which each but the last has to end with 0. */
-const together = (text: string): string =>
-  ALL
-    ? `set -e\n${text}`
-    : text
-        .trim()
-        .replaceAll(/ +# .*$/gm, '')
-        .replaceAll('xargs -P4 -n1', 'xargs -n12') // a process for all of them is enough here
-        .replaceAll('\n', ' &&\n');
+/** The commands of a block: all in one shell, or each by itself where none needs the shell of the one before it. */
+function partsOf(text: string): string[] {
+  if (ALL) return [`set -e\n${text}`];
+  const short = text
+    .trim()
+    .replaceAll(/ +# .*$/gm, '')
+    .replaceAll('xargs -P4 -n1', 'xargs -n12'); // a process for all of them is enough here
+  return /&$|\\$|\$[!\w]|<<|^cd .*\n./m.test(short) ? [short.replaceAll('\n', ' &&\n')] : short.split('\n');
+}
 
 /** A folder for a page, with all that pages take for granted. */
 async function home(): Promise<string> {
@@ -147,8 +147,10 @@ describe.each(pages)('%s', page => {
   test.runIf(run.length > 0 && (ALL || !page.startsWith('docs/stages/')))('its commands', async () => {
     let at = await home();
     for (const { text, line } of run) {
-      const { code, stderr } = await fw(together(stoodIn(text)), { cwd: at });
-      expect(code, `${page}:${line}: ${text}\n${stderr}`).toBe(0);
+      for (const part of partsOf(stoodIn(text))) {
+        const { code, stderr } = await fw(part, { cwd: at });
+        expect(code, `${page}:${line}: ${part}\n${stderr}`).toBe(0);
+      }
       for (const [, to = ''] of text.matchAll(/^cd (\S+)$/gm)) at = join(at, to); // as the reader's shell
     }
   });

@@ -10,6 +10,7 @@ import { Fatal } from '../../engine/item/failure.ts';
 import { editsBetween, nearest } from '../../engine/item/near.ts';
 import { optionsOf } from '../../engine/run/options.ts';
 import { stages } from '../../stages/index.ts';
+import { every } from '../all.ts';
 import { fw } from '../here.ts';
 
 /** Every verb with its options. */
@@ -50,7 +51,7 @@ const slip = (word: string, at: number, kind: number): string => {
 test('a slip in the name of any option of any verb is answered with that option', async () => {
   const table = verbs.flatMap(([, options]) => Object.keys(options).map(name => ({ options, name })));
   expect(table.length).toBeGreaterThan(100);
-  for (const { options, name } of table) {
+  for (const { options, name } of every(5, table)) {
     for (const kind of [0, 1, 2, 3]) {
       for (let at = 0; at < name.length; at++) {
         const typed = slip(name, at, kind);

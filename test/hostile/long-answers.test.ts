@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import { isTooLong, keptOf } from '../../engine/answer/answer-limits.ts';
+import { every, runs } from '../all.ts';
 import { fw } from '../here.ts';
 
 const MAX_LINE = 8 * 1024 * 1024;
@@ -39,13 +40,15 @@ const answer = {
   reasoning: { approval_decision: 'x', interest_rate: 'x', confidence_level: 'x' },
 };
 
-test.each([
-  ['no JSON at all', 'x'.repeat(15_000_000)],
-  ['control characters', '\u0001'.repeat(1_000_000)],
-  ['JSON with space around', `${' '.repeat(12_000_000)}${JSON.stringify(answer)}`],
-  ['an object first, and then no end', `${JSON.stringify(answer)}${'x'.repeat(2_000_000)}`],
-  ['half surrogate pairs', '\ud800'.repeat(1_000_000)],
-])('%s: refused, cut, and never taken for an answer again', async (_name, text) => {
+test.each(
+  every(2, [
+    ['no JSON at all', 'x'.repeat(15_000_000)],
+    ['control characters', '\u0001'.repeat(1_000_000)],
+    ['JSON with space around', `${' '.repeat(12_000_000)}${JSON.stringify(answer)}`],
+    ['an object first, and then no end', `${JSON.stringify(answer)}${'x'.repeat(2_000_000)}`],
+    ['half surrogate pairs', '\ud800'.repeat(1_000_000)],
+  ]),
+)('%s: refused, cut, and never taken for an answer again', async (_name, text) => {
   const url = await answering(text);
   const stdin = '{"id":"a","prompt":"?","ordering":["risk_manager"]}\n';
   const ran = await fw(
@@ -71,7 +74,7 @@ test('what is kept of an answer fits, begins it, and names the whole where it is
     expect(raw === text).toBe(whole === undefined);
     expect(whole?.bytes ?? Buffer.byteLength(text)).toBe(Buffer.byteLength(text));
   });
-  fc.assert(property, { seed: 20261120, numRuns: 200 });
+  fc.assert(property, { seed: 20261120, numRuns: runs(50, 200) });
 });
 
 test('an answer may take a mebibyte of its line, the text and what was read from it together', () => {

@@ -22,7 +22,7 @@ const LONG: Record<string, [text: string, finish: string]> = {
 };
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-test.each(every(2, Object.entries(LONG)))(
+test.each(every(3, Object.entries(LONG)))(
   '%s: refused as before, kept as prefix and hash, and replayed',
   async (_, [text, finish]) => {
     const at = folder();

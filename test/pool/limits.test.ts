@@ -63,10 +63,12 @@ test.each(every(2, [8, 64]))(
 test.each(every(2, [true, false]))(
   'a simulated vLLM does as much as with the usual 256 calls, metrics: %s',
   async metrics => {
-    const one = { items: runs(300, 600, 'ITEMS'), speeds: [1], preset: presetNamed('3b-h100') };
+    const items = runs(300, 600, 'ITEMS');
+    const one = { items, speeds: [1], preset: presetNamed('3b-h100') };
     const usual = await run({ ...one, by: { limit: 256 } });
     const found = await run({ ...one, by: 'pool', metrics });
-    expect(found.makespan).toBeLessThan(1.03 * usual.makespan);
+    // finding it costs a few rounds, which are more of a short run
+    expect(found.makespan).toBeLessThan((1 + 18 / items) * usual.makespan);
   },
 );
 

@@ -4,6 +4,8 @@ import { once } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
 import simulate from '../../bin/commands/simulate.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import { runs } from '../all.ts';
+import { manualClock } from '../pool/clock.ts';
 import { bodyOf, completion, contentOf, post } from './loan.ts';
 
 const running: Simulator[] = [];
@@ -239,17 +241,30 @@ describe('the other routes', () => {
 });
 
 describe('load', () => {
-  test('a thousand requests in flight are counted, and none is lost', async () => {
+  const REQUESTS = runs(300, 1_000, 'REQUESTS');
+  test(`${REQUESTS} requests in flight are counted, and none is lost`, async () => {
+    const clock = manualClock();
     const arrivals: number[] = [];
-    const simulator = await start({
-      latency: '200ms-400ms',
-      onRequest: request => arrivals.push(request.arrival),
+    let allThere: () => void = () => {};
+    const there = new Promise<void>(resolve => {
+      allThere = resolve;
     });
-    const said = await Promise.all(turns(1_000).map(turn => contentOf(simulator.url, bodyOf({ turn }))));
-    expect(new Set(said).size).toBe(1_000);
-    expect(arrivals).toEqual(turns(1_000).map(() => 1));
-    expect(simulator.counts()).toMatchObject({ requests: 1_000, answers: 1_000 });
-    expect(simulator.counts().maxInFlight).toBeGreaterThan(100);
+    const simulator = await start({
+      clock,
+      latency: '200ms-400ms',
+      onRequest: request => {
+        arrivals.push(request.arrival);
+        if (arrivals.length === REQUESTS) allThere();
+      },
+    });
+    const answers = Promise.all(turns(REQUESTS).map(turn => contentOf(simulator.url, bodyOf({ turn }))));
+    await there;
+    const said = await clock.turning(answers);
+    expect(new Set(said).size).toBe(REQUESTS);
+    expect(arrivals).toEqual(turns(REQUESTS).map(() => 1));
+    const { requests, maxInFlight } = simulator.counts();
+    expect(simulator.counts()).toMatchObject({ requests: REQUESTS, answers: REQUESTS });
+    expect(maxInFlight).toBe(requests);
   });
 
   test('a client that goes away is an abort, not an answer', async () => {
