@@ -17,7 +17,8 @@ import type { Item } from './engine/item/item.ts';
 import type { POOL_OPTIONS } from './engine/run/open-pool.ts';
 import { optionsOf } from './engine/run/options.ts';
 import { readPipeline } from './engine/run/pipeline.ts';
-import { type Ended, run as runRow } from './engine/run/run.ts';
+import { run as runRow } from './engine/run/run.ts';
+import type { Ended } from './engine/run/run-options.ts';
 import type { Stopper } from './engine/run/stopping.ts';
 import { outputOf } from './engine/run/target.ts';
 import { refuseOutputs, runToFiles, runToStream, type Start, type Unplaced } from './engine/run/to-files.ts';
@@ -54,7 +55,7 @@ export type { Failure, Item, Repair, Rung, Step } from './engine/item/item.ts';
 export { type Ledger, type LedgerOptions, openLedger } from './engine/ledger/ledger.ts';
 export type { EndpointPool, PoolOptions } from './engine/pool/pool.ts';
 export { createPool } from './engine/pool/pool.ts';
-export type { Ended } from './engine/run/run.ts';
+export type { Ended } from './engine/run/run-options.ts';
 export type { Facts } from './engine/watch/facts.ts';
 
 /** Stages in a row, with their options. */

@@ -5,7 +5,8 @@
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { CLEAR_BELOW, visibleLines } from '../engine/json/visible.ts';
-import { type Run, run } from '../engine/run/run.ts';
+import { run } from '../engine/run/run.ts';
+import type { Run } from '../engine/run/run-options.ts';
 import type { Stopper } from '../engine/run/stopping.ts';
 
 export type Execution = Omit<Run, 'say' | 'progress' | 'stoppable'>;

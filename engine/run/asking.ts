@@ -10,7 +10,7 @@ import type { EndpointPool } from '../pool/pool.ts';
 import type { Metrics } from '../watch/metrics.ts';
 import type { Progress } from '../watch/progress.ts';
 import { makePool, namesEndpoint } from './open-pool.ts';
-import type { Run } from './run.ts';
+import type { Run } from './run-options.ts';
 import type { Stopping } from './stopping.ts';
 
 export interface Asking {

@@ -1,12 +1,29 @@
 /** How a run ends: the ledger is closed, the last line leaves, and the account is said. */
-import type { Output } from '../files/output.ts';
+import type { ByteInput } from '../files/input.ts';
+import type { Frame, Output } from '../files/output.ts';
+import type { Tools } from '../flow/stage.ts';
 import { type Account, addsUp, describeAccount, leftIn } from '../item/account.ts';
 import { EXIT, type Fatal } from '../item/failure.ts';
 import { fatalOf } from '../item/fatal.ts';
 import { incompleteLine } from '../item/item.ts';
+import type { Asking } from './asking.ts';
 import { askedOf } from './open-pool.ts';
-import type { Run, Running } from './run.ts';
-import { lastWords, type Stopper } from './stopping.ts';
+import type { Run } from './run-options.ts';
+import { lastWords, type Stopper, type Stopping } from './stopping.ts';
+
+/** What a run works with, from before its first line to its last word. */
+export interface Running {
+  run: Run;
+  /** as performance.now() */
+  begun: number;
+  account: Account;
+  inputs: readonly ByteInput[];
+  tools: Tools;
+  stopping: Stopping;
+  asking: Asking;
+  /** of the stage that writes something else than lines */
+  frame: Frame | undefined;
+}
 
 /** `broke` is what broke the flow off, if anything did. Resolves to the exit code. */
 export async function end(running: Running, output: Output, broke: Fatal | undefined): Promise<number> {

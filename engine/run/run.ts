@@ -4,65 +4,20 @@
  * flow, and ending.ts closes what is open and says how it ended.
  */
 
-import { type ByteInput, inputsOf } from '../files/input.ts';
-import type { Frame, OnBroken, Output } from '../files/output.ts';
+import { inputsOf } from '../files/input.ts';
+import type { Output } from '../files/output.ts';
 import { drain, join } from '../flow/join.ts';
 import { refuseTables } from '../flow/looks-like.ts';
-import { durationOf, type Values } from '../flow/options.ts';
-import { isSource, type Stage, type Tools } from '../flow/stage.ts';
+import { durationOf } from '../flow/options.ts';
+import { isSource, type Tools } from '../flow/stage.ts';
 import { openWritten } from '../flow/written.ts';
-import { type Account, newAccount } from '../item/account.ts';
+import { newAccount } from '../item/account.ts';
 import { fatalOf } from '../item/fatal.ts';
-import type { PoolFile } from '../pool/settings.ts';
-import type { Progress, Watched } from '../watch/progress.ts';
-import { type Asking, createAsking } from './asking.ts';
-import { end } from './ending.ts';
+import { createAsking } from './asking.ts';
+import { end, type Running } from './ending.ts';
 import { makeFolders, sideFilesOf, withReaders } from './named-files.ts';
-import { createStopping, type Stopper, type Stopping } from './stopping.ts';
-
-export interface Run {
-  /** what messages begin with: the verb, or the pipeline file */
-  label: string;
-  row: readonly { stage: Stage; options: Values }[];
-  files: readonly string[];
-  base: string;
-  /** of a pipeline file: what --set says instead of it */
-  sets?: readonly string[];
-  /** the output may be the input of another stage, which is to be told if this run ends early */
-  toNext: boolean;
-  /** the path that the output is written to; absent for standard output */
-  target?: string;
-  /** the `pool:` and the `ledger:` of a pipeline file */
-  pool?: PoolFile;
-  ledger?: string | false;
-  output(onBroken: OnBroken, frame: Frame | undefined): Output;
-  /** hears what there is to say while it runs and at the end, a message a call, without the label */
-  say(message: string): void;
-  /** shows how it goes, once models are asked */
-  progress?(watched: Watched): Promise<Progress>;
-  /** is handed what stops the run, and returns what is to be called when it has ended */
-  stoppable?(stop: (by: Stopper) => void): () => void;
-}
-
-export interface Ended {
-  /** as in EXIT, or that of who stopped the run */
-  exit: number;
-  account: Account;
-}
-
-/** What a run works with, from before its first line to its last word. */
-export interface Running {
-  run: Run;
-  /** as performance.now() */
-  begun: number;
-  account: Account;
-  inputs: readonly ByteInput[];
-  tools: Tools;
-  stopping: Stopping;
-  asking: Asking;
-  /** of the stage that writes something else than lines */
-  frame: Frame | undefined;
-}
+import type { Ended, Run } from './run-options.ts';
+import { createStopping } from './stopping.ts';
 
 /** Resolves once the last line was taken and the ledger is closed, having said what there was to say; rejects with a bug. */
 export async function run(run: Run): Promise<Ended> {

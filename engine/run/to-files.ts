@@ -4,7 +4,7 @@ import { EXIT } from '../item/failure.ts';
 import { checkWritten, sideFilesOf } from './named-files.ts';
 import { type FilesOutput, toFiles } from './outputs.ts';
 import { refuseOverwriting } from './overwriting.ts';
-import type { Run } from './run.ts';
+import type { Run } from './run-options.ts';
 import { abandon, openSides, type Sides } from './side-files.ts';
 import { namer, othersOf } from './target.ts';
 

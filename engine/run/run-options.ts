@@ -1,0 +1,38 @@
+/** What a run is given, and what comes of it. */
+import type { Frame, OnBroken, Output } from '../files/output.ts';
+import type { Values } from '../flow/options.ts';
+import type { Stage } from '../flow/stage.ts';
+import type { Account } from '../item/account.ts';
+import type { PoolFile } from '../pool/settings.ts';
+import type { Progress, Watched } from '../watch/progress.ts';
+import type { Stopper } from './stopping.ts';
+
+export interface Run {
+  /** what messages begin with: the verb, or the pipeline file */
+  label: string;
+  row: readonly { stage: Stage; options: Values }[];
+  files: readonly string[];
+  base: string;
+  /** of a pipeline file: what --set says instead of it */
+  sets?: readonly string[];
+  /** the output may be the input of another stage, which is to be told if this run ends early */
+  toNext: boolean;
+  /** the path that the output is written to; absent for standard output */
+  target?: string;
+  /** the `pool:` and the `ledger:` of a pipeline file */
+  pool?: PoolFile;
+  ledger?: string | false;
+  output(onBroken: OnBroken, frame: Frame | undefined): Output;
+  /** hears what there is to say while it runs and at the end, a message a call, without the label */
+  say(message: string): void;
+  /** shows how it goes, once models are asked */
+  progress?(watched: Watched): Promise<Progress>;
+  /** is handed what stops the run, and returns what is to be called when it has ended */
+  stoppable?(stop: (by: Stopper) => void): () => void;
+}
+
+export interface Ended {
+  /** as in EXIT, or that of who stopped the run */
+  exit: number;
+  account: Account;
+}
