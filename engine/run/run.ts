@@ -23,7 +23,7 @@ import { createStopping } from './stopping.ts';
 export async function run(run: Run): Promise<Ended> {
   const running = prepare(run);
   const { account, stopping, asking } = running;
-  const deaf = run.stoppable?.(stopping.stop) ?? (() => {});
+  const unlisten = run.stoppable?.(stopping.stop) ?? (() => {});
   let letGo = () => {};
   try {
     letGo = await withReaders([...run.row.flatMap(sideFilesOf).map(({ path }) => path), run.target ?? ''], {
@@ -39,7 +39,7 @@ export async function run(run: Run): Promise<Ended> {
     stopping.release();
     asking.close();
     letGo();
-    deaf();
+    unlisten();
   }
 }
 
