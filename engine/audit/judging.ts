@@ -1,4 +1,5 @@
 /** The options of verification that say by what a line is judged. */
+import { type Agents, folderOfAgents, loadAgentFiles, packagedAgents } from '../agents/load.ts';
 import { expandPaths } from '../files/input.ts';
 import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas } from '../flow/options.ts';
@@ -6,6 +7,7 @@ import { openVouchers } from '../flow/provenance.ts';
 import type { Tools } from '../flow/stage.ts';
 import { answerSchemas } from '../legacy/answer-schemas.ts';
 import { ACCEPT_OPTION, acceptedRungs } from './accept.ts';
+import { labelCheck } from './labels.ts';
 
 export const JUDGE_OPTIONS = {
   ...ACCEPT_OPTION,
@@ -45,9 +47,14 @@ export async function judgeOptions(
 ) {
   const reading = { stage: 'verify', maxLine: rest['max-line'] ?? COMMON['max-line'].default };
   const vouchers = provenance && (await openVouchers(await expandPaths(provenance), reading));
+  let legacyAgents: Agents | undefined;
   return {
     accept: acceptedRungs(accept),
     schemas: answerSchemas({ agents, decision }, base),
+    findInLabel: labelCheck(() => {
+      legacyAgents ??= loadAgentFiles(agents === undefined ? packagedAgents() : folderOfAgents(agents, base));
+      return legacyAgents;
+    }),
     ...(vouchers && { vouchers }),
   };
 }

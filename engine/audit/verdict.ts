@@ -26,6 +26,8 @@ export interface JudgeOptions {
   stage: string;
   accept: ReadonlySet<Rung>;
   schemas: AnswerSchemas;
+  /** finds a legacy result that is not what its file says of all its results */
+  findInLabel?(line: Item): Violation | null;
   /** what is said of the making of legacy results */
   vouchers?: Vouchers;
   /** distinct results that must be accepted */
@@ -43,7 +45,7 @@ export interface LinesJudge {
 }
 
 export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOptions): LinesJudge {
-  const { accept, schemas, vouchers } = by;
+  const { accept, schemas, findInLabel, vouchers } = by;
   const tally = newTally();
   const findShared = sharedAnswers(schemas);
   const ids = checkIds(list, { stage, maxLine });
@@ -107,6 +109,8 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
     }
     const found =
       kind === 'legacy results' ? findInLegacy(line, schemas) : isDocument(line) ? [MISPLACED] : [];
+    const mislabelled = kind === 'legacy results' && findInLabel?.(line);
+    if (mislabelled) found.push(mislabelled);
     found.push(...findInRecord(line, accept));
     return found;
   }

@@ -63,7 +63,7 @@ export function documentSplitter(
 ): DocumentSplitter {
   const { maxLine, name } = source;
   const plain = lines(source);
-  const elements = { ...source, unit: 'result' };
+  let elements: LineSource = { ...source, unit: 'result' };
   const skim: Skim = { at: 0, depth: 0, inString: false };
   let state: 'start' | 'head' | 'element' | 'tail' | 'lines' = 'start';
   let block: Buffer = Buffer.alloc(0);
@@ -165,6 +165,7 @@ export function documentSplitter(
     const before = parsed(text);
     if (before === null || 'id' in before) return beLines(block.subarray(from));
     head = before;
+    elements = { ...elements, ordering: (head.metadata as { ordering?: unknown } | null)?.ordering };
     headText = text;
     count = 0;
     skim.at += 1;

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Code } from '../item/codes.ts';
 import type { Item } from '../item/item.ts';
 import type { JsonObject } from '../json/pointer.ts';
-import { type Lease, remember } from './origin.ts';
+import { type InputLabels, type Lease, remember } from './origin.ts';
 
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
@@ -15,11 +15,9 @@ const CARRIAGE_RETURN = 13;
 const HEAD = 1024;
 
 /** Whose lines these are, for the failures of those that cannot be read. */
-export interface LineSource {
+export interface LineSource extends InputLabels {
   /** the stage that speaks */
   stage: string;
-  /** the file, or `stdin` */
-  name: string;
   /** bytes */
   maxLine: number;
   /** what is counted, where it is not lines */
@@ -77,7 +75,7 @@ export function parseLine(
     const message = `expected a JSON object, found ${jsonKind(value)}`;
     return unreadable(source, number, 'not-an-object', message, { text });
   }
-  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to, number, lease });
+  remember(value, { block, from: start, to: block[to] === NEWLINE ? to + 1 : to, number, source, lease });
   return value as Item;
 }
 

@@ -29,6 +29,15 @@ export interface Lease {
 /** Where a line was read; `number` is the line's in its input, from 1, or the result's in a document. */
 export interface LineOrigin extends Origin {
   number: number;
+  source?: InputLabels;
+}
+
+/** What an input says of all its lines. */
+export interface InputLabels {
+  /** the file, or `stdin` */
+  name: string;
+  /** of a document: the ordering in the metadata before its results, as found */
+  ordering?: unknown;
 }
 
 const origins = new WeakMap<object, LineOrigin>();

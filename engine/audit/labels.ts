@@ -1,0 +1,58 @@
+/**
+ * What a file says of all its results, in its name (`sequential_risk_data_legacy.json`) or in the metadata of a document,
+ * against the results: the older scripts' readers take the ordering from there, and once they mixed agents up.
+ */
+
+import type { Agents } from '../agents/load.ts';
+import { resolveOrdering } from '../agents/orderings.ts';
+import { originOf } from '../files/origin.ts';
+import { Fatal } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
+import { show } from '../json/show.ts';
+import type { Violation } from '../legacy/leftovers.ts';
+
+/** A name of a file that says an ordering; others say none. */
+const NAMES_ORDERING = /^sequential_/;
+
+/** Finds a legacy result that has another ordering than its file says. A label that is no ordering says nothing. */
+export function labelCheck(agents: () => Agents): (line: Item) => Violation | null {
+  const known = new Map<string, string | null>();
+  const orderingIn = (label: string): string | null => {
+    const before = known.get(label);
+    if (before !== undefined) return before;
+    const found = keysIn(label, agents());
+    if (known.size < MOST_KEPT) known.set(label, found);
+    return found;
+  };
+  return line => {
+    const own: unknown = line.ordering;
+    const source = originOf(line)?.source;
+    if (source === undefined) return null;
+    const name = source.name.split(/[/\\]/).at(-1) as string;
+    const labels: [string, string][] = NAMES_ORDERING.test(name)
+      ? [[name, `the name of its file, ${name}`]]
+      : [];
+    const { ordering } = source;
+    if (typeof ordering === 'string')
+      labels.push([ordering, `the metadata of its document, ${show(ordering)}`]);
+    for (const [label, says] of labels) {
+      const claimed = orderingIn(label);
+      if (claimed === null || claimed === own) continue;
+      const expected = `${claimed}, as in ${says}`;
+      return { code: 'not-strict', rule: 'ordering', at: '/ordering', expected, got: show(own) };
+    }
+    return null;
+  };
+}
+
+/** Files have few labels. Documents end to end could have any number. */
+const MOST_KEPT = 10_000;
+
+function keysIn(label: string, agents: Agents): string | null {
+  try {
+    return resolveOrdering(label, agents).join();
+  } catch (error) {
+    if (error instanceof Fatal) return null;
+    throw error;
+  }
+}
