@@ -21,7 +21,7 @@ import { stage } from '../engine/flow/stage.ts';
 import { ItemFailure, usageError } from '../engine/item/failure.ts';
 import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/item/item.ts';
 import type { JsonObject } from '../engine/json/pointer.ts';
-import { findInMaking } from '../engine/legacy/making.ts';
+import { findInDerivation } from '../engine/legacy/derivation.ts';
 import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/legacy/result.ts';
 
 export default stage({
@@ -93,7 +93,7 @@ export default stage({
 function expectMaking({ steps = [], decision }: Item): void {
   for (const [index, step] of [...steps, decision].entries()) {
     const at = index < steps.length ? `/steps/${index}` : '/decision';
-    const found = step && findInMaking({ ...step }, at);
+    const found = step && findInDerivation({ ...step }, at);
     if (found) throw new ItemFailure(found.code, `${found.at}: expected ${found.expected}, got ${found.got}`);
   }
 }

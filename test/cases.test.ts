@@ -1,8 +1,8 @@
 /**
  * Every folder fixtures/<stage>/<case>/ is a test: `cmd` is a shell line that runs in the folder, expected.ndjson its
  * stdout, each line of expected.err a part of its stderr, `exit` its exit code (0 where there is no such file).
- * `make test` runs a line that is one `fw` in this process, `make test-all` each as a process, as examples.test.ts always
- * does. With FW_UPDATE=1 the expected files are written anew: the diff is the review.
+ * `make test` runs the `fw`s of a line in this process, `make test-all` each as a process. With FW_UPDATE=1 the expected
+ * files are written anew: the diff is the review.
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../engine/simulator/simulator.ts';
 import { stages } from '../stages/index.ts';
-import { ROOT, shell } from './fw.ts';
+import { ROOT } from './fw.ts';
+import { fw } from './here.ts';
 
 let simulator: Simulator;
 beforeAll(async () => {
@@ -32,6 +33,6 @@ function exampleOf(name: string): { command: string; printed: string } | null {
 test.each(Object.keys(stages).filter(name => name !== 'legacy'))('the header of %s', async name => {
   const example = exampleOf(name);
   expect(example, `stages/${name}.ts: expected a line '${COMMAND}fw …'`).not.toBeNull();
-  const ran = await shell(example?.command as string, { env: { FW_ENDPOINT: simulator.url } });
+  const ran = await fw(example?.command as string, { env: { FW_ENDPOINT: simulator.url } });
   expect(ran.stdout, ran.stderr).toBe(example?.printed);
 });

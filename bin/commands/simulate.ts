@@ -64,7 +64,7 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: whose application says so is approved so much less often. May be repeated.',
+        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: applications with this text are approved so much less often. May be repeated.',
     },
     model: { type: 'string', default: 'simulated-3b', description: 'Name of the model that is served.' },
     'max-model-len': {

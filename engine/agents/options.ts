@@ -64,7 +64,7 @@ export const ASK_OPTIONS = grouped('Asking', {
     type: 'string',
     file: 'read-folder',
     from: 'base',
-    description: 'Folder in which the files lie that messages name, as in {"url": "file:photos/1.jpg"}.',
+    description: 'Folder of the files that messages name, as in {"url": "file:photos/1.jpg"}.',
   },
   'retry-failed': { type: 'boolean', description: 'Ask failed items again, from the step that failed.' },
 });

@@ -13,7 +13,7 @@ import {
 } from '../item/item.ts';
 import { number } from '../item/words.ts';
 import type { JsonObject } from '../json/pointer.ts';
-import { isUntold } from '../legacy/making.ts';
+import { isUntold } from '../legacy/derivation.ts';
 import type { Named } from './expected.ts';
 
 export type Rungs = Record<Rung, number>;

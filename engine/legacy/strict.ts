@@ -10,6 +10,7 @@ import { isObject, type JsonObject, join, valueAt } from '../json/pointer.ts';
 import { differenceIn, same } from '../json/same.ts';
 import { show } from '../json/show.ts';
 import type { AnswerSchemas } from './answer-schemas.ts';
+import { findInDerivation } from './derivation.ts';
 import {
   findLeftovers,
   isInOwnWords,
@@ -17,7 +18,6 @@ import {
   MAX_VIOLATIONS,
   type Violation,
 } from './leftovers.ts';
-import { findInMaking } from './making.ts';
 import { isTimestamp } from './result.ts';
 
 /** Whether a line is a whole document, which belongs at the beginning of an input. */
@@ -230,7 +230,7 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
       found.push(rungFinding(`${at}/${key}`, accepted, `${show(value)} (${show(agent)})`));
       break;
     }
-    const making = findInMaking(step, at);
+    const making = findInDerivation(step, at);
     if (making !== null) found.push(making);
     if (output !== undefined && output !== null) {
       const inSchema: Violation[] = [];

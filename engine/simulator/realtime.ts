@@ -3,11 +3,11 @@ import type { Clock } from './clock.ts';
 import { createEngine, type Engine } from './engine.ts';
 import type { Preset } from './presets.ts';
 import { promptOf } from './prompt.ts';
-import type { Pace } from './timing.ts';
+import type { Backend } from './timing.ts';
 import { BLOCK } from './tokens.ts';
 
 /** @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either */
-export function enginePace(preset: Preset, clock: Clock, maxModelLength: number): Pace {
+export function engineBackend(preset: Preset, clock: Clock, maxModelLength: number): Backend {
   const kvBlocks = Math.floor(preset.limits.kvTokens / BLOCK);
   if (maxModelLength > kvBlocks * BLOCK) {
     throw new RangeError(

@@ -1,7 +1,7 @@
 /**
- * The life of a request on a simulated server, and the counts that tests and /metrics read of it:
+ * The handler of a request on a simulated server, and the counts that tests and /metrics read of it:
  *
- *   bytes ─ hash ─ transport fault? ─ let in? ─ reply (chat.ts, embeddings.ts) ─ pace ─ whole | stream | dropped (reply.ts)
+ *   bytes ─ hash ─ transport fault? ─ let in? ─ reply (chat.ts, embeddings.ts) ─ backend ─ whole | stream | dropped (reply.ts)
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { ChatSettings, Reply } from './chat.ts';
@@ -11,7 +11,7 @@ import type { Finished, Metrics } from './metrics.ts';
 import { PURPOSE, type Random, saltOf, sha256 } from './random.ts';
 import { Refusal } from './refusal.ts';
 import { drop, type Script, scriptOf, sendJson, sendRefusal, startStream, wholeBody } from './reply.ts';
-import { type Listener, type Pace, startAll } from './timing.ts';
+import { type Backend, type Listener, startAll } from './timing.ts';
 
 export interface ReceivedRequest {
   body: string;
@@ -36,11 +36,11 @@ export interface Counts {
 
 /** What a server is made of that a restart replaces. */
 export interface Core {
-  pace: Pace;
+  backend: Backend;
   metrics: Metrics;
 }
 
-export interface LifeSettings extends Omit<ChatSettings, 'faults'> {
+export interface HandlerSettings extends Omit<ChatSettings, 'faults'> {
   control: () => Readonly<Control>;
   core: () => Core;
   onRequest: ((request: ReceivedRequest) => void) | undefined;
@@ -49,7 +49,7 @@ export interface LifeSettings extends Omit<ChatSettings, 'faults'> {
 /** From a body and its hash to an answer. @throws Refusal */
 export type Answerer = (body: string, request: Buffer, settings: ChatSettings) => Reply;
 
-export interface Life {
+export interface RequestHandler {
   /** Counts a request for an answer that is turned away. */
   turnedAway: () => void;
   /** Answers a request; `name` is that of the server. @throws Refusal */
@@ -77,7 +77,7 @@ const MOST_BODIES = 1_000_000;
 const BUSY =
   'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';
 
-export function lifeOf(settings: LifeSettings): Life {
+export function createHandler(settings: HandlerSettings): RequestHandler {
   const { model, maxModelLength, draws, schemaOf, biases, control } = settings;
   const asking: ChatSettings = {
     model,
@@ -106,10 +106,10 @@ export function lifeOf(settings: LifeSettings): Life {
   }
 
   /** Refuses what a limit does not let in, as vLLM from 0.29 on: before the request is read. */
-  function letIn({ pace, metrics }: Core): void {
+  function letIn({ backend, metrics }: Core): void {
     const { maxQueuedRequests, maxQueuedTokens } = control();
     if (maxQueuedRequests === null && maxQueuedTokens === null) return;
-    const { running, waiting, prefillTokens } = pace.live();
+    const { running, waiting, prefillTokens } = backend.live();
     const reason =
       maxQueuedRequests !== null && running + waiting >= maxQueuedRequests
         ? 'queued_reqs'
@@ -121,7 +121,7 @@ export function lifeOf(settings: LifeSettings): Life {
     throw new Refusal(503, 'Service Unavailable', BUSY);
   }
 
-  const serve: Life['serve'] = (request, response, bytes, answerer, name) => {
+  const serve: RequestHandler['serve'] = (request, response, bytes, answerer, name) => {
     const hash = sha256(bytes);
     const body = bytes.toString();
     const arrival = arrive(hash.toString('hex'));
@@ -176,7 +176,7 @@ export function lifeOf(settings: LifeSettings): Life {
     reply: Reply,
     fault: TransportFault | undefined,
     request: Buffer,
-    { pace, metrics }: Core,
+    { backend, metrics }: Core,
     random: Random,
     said: Said,
   ): void {
@@ -227,7 +227,7 @@ export function lifeOf(settings: LifeSettings): Life {
       callOff();
       fail('abort');
     });
-    callOff = startAll(pace, reply, request, streamed, listener);
+    callOff = startAll(backend, reply, request, streamed, listener);
   }
 
   return {

@@ -52,8 +52,8 @@ export function routesOf(settings: RouteSettings): ReadonlyMap<string, Route> {
     [
       'GET /metrics',
       response => {
-        const { metrics, pace } = core();
-        sendText(response, 200, 'text/plain; version=0.0.4; charset=utf-8', metrics.text(pace.live()));
+        const { metrics, backend } = core();
+        sendText(response, 200, 'text/plain; version=0.0.4; charset=utf-8', metrics.text(backend.live()));
       },
     ],
     ['POST /tokenize', (response, body) => tokenize(response, body, model, maxModelLength)],

@@ -19,13 +19,13 @@ import { guard } from './guard.ts';
 import { type MetricNames, metricsOf } from './metrics.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
-import { enginePace } from './realtime.ts';
+import { engineBackend } from './realtime.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { sendRefusal } from './reply.ts';
-import { type Answerer, type Core, type Counts, lifeOf, type ReceivedRequest } from './request.ts';
+import { type Answerer, type Core, type Counts, createHandler, type ReceivedRequest } from './request.ts';
 import { ADMIN, isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
-import { delayPace } from './timing.ts';
+import { delayBackend } from './timing.ts';
 
 export interface SimulatorOptions {
   /** 0, the default, takes a free port */
@@ -108,7 +108,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     });
 
   const controls = controlsOf(first, clock, (now, before) => {
-    core.pace.slow(now.slowdown);
+    core.backend.slow(now.slowdown);
     if (now.health === before.health) return;
     if (now.health === 'down') {
       core = coreOf();
@@ -125,17 +125,17 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   });
   const coreOf = (): Core => {
     const latency = () => controls.now.latency;
-    const pace = preset
-      ? enginePace(preset, clock, maxModelLength)
-      : delayPace({ latency, draws, clock, maxModelLength });
-    pace.slow(controls.now.slowdown);
-    const { kvBlocks } = pace;
-    return { pace, metrics: metricsOf({ model, maxModelLength, names: metricNames, kvBlocks }) };
+    const backend = preset
+      ? engineBackend(preset, clock, maxModelLength)
+      : delayBackend({ latency, draws, clock, maxModelLength });
+    backend.slow(controls.now.slowdown);
+    const { kvBlocks } = backend;
+    return { backend, metrics: metricsOf({ model, maxModelLength, names: metricNames, kvBlocks }) };
   };
   let core = coreOf();
   const current = () => core;
 
-  const life = lifeOf({
+  const handler = createHandler({
     model,
     maxModelLength,
     draws,
@@ -154,12 +154,12 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
         const path = request.url!.split('?', 1)[0]!;
         const answerer = request.method === 'POST' ? ANSWERERS.get(path) : undefined;
         if (isUnwell(response, controls, path)) {
-          if (answerer) life.turnedAway();
+          if (answerer) handler.turnedAway();
           return;
         }
         const route = routes.get(`${request.method} ${path}`);
         if (path === ADMIN && route) guard(request.headers, host, request.method === 'POST');
-        if (answerer) life.serve(request, response, body, answerer, name);
+        if (answerer) handler.serve(request, response, body, answerer, name);
         else if (route) route(response, body);
         else
           noRoute(response, ANSWERERS.has(path) || routes.has(`GET ${path}`) || routes.has(`POST ${path}`));
@@ -181,7 +181,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}/v1`,
     port,
     model,
-    counts: life.counts,
+    counts: handler.counts,
     close: () =>
       new Promise(closed => {
         controls.close();

@@ -1,6 +1,6 @@
 /**
  * What decides when an answer is ready: a delay that is drawn for each request (here), or an engine that all requests
- * share (realtime.ts). The life of a request is the same with both.
+ * share (realtime.ts). The handler of a request is the same with both.
  */
 import type { Reply } from './chat.ts';
 import type { Clock } from './clock.ts';
@@ -47,7 +47,7 @@ export interface Live {
   outputTokens: number;
 }
 
-export interface Pace {
+export interface Backend {
   /** May call the listener before it returns. The returned function calls the work off: its client has gone. */
   start(work: Work, listener: Listener): () => void;
   live(): Live;
@@ -62,7 +62,7 @@ export interface Pace {
  * listener hears when the last of them is there.
  */
 export function startAll(
-  pace: Pace,
+  backend: Backend,
   { prompts, usage }: Pick<Reply, 'prompts' | 'usage'>,
   request: Buffer,
   streamed: boolean,
@@ -76,7 +76,7 @@ export function startAll(
     streamed,
   });
   if (prompts.length === 1) {
-    return pace.start(work(prompts[0]!, usage.prompt, Math.max(1, usage.completion)), listener);
+    return backend.start(work(prompts[0]!, usage.prompt, Math.max(1, usage.completion)), listener);
   }
   let left = prompts.length;
   let cachedTokens = 0;
@@ -90,7 +90,7 @@ export function startAll(
       listener.done({ ...told, cachedTokens });
     },
   };
-  const started = prompts.map(asked => pace.start(work(asked, tokensOf(asked as string), 1), each));
+  const started = prompts.map(asked => backend.start(work(asked, tokensOf(asked as string), 1), each));
   return () => {
     for (const callOff of started) callOff();
   };
@@ -113,7 +113,7 @@ export interface DelaySettings {
  * A server that answers after a delay and is never full: no queue, no preemption, and KV use is what the tokens in
  * flight would take of a card that holds `SEQUENCES` contexts of full length. Its prefix cache knows system prompts.
  */
-export function delayPace({ latency, draws, clock, maxModelLength }: DelaySettings): Pace {
+export function delayBackend({ latency, draws, clock, maxModelLength }: DelaySettings): Backend {
   const cachedTokensOf = prefixCache();
   let factor = 1;
   let tokensHeld = 0;

@@ -11,6 +11,7 @@ import { compileSchema } from '../../engine/answer/schema.ts';
 import { packagedSchema, packageRoot } from '../../engine/config/package.ts';
 import { readYaml } from '../../engine/config/yaml.ts';
 import type { JsonObject } from '../../engine/json/pointer.ts';
+import { every } from '../all.ts';
 
 const names = readdirSync(join(packageRoot(), 'schemas')).map(file => file.replace('.schema.json', ''));
 const strict = (): Ajv2020 =>
@@ -179,7 +180,7 @@ test('legacy: what was compiled when fw was built judges as the schema does', ()
     'legacy',
     JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`),
   ];
-  for (const path of ['', ...pathsOf(legacy)]) {
+  for (const path of ['', ...every(4, pathsOf(legacy))]) {
     for (const value of [undefined, null, '', ' x', -1, 1e9, 0.5, [], {}, { a: null }, ['approve']])
       values.push(path === '' ? value : change(legacy, path, value));
   }

@@ -1,13 +1,15 @@
 /** Every row is one item: good, or failed with its code, its line and what was found. */
 import { describe, expect, test } from 'vitest';
+import { runs } from '../all.ts';
 import { blocks, ingested, run } from './ingesting.ts';
 
 const brief = async (text: string | Buffer, given = {}) =>
   (await ingested(text, given)).map(({ id, row, failure }) => [row, id, failure?.code, failure?.line]);
 
-test('a header of some hundred thousand columns is read in time linear in them', async () => {
-  const columns = Array.from({ length: 400_000 }, (_, n) => `c${n}`).join();
-  const row = 'v,'.repeat(400_000);
+test('a header of a hundred thousand columns is read in time linear in them', async () => {
+  const count = runs(100_000, 400_000, 'COLUMNS');
+  const columns = Array.from({ length: count }, (_, n) => `c${n}`).join();
+  const row = 'v,'.repeat(count);
   const [item] = await ingested(`id,prompt,${columns}\n1,a,${row.slice(0, -1)}\n`);
   expect(item?.id).toBe('1');
   await expect(ingested(`id,prompt,${columns},c7\n1,a,${row}v\n`)).rejects.toThrow("twice or more: 'c7'");

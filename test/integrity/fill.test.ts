@@ -4,6 +4,7 @@ import { parseDefaults } from '../../engine/answer/defaults.ts';
 import { fill } from '../../engine/answer/fill.ts';
 import { compileSchema } from '../../engine/answer/schema.ts';
 import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
+import { runs } from '../all.ts';
 import { holds } from './property.ts';
 
 const assessment = {
@@ -126,15 +127,18 @@ describe('parseDefaults', () => {
     expect(() => parseDefaults(text, 'defaults.yaml')).toThrow(new RegExp(`^defaults\\.yaml:${line}:\\d+: `));
   });
 
+  const LISTS = runs(3_000, 12_000, 'LISTS');
   it('follows a chain of thousands of lists, and finds its end or the circle', () => {
     const chain = (last: string) =>
       Array.from(
-        { length: 12_000 },
-        (_, n) => `l${n}: [{ at: /a, use: ${n < 11_999 ? `l${n + 1}` : last} }]`,
+        { length: LISTS },
+        (_, n) => `l${n}: [{ at: /a, use: ${n < LISTS - 1 ? `l${n + 1}` : last} }]`,
       );
     const rules = parseDefaults([...chain('end'), 'end: []'].join('\n'), 'f');
-    expect(rules.size).toBe(12_001);
-    expect(() => parseDefaults(chain('l6000').join('\n'), 'f')).toThrow(/^f:12000:\d+: .*lead back to l6000/);
+    expect(rules.size).toBe(LISTS + 1);
+    expect(() => parseDefaults(chain('l600').join('\n'), 'f')).toThrow(
+      new RegExp(`^f:${LISTS}:\\d+: .*lead back to l600`),
+    );
   });
 
   it('takes any text without another error than its own', () => {

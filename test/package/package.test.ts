@@ -5,7 +5,7 @@ import { dirname, join, relative } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { STARTERS } from '../../bin/starters.ts';
 import * as library from '../../index.ts';
-import { slow } from '../all.ts';
+import { every, slow } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const { rowOfStage, run } = library;
@@ -81,6 +81,13 @@ test('no package is needed beside it, and the licence of each that is bundled is
   }
 });
 
+test('every file of the bundle loads, and finds in the others what it imports', () => {
+  const chunks = paths.filter(path => path.startsWith('dist/chunks/'));
+  const loading = chunks.map(path => `await import('./node_modules/fairwatch/${path}');`).join('\n');
+  writeFileSync(join(project, 'all.mjs'), `${loading}\nconsole.log('loaded');\n`);
+  expect(node('all.mjs')).toBe('loaded\n');
+});
+
 test('the command runs from there, through the link that npm makes', () => {
   mkdirSync(join(project, 'node_modules', '.bin'));
   const fw = join(project, 'node_modules', '.bin', 'fw');
@@ -92,7 +99,16 @@ test('the command runs from there, through the link that npm makes', () => {
   expect(node(fw, 'ingest', '--limit', '2', table).trim().split('\n')).toHaveLength(2);
   const pipeline = join('node_modules', 'fairwatch', 'pipelines', 'fairwatch', 'batch.yaml');
   expect(node(fw, 'run', pipeline, table, '--dry-run')).toContain('60');
-  for (const verb of ['chain', 'validate', 'verify', 'doctor', 'plan', 'simulate', 'ledger', 'explain'])
+  for (const verb of every(3, [
+    'chain',
+    'validate',
+    'verify',
+    'doctor',
+    'plan',
+    'simulate',
+    'ledger',
+    'explain',
+  ]))
     expect(node(fw, verb, '--help')).toContain(verb);
 });
 

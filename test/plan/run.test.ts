@@ -13,7 +13,7 @@ import { presetNamed } from '../../engine/simulator/presets.ts';
 import { runs, slow } from '../all.ts';
 import { ROOT } from '../fw.ts';
 
-const ITEMS = runs(150, 1_000, 'ITEMS');
+const ITEMS = runs(80, 1_000, 'ITEMS');
 
 async function worldOf(orderings: string) {
   const sets = [`ingest.orderings=${orderings}`];

@@ -5,7 +5,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { whoSaid } from '../../engine/audit/value-provenance.ts';
 import type { Item, Step } from '../../engine/item/item.ts';
 import type { JsonObject } from '../../engine/json/pointer.ts';
-import { findInMaking, isUntold } from '../../engine/legacy/making.ts';
+import { findInDerivation, isUntold } from '../../engine/legacy/derivation.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
@@ -48,13 +48,13 @@ test('every leaf of every answer: verify refuses the edit, and explain does not 
   let hashed = 0;
   for (const item of items) {
     for (const [place, step] of stepsOf(item)) {
-      expect(findInMaking({ ...step }, place)).toBeNull();
+      expect(findInDerivation({ ...step }, place)).toBeNull();
       expect(step.raw === undefined).toBe(step.sha256 !== undefined);
       if (step.sha256 !== undefined) hashed += 1;
       for (const [below, output] of edits(step.output)) {
         tried += 1;
         const edited = { ...step, output } as Step;
-        expect(findInMaking({ ...edited }, place), below).not.toBeNull();
+        expect(findInDerivation({ ...edited }, place), below).not.toBeNull();
         const line = place === '/decision' ? { ...item, decision: edited } : withStep(item, edited);
         const said = whoSaid({ ...line }, `${place}/output${below}`, null);
         expect(said?.[1], below).toMatch(/^ {2}unknown: the text of/);

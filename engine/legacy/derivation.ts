@@ -19,8 +19,8 @@ export function isUntold({ output, raw, sha256, repairs, rung }: JsonObject): bo
   return rung !== 'unknown' && list(repairs).length === 0;
 }
 
-/** The first thing that is wrong with the making of the step at `at`; null for nearly all. */
-export function findInMaking(step: JsonObject, at: string): Violation | null {
+/** The first thing in the step at `at` that does not follow from its text and its changes; null for nearly all. */
+export function findInDerivation(step: JsonObject, at: string): Violation | null {
   const { raw, sha256, repairs, rung } = step;
   const isHashed = sha256 !== undefined;
   if (isHashed && typeof sha256 !== 'string') return broken('hash', `${at}/sha256`, 'text', show(sha256));
