@@ -43,6 +43,8 @@ export interface Run {
   driven: Driven;
   figures: Figures;
   client: ClientFacts;
+  /** servers that close connections behind their answers */
+  closing: readonly string[];
   /** why the client is the limit; none where it is not */
   limits: readonly string[];
   /** prompts that were asked before in this benchmark: the server may have them in its cache */
@@ -116,6 +118,7 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
       driven,
       figures,
       client,
+      closing: endpoints.filter((_, at) => at < servers && lines[at]?.closes).map(({ url }) => url),
       limits: limitsOf(client, { medianTtft: ttft.at[50] as number, medianItl: itl.at[50] as number }),
       repeated: repeatedIn(plan.workload.size, first, sent),
       began,

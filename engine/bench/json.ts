@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Run } from './bench.ts';
 import { FORMULAS, METRICS, PERCENTILES, type Spread } from './figures.ts';
 import type { Load } from './load.ts';
+import type { BenchResult, Load as LoadJson } from './result.ts';
 import { meanInterval } from './statistics.ts';
 
 export interface Told {
@@ -27,7 +28,7 @@ const ms = (value: number | null | undefined): number | null =>
 /** vLLM's keys have 0 where there is no sample. */
 const orZero = (value: number): number => ms(value) ?? 0;
 
-export function jsonOf(run: Run, told: Told): Json {
+export function jsonOf(run: Run, told: Told): BenchResult {
   const { figures, load, driven } = run;
   const { metrics } = figures;
   const sampled = driven.samples;
@@ -78,7 +79,7 @@ export function jsonOf(run: Run, told: Told): Json {
     for (const p of PERCENTILES) if (p !== 50) result[`p${p}_${metric}_ms`] = orZero(spread.at[p] as number);
   }
   result.fw = ownOf(run, told);
-  return result;
+  return result as unknown as BenchResult;
 }
 
 function ownOf(run: Run, told: Told): Json {
@@ -121,19 +122,40 @@ function ownOf(run: Run, told: Told): Json {
     first_answer_ms: spreadJson(figures.firstAnswer),
     intervals: intervalsJson(run),
     windows: figures.windows,
+    timeline: {
+      events: driven.samples.perSecond(),
+      under_way: underWayEachSecond(run.driven),
+    },
     formulas: FORMULAS,
   };
 }
 
-export function loadJson(load: Load): Json {
+/** A load as JSON can say it, which has no infinity. */
+export function loadJson(load: Load): LoadJson {
   if (load.kind === 'closed') return { kind: 'closed', concurrency: load.concurrency };
-  const number = (value: number): number | string => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
+  const number = (value: number): number | 'inf' => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
   return { kind: 'open', rate: number(load.rate), burstiness: number(load.burstiness) };
 }
 
 function spreadJson({ n, mean, std, min, max, at }: Spread): Json {
   const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])]));
   return { n, mean: ms(mean), std: ms(std), min: ms(min), max: ms(max), ...percentiles };
+}
+
+/** Requests under way in the middle of each second. */
+function underWayEachSecond({ samples, start, duration }: Run['driven']): number[] {
+  const changes = new Array<number>(Math.ceil(duration / 1000) + 1).fill(0);
+  const at = (ms: number): number =>
+    Math.min(changes.length - 1, Math.max(0, Math.ceil((ms - start) / 1000 - 0.5)));
+  for (const [sent, end] of samples.spans()) {
+    changes[at(sent)] = (changes[at(sent)] as number) + 1;
+    changes[at(end)] = (changes[at(end)] as number) - 1;
+  }
+  let now = 0;
+  return changes.slice(0, -1).map(change => {
+    now += change;
+    return now;
+  });
 }
 
 /** 95 %; null for an end that the sample is too small to have. */

@@ -26,6 +26,8 @@ export interface Line {
   sweep(ms: number): void;
   /** requests under way */
   readonly busy: number;
+  /** the server closes connections behind its answers: every request has one of its own since that was seen */
+  readonly closes: boolean;
   close(): Promise<void>;
 }
 
@@ -52,19 +54,38 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
   if (key !== undefined) headers.push('authorization', `Bearer ${key.read()}`);
   const free: Client[] = [];
   const under = new Set<Listening>();
+  let closes = false;
+
+  const send: Line['send'] = (request, due, ended, settle) => {
+    const rested = free.pop();
+    const client = rested ?? new Client(origin, { ...OPTIONS, connect });
+    const { path, body } = request;
+    const sent = now();
+    const reading = readingOf({ due, sent }, { key, keepText });
+    const listening: Listening = new Listening(client, reading, now, settle, error => {
+      under.delete(listening);
+      // The server closed the connection while the request was on its way, and has not seen it. Such a server closes it
+      // behind each answer (llama.cpp does, behind a stream), so that none is used twice from now on.
+      if (error !== undefined && rested !== undefined && !listening.hasHead && isClosed(error)) {
+        closes = true;
+        for (const other of free.splice(0)) void other.close();
+        if (!client.destroyed) void client.close();
+        send(request, due, ended, settle);
+        return false;
+      }
+      if (closes && !client.destroyed) void client.close();
+      else if (!client.destroyed) free.push(client);
+      ended();
+      return true;
+    });
+    under.add(listening);
+    client.dispatch({ path, method: 'POST', headers, body }, listening);
+  };
 
   return {
-    send({ path, body }, due, ended, settle) {
-      const client = free.pop() ?? new Client(origin, { ...OPTIONS, connect });
-      const sent = now();
-      const reading = readingOf({ due, sent }, { key, keepText });
-      const listening: Listening = new Listening(client, reading, now, settle, () => {
-        under.delete(listening);
-        if (!client.destroyed) free.push(client);
-        ended();
-      });
-      under.add(listening);
-      client.dispatch({ path, method: 'POST', headers, body }, listening);
+    send,
+    get closes() {
+      return closes;
     },
     abort(reason) {
       for (const one of under) one.abort(reason);
@@ -81,6 +102,11 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
       await Promise.all(free.splice(0).map(client => client.close()));
     },
   };
+}
+
+/** How undici and Node say that the other side has closed. */
+function isClosed(error: Error): boolean {
+  return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'].includes(String((error as NodeJS.ErrnoException).code));
 }
 
 interface Heard {
@@ -106,19 +132,20 @@ function readAll(): void {
 /** A class because undici wants one object with these methods for each request. */
 class Listening implements Dispatcher.DispatchHandler {
   heard: number;
+  hasHead = false;
   private isOver = false;
   private readonly client: Client;
   private readonly reading: Reading;
   private readonly now: () => number;
   private readonly settle: (outcome: Outcome) => void;
-  private readonly ended: () => void;
+  private readonly ended: (error: Error | undefined) => boolean;
 
   constructor(
     client: Client,
     reading: Reading,
     now: () => number,
     settle: (outcome: Outcome) => void,
-    ended: () => void,
+    ended: (error: Error | undefined) => boolean,
   ) {
     this.client = client;
     this.reading = reading;
@@ -133,6 +160,7 @@ class Listening implements Dispatcher.DispatchHandler {
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     const at = this.now();
     this.heard = at;
+    this.hasHead = true;
     const type = headers['content-type'];
     if (status >= 200) this.reading.head(status, Array.isArray(type) ? type[0] : type, at);
   }
@@ -164,8 +192,9 @@ class Listening implements Dispatcher.DispatchHandler {
   private end(at: number, error: Error | undefined): void {
     if (this.isOver) return;
     this.isOver = true;
-    later({ listening: this, bytes: null, at, error });
     // while undici tells of an end, it must not get the next request on the same client
-    queueMicrotask(this.ended);
+    queueMicrotask(() => {
+      if (this.ended(error)) later({ listening: this, bytes: null, at, error });
+    });
   }
 }

@@ -3,20 +3,13 @@ import { aligned } from '../item/columns.ts';
 import { counted, cut, number } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
 import type { Run } from './bench.ts';
+import { loadJson } from './json.ts';
 import type { Load } from './load.ts';
+import { loadWords as wordsOf } from './result.ts';
 import { type Bounds, meanInterval } from './statistics.ts';
 
-export function loadWords(load: Load): string {
-  if (load.kind === 'closed') return `${load.concurrency} at a time`;
-  if (load.rate === Number.POSITIVE_INFINITY) return 'all at once';
-  const shape =
-    load.burstiness === 1
-      ? ''
-      : load.burstiness === Number.POSITIVE_INFINITY
-        ? ', even'
-        : `, burstiness ${load.burstiness}`;
-  return `${load.rate}/s${shape}`;
-}
+/** `4 at a time`, `2/s`. */
+export const loadWords = (load: Load): string => wordsOf(loadJson(load));
 
 const figure = (value: number | null | undefined, digits = 1): string => {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
@@ -107,7 +100,7 @@ const MOST_TOLD = 20;
 
 /** What must be known of a run before its figures are believed, a line each. */
 export function notesOf(
-  { load, endpoints, figures, limits, driven, repeated, client }: Run,
+  { load, endpoints, figures, limits, driven, repeated, client, closing }: Run,
   outputTokens: number | null,
 ): string[] {
   const notes: string[] = [];
@@ -124,6 +117,10 @@ export function notesOf(
     );
   if (figures.completed > 0 && figures.metrics.ttft.n === 0)
     notes.push(`${of}no answer was streamed: there is no TTFT, TPOT or ITL, only E2EL`);
+  for (const url of closing)
+    notes.push(
+      `${of}${url} closes connections behind its answers: each request opens one of its own, and TTFT has that in it`,
+    );
   if (repeated > 0)
     notes.push(
       `${of}${counted(repeated, 'request')} had been asked before: a prefix cache may have known them`,

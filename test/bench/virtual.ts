@@ -100,6 +100,7 @@ export function queueServer(
     get busy() {
       return busy;
     },
+    closes: false,
     close: async () => {},
   };
   return {

@@ -88,7 +88,13 @@ export const OPTIONS = {
   },
   agents: ASK_OPTIONS.agents,
   guided: ASK_OPTIONS.guided,
-  seed: { type: 'integer', minimum: 0, default: 0, description: 'Of made-up prompts and of arrivals.' },
+  seed: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 4_294_967_295,
+    description:
+      'Of made-up prompts and of arrivals. Default: another one each time, since a prefix cache may know the prompts of the last time.',
+  },
   timeout: {
     type: 'string',
     default: '600s',
@@ -99,6 +105,16 @@ export const OPTIONS = {
     file: 'write',
     description:
       "Write the figures in vllm bench serve's keys, and more under fw: an object, or a list of them where there are several runs.",
+  },
+  csv: {
+    type: 'string',
+    file: 'write',
+    description: 'Write a table of all runs, a line each.',
+  },
+  html: {
+    type: 'string',
+    file: 'write',
+    description: 'Write a page with charts, that needs no network and no script.',
   },
   detailed: { type: 'boolean', description: 'Of --json: also the figures and the text of each request.' },
   label: { type: 'string', description: 'Text that goes into --json.' },

@@ -4,13 +4,16 @@
  *   fw bench --endpoint http://gpu1:8005/v1 --input-tokens 400 --output-tokens 128 --concurrency 1,10,40 --requests 200
  *   fw ingest prompts.csv | fw bench --endpoint http://gpu1:8005/v1 --rate 2,5 --json bench.json
  */
+import { randomInt } from 'node:crypto';
 import { agentsOf } from '../../../engine/agents/options.ts';
 import { bench, type Host, type Run } from '../../../engine/bench/bench.ts';
 import { vllmTable } from '../../../engine/bench/console.ts';
 import { fitWords } from '../../../engine/bench/fit.ts';
 import { jsonOf, type Told } from '../../../engine/bench/json.ts';
 import { type OwnLines, ownRequests, readOwnLines } from '../../../engine/bench/own-requests.ts';
+import { benchPage } from '../../../engine/bench/page.ts';
 import { loadWords, notesOf, summaryTable } from '../../../engine/bench/summary.ts';
+import { csvOf } from '../../../engine/bench/table.ts';
 import { openTarget, type Target } from '../../../engine/bench/target.ts';
 import { chatPath, ownWorkload, syntheticWorkload, type Workload } from '../../../engine/bench/workload.ts';
 import { version } from '../../../engine/config/version.ts';
@@ -18,14 +21,15 @@ import { expandPaths } from '../../../engine/files/input.ts';
 import { writePage } from '../../../engine/files/stdout.ts';
 import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { EXIT, usageError } from '../../../engine/item/failure.ts';
-import { counted } from '../../../engine/item/words.ts';
+import { counted, percent } from '../../../engine/item/words.ts';
 import { poolSettings, readPoolFile } from '../../../engine/pool/settings.ts';
 import { command } from '../../command.ts';
+import compare from './compare.ts';
 import { OPTIONS } from './flags.ts';
 import { extentOf, goalOf, loadsOf } from './options.ts';
 import { writeDocument } from './write.ts';
 
-type Given = OptionsOf<typeof OPTIONS>;
+type Given = OptionsOf<typeof OPTIONS> & { seed: number };
 
 const say = (message: string): void => void process.stderr.write(`fw bench: ${message}\n`);
 
@@ -41,8 +45,10 @@ export default command({
     'fw bench --endpoint http://gpu1:8005/v1 --sweep --input-tokens 400 --requests 500 --repeat 3',
   ],
   options: OPTIONS,
+  verbs: { compare },
 
-  async run(options, patterns) {
+  async run(given, patterns) {
+    const options = { ...given, seed: given.seed ?? randomInt(2 ** 32) };
     const files = await expandPaths(patterns);
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
@@ -106,7 +112,7 @@ export default command({
           seed: options.seed,
           isDetailed: options.detailed === true,
         },
-        options.json,
+        options,
       );
       if (stoppedBy > 0) return stoppedBy;
       return runs.some(({ figures }) => figures.failed > 0) ? EXIT.failed : EXIT.ok;
@@ -200,15 +206,30 @@ function hostOf(signal: AbortSignal, outputTokens: number | null): Host {
 }
 
 /** vLLM's tables on stdout; what is ours goes there too where a person reads it, and beside it where a program does. */
-async function tell(runs: readonly Run[], told: Told, json: string | undefined): Promise<void> {
-  if (json !== undefined) {
-    const all = runs.map(run => jsonOf(run, told));
-    const text = JSON.stringify(all.length === 1 ? all[0] : all, null, 1);
-    for (const note of writeDocument(json, `${text}\n`)) say(note);
-  }
-  const below = runs.length === 0 ? '' : `${summaryTable(runs)}asked: ${told.source}\n`;
+async function tell(
+  runs: readonly Run[],
+  told: Told,
+  { json, csv, html }: Pick<Given, 'json' | 'csv' | 'html'>,
+): Promise<void> {
+  if (runs.length === 0) return;
+  const all = runs.map(run => jsonOf(run, told));
+  const write = (name: string | undefined, text: () => string): void => {
+    if (name !== undefined) for (const note of writeDocument(name, text())) say(note);
+  };
+  write(json, () => `${JSON.stringify(all.length === 1 ? all[0] : all, null, 1)}\n`);
+  write(csv, () => csvOf(all));
+  write(html, () => benchPage(all));
+  const below = `${summaryTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
   const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
   if (process.stdout.isTTY) return writePage(`${tables}\n${below}`);
   await writePage(tables);
   process.stderr.write(below);
+}
+
+/** The largest share of prompt tokens that a run had from the prefix cache, where servers say it. */
+function cachedWords(runs: readonly Run[]): string {
+  const shares = runs.flatMap(({ figures: { cachedShare } }) => cachedShare ?? []);
+  return shares.length === 0
+    ? ''
+    : `; prompt tokens from a prefix cache: ${shares.map(share => percent(share)).join(', ')}`;
 }
