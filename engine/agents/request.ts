@@ -4,6 +4,7 @@
  */
 
 import { hashOfText } from '../answer/answer-limits.ts';
+import { textOfBody } from '../item/body-text.ts';
 import { type Call, CallFailure, type Pool } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
 import { ItemFailure } from '../item/failure.ts';
@@ -71,7 +72,7 @@ export function requester(
       return withStep({
         agent: call.agent,
         response: { status_code: 200, body },
-        sha256: hashOfText(JSON.stringify(body)),
+        sha256: hashOfText(textOfBody(body)),
         rung: 'clean',
         ...rest,
         usage: { prompt: usage.prompt, completion: usage.completion },

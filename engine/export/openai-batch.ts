@@ -10,6 +10,7 @@ import { hash } from 'node:crypto';
 import { letGo } from '../files/origin.ts';
 import type { Drain, Frame, OnBroken, Output } from '../files/output.ts';
 import { type SideFile, sideFile } from '../files/side-file.ts';
+import { textOfBody } from '../item/body-text.ts';
 import { type Fatal, ItemFailure } from '../item/failure.ts';
 import { failureOf, type Item } from '../item/item.ts';
 import type { Format, FormatOptions } from './format.ts';
@@ -98,18 +99,19 @@ function lineOf(item: Item): string {
   const failure = failureOf(item);
   const response = responseOf(item);
   const key = keyOf(item);
-  const answered = response && {
-    status_code: response.status_code,
-    request_id: key,
-    body: response.body,
-  };
-  const error = failure && { code: failure.code, message: failure.message };
-  return JSON.stringify({
-    id: `batch_req_${key}`,
-    custom_id: typeof item.id === 'string' ? item.id : null,
-    response: answered ?? null,
-    error: error ?? null,
-  });
+  const id = JSON.stringify(`batch_req_${key}`);
+  const name = typeof item.id === 'string' ? JSON.stringify(item.id) : null;
+  const error = failure ? JSON.stringify({ code: failure.code, message: failure.message }) : null;
+  // the body is put in as the text that it was hashed as: to make it again costs as much as the rest of the line
+  return `{"id":${id},"custom_id":${name},"response":${answeredAs(key, response)},"error":${error}}`;
+}
+
+function answeredAs(key: string, response: ReturnType<typeof responseOf>): string {
+  if (!response) return 'null';
+  const { status_code, body } = response;
+  const status = status_code === undefined ? '' : `"status_code":${JSON.stringify(status_code)},`;
+  const text = textOfBody(body);
+  return `{${status}"request_id":${JSON.stringify(key)}${text === '' ? '' : `,"body":${text}`}}`;
 }
 
 function responseOf({ steps }: Item) {

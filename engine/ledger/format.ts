@@ -125,11 +125,18 @@ export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'reques
   redact?: readonly string[];
 }
 
+/** A line with bytes in it that are JSON already: they are copied, and never made a string. */
+export interface LineWithBytes {
+  before: string;
+  bytes: Buffer;
+  after: string;
+}
+
 /**
  * A line of the ledger without its checksum and closing brace. `head` and `tail` are ids of text lines; a raw call has
  * none.
  */
-export function callLine(record: CallRecord, head: string, tail: string): string {
+export function callLine(record: CallRecord, head: string, tail: string): LineWithBytes {
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = record;
   const { detail, finish, usage, answer, whole, logprobs, path, body, redact } = record;
   let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
@@ -142,13 +149,17 @@ export function callLine(record: CallRecord, head: string, tail: string): string
     if (whole !== undefined) line += `,"whole":${JSON.stringify(whole)}`;
     if (logprobs !== undefined) line += `,"logprobs":${JSON.stringify(logprobs)}`;
   }
-  if (record.raw) return `${line}${REQUEST}"path":${JSON.stringify(path)}${RAW_BODY}${body.toString()}}`;
-  const end = body.length - Buffer.byteLength(record.tail);
-  const sent = body.toString('utf8', Buffer.byteLength(record.head), end);
-  const own = redact ? redactOwn(sent, redact) : sent;
-  if (own !== sent) line += ',"redacted":true';
+  const request = `${REQUEST}"path":${JSON.stringify(path)}`;
+  if (record.raw) return { before: `${line}${request}${RAW_BODY}`, bytes: body, after: '}' };
+  const sent = body.subarray(Buffer.byteLength(record.head), body.length - Buffer.byteLength(record.tail));
+  const own = redact ? Buffer.from(redactOwn(sent.toString(), redact)) : sent;
+  if (own !== sent && !own.equals(sent)) line += ',"redacted":true';
   // the body is JSON already: what is the call's own closes the list of messages, and goes in as it is
-  return `${line}${REQUEST}"path":${JSON.stringify(path)},"head":"${head}","tail":"${tail}","messages":[${own}}`;
+  return {
+    before: `${line}${request},"head":"${head}","tail":"${tail}","messages":[`,
+    bytes: own,
+    after: '}',
+  };
 }
 
 /** What such a detail says are a server's words, which may quote the request in any form, and cut. */
@@ -170,15 +181,20 @@ const OPEN_SEAL = SEAL[0] as number;
  * Writes a line, its checksum and its newline at `at`; returns where it ends. The checksum is CRC-32 (ISO 3309, as in
  * gzip) over the bytes before it: it finds every single flipped bit. `bytes` has room for three bytes a character.
  */
-export function writeSealed(line: string, bytes: Buffer, at: number): number {
-  const end = at + bytes.write(line, at);
+export function writeSealed(line: string | LineWithBytes, bytes: Buffer, at: number): number {
+  let end = at + bytes.write(typeof line === 'string' ? line : line.before, at);
+  if (typeof line !== 'string') {
+    end += line.bytes.copy(bytes, end);
+    end += bytes.write(line.after, end);
+  }
   const sum = crc32(bytes.subarray(at, end)).toString(16).padStart(8, '0');
   return end + bytes.write(`${CRC}${sum}"}\n`, end, 'latin1');
 }
 
 /** Bytes that a sealed line may need. */
-export function roomFor(line: string): number {
-  return 3 * line.length + SEAL_LENGTH + 1;
+export function roomFor(line: string | LineWithBytes): number {
+  if (typeof line === 'string') return 3 * line.length + SEAL_LENGTH + 1;
+  return 3 * (line.before.length + line.after.length) + line.bytes.length + SEAL_LENGTH + 1;
 }
 
 /** Whether a line (without its newline) is as it was written. */

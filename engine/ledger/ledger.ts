@@ -11,7 +11,15 @@ import { dataError, type Fatal, ioError, usageError } from '../item/failure.ts';
 import type { Rung } from '../item/item.ts';
 import { changedModel, changedStage, type Served } from './changes.ts';
 import { filesOf } from './files.ts';
-import { type CallRecord, callLine, FORMAT, type Header, idOfText, isSealed } from './format.ts';
+import {
+  type CallRecord,
+  callLine,
+  FORMAT,
+  type Header,
+  idOfText,
+  isSealed,
+  type LineWithBytes,
+} from './format.ts';
 import { createKeys } from './keys.ts';
 import { type Lock, type LockOptions, takeLock } from './lock.ts';
 import { acceptedIn, answerIn, noAnswer, noteFor, openLines, readRecord } from './record.ts';
@@ -107,7 +115,7 @@ export function openLedger(options: LedgerOptions): Ledger {
     return id;
   }
 
-  function write(line: string, done?: Appended): void {
+  function write(line: string | LineWithBytes, done?: Appended): void {
     begun = true;
     writer.append(line, done);
   }

@@ -19,7 +19,7 @@ import {
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Fatal, ioError } from '../item/failure.ts';
-import { roomFor, writeSealed } from './format.ts';
+import { type LineWithBytes, roomFor, writeSealed } from './format.ts';
 
 /** milliseconds between two syncs; `always` syncs before anybody is told, `never` leaves it to the system */
 export type Fsync = number | 'always' | 'never';
@@ -45,7 +45,7 @@ export interface Writer {
    * `done` is called once the line is written, with the byte where it begins and its length without the newline; or
    * with what stood in its way.
    */
-  append(line: string, done?: Appended): void;
+  append(line: string | LineWithBytes, done?: Appended): void;
   /** Writes nothing more, and says why to whoever appends. */
   breakOff(error: Fatal): void;
   /** Writes and syncs what is left; what is appended after that is told so, and is not written. */
@@ -78,7 +78,7 @@ export function createWriter({ path, ownFolder = false, fsync, head, onBroken }:
   let closed = false;
   let blocked = 0;
 
-  function put(line: string): void {
+  function put(line: string | LineWithBytes): void {
     const room = roomFor(line);
     if (filled + room > bytes.length) {
       const larger = Buffer.allocUnsafe(Math.max(2 * bytes.length, filled + room));

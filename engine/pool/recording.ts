@@ -4,7 +4,7 @@
  */
 import type { Answer, Call } from '../item/call.ts';
 import { Fatal } from '../item/failure.ts';
-import type { Outcome } from '../ledger/format.ts';
+import type { CallRecord, Outcome } from '../ledger/format.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
 import { noneNamed } from './settings.ts';
@@ -14,22 +14,44 @@ import type { Endpoint, Ticket } from './state.ts';
 export type FailedOutcome = Exclude<Outcome, 'answer'>;
 
 export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
-  const tryOf = ({ call, sentAt }: Ticket, endpoint: Endpoint) => ({
-    ...call,
-    endpoint: endpoint.url,
+  // key by key, for to spread a call costs ten times as much
+  const recordOf = (
+    { call, sentAt }: Ticket,
+    { url }: Endpoint,
+    outcome: Outcome,
+    { answer, detail }: { answer?: Answer; detail?: string },
+  ): CallRecord => ({
+    key: call.key,
+    outcome,
     time: clock.date(),
+    endpoint: url,
+    model: call.model,
+    item: call.item,
+    agent: call.agent,
+    round: call.round,
+    attempt: call.attempt,
     ms: clock.now() - sentAt,
+    detail,
+    finish: answer?.finish,
+    usage: answer?.usage,
+    answer: answer?.text,
+    whole: answer?.whole,
+    logprobs: answer?.logprobs,
+    path: call.path,
+    body: call.body,
+    head: call.head,
+    tail: call.tail,
+    raw: call.raw,
+    redact: call.redact,
   });
   return {
     /** `done` is called once the answer is written, at once where there is no ledger, or with the error that prevented it. */
     answer(ticket: Ticket, endpoint: Endpoint, answer: Answer, done: (error?: Fatal) => void): void {
       if (ledger === undefined) return done();
-      const { text, whole, logprobs, finish, usage } = answer;
-      const said = { answer: text, finish, usage, ...(whole && { whole }), ...(logprobs && { logprobs }) };
-      ledger.append({ ...tryOf(ticket, endpoint), outcome: 'answer', ...said }, done);
+      ledger.append(recordOf(ticket, endpoint, 'answer', { answer }), done);
     },
     failure(ticket: Ticket, endpoint: Endpoint, outcome: FailedOutcome, detail: string): void {
-      ledger?.append({ ...tryOf(ticket, endpoint), outcome, detail });
+      ledger?.append(recordOf(ticket, endpoint, outcome, { detail }));
     },
   };
 }

@@ -29,7 +29,7 @@ function sealed(record: CallRecord): Buffer {
   TEXTS.set(head, record.head).set(tail, record.tail);
   return sealedLine(callLine(record, head, tail));
 }
-function sealedLine(line: string): Buffer {
+function sealedLine(line: Parameters<typeof writeSealed>[0]): Buffer {
   const bytes = Buffer.alloc(roomFor(line));
   const end = writeSealed(line, bytes, 0);
   expect(bytes[end - 1]).toBe(10);

@@ -29,7 +29,8 @@ function largeLedger(path: string): void {
     });
     const { agent, round, attempt, body } = record;
     const key = keyOf(body.toString(), { id: item, agent, round, attempt });
-    lines.push(sealed(`${callLine({ ...record, key }, idOfText(head), idOfText(tail))}}`));
+    const { before, bytes, after } = callLine({ ...record, key }, idOfText(head), idOfText(tail));
+    lines.push(sealed(`${before}${bytes}${after}}`));
     lines.push(sealed(`{"verdict":"clean","key":"${key}"}`));
     if (lines.length > 1_000) writeSync(file, `${lines.splice(0).join('\n')}\n`);
   }
