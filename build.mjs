@@ -51,10 +51,16 @@ const undici = {
 
 /** Small modules that would be files of a kilobyte: a file more costs a start more than what it does not need of these. */
 const TOGETHER = [
-  { name: 'words', test: /\/engine\/(item|json)\/|\/engine\/audit\/accept\.ts|\/bin\/command\.ts/ },
-  { name: 'asking', test: /\/stages\/(agent-step|chain|synthesize-decision)\.ts|\/engine\/agents\// },
+  {
+    name: 'words',
+    test: /\/engine\/(item|json)\/|\/engine\/(audit\/accept|pool\/clock)\.ts|\/bin\/command\.ts/,
+  },
+  { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/engine\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
+  { name: 'aside', test: /\/engine\/files\/(put-aside|unnamed)\.ts/ },
+  { name: 'total', test: /\/engine\/(table\/count|watch\/total)\.ts/ },
+  { name: 'named-files', test: /\/engine\/run\/(first-items|named-files)\.ts/ },
   { name: 'bench', test: /\/engine\/bench\/|\/bin\/commands\/bench\// },
   { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
   { name: 'state', test: /\/engine\/pool\/(completion|names|probe|raw|reactions|reply|start|state)\.ts/ },
