@@ -22,6 +22,7 @@ export default command({
     'fw init desk',
     'fw init desk --from tickets.csv',
     'fw init facts --starter extract --from mails.csv',
+    'fw init french --starter translate --from texts.csv',
   ],
   options: {
     starter: {
@@ -79,7 +80,7 @@ async function fitted(made: Files, from: string, folder: string) {
     id === undefined
       ? `The id of a row is a hash of it. If a column names the rows, such as '${look.columns[0]}', pipeline.yaml may say so: ingest: { id: ${look.columns[0]}, … }`
       : `The id of a row is its column '${id}'.`,
-    `${made.has('answer.schema.json') ? 'agents/ and answer.schema.json' : 'agents/'} still speak of the rows that come with fw: say there what yours are.`,
+    `${made.has('answer.schema.json') ? 'agents/ and answer.schema.json still speak' : 'agents/ still speaks'} of the rows that come with fw: say there what yours are.`,
   ];
   if (bad.length > 0) {
     const { line, trouble } = bad[0]!;
