@@ -8,11 +8,12 @@
  * Writes  { …, steps: [ …, the new step ] }, or { …, decision } where the agent is the synthesis
  * Fails   as chain does
  */
+import { arrangementOf } from '../engine/agents/arrangement.ts';
 import { takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { resolveOrdering } from '../engine/agents/orderings.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
+import { ItemFailure, usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'agent-step',
@@ -38,6 +39,11 @@ export default stage({
     }
     const chain = await openChain(agents, options, tools, 'agent-step');
     return item => {
+      if (arrangementOf(item).topology === 'peer')
+        throw new ItemFailure(
+          'steps-out-of-order',
+          'expected an item of another topology, found peer, which fw chain asks',
+        );
       if (key === undefined) return chain(item, null, true);
       const answered = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);
       return chain(item, answered.includes(key) ? answered : [...answered, key], false);

@@ -5,9 +5,10 @@
  *   ["risk_manager","data_science","regulatory","consumer_advocate"]
  *
  * Reads   { id, prompt, ordering? }
- * Writes  { …, ordering, steps, decision }
+ * Writes  { …, ordering, steps, decision }; with another --topology, --passed or --labels also { arrangement }
  * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
  */
+import { ARRANGEMENT_OPTIONS, arranged, expectArrangeable } from '../engine/agents/arrangement.ts';
 import { takesUp } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { orderingOfItem, resolveOrderings } from '../engine/agents/orderings.ts';
@@ -25,6 +26,7 @@ export default stage({
   heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),
   options: {
     ...ASK_OPTIONS,
+    ...ARRANGEMENT_OPTIONS,
     decision: {
       type: 'boolean',
       default: true,
@@ -38,9 +40,15 @@ export default stage({
     if (standard === undefined || others.length > 0) {
       throw usageError(`${agents.folder}/orderings.yaml: expected one ordering in the list 'default'`);
     }
+    expectArrangeable(agents, options.passed);
     const chain = await openChain(agents, options, tools, 'chain');
-    const { decision } = options;
-    if (tools.workload) tools.workload.likely = standard.length + (decision && agents.synthesis ? 1 : 0);
-    return item => chain(item, item.ordering ? orderingOfItem(item.ordering, agents) : standard, decision);
+    const { decision, topology, passed, labels } = options;
+    if (tools.workload)
+      tools.workload.likely =
+        (topology === 'peer' ? 2 : 1) * standard.length + (decision && agents.synthesis ? 1 : 0);
+    return line => {
+      const item = arranged(line, { topology, passed, labels });
+      return chain(item, item.ordering ? orderingOfItem(item.ordering, agents) : standard, decision);
+    };
   },
 });

@@ -39,6 +39,8 @@ export interface Question {
   id: string;
   /** the name of the question where other items of the row share it: it is asked and recorded under that */
   shared?: string | undefined;
+  /** what its seed is made of in place of the id: twins have the same */
+  twin?: string | undefined;
   /** what the items of its row have in common, where there are several */
   row?: string | undefined;
   /** the first question of its item */

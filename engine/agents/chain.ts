@@ -10,12 +10,13 @@ import { type Failure, type Item, type Rung, type Step, worse } from '../item/it
 import { begin, type Due, newWorkload, type Workload } from '../item/workload.ts';
 import { getAt } from '../json/pointer.ts';
 import type { Agent } from './agent-file.ts';
+import { arrangementOf, askedBy, contextShown, isUsual, seenLast, turnsOf } from './arrangement.ts';
 import { type Ask, type AskOptions, type AskResult, asker } from './ask.ts';
 import { escaped } from './body.ts';
 import { contextAfter, turnText } from './context.ts';
 import type { Agents } from './load.ts';
 import type { Opened, Openings } from './opening.ts';
-import { rowIdOf, sharedName } from './share.ts';
+import { type RowId, rowIdOf, sharedName } from './share.ts';
 
 /** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
 const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
@@ -62,6 +63,8 @@ export interface ChainOptions extends AskOptions {
   openings?: Openings;
   /** questions that the items of a row have in common are asked once; needs a record of answers */
   share?: boolean | undefined;
+  /** columns in which twins are alike: these get the same seeds */
+  twins?: readonly string[] | undefined;
   /** JSON Pointers into an item, to what a ledger must not keep */
   redact: readonly Pointer[];
   /** told once of each pointer where an item has nothing: a misspelt one would keep what was to be left out */
@@ -84,6 +87,21 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
 
   const displayOf = (key: string): string => (agents.byKey.get(key) as Agent).display;
 
+  /** What the seeds of an item are made of, where that is not its id. */
+  function twinOf(item: Item, { row }: RowId, shared: string | undefined): string | undefined {
+    const { twins = [] } = options;
+    if (twins.length === 0) return undefined;
+    const values = twins.map(column => item.input?.[column]);
+    const missing = twins.find((_, at) => typeof values[at] !== 'string');
+    if (missing !== undefined)
+      throw new ItemFailure(
+        'unexpected-input',
+        `expected the columns of --twins, by which twins get one seed, found no column ${missing}`,
+      );
+    // the ordering and the sample, behind what is the row's own
+    return JSON.stringify(values) + (shared ?? (item.id as string)).slice(row.length);
+  }
+
   /** A failure keeps the answers that were paid for. */
   function openingFor(agent: string, item: Item, steps: readonly Step[]): Opened {
     try {
@@ -99,31 +117,37 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     const steps = (item.steps ?? []).filter(step => step.output !== undefined);
     const failed = (item.steps ?? []).find(step => step.output === undefined);
     const interrupted = item.failure?.code === 'interrupted';
-    const surplus = steps.find((step, index) => step.agent !== ordering[index]);
+    const arrangement = arrangementOf(item);
+    const turns = turnsOf(ordering, arrangement);
+    const by = isUsual(arrangement) ? null : { agents, arrangement, ordering };
+    const surplus = steps.find((step, index) => step.agent !== turns[index]?.agent);
     if (surplus) {
-      const message = `expected steps in the order ${ordering.join(', ')}, found ${steps.map(step => step.agent).join(', ')}`;
+      const message = `expected steps in the order ${turns.map(({ agent }) => agent).join(', ')}, found ${steps.map(step => step.agent).join(', ')}`;
       throw new ItemFailure('steps-out-of-order', message, { agent: surplus.agent });
     }
     // who asks one agent of a longer ordering leaves the rest of it to be asked
     const goesOn = ordering.every((agent, index) => item.ordering?.[index] === agent);
     const whole = [...((goesOn && item.ordering) || ordering)];
-    let context = contextOf(item, steps, agents);
+    let context = contextOf(item, by ? [] : steps, agents);
     const redact = redactionOf(item);
     const id = rowIdOf({ ...item, ordering: whole }, agents);
     const row = id.label === '' ? undefined : id.row;
-    for (const agent of ordering.slice(steps.length)) {
+    for (const { agent, sees } of turns.slice(steps.length)) {
+      const seen = by ? sees.map(at => steps[at] as Step) : steps;
       const round = roundAfter(failed, agent, interrupted);
       const ask = askOf(agent);
-      const { opening, files } = openingFor(agent, { ...kept, steps }, steps);
-      const before = steps.map(step => step.agent);
+      const { opening, files } = openingFor(agent, { ...kept, steps }, seen);
+      const asks = options.share ? askedBy(ordering, arrangement, steps.length) : null;
+      const shared = (asks && sharedName(id, asks, agents)) ?? undefined;
       const asked = await ask({
         id: item.id as string,
-        shared: (options.share && sharedName(id, [...before, agent], agents)) || undefined,
+        shared,
+        twin: twinOf(item, id, shared),
         row,
         begins: steps.length === 0,
-        context,
+        context: by ? context + escaped(contextShown('', steps, sees, by)) : context,
         opening,
-        saw: sawIn(steps),
+        saw: sawIn(seen),
         round,
         redact: files.length > 0 ? [...(redact ?? []), ...files] : redact,
       });
@@ -131,7 +155,7 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
       if (!asked.failure) due.answered();
       // with its ordering, so that everyone after can see which answers it lacks
       if (asked.failure) fail({ ...kept, ordering: whole, steps }, agent, asked.failure);
-      context += escaped(turnText(displayOf(agent), asked.compact));
+      if (!by) context += escaped(turnText(displayOf(agent), asked.compact));
     }
     return { ...kept, ordering: whole, steps };
   }
@@ -148,14 +172,17 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
       });
     }
     const { opening, files } = openingFor(synthesis.key, item, steps);
+    const shown = shownLast(item, agents);
     const redact = redactionOf(item);
-    const { row, label } = rowIdOf(item, agents);
+    const rowId = rowIdOf(item, agents);
+    const { row, label } = rowId;
     const asked = await askOf(synthesis.key)({
       id: item.id as string,
+      twin: twinOf(item, rowId, undefined),
       row: label === '' ? undefined : row,
-      context: contextOf(item, steps, agents),
+      context: shown ? contextOf(item, [], agents) + escaped(shown.text) : contextOf(item, steps, agents),
       opening,
-      saw: sawIn(steps),
+      saw: sawIn(shown?.seen ?? steps),
       round: roundAfter(decision, synthesis.key, item.failure?.code === 'interrupted'),
       redact: files.length > 0 ? [...(redact ?? []), ...files] : redact,
     });
@@ -165,10 +192,12 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
   }
 
   /** answers that the item lacks */
-  function lackedBy({ steps, decision }: Item, ordering: readonly string[] | null, decides: boolean): number {
+  function lackedBy(item: Item, ordering: readonly string[] | null, decides: boolean): number {
+    const { steps, decision } = item;
+    const due = ordering ? turnsOf(ordering, arrangementOf(item)).length : 0;
     const answered = steps?.filter(step => step.output !== undefined).length ?? 0;
     const isUndecided = decides && agents.synthesis !== undefined && decision?.output === undefined;
-    return Math.max(0, (ordering?.length ?? 0) - (ordering ? answered : 0)) + (isUndecided ? 1 : 0);
+    return Math.max(0, due - (ordering ? answered : 0)) + (isUndecided ? 1 : 0);
   }
 
   return async (item, ordering, decides) => {
@@ -203,12 +232,23 @@ function textsIn(value: unknown): string[] {
 }
 
 /** Why nobody may decide on these steps; null where all of the ordering have answered. */
-export function lackingIn({ ordering, steps = [] }: Item): string | null {
+export function lackingIn(item: Item): string | null {
+  const { ordering, steps = [] } = item;
   const unanswered = steps.find(step => step.output === undefined);
   if (unanswered) return `a failed step of ${unanswered.agent}`;
   if (steps.length === 0) return 'none';
-  const missing = ordering?.[steps.length];
+  const missing = ordering && turnsOf(ordering, arrangementOf(item))[steps.length]?.agent;
   return missing === undefined ? null : `none of ${missing}`;
+}
+
+/** What the synthesis is shown of answers in another than the usual arrangement; null in that. */
+function shownLast(item: Item, agents: Agents): { text: string; seen: Step[] } | null {
+  const arrangement = arrangementOf(item);
+  if (isUsual(arrangement)) return null;
+  const { ordering = [], steps = [] } = item;
+  const sees = seenLast(ordering, arrangement);
+  const text = contextShown('', steps, sees, { agents, arrangement, ordering });
+  return { text, seen: sees.map(at => steps[at] as Step) };
 }
 
 function fail(item: Item, agent: string, { code, message }: NonNullable<AskResult['failure']>): never {

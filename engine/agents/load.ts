@@ -29,6 +29,8 @@ export interface Agents {
   expects?: { path: string; schema: JsonObject };
   /** texts of errors and placeholders in an answer are none (folder.yaml: own_words) */
   ownWords?: boolean;
+  /** what is passed on of an answer, from folder.yaml: keys of a verdict, and keys that name the agent */
+  passing?: { verdict: string[]; names?: string[] };
   naming?: Naming;
 }
 
@@ -89,8 +91,9 @@ export function loadAgents(folder: string): Agents {
   if (files.includes('defaults.yaml')) loaded.defaults = readDefaults(join(folder, 'defaults.yaml'));
   if (files.includes('folder.yaml')) {
     const { path, value } = readYaml(join(folder, 'folder.yaml'), 'folder');
-    const { expects } = value as FolderFile;
+    const { expects, passing } = value as FolderFile;
     if (expects) loaded.expects = { path, schema: expects };
+    if (passing) loaded.passing = passing;
   }
   return loaded;
 }
@@ -127,6 +130,7 @@ export function loadAgentFiles(folder: string): Agents {
 }
 
 interface FolderFile {
+  passing?: { verdict: string[]; names?: string[] };
   expects?: JsonObject;
   own_words?: boolean;
 }

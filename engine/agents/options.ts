@@ -1,6 +1,6 @@
 /** The options of every stage that asks agents, and what they become. */
 import { resolve } from 'node:path';
-import { grouped, type OptionSchemas, type OptionsOf } from '../flow/options.ts';
+import { grouped, namesIn, type OptionSchemas, type OptionsOf } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { usageError } from '../item/failure.ts';
 import { parsePointer } from '../json/pointer.ts';
@@ -54,6 +54,12 @@ export const ASK_OPTIONS = grouped('Asking', {
     description:
       'Ask once what the orderings of a row have in common: those that begin alike share these answers. Default: each item has samples of its own.',
   },
+  twins: {
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'Columns in which twins are alike, also comma-separated. Twins are asked with the same seeds, so that they differ in their rows alone.',
+  },
   redact: {
     type: 'array',
     items: { type: 'string' },
@@ -97,6 +103,7 @@ export async function openChain(
   tools: Tools,
   stage: string,
 ): Promise<Chain> {
+  const twins = namesIn(options.twins);
   const fills = options['on-invalid'] === 'default' && agents.defaults;
   const asksWith = {
     stage,
@@ -106,7 +113,12 @@ export async function openChain(
         { ...hashes, ...(model && { model }) },
       ]),
     ),
-    options: { guided: options.guided, seed: options.seed, ...(options.share && { share: true }) },
+    options: {
+      guided: options.guided,
+      seed: options.seed,
+      ...(options.share && { share: true }),
+      ...(twins.length > 0 && { twins: twins.join() }),
+    },
     rules: RULES,
   };
   // what an agent file cannot mean is said before any endpoint is looked at
@@ -128,6 +140,7 @@ export async function openChain(
     seed: options.seed,
     workload: tools.workload,
     share: options.share,
+    twins,
     openings,
     redact: (options.redact ?? []).map(pointerOf),
     onNothingToRedact: (pointer, id) =>

@@ -17,6 +17,8 @@ export interface AttemptedStep {
   id: string;
   /** the name of the question, where several items share it */
   shared?: string | undefined;
+  /** what the seed is made of in place of the id: twins have the same */
+  twin?: string | undefined;
   context: string;
   opening?: Opening | undefined;
   round: number;
@@ -28,12 +30,13 @@ export type Sample = Pick<Particulars, 'temperature' | 'rejected'>;
 /** The body and the key of an attempt (1-based) in the round of `asked`. */
 export function attemptRequest(
   { agent, own, options }: Asking,
-  { id, shared, context, opening, round }: AttemptedStep,
+  { id, shared, twin, context, opening, round }: AttemptedStep,
   attempt: number,
   sample: Sample,
 ): ReturnType<Bodies['bodyOf']> {
   const identity = { id: shared ?? id, agent: agent.key, round, attempt };
-  return own.bodyOf({ context, opening, ...sample, seed: seedOf(options.seed, identity) }, identity);
+  const seed = seedOf(options.seed, twin === undefined ? identity : { ...identity, id: twin });
+  return own.bodyOf({ context, opening, ...sample, seed }, identity);
 }
 
 /** The first later round that the ledger has an answer of, null where it has none; looked up once, when it is wanted. */

@@ -5,6 +5,7 @@
  */
 import type { Call } from '../item/call.ts';
 import type { Item } from '../item/item.ts';
+import { arrangementOf, askedBy, wrongArrangement } from './arrangement.ts';
 import type { Agents } from './load.ts';
 import { orderingLabel } from './orderings.ts';
 
@@ -34,8 +35,8 @@ export function rowIdOf({ id, ordering, sample }: Item, agents: Agents): RowId {
 }
 
 /**
- * The name of the question that is asked after `asked` (keys of agents; the last is the one who is asked), for all items of
- * a row whose ordering begins so: `50acc2a3e4e6/risk-data-*`. Null where nobody shares it: fewer than two agents are left,
+ * The name of the question that `asked` decide (keys of agents; the last is the one who is asked), for all items of a row
+ * whose ordering begins so: `50acc2a3e4e6/risk-data-*`; where nobody is shown anybody, for all items of the row. Null where nobody shares it: fewer than two agents are left,
  * so that the rest of the ordering is settled.
  */
 export function sharedName({ row, sample }: RowId, asked: readonly string[], agents: Agents): string | null {
@@ -48,10 +49,7 @@ export const isSharedCall = ({ item, row }: Call): boolean => row !== undefined 
 
 /** Whether `name` is one that an item of this ordering may have for its step number `at` (from 0). */
 export function isSharedName(name: unknown, item: Item, at: number, agents: Agents): boolean {
-  const asked = Array.isArray(item.ordering) ? item.ordering.slice(0, at + 1) : [];
-  return (
-    asked.length === at + 1 &&
-    typeof item.id === 'string' &&
-    sharedName(rowIdOf(item, agents), asked, agents) === name
-  );
+  if (!Array.isArray(item.ordering) || typeof item.id !== 'string' || wrongArrangement(item)) return false;
+  const asked = askedBy(item.ordering, arrangementOf(item), at);
+  return asked !== null && sharedName(rowIdOf(item, agents), asked, agents) === name;
 }

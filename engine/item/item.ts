@@ -137,6 +137,8 @@ export interface Item {
   row?: number;
   input?: { [column: string]: string };
   prompt?: string;
+  /** who was shown what: see engine/agents/arrangement.ts; absent: each agent all before it */
+  arrangement?: unknown;
   /** in place of a prompt: chat messages as the server takes them */
   messages?: unknown;
   /** in place of a prompt */

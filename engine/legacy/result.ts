@@ -1,5 +1,6 @@
 /** The strict legacy document: what the older scripts wrote for one application and one ordering, rebuilt from an item. */
 
+import { arrangementOf, isUsual } from '../agents/arrangement.ts';
 import { contextAfter } from '../agents/context.ts';
 import type { Agents } from '../agents/load.ts';
 import { hashOfResult } from '../flow/provenance.ts';
@@ -24,6 +25,12 @@ export function legacyResult(item: Item, agents: Agents, timestamp: string): Jso
   }
   if (typeof prompt !== 'string' || prompt.trim() === '') {
     throw new ItemFailure('empty-prompt', 'expected the prompt that was asked, found none');
+  }
+  if (!isUsual(arrangementOf(item))) {
+    throw new ItemFailure(
+      'not-strict',
+      'expected agents who were shown all answers before them, as legacy results have it, found another arrangement; such items stay items',
+    );
   }
   const order = steps.map(step => step.agent);
   const due = ordering ?? order;

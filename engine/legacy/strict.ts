@@ -3,6 +3,7 @@
  * over whole studies at the speed of JSON.parse; and, beyond them, the schemas of the agents.
  */
 
+import { arrangementOf, turnsOf, wrongArrangement } from '../agents/arrangement.ts';
 import { showsPrompt } from '../agents/context.ts';
 import { hashOfText } from '../answer/answer-limits.ts';
 import { type Item, isRawRequest, type Rung, rungOf, type Step } from '../item/item.ts';
@@ -251,7 +252,12 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
     for (let i = 0; i < steps.length && found.length < MAX_VIOLATIONS; i++)
       judge(steps[i], `/steps/${i}`, 'agent');
     const order = namesOf(steps.map(step => step?.agent));
-    const due = ordering === undefined ? order : Array.isArray(ordering) ? namesOf(ordering) : show(ordering);
+    const wrong = wrongArrangement(item);
+    if (wrong) found.push(broken('arrangement', wrong.at, wrong.expected, wrong.got));
+    const turns = (agents: string[]): string[] =>
+      wrong ? agents : turnsOf(agents, arrangementOf(item)).map(({ agent }) => agent);
+    const due =
+      ordering === undefined ? order : Array.isArray(ordering) ? namesOf(turns(ordering)) : show(ordering);
     if (order !== due)
       found.push(broken('ordering', '/steps', `an answer of each of ${due}`, `answers of ${order}`));
   }

@@ -130,6 +130,7 @@ async function itemsOf({ row, files, base, sets, most = Number.POSITIVE_INFINITY
   const asker = row.find(({ stage }) => stage.asks);
   const agents = agentsOf({ agents: asker?.options.agents as string | undefined }, { base, sets });
   const guard = inputGuard(agents, say);
+  const keepsInput = asker?.options.twins !== undefined;
   const take = (item: Item): boolean => {
     try {
       if (failureOf(item) === undefined) guard(item);
@@ -138,7 +139,7 @@ async function itemsOf({ row, files, base, sets, most = Number.POSITIVE_INFINITY
       if (error instanceof ItemFailure) return true;
       throw error;
     }
-    return items.push(lean(item)) < most;
+    return items.push(lean(item, keepsInput)) < most;
   };
   const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
   await itemsBefore({ row, files, base, label: 'plan', take, warn });
@@ -147,12 +148,18 @@ async function itemsOf({ row, files, base, sets, most = Number.POSITIVE_INFINITY
 }
 
 /** A hundred thousand items stay in memory: without the columns that they were made of. */
-function lean({ id, row, prompt, ordering, steps, decision, failure }: Item): Item {
+function lean(
+  { id, row, input, prompt, sample, ordering, arrangement, steps, decision, failure }: Item,
+  keepsInput: boolean,
+): Item {
   return {
     id,
     ...(row !== undefined && { row }),
     ...(prompt !== undefined && { prompt }),
+    ...(keepsInput && input && { input }),
+    ...(sample !== undefined && { sample }),
     ...(ordering && { ordering }),
+    ...(arrangement !== undefined && { arrangement }),
     ...(steps && { steps }),
     ...(decision && { decision }),
     ...(failure && { failure }),

@@ -1,6 +1,7 @@
 /** What befell lines and answers, in all and by group, and who of the agents changed a decision. */
 import type { Rung } from '../item/item.ts';
-import { type Answered, type Asked, blankless, type Observation, outcomeIn } from './observe.ts';
+import type { Answered, Asked, Observation } from './observe.ts';
+import { blankless, outcomeIn } from './outcome.ts';
 
 /** What befell the lines of one group, or the answers of one agent. */
 export interface Fate {

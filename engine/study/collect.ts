@@ -145,7 +145,7 @@ function addLine(
   if (askedAgain) fate.askedAgain += 1;
   if (left === null) return;
   addOne(fate.left, left);
-  if (left !== 'blank-outcome') fate.failed += 1;
+  if (left !== 'blank-outcome' && left !== 'tied') fate.failed += 1;
   if (fate.leftIds.length < NAMED_IDS) fate.leftIds.push(id);
 }
 

@@ -14,6 +14,7 @@ import { type Collected, createCollector } from './collect.ts';
 import { createNames } from './names.ts';
 import { type Asked, observe } from './observe.ts';
 import { eachLine, type LineKind, sourceColumns } from './read.ts';
+import { READ_OUTS, type ReadOut } from './read-out.ts';
 import type { FileRow } from './report.ts';
 
 /** What a study says of its decisions, for every verb that counts them. */
@@ -26,12 +27,25 @@ export const OUTCOME_OPTIONS = {
     type: 'string',
     description: 'The value of --outcome that counts as approval; all others do not.',
   },
+  'read-out': {
+    type: 'string',
+    enum: READ_OUTS,
+    description:
+      "Whose outcome counts: judge, that of the synthesis; terminal, the last agent's; majority, what most agents said. Default: the decision, else the last answer.",
+  },
+  tie: {
+    type: 'string',
+    description:
+      'Of --read-out majority: what equal halves count as. Default: they have no outcome, and are left out.',
+  },
 } as const;
 
 export interface GatherOptions {
   group: readonly string[];
   outcome: string;
   approve: string;
+  'read-out'?: string | undefined;
+  tie?: string | undefined;
   twins: readonly string[];
   risk?: string | undefined;
   source?: string | undefined;
@@ -55,6 +69,10 @@ export async function gather(
   { stage, warn }: { stage: string; warn(message: string): void },
 ): Promise<{ collected: Collected; files: FileRow[]; notes: string[] }> {
   const { source, 'max-line': maxLine } = options;
+  if (options.tie !== undefined && options['read-out'] !== 'majority')
+    throw usageError(
+      '--tie: expected --read-out majority beside it, which alone has ties, found another or none',
+    );
   const by = await judgeOptions(options, { base: process.cwd() });
   const besides = besidesOf(paths);
   // without any, no result needs its hash, which is a third of the work
@@ -66,6 +84,8 @@ export async function gather(
     groups: options.group,
     outcome: options.outcome,
     approve: options.approve,
+    readOut: options['read-out'] as ReadOut | undefined,
+    tie: options.tie,
     twins: options.twins,
     risk: options.risk,
     ...(columnsOf && { columnsOf }),
@@ -159,6 +179,10 @@ function notesOf(
     notes.push(`nobody was approved: no '${asked.outcome}' is '${asked.approve}'; there are: ${values}`);
   }
   const blank = fate.left.get('blank-outcome') ?? 0;
+  if (asked.readOut)
+    notes.push(
+      `outcomes are read out as ${asked.readOut}${asked.readOut === 'majority' ? `; equal halves ${asked.tie === undefined ? `have no outcome: ${number(fate.left.get('tied') ?? 0)} left out` : `count as '${asked.tie}'`}` : ''}`,
+    );
   if (blank > 0)
     notes.push(`${counted(blank, 'record')} without an outcome (empty, NA, NaN, null or None) left out`);
   return notes;

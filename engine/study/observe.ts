@@ -13,13 +13,19 @@ import {
   rungOf,
   type Step,
 } from '../item/item.ts';
-import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
+import { isObject, type JsonObject } from '../json/pointer.ts';
+import { blankless, outcomeIn, textOf } from './outcome.ts';
+import { type ReadOut, readOut } from './read-out.ts';
 
 /** What was named: see the options of `fw report`. */
 export interface Asked {
   groups: readonly string[];
   outcome: string;
   approve: string;
+  /** how the outcome is read out of a chain; absent: its decision, else its last answer */
+  readOut?: ReadOut | undefined;
+  /** what a majority of equal halves counts as; absent: it has no outcome */
+  tie?: string | undefined;
   /** columns in which twins are alike */
   twins: readonly string[];
   /** a column of numbers */
@@ -51,7 +57,7 @@ export interface Observation {
   cell: string | null;
   /** the outcome's text; null where it is blank */
   outcome: string | null;
-  /** why it enters no rate: the code of its failure, or `blank-outcome`; null where it enters */
+  /** why it enters no rate: the code of its failure, `blank-outcome` or `tied`; null where it enters */
   left: string | null;
   rung: Rung;
   /** NaN where it is no number */
@@ -62,21 +68,26 @@ export interface Observation {
   timestamp: string | null;
 }
 
-/** What a table says where there is no value. Of an outcome and of numbers alone: `None` may be a group. */
-const BLANK = new Set(['', 'NA', 'NaN', 'null', 'None']);
-
 /** `where` names a line without an id: file and line. `failure` is that of the line, or what verification found. */
 export function observe(line: JsonObject, asked: Asked, where: string, failure?: Failure): Observation {
   const isResult = !isItem(line) && isLegacyLike(line);
   const isRow = !isItem(line) && !isResult;
   const answers = isRow ? [] : isResult ? answersOfResult(line) : answersOfItem(line);
-  const decision = answers.at(-1)?.output;
+  const hasDecision = isResult ? isObject(line.business_decision) : isObject(line.decision);
+  const said = hasDecision
+    ? { answers: answers.slice(0, -1), decision: answers.at(-1) }
+    : { answers, decision: undefined };
+  const read = asked.readOut && !isRow ? readOut(said, asked.readOut, asked) : null;
+  const decision = read ? read.output : answers.at(-1)?.output;
   const columns = columnsIn(line, asked);
   const id = idOf(line) ?? where;
   const order = orderOf(line);
   const cells = asked.twins.map(name => textOf(columns[name]));
   // who answered has its own outcome; a column of the same name is what somebody else decided
-  const outcome = blankless(answers.length > 0 ? outcomeIn(decision, asked.outcome) : columns[asked.outcome]);
+  const outcome = read
+    ? read.outcome
+    : blankless(answers.length > 0 ? outcomeIn(decision, asked.outcome) : columns[asked.outcome]);
+  const blank = read?.isTied ? 'tied' : 'blank-outcome';
   return {
     id,
     applicant: applicantOf(line, id, order),
@@ -84,32 +95,13 @@ export function observe(line: JsonObject, asked: Asked, where: string, failure?:
     groups: asked.groups.map(name => textOf(columns[name])),
     cell: cells.length > 0 && cells.every(text => text !== null) ? JSON.stringify(cells) : null,
     outcome,
-    left: failure?.code ?? (outcome === null ? 'blank-outcome' : null),
+    left: failure?.code ?? (outcome === null ? blank : null),
     rung: isRow && failure === undefined ? 'unknown' : rungOf(line),
     risk: asked.risk === undefined ? Number.NaN : numberOf(columns[asked.risk] ?? decision?.[asked.risk]),
     decision,
     answers,
     timestamp: typeof line.timestamp === 'string' ? line.timestamp : null,
   };
-}
-
-/** The outcome in an answer: a key of it, or a JSON Pointer into it. */
-export function outcomeIn(output: JsonObject | undefined, name: string): unknown {
-  if (output === undefined) return undefined;
-  if (name.startsWith('/')) return valueAt(output, name);
-  return Object.hasOwn(output, name) ? output[name] : undefined;
-}
-
-export function blankless(value: unknown): string | null {
-  const text = textOf(value);
-  return text === null || BLANK.has(text) ? null : text;
-}
-
-/** A scalar as text, without space around it; null for none, an empty one, and for what is no scalar. */
-function textOf(value: unknown): string | null {
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  const text = typeof value === 'string' ? value.trim() : '';
-  return text === '' ? null : text;
 }
 
 function numberOf(value: unknown): number {
