@@ -14,7 +14,7 @@ import type { Code } from '../item/codes.ts';
 import type { Rejected, Rung, Step, TokenLogprob, WholeAnswer } from '../item/item.ts';
 import { isObject, parsePointer, valueAt } from '../json/pointer.ts';
 import type { Agent, AskAgain } from './agent-file.ts';
-import { type Bodies, bodies, type Guided, type Opening } from './body.ts';
+import { type Bodies, bodies, type Guided, type Opening, policyOf } from './body.ts';
 import { checkOf } from './form.ts';
 import {
   attemptRequest,
@@ -68,7 +68,8 @@ export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
   const check = checkOf(agent);
   const model = agent.model === undefined ? pool.model : (pool.servedAs?.(agent.model) ?? agent.model);
   const own = bodies(agent, model, options.guided);
-  return question => askOne({ agent, model, pool, options, check, own }, question);
+  const policy = policyOf(agent, options);
+  return question => askOne({ agent, model, pool, options, check, own, policy }, question);
 }
 
 interface Asker {
@@ -78,6 +79,7 @@ interface Asker {
   check: Check;
   own: Bodies;
   model: string;
+  policy: string;
 }
 
 /**
@@ -98,7 +100,7 @@ async function askInRound(
   question: Question,
   later: () => number | null,
 ): Promise<AskResult | null> {
-  const { agent, model, pool, options, check, own } = asker;
+  const { agent, model, pool, options, check, own, policy } = asker;
   const { id, shared, row, begins, saw, round, redact } = question;
   const step: Step = {
     agent: agent.key,
@@ -108,6 +110,7 @@ async function askInRound(
     calls: [],
     attempts: 0,
     usage: { prompt: 0, completion: 0 },
+    policy,
   };
   if (round > 0) step.round = round;
   if (shared !== undefined) step.shared = shared;
@@ -248,11 +251,11 @@ type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'
 
 /** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
 function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): AskResult {
-  const { agent, saw, calls, attempts, usage, round, rejected, shared } = step;
+  const { agent, saw, calls, attempts, usage, policy, round, rejected, shared } = step;
   const done: Step =
     compact === text
-      ? { agent, output, sha256: hashOfText(text), rung, saw, repairs, calls, attempts, usage }
-      : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage };
+      ? { agent, output, sha256: hashOfText(text), rung, saw, repairs, calls, attempts, usage, policy }
+      : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage, policy };
   if (round !== undefined) done.round = round;
   if (rejected !== undefined) done.rejected = rejected;
   if (shared !== undefined) done.shared = shared;

@@ -125,6 +125,19 @@ export function seedOf(runSeed: number, { id, agent, round, attempt }: Identity)
   return Number.parseInt(digest.slice(0, 8), 16) & 0x7fffffff;
 }
 
+/**
+ * A fingerprint of how an agent is sampled: 16 hex characters of the SHA-256 of its sampling, of what is asked again at which
+ * temperatures, of the form that the server decodes by, and of what seeds are made of. Not of the model.
+ */
+export function policyOf(
+  agent: Agent,
+  { guided, seed, twins }: { guided: Guided; seed: number; twins?: readonly string[] | undefined },
+): string {
+  const { sampling, extra, askAgain } = agent;
+  const all = [sampling, extra ?? {}, askAgain ?? null, decodingOf(agent, guided), seed, twins ?? []];
+  return hash('sha256', JSON.stringify(all), 'hex').slice(0, 16);
+}
+
 /** The key of a call: the same key is the same question. */
 export function keyOf(body: string, identity: Identity): string {
   return hash('sha256', nameOf(identity) + body, 'hex').slice(0, KEY_LENGTH);

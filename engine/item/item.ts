@@ -118,6 +118,8 @@ export interface Step {
   /** of a failed step: why its last answer, `raw`, was not accepted */
   problem?: { code: Code; message: string };
   usage: Pick<Usage, 'prompt' | 'completion'>;
+  /** a fingerprint of how it was sampled: see policyOf in engine/agents/body.ts */
+  policy?: string;
 }
 
 export interface Failure {
