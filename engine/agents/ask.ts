@@ -6,7 +6,6 @@
 import { hashOfText, isTooLong, keptOf, saidOf, TOO_LONG, takesTooMuch } from '../answer/answer-limits.ts';
 import type { Check } from '../answer/check.ts';
 import { fill, type Rule } from '../answer/fill.ts';
-import { kindsOf, nameOf } from '../answer/kinds.ts';
 import { readAnswer } from '../answer/read-answer.ts';
 import { failed, type Reading } from '../answer/reading.ts';
 import { CallFailure, type Pool, type RecordedAnswer } from '../item/call.ts';
@@ -15,6 +14,7 @@ import type { Rejected, Rung, Step, TokenLogprob, WholeAnswer } from '../item/it
 import { isObject, parsePointer, valueAt } from '../json/pointer.ts';
 import type { Agent, AskAgain } from './agent-file.ts';
 import { type Bodies, bodies, type Guided, type Opening, policyOf } from './body.ts';
+import { complaintOf } from './complaint.ts';
 import { checkOf } from './form.ts';
 import {
   attemptRequest,
@@ -225,26 +225,6 @@ function told({ temperature }: Sample, refusal: Rejected, turnEnd: number | unde
   // the tokens of a template would be read as what they say: as a turn of somebody else
   const raw = refusal.raw.slice(0, turnEnd);
   return { temperature, rejected: { raw, complaint: complaintOf(refusal, check) } };
-}
-
-const CUT_OFF = 'it was cut off at the limit of tokens. Be shorter';
-
-function complaintOf({ code, message, whole }: Rejected, { text, schema }: Check): string {
-  if (text) {
-    const cause =
-      code === 'truncated' ? CUT_OFF : code === 'empty-answer' ? 'there was no text in it' : message;
-    return `That answer cannot be used: ${cause}. Answer again${text.isFree ? '' : ', and with nothing else'}.`;
-  }
-  const name = nameOf(kindsOf(schema));
-  const cause =
-    code === 'truncated'
-      ? CUT_OFF
-      : code === 'no-json-found'
-        ? whole === undefined
-          ? `there was no JSON ${name} in it`
-          : 'it was far too long'
-        : message;
-  return `That answer cannot be used: ${cause}. Answer again with exactly one JSON ${name} that fits, and nothing else.`;
 }
 
 type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'>>;

@@ -254,10 +254,9 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
     const order = namesOf(steps.map(step => step?.agent));
     const wrong = wrongArrangement(item);
     if (wrong) found.push(broken('arrangement', wrong.at, wrong.expected, wrong.got));
-    const turns = (agents: string[]): string[] =>
-      wrong ? agents : turnsOf(agents, arrangementOf(item)).map(({ agent }) => agent);
-    const due =
-      ordering === undefined ? order : Array.isArray(ordering) ? namesOf(turns(ordering)) : show(ordering);
+    const turns = Array.isArray(ordering) && !wrong ? turnsOf(ordering, arrangementOf(item)) : null;
+    const agents = turns ? namesOf(turns.map(({ agent }) => agent)) : show(ordering);
+    const due = ordering === undefined ? order : agents;
     if (order !== due)
       found.push(broken('ordering', '/steps', `an answer of each of ${due}`, `answers of ${order}`));
   }
