@@ -111,6 +111,14 @@ export function turnsOf(ordering: readonly string[], { topology }: Arrangement):
   return [...first, ...ordering.map(agent => ({ agent, sees: upTo(ordering.length) }))];
 }
 
+/** Who is due to answer, in order; what stands in the place of an ordering where that is no list. */
+export function dueIn(item: Item): unknown {
+  const { ordering } = item;
+  return Array.isArray(ordering)
+    ? turnsOf(ordering, arrangementOf(item)).map(({ agent }) => agent)
+    : ordering;
+}
+
 /** What the synthesis is shown: all answers; of peers the later ones. */
 export function seenLast(ordering: readonly string[], { topology }: Arrangement): number[] {
   const all = upTo(ordering.length);

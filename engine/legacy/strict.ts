@@ -1,9 +1,8 @@
 /**
- * Strict verification: the rules that a result must keep before anyone counts it, written by hand, since this runs
- * over whole studies at the speed of JSON.parse; and, beyond them, the schemas of the agents.
+ * Strict verification: the rules that a result must keep before anyone counts it, by hand, at the speed of JSON.parse.
  */
 
-import { arrangementOf, turnsOf, wrongArrangement } from '../agents/arrangement.ts';
+import { dueIn, wrongArrangement } from '../agents/arrangement.ts';
 import { showsPrompt } from '../agents/context.ts';
 import { hashOfText } from '../answer/answer-limits.ts';
 import { type Item, isRawRequest, type Rung, rungOf, type Step } from '../item/item.ts';
@@ -254,9 +253,8 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
     const order = namesOf(steps.map(step => step?.agent));
     const wrong = wrongArrangement(item);
     if (wrong) found.push(broken('arrangement', wrong.at, wrong.expected, wrong.got));
-    const turns = Array.isArray(ordering) && !wrong ? turnsOf(ordering, arrangementOf(item)) : null;
-    const agents = turns ? namesOf(turns.map(({ agent }) => agent)) : show(ordering);
-    const due = ordering === undefined ? order : agents;
+    const agents = wrong ? ordering : dueIn(item);
+    const due = ordering === undefined ? order : Array.isArray(agents) ? namesOf(agents) : show(ordering);
     if (order !== due)
       found.push(broken('ordering', '/steps', `an answer of each of ${due}`, `answers of ${order}`));
   }
