@@ -46,9 +46,12 @@ export interface Bounds {
  */
 export function percentileBounds(ascending: ArrayLike<number>, p: number): Bounds {
   const [low, high] = ranksOf(ascending.length, p / 100);
+  const at = (rank: number): number => ascending[rank - 1] as number;
+  // a percentile of few samples lies between two of them, and may be outside of the ranks: its interval holds it
+  const value = percentile(ascending, p);
   return {
-    low: low === null ? null : (ascending[low - 1] as number),
-    high: high === null ? null : (ascending[high - 1] as number),
+    low: low === null ? null : Math.min(value, at(low)),
+    high: high === null ? null : Math.max(value, at(high)),
   };
 }
 

@@ -1,7 +1,7 @@
 /** fw bench against simulated servers on real sockets: what it asks, what it writes, how it ends. No time is judged. */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -9,6 +9,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
+import { content, DONE, finished, usage } from './shapes.ts';
 
 const running: Simulator[] = [];
 afterEach(async () => {
@@ -121,9 +122,14 @@ test('an open loop: a rate, all at once, and bounds that answers keep', async ()
 test('one run is one object, which scripts read as that of vLLM', async () => {
   const { url } = await start();
   const at = folder();
-  const ran = await fw(`fw bench --endpoint ${url} ${SMALL} --requests 3 --json b.json`, { cwd: at });
+  const ran = await fw(
+    `fw bench --endpoint ${url} ${SMALL} --requests 3 --json new/folder/b.json --csv b.csv --html b.html`,
+    { cwd: at },
+  );
   expect(ran.code, ran.stderr).toBe(0);
-  expectValid(read(join(at, 'b.json')));
+  expectValid(read(join(at, 'new/folder/b.json')));
+  expect(readFileSync(join(at, 'b.csv'), 'utf8').split('\r\n')).toHaveLength(3);
+  expect(readFileSync(join(at, 'b.html'), 'utf8')).toContain('1 at a time');
 });
 
 describe("the user's own requests", () => {
@@ -303,6 +309,7 @@ describe('ends', () => {
     ['--endpoint URL --requests 5 --duration 5s', 64, /found both/],
     ['--endpoint URL --sweep --rate 2', 64, /a sweep finds its own loads/],
     ['--endpoint URL --burstiness 0', 64, /--burstiness: expected 0.01 to 1000/],
+    ['--endpoint URL --json x/same --csv ./x/same', 64, /found .*same for --json and --csv/],
     ['--endpoint URL --goodput itl:5', 64, /--goodput: expected ttft, tpot or e2el/],
     ['--endpoint URL --goodput ttft:5,ttft:6', 64, /expected ttft once/],
     ['--endpoint URL --prefix-tokens 60', 64, /--prefix-tokens: expected fewer than/],
@@ -314,6 +321,41 @@ describe('ends', () => {
     const ran = await fw(`fw bench --input-tokens 60 ${flags.replace('URL', url)}`);
     expect([ran.code, ran.stdout], ran.stderr).toEqual([code, '']);
     expect(ran.stderr).toMatch(message);
+  });
+
+  test('a server that closes each connection behind its answer costs no request', async () => {
+    const stream = `${content('a')}${content('b')}${finished}${usage(2)}${DONE}`;
+    const server = createNetServer(socket => {
+      socket.on('error', () => {});
+      let asked = '';
+      socket.on('data', bytes => {
+        asked += bytes;
+        if (asked.startsWith('GET'))
+          return void socket.end(reply('application/json', '{"data":[{"id":"m"}]}', 'close'));
+        const length = Number(/content-length: (\d+)/.exec(asked)?.[1]);
+        if (asked.length < asked.indexOf('\r\n\r\n') + 4 + length) return;
+        // it says that the connection stays, and closes it, as llama.cpp does
+        socket.end(reply('text/event-stream', stream, 'keep-alive'));
+      });
+    });
+    const reply = (type: string, body: string, connection: string): string =>
+      `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\nConnection: ${connection}\r\n\r\n${body}`;
+    await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening));
+    const { port } = server.address() as AddressInfo;
+    const item = {
+      custom_id: 'a',
+      method: 'POST',
+      url: '/v1/chat/completions',
+      body: { model: 'm', messages: [] },
+    };
+    const ran = await fw(
+      `fw bench --endpoint http://127.0.0.1:${port}/v1 --requests 20 --warmup 0 --concurrency 3`,
+      { stdin: `${JSON.stringify(item)}\n` },
+    );
+    await new Promise(closed => server.close(closed));
+    expect(ran.code, ran.stderr).toBe(0);
+    expect(ran.stdout).toContain('Successful requests:                     20');
+    expect(ran.stdout).toContain('Total generated tokens:                  40');
   });
 
   test('a server that does not stream, and counts no tokens of a stream, is measured as far as that goes', async () => {

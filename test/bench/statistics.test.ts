@@ -47,6 +47,7 @@ test('nothing has no figures, and a small sample no upper end', () => {
   expect(mean([])).toBeNaN();
   expect(percentileBounds([], 50)).toEqual({ low: null, high: null });
   expect(percentileBounds([1, 2, 3], 99)).toEqual({ low: 2, high: null });
+  expect(percentileBounds([1, 2], 99)).toEqual({ low: 1.99, high: null });
   expect(meanInterval([3])).toBeNull();
   expect(differenceOfMeans([1], [1, 2])).toBeNull();
 });

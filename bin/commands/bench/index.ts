@@ -5,6 +5,7 @@
  *   fw ingest prompts.csv | fw bench --endpoint http://gpu1:8005/v1 --rate 2,5 --json bench.json
  */
 import { randomInt } from 'node:crypto';
+import { resolve } from 'node:path';
 import { agentsOf } from '../../../engine/agents/options.ts';
 import { bench, type Host, type Run } from '../../../engine/bench/bench.ts';
 import { vllmTable } from '../../../engine/bench/console.ts';
@@ -50,6 +51,7 @@ export default command({
   async run(given, patterns) {
     const options = { ...given, seed: given.seed ?? randomInt(2 ** 32) };
     const files = await expandPaths(patterns);
+    refuseTwice(options);
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
     const patience = durationOf(options.timeout, '--timeout');
@@ -213,17 +215,18 @@ async function tell(
 ): Promise<void> {
   if (runs.length === 0) return;
   const all = runs.map(run => jsonOf(run, told));
+  const below = `${summaryTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
+  const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
+  // first what a person sees: a disk that is full must not cost the figures
+  const { isTTY } = process.stdout;
+  if (!isTTY) process.stderr.write(below);
+  await writePage(isTTY ? `${tables}\n${below}` : tables);
   const write = (name: string | undefined, text: () => string): void => {
     if (name !== undefined) for (const note of writeDocument(name, text())) say(note);
   };
   write(json, () => `${JSON.stringify(all.length === 1 ? all[0] : all, null, 1)}\n`);
   write(csv, () => csvOf(all));
   write(html, () => benchPage(all));
-  const below = `${summaryTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
-  const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
-  if (process.stdout.isTTY) return writePage(`${tables}\n${below}`);
-  await writePage(tables);
-  process.stderr.write(below);
 }
 
 /** The largest share of prompt tokens that a run had from the prefix cache, where servers say it. */
@@ -232,4 +235,16 @@ function cachedWords(runs: readonly Run[]): string {
   return shares.length === 0
     ? ''
     : `; prompt tokens from a prefix cache: ${shares.map(share => percent(share)).join(', ')}`;
+}
+
+/** Exit 64 where two outputs would be one file. */
+function refuseTwice({ json, csv, html }: Pick<Given, 'json' | 'csv' | 'html'>): void {
+  const named = Object.entries({ json, csv, html }).flatMap(([flag, name]) =>
+    name === undefined || name.startsWith('/dev/') ? [] : [{ flag, path: resolve(name) }],
+  );
+  for (const [at, { flag, path }] of named.entries()) {
+    const other = named.slice(0, at).find(each => each.path === path);
+    if (other !== undefined)
+      throw usageError(`expected different files, found ${path} for --${other.flag} and --${flag}`);
+  }
 }

@@ -1,5 +1,7 @@
 /** A document beside the output: it gets its name when it is whole, and a longer one of that name is kept. */
 import { writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { makeFolder } from '../../../engine/files/folder.ts';
 import { flagsFor, unfinished } from '../../../engine/files/partial.ts';
 import { replace } from '../../../engine/files/replace.ts';
 import { ioError } from '../../../engine/item/failure.ts';
@@ -9,6 +11,7 @@ export function writeDocument(name: string, text: string): string[] {
   const { path, partial } = unfinished(name, 'a file to write');
   const file = partial ?? path;
   try {
+    makeFolder(dirname(path));
     writeFileSync(file, text, { flag: flagsFor(file) });
   } catch (error) {
     throw ioError(`expected to write ${name}, found ${(error as NodeJS.ErrnoException).code}`);
