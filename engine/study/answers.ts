@@ -1,4 +1,5 @@
 /** What befell lines and answers, in all and by group, and who of the agents changed a decision. */
+import type { IdSet } from '../files/idset.ts';
 import type { Rung } from '../item/item.ts';
 import type { Answered, Asked, Observation } from './observe.ts';
 import { blankless, outcomeIn } from './outcome.ts';
@@ -63,7 +64,7 @@ const yesOrNo = ({ output }: Answered, { outcome, approve }: Asked): number => {
 };
 
 export function addAnswers(
-  { agents, asked }: { agents: Map<string, AgentSums>; asked: Asked },
+  { agents, asked, shared }: { agents: Map<string, AgentSums>; asked: Asked; shared: IdSet },
   { answers, left }: Observation,
   values: number[],
 ): void {
@@ -82,8 +83,11 @@ export function addAnswers(
       if (answer.rung === 'failed') fate.failed += 1;
     }
     addOne(sums.rungs, answer.rung);
-    sums.prompt += answer.prompt;
-    sums.completion += answer.completion;
+    // an answer that items share was paid for once
+    if (answer.shared === null || shared.add(answer.shared)) {
+      sums.prompt += answer.prompt;
+      sums.completion += answer.completion;
+    }
     if (left !== null) continue;
     const own = yesOrNo(answer, asked);
     const isDecision = at === answers.length - 1;

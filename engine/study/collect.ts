@@ -2,6 +2,7 @@
  * What the report counts, gathered line by line: a small record of each line that was seen, and sums of the rest. Some
  * hundred bytes a line, so that a study of a hundred thousand lies in memory.
  */
+import { createIdSet, type IdSet } from '../files/idset.ts';
 import { RUNGS, type Rung } from '../item/item.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import {
@@ -49,6 +50,8 @@ export interface Collected {
   numbers: Names;
   outcomes: Map<string, number>;
   agents: Map<string, AgentSums>;
+  /** questions that items share, whose tokens count once */
+  shared: IdSet;
   /** answers to a question that is in `seen` already */
   repeats: { of: number; state: number }[];
   /** ids that are there again */
@@ -84,6 +87,7 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
     numbers: createNames(),
     outcomes: new Map(),
     agents: new Map(),
+    shared: createIdSet(),
     repeats: [],
     repeated: 0,
     from: null,

@@ -41,6 +41,8 @@ export interface Answered {
   rung: Rung;
   /** 0: nobody kept it */
   attempts: number;
+  /** the name of the question that several items share; null for none */
+  shared: string | null;
   prompt: number;
   completion: number;
 }
@@ -157,7 +159,7 @@ function answersOfItem(line: JsonObject): Answered[] {
 }
 
 function ofStep(step: JsonObject): Answered {
-  const { agent, output, rung, attempts, usage } = step as unknown as Step;
+  const { agent, output, rung, attempts, usage, shared } = step as unknown as Step;
   const count = (value: unknown): number =>
     typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
   return {
@@ -165,6 +167,7 @@ function ofStep(step: JsonObject): Answered {
     output: isObject(output) ? output : undefined,
     rung: RUNGS.includes(rung) ? rung : 'failed',
     attempts: count(attempts),
+    shared: typeof shared === 'string' ? shared : null,
     prompt: count(usage?.prompt),
     completion: count(usage?.completion),
   };

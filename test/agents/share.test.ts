@@ -133,6 +133,17 @@ test('verify takes shared items, and finds one whose shared answer is another, o
   }
 });
 
+test('a report counts the tokens of a shared answer once', async () => {
+  const usage = new Map<string, number>();
+  for (const item of itemsIn('items.ndjson'))
+    for (const step of stepsOf(item))
+      usage.set(step.shared ?? `${item.id} ${step.agent}`, step.usage.completion);
+  const { stdout } = await fw(
+    `fw report ${path('items.ndjson')} --outcome approval_decision --approve approve --json`,
+  );
+  expect(JSON.parse(stdout).tokens.completion).toBe([...usage.values()].reduce((sum, each) => sum + each, 0));
+});
+
 test('explain says with whom an answer is shared; results and their provenance are made of shared items', async () => {
   const [first] = itemsIn('items.ndjson') as [Item];
   const told = await fw(`fw explain ${first.id} ${path('items.ndjson')}`);
