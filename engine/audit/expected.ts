@@ -40,12 +40,14 @@ export function describeNamed({ count, first }: Named): string {
 export interface Identity {
   id: string | null;
   /** of a legacy result, the row that it came from, and which sample of it */
-  row?: unknown;
+  row?: string | undefined;
   failed: boolean;
 }
 
 export function identityOf(line: JsonObject): Identity {
-  const row = isLegacy(line) ? `${line.prompt_id}${sampleMark(line)}` : undefined;
+  const { prompt_id: number } = line;
+  const isNumber = typeof number === 'number' || typeof number === 'string';
+  const row = isNumber && isLegacy(line) ? `${number}${sampleMark(line)}` : undefined;
   return { id: idOf(line), row, failed: line.failure !== undefined };
 }
 

@@ -86,6 +86,7 @@ test('an option whose description speaks of a file or a folder says in its schem
 const SPEAK_OF_FILES = [
   'batch --input-file',
   'batch --output-file',
+  'chain --passed',
   'ingest --format',
   'plan --set',
   'run --set',

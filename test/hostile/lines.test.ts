@@ -75,19 +75,42 @@ const COMMANDS = [
   'fw legacy-convert --failures failed.ndjson in.ndjson > out.ndjson; code=$?; cat failed.ndjson >> out.ndjson; (exit $code)',
   'fw synthesize-decision --retry-failed $EP in.ndjson > out.ndjson',
   'fw chain --retry-failed $EP in.ndjson > out.ndjson',
+  'fw chain --retry-failed --share --ledger ledger --topology peer $EP in.ndjson > out.ndjson',
   'fw agent-step --agent risk_manager --retry-failed $EP in.ndjson > out.ndjson',
   'fw validate in.ndjson | fw fix-escapes | fw null-fix | fw verify --pass | fw validate > out.ndjson',
 ];
 
+const lines = [good, ...LINES, { ...good, id: 'last' }];
+
+/** A folder with them in `in.ndjson`. */
+function withLines(): string {
+  const cwd = folder();
+  // merge keeps one line of an id, so each has its own where it may have one
+  const written = lines.map((line, at) =>
+    JSON.stringify('id' in line && line.id === 'hostile' ? { ...line, id: `hostile ${at}` } : line),
+  );
+  writeFileSync(join(cwd, 'in.ndjson'), `${written.join('\n')}\n`);
+  return cwd;
+}
+
+test.each(['csv', 'parquet', 'openai-batch'])('hostile lines as %s', async format => {
+  const ran = await fw(`fw export --format ${format} in.ndjson > out`, { cwd: withLines() });
+  expect(ran.stderr).not.toMatch(/a bug|\n\s+at /);
+  expect(ran.code, ran.stderr).toBe(0);
+  expect(ran.stderr).toContain(`export: in ${lines.length} = `);
+});
+
+test.each(['report', 'compare in.ndjson'])('hostile lines in fw %s', async verb => {
+  const ran = await fw(`fw ${verb} in.ndjson --outcome approval_decision --approve approve > out.html`, {
+    cwd: withLines(),
+  });
+  expect(ran.stderr).not.toMatch(/a bug|\n\s+at /);
+  expect(ran.code, ran.stderr).toBeLessThanOrEqual(1);
+});
+
 describe('hostile lines among good ones', () => {
   test.each(COMMANDS)('%s', async command => {
-    const cwd = folder();
-    const lines = [good, ...LINES, { ...good, id: 'last' }];
-    // merge keeps one line of an id, so each has its own where it may have one
-    const written = lines.map((line, at) =>
-      JSON.stringify('id' in line && line.id === 'hostile' ? { ...line, id: `hostile ${at}` } : line),
-    );
-    writeFileSync(join(cwd, 'in.ndjson'), `${written.join('\n')}\n`);
+    const cwd = withLines();
     writeFileSync(join(cwd, 'none.ndjson'), '{"id":"none","prompt":"?"}\n');
     const ran = await fw(command, { cwd, env: { EP: calm.flags } });
     expect(ran.stderr).not.toMatch(/a bug|\n\s+at /);
