@@ -9,7 +9,7 @@ import { packageRoot } from '../engine/config/package.ts';
 import type { Look } from '../engine/table/look.ts';
 
 export const STARTERS = ['classify', 'extract', 'chain', 'translate'] as const;
-export type Starter = (typeof STARTERS)[number];
+type Starter = (typeof STARTERS)[number];
 
 /** Texts by their paths in the folder. */
 export type Files = Map<string, string>;

@@ -7,7 +7,7 @@ import { ROOT } from './fw.ts';
 
 interface Tour {
   most: number;
-  /** each with a word that stands in it, so that a tour cannot go stale unseen */
+  /** each with a word of its text, so that a tour cannot go stale unseen */
   files: Record<string, string>;
 }
 
@@ -20,6 +20,15 @@ const TOURS: Record<string, Tour> = {
       'engine/table/csv.ts': 'csvReader',
       'engine/table/rows.ts': 'csvRow',
       'engine/table/row-items.ts': 'itemMaker',
+    },
+  },
+  'a run, from its first line to its last word': {
+    most: 4,
+    files: {
+      'engine/run/run.ts': 'async function flow(',
+      'engine/run/asking.ts': 'making = make(asksWith)',
+      'engine/run/stopping.ts': 'const endAtOnce =',
+      'engine/run/ending.ts': 'function exitOf(',
     },
   },
   'add a stage': {

@@ -79,7 +79,7 @@ export interface Leftovers {
 }
 
 /** The unfinished files of earlier runs to `path`, this run's own not among them. */
-export function leftoversOf(path: string): Leftovers {
+function leftoversOf(path: string): Leftovers {
   const found: Leftovers = { dead: [], others: [] };
   const folder = dirname(path);
   const prefix = `${basename(path)}.`;

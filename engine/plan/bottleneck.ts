@@ -9,7 +9,7 @@ import type { Figures } from './figures.ts';
  * CPU of this client for a call, in ms, its ledger included: 28,800 calls of pipelines/fairwatch/chain.yaml against two
  * `fw simulate --latency 200ms` took 6.1 s of user and system time on one of two shared cores of an AMD EPYC, Node 20.
  */
-export const CLIENT_MS = 0.21;
+const CLIENT_MS = 0.21;
 
 export function bottleneckOf(figures: Figures, preset: Preset): Diagnosis {
   const { endpoints, calls, makespan, begun, items, inFlight, steady, step, tokens, preemptions } = figures;

@@ -82,5 +82,3 @@ export function createHomes(endpoints: readonly Endpoint[]) {
     },
   };
 }
-
-export type Homes = ReturnType<typeof createHomes>;

@@ -171,8 +171,6 @@ export function createDispatch(
   };
 }
 
-export type Dispatch = ReturnType<typeof createDispatch>;
-
 /** Due retries that are offered a place before other calls. If these may not have it, the others hardly may. */
 const OFFERED_RETRIES = 16;
 

@@ -266,8 +266,6 @@ export function createReactions(options: ReactionOptions) {
   };
 }
 
-export type Reactions = ReturnType<typeof createReactions>;
-
 function noteCause(ticket: Ticket, endpoint: Endpoint, cause: string): void {
   ticket.causes ??= new Map();
   ticket.causes.set(endpoint.url, cause);

@@ -118,5 +118,3 @@ export function createKnownAnswers(ledger: Ledger | undefined) {
     over: ({ key }: Call): void => void onTheWay.delete(key),
   };
 }
-
-export type KnownAnswers = ReturnType<typeof createKnownAnswers>;

@@ -21,7 +21,7 @@ import {
  * An answer has some kilobytes. A longer body is no answer and is not read: one of 12 MB of tiny values takes so much
  * memory when it is parsed that the process does nothing else for most of a minute.
  */
-export const MAX_BODY = 4 * 1024 * 1024;
+const MAX_BODY = 4 * 1024 * 1024;
 
 export interface Request {
   method: 'GET' | 'POST';

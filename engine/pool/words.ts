@@ -173,7 +173,7 @@ export function hide(text: string, key: Key | undefined): string {
 }
 
 /** `hide` for a text that was cut off at its end, where half a key may be left. */
-export function hideInCut(text: string, key: Key | undefined): string {
+function hideInCut(text: string, key: Key | undefined): string {
   if (key === undefined) return text;
   const hidden = hide(text, key);
   return hidden.slice(0, Math.max(0, hidden.length - MAX_CHARACTER_FORM * key.read().length));

@@ -13,7 +13,7 @@ import { pick, type Random } from './random.ts';
 import { zeroConfidence } from './study.ts';
 
 export const ANSWER_FAULTS = ['null', 'zero', 'escape', 'fence', 'chatty', 'truncated'] as const;
-export const TRANSPORT_FAULTS = ['429', '500', 'drop', 'hang'] as const;
+const TRANSPORT_FAULTS = ['429', '500', 'drop', 'hang'] as const;
 /** `swap`: two requests that are in flight together get each other's answer; where none is, nothing happens. */
 export const FAULTS = [...ANSWER_FAULTS, ...TRANSPORT_FAULTS, 'swap'] as const;
 export type AnswerFault = (typeof ANSWER_FAULTS)[number];

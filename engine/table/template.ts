@@ -64,7 +64,7 @@ const MEMORY = 64 * 1024 * 1024;
 const READS_FILES = ['include', 'render', 'layout', 'block'];
 
 /** Reads the template at `path`, found from `base`. Exit 65 with line and column where it is none. */
-export async function readTemplate(path: string, base: string): Promise<Template> {
+async function readTemplate(path: string, base: string): Promise<Template> {
   return readLiquid(readSmallFile(resolve(base, path), 'a template'), path);
 }
 

@@ -19,7 +19,7 @@ export interface Counts {
 /** a second each; calls take seconds, so that fewer would jump */
 const RATES_OVER = 10_000;
 /** Looks come every second. If two are further apart, the process was suspended between them, and had no rate. */
-export const STOOD = 5_000;
+const STOOD = 5_000;
 
 export interface Recent {
   /** `at` in ms */

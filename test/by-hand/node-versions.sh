@@ -42,7 +42,7 @@ try() {
     until [ -s server$n.json ]; do sleep 0.1; done
     endpoints+=(--endpoint "$(node -p 'JSON.parse(require("fs").readFileSync(process.argv[1], "utf8")).url' server$n.json)")
   done
-  node $from/dist/fixtures/applications.js --rows $rows > prompts.csv
+  cp $from/fixtures/applications-60.csv prompts.csv
   cat prompts.csv | fw ingest | fw chain --ledger ledger "${endpoints[@]}" 2> chain.log | fw legacy > out.jsonl
   fw validate < out.jsonl | fw null-fix | fw verify --expect $rows
   fw run $from/pipelines/fairwatch/batch.yaml prompts.csv "${endpoints[@]}" --output again.jsonl 2> run.log || { cat run.log; exit 1; }
