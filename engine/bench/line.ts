@@ -56,7 +56,8 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
   const under = new Set<Listening>();
   let closes = false;
 
-  const send: Line['send'] = (request, due, ended, settle) => {
+  const sendOn = (isAgain: boolean, ...all: Parameters<Line['send']>): void => {
+    const [request, due, ended, settle] = all;
     const rested = free.pop();
     const client = rested ?? new Client(origin, { ...OPTIONS, connect });
     const { path, body } = request;
@@ -64,15 +65,15 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
     const reading = readingOf({ due, sent }, { key, keepText });
     const listening: Listening = new Listening(client, reading, now, settle, error => {
       under.delete(listening);
-      // The server closed the connection while the request was on its way, and has not seen it. Such a server closes it
-      // behind each answer (llama.cpp does, behind a stream), so that none is used twice from now on.
+      // The server closed the connection while the request was on its way, and has not seen it. One that answers on a new
+      // one closes them behind each answer (llama.cpp does, behind a stream), so that none is used twice from now on.
       if (error !== undefined && rested !== undefined && !listening.hasHead && isClosed(error)) {
-        closes = true;
         for (const other of free.splice(0)) void other.close();
         if (!client.destroyed) void client.close();
-        send(request, due, ended, settle);
+        sendOn(true, ...all);
         return false;
       }
+      if (isAgain && listening.hasHead) closes = true;
       if (closes && !client.destroyed) void client.close();
       else if (!client.destroyed) free.push(client);
       ended();
@@ -83,7 +84,7 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
   };
 
   return {
-    send,
+    send: (...all) => sendOn(false, ...all),
     get closes() {
       return closes;
     },

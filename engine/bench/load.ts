@@ -44,7 +44,10 @@ export interface Driven {
 }
 
 const SWEEP_MS = 1_000;
-/** Failures without a single answer after which nothing more is sent: a server that is gone refuses thousands a second. */
+/**
+ * Failures without a single answer, or in a row without a connection, after which nothing more is sent: a server that is
+ * gone refuses thousands a second.
+ */
 const HOPELESS = 200;
 
 export function drive(driving: Driving): Promise<Driven> {
@@ -58,6 +61,7 @@ export function drive(driving: Driving): Promise<Driven> {
   let isOver = false; // nothing more is sent
   let last = start;
   let turn = 0;
+  let unsent = 0;
 
   return new Promise(resolve => {
     let callOffSweep = () => {};
@@ -101,7 +105,8 @@ export function drive(driving: Driving): Promise<Driven> {
         last = Math.max(last, outcome.end);
         samples.add(outcome);
         driving.progress?.(sent - settled, settled);
-        if (samples.completed === 0 && samples.failed >= HOPELESS) end();
+        unsent = !outcome.ok && outcome.isUnsent ? unsent + 1 : 0;
+        if (unsent >= HOPELESS || (samples.completed === 0 && samples.failed >= HOPELESS)) end();
         finish();
       });
     };

@@ -7,7 +7,7 @@
 import type { Code } from '../item/codes.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { isTooLong } from '../pool/reply.ts';
-import { causeOf, type Key, serverWords, TooLong } from '../pool/words.ts';
+import { causeOf, type Key, serverWords, TooLong, unsentFor } from '../pool/words.ts';
 import { type EventSplitter, eventSplitter } from './sse.ts';
 
 /** Times are milliseconds of one monotonic clock. */
@@ -50,6 +50,8 @@ export interface Failed extends Stamps {
   message: string;
   /** the run was stopped while it was under way */
   isIncomplete: boolean;
+  /** there was no connection to send it on */
+  isUnsent: boolean;
   end: number;
 }
 
@@ -216,7 +218,14 @@ export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Re
           'the stream ended without a finish_reason and without [DONE]',
         );
       if (wrong !== null)
-        return { ok: false, ...stamps, ...wrong, isIncomplete: error instanceof Stopped, end: at };
+        return {
+          ok: false,
+          ...stamps,
+          ...wrong,
+          isIncomplete: error instanceof Stopped,
+          isUnsent: status === 0 && error !== undefined && unsentFor(error) !== undefined,
+          end: at,
+        };
       const { sent } = stamps;
       const first = contents[0] ?? Number.NaN;
       const last = contents.at(-1) ?? at;

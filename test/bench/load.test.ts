@@ -127,6 +127,18 @@ test('a server that refuses everything is not asked for a minute', async () => {
   ]);
 });
 
+test('a server that dies in the middle is not asked for the rest of the time', async () => {
+  const time = virtualTime();
+  const server = queueServer(time, { service: 10, diesAt: 1_000 });
+  const { samples, duration } = await driven(time, [server], {
+    load: { kind: 'closed', concurrency: 4 },
+    extent: { requests: null, ms: 60_000 },
+  });
+  expect(samples.completed).toBeGreaterThan(90);
+  expect(samples.failed).toBeLessThan(210);
+  expect(duration).toBeLessThan(1_100);
+});
+
 test('goodput counts requests that keep every bound', async () => {
   const time = virtualTime();
   const server = queueServer(time, { service: 100 });

@@ -54,12 +54,18 @@ export const refused = (due: number, sent: number): Outcome => ({
   cause: 'connection refused',
   message: 'connection refused',
   isIncomplete: false,
+  isUnsent: true,
 });
 
 /** Answers one after the other, each in `service` ms, and none within a stall. */
 export function queueServer(
   time: ReturnType<typeof virtualTime>,
-  { service, stall, fails }: { service: number; stall?: { from: number; to: number }; fails?: boolean },
+  {
+    service,
+    stall,
+    fails,
+    diesAt = Number.POSITIVE_INFINITY,
+  }: { service: number; stall?: { from: number; to: number }; fails?: boolean; diesAt?: number },
 ) {
   let freeAt = 0;
   let busy = 0;
@@ -79,7 +85,7 @@ export function queueServer(
         ended();
         settle(outcome);
       };
-      if (fails) return void time.after(0, () => end(refused(due, sent)));
+      if (fails || sent >= diesAt) return void time.after(0, () => end(refused(due, sent)));
       freeAt = Math.max(freeAt, sent) + service;
       // what would be at work when the server stops is done when it works again
       if (stall && freeAt > stall.from && freeAt - service < stall.to && freeAt <= stall.to + service)
