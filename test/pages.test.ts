@@ -98,6 +98,7 @@ async function makeTemplate(): Promise<string> {
      fw chain --endpoint ${servers[0]?.url} < asked.ndjson > done.ndjson
      fw legacy < done.ndjson > out.jsonl
      cp done.ndjson items.jsonl
+     cp done.ndjson answered.ndjson
      printf '%s\\n' '{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "simulated-3b", "messages": [{"role": "user", "content": "Is it down?"}]}}' > input.jsonl
      fw ingest --format openai-batch input.jsonl | fw request --endpoint ${servers[0]?.url} > answered.jsonl
      fw legacy --document < done.ndjson > out/sequential_whole_legacy.json
