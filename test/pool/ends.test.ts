@@ -110,7 +110,9 @@ test('an endpoint that dies during the run is taken out; no call is lost, and it
   await dying.close();
   const calls = Array.from({ length: 200 }, () => callOf());
   expect(await Promise.all(calls.map(call => outcome(pool, call)))).toEqual(calls.map(({ item }) => item));
-  expect(pool.warnings).toContain(`${dying.url} is down: connection refused; 1 of 2 endpoints remain`);
+  // what is seen first: that it refuses, or, on a busy machine, that it broke off
+  const isDown = `${dying.url} is down: `;
+  expect(pool.warnings.find(text => text.startsWith(isDown))).toMatch(/; 1 of 2 endpoints remain$/);
   const back = await serve(echo, { port: dying.port });
   await askUntil(pool, () => back.asked > 0);
   expect(pool.warnings.at(-1)).toBe(`${dying.url} is up`);
@@ -149,7 +151,7 @@ test('when that lasts too long the run ends with 69, and says which endpoints ar
   expect(told).toBe(1);
   expect(pool.verdict()).toMatchObject({
     exit: 69,
-    message: expect.stringContaining(`${fake.url} (connection refused)`),
+    message: expect.stringContaining(`${fake.url} (`),
   });
 });
 

@@ -2,6 +2,7 @@
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Fatal } from '../../engine/item/failure.ts';
+import { systemClock } from '../../engine/pool/clock.ts';
 import { manualClock } from './clock.ts';
 import { askUntil, callOf, deadUrl, errorOf, open, QUICK, serve } from './serving.ts';
 
@@ -92,7 +93,9 @@ test('none usable: 69, each URL with its cause in words', async () => {
     typeof one === 'string' ? one : one.url,
   );
 
-  const error = (await errorOf(open([...urls, ssh, nowhere], { key }))) as Fatal;
+  // looking takes no time, or the message would say how long it was waited
+  const clock = { ...systemClock, now: () => 0 };
+  const error = (await errorOf(open([...urls, ssh, nowhere], { key, clock }))) as Fatal;
   expect(error.exit).toBe(69);
   const told = (url: string) => error.message.split('\n').find(line => line.startsWith(`  ${url}: `)) ?? '';
   expect(told(refused)).toContain('connection refused');
