@@ -1,7 +1,6 @@
 /** A benchmark as one page: HTML and SVG alone, no script, nothing from the network. Whether it may be believed comes first. */
 import { counted } from '../item/words.ts';
-import { count, decimal, esc, percent, table } from '../study/html.ts';
-import { STYLE } from '../study/style.ts';
+import { count, decimal, esc, page, percent, table, tile } from '../study/html.ts';
 import { METRICS, type Metric } from './figures.ts';
 import { charts, nameOf, shown, timelines, within } from './page-charts.ts';
 import type { BenchResult } from './result.ts';
@@ -11,32 +10,18 @@ export function benchPage(results: readonly BenchResult[]): string {
   const [first] = results as [BenchResult];
   const servers = Math.max(...results.map(({ fw }) => fw.endpoints.length));
   const title = `${first.model_id} on ${counted(servers, 'server')}`;
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Benchmark of ${esc(title)}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<header>
-<h1>What ${esc(title)} did</h1>
+  return page({
+    title: `Benchmark of ${esc(title)}`,
+    header: `<h1>What ${esc(title)} did</h1>
 <p class="dim">${esc(first.fw.workload.source)}; ${esc(first.fw.began)}; fw ${esc(first.fw.version)}${first.label ? `; ${esc(first.label)}` : ''}</p>
 <p>${verdict(results)}</p>
-${tiles(results)}
-</header>
-<main>
-${runTable(results)}
+${tiles(results)}`,
+    main: `${runTable(results)}
 ${charts(results)}
 ${timelines(results)}
 ${failures(results)}
-${conditions(results)}
-</main>
-</body>
-</html>
-`;
+${conditions(results)}`,
+  });
 }
 
 function verdict(results: readonly BenchResult[]): string {
@@ -59,8 +44,6 @@ function tiles(results: readonly BenchResult[]): string {
   );
   const least = results.reduce((best, each) => (each.median_ttft_ms < best.median_ttft_ms ? each : best));
   const name = nameOf(results);
-  const tile = (head: string, big: string, line: string): string =>
-    `<section class="tile"><h3>${head}</h3><b>${big}</b><p>${line}</p></section>`;
   const { input_tokens: input, output_tokens: output, cached_share: cached } = most.fw.workload;
   return `<div class="tiles">${[
     tile(

@@ -2,7 +2,9 @@
  * Percentiles, spreads and intervals of a benchmark. Percentiles and deviations are those of numpy, which vllm bench serve
  * uses, so that figures of both can be compared: linear interpolation, and division by n.
  */
-import { logChoose } from '../study/special.ts';
+import { quantile } from '../study/agreement.ts';
+import { logChoose, Z95 } from '../study/special.ts';
+import type { Interval } from '../study/statistics.ts';
 
 /** Ascending. Samples are copied once; a Float64Array sorts by number. */
 export function sorted(samples: ArrayLike<number>): Float64Array {
@@ -23,14 +25,9 @@ export function deviation(samples: ArrayLike<number>): number {
   return samples.length === 0 ? Number.NaN : Math.sqrt(sum / samples.length);
 }
 
-/** numpy.percentile of ascending samples by linear interpolation: at rank (n - 1) p / 100, from 0. NaN of none. */
+/** numpy.percentile of ascending samples, by linear interpolation. NaN of none. */
 export function percentile(ascending: ArrayLike<number>, p: number): number {
-  const rank = ((ascending.length - 1) * p) / 100;
-  const below = Math.floor(rank);
-  const low = ascending[below];
-  if (low === undefined) return Number.NaN;
-  const high = ascending[Math.min(below + 1, ascending.length - 1)] as number;
-  return low + (high - low) * (rank - below);
+  return quantile(ascending, p / 100);
 }
 
 /** An end is null where the sample is too small to have one. */
@@ -83,9 +80,7 @@ export function ranksOf(n: number, p: number): [low: number | null, high: number
 }
 
 /** 95 % interval of the mean of `samples`, which are independent: runs, or windows of a run. Null of fewer than two. */
-export function meanInterval(
-  samples: readonly number[],
-): { value: number; low: number; high: number } | null {
+export function meanInterval(samples: readonly number[]): Interval | null {
   const n = samples.length;
   if (n < 2) return null;
   const value = mean(samples);
@@ -95,10 +90,7 @@ export function meanInterval(
 }
 
 /** Difference b - a of two means by Welch, with its 95 % interval. Null where one has fewer than two samples. */
-export function differenceOfMeans(
-  a: readonly number[],
-  b: readonly number[],
-): { value: number; low: number; high: number } | null {
+export function differenceOfMeans(a: readonly number[], b: readonly number[]): Interval | null {
   if (a.length < 2 || b.length < 2) return null;
   const variance = (list: readonly number[]): number => deviation(list) ** 2 / (list.length - 1);
   const [va, vb] = [variance(a), variance(b)];
@@ -119,12 +111,11 @@ const T975 = [
   2.16037, 2.14479, 2.13145, 2.11991, 2.10982, 2.10092, 2.09302, 2.08596, 2.07961, 2.07387, 2.06866, 2.0639,
   2.05954, 2.05553, 2.05183, 2.04841, 2.04523, 2.04227,
 ];
-const Z975 = 1.959963984540054;
 
 /** Between whole degrees of freedom the lower one, which is the wider; beyond 30 the expansion of Cornish and Fisher. */
 export function studentT(df: number): number {
   if (df <= 30) return T975[Math.max(1, Math.floor(df)) - 1] as number;
-  const z = Z975;
+  const z = Z95;
   const terms = [
     (z ** 3 + z) / 4,
     (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96,

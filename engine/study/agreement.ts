@@ -80,7 +80,7 @@ export function kolmogorovSmirnov(
   return { d, p: kolmogorovAbove(Math.sqrt((n * m) / (n + m)) * d) };
 }
 
-/** The value below which the share `q` of a sorted sample lies, between neighbours in proportion (type 7 of R). */
+/** The value below which the share `q` of a sorted sample lies, between neighbours in proportion (type 7 of R). NaN of none. */
 export function quantile(sorted: ArrayLike<number>, q: number): number {
   const at = (sorted.length - 1) * q;
   const low = Math.floor(at);

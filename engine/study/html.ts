@@ -2,6 +2,7 @@
 import { cut, number } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
 import type { Interval } from './statistics.ts';
+import { STYLE } from './style.ts';
 
 /** Longer names are cut on the page; `--json` has them whole. */
 const LONGEST = 120;
@@ -17,6 +18,34 @@ export function esc(text: string): string {
 }
 
 export const count = number;
+
+/** A whole page, of which a browser runs no script and fetches nothing. Its parts are HTML. */
+export function page({ title, header, main }: { title: string; header: string; main: string }): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>${title}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<header>
+${header}
+</header>
+<main>
+${main}
+</main>
+</body>
+</html>
+`;
+}
+
+/** One of the figures that a reader asks for first; all of it is HTML. */
+export function tile(title: string, big: string, ...lines: string[]): string {
+  return `<section class="tile"><h3>${title}</h3><b>${big}</b>${lines.map(line => `<p>${line}</p>`).join('')}</section>`;
+}
 
 /** 0.1234 as `12.3 %`; `–` where there is none. */
 export function percent(share: number | null | undefined, digits = 1): string {

@@ -1,35 +1,23 @@
 /** The report as one page: HTML and SVG alone, no script, nothing from the network. What can be trusted comes first. */
 import { counted } from '../item/words.ts';
-import { count, esc, percent, points, pText } from './html.ts';
+import { count, esc, page, percent, points, pText, tile } from './html.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
 import { integritySection } from './page-integrity.ts';
 import type { Report } from './report.ts';
-import { STYLE } from './style.ts';
 
 export function pageOf(report: Report): string {
   const { asked, files, integrity } = report;
   const names = files.map(({ path }) => path);
   const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Report on ${esc(counted(integrity.seen, 'item'))}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<header>
-<h1>${esc(asked.outcome)}: how often “${esc(asked.approve)}”, for whom, and how sure</h1>
+  return page({
+    title: `Report on ${esc(counted(integrity.seen, 'item'))}`,
+    header: `<h1>${esc(asked.outcome)}: how often “${esc(asked.approve)}”, for whom, and how sure</h1>
 <p class="dim">${esc(names.slice(0, 3).join(', '))}${more}</p>
 ${tiles(report)}
 ${notes(report)}
-<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval.</p>
-</header>
-<main>
-${integritySection(report)}
+<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval.</p>`,
+    main: `${integritySection(report)}
 ${report.groups.map(table => groupSection(report, table)).join('\n')}
 ${twinSection(report)}
 ${orderSection(report)}
@@ -37,15 +25,9 @@ ${agentSection(report)}
 ${numberSection(report)}
 ${riskSection(report)}
 ${usageSection(report)}
-${method(report)}
-</main>
-</body>
-</html>
-`;
+${method(report)}`,
+  });
 }
-
-const tile = (title: string, big: string, ...lines: string[]): string =>
-  `<section class="tile"><h3>${title}</h3><b>${big}</b>${lines.map(line => `<p>${line}</p>`).join('')}</section>`;
 
 /** What a reader asks first: how many, how many of them count, is there a difference by group, by order, how sure. */
 function tiles(report: Report): string {
