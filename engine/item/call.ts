@@ -34,8 +34,26 @@ export interface Call {
   round: number;
   /** 1-based, within the round */
   attempt: number;
+  /** Somebody waits for the answer: it goes before all others, and may take the places that those leave free. */
+  live?: true;
+  /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
+  sink?: ReplySink;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
+}
+
+/** Takes a reply with HTTP 200 as it comes. From `head` on, which the first byte of the body brings, the call is asked nowhere else. */
+export interface ReplySink {
+  /** `flow` holds the server back while what comes cannot be passed on. */
+  head(headers: Readonly<Record<string, string | string[] | undefined>>, flow: Flow): void;
+  data(chunk: Buffer): void;
+  /** The reply has ended: what it came to, or in words why it is no answer. */
+  end(): Answer | string;
+}
+
+export interface Flow {
+  pause(): void;
+  resume(): void;
 }
 
 /** In place of finish_reason where message.refusal is set: the text is then what the model said instead of an answer. */

@@ -1,6 +1,6 @@
 /** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
 import { medianOf } from './clock.ts';
-import { isLastUsable, isUsable, placesOf } from './health.ts';
+import { isLastUsable, isUsable, placesFor } from './health.ts';
 import { serves } from './raw.ts';
 import { type Endpoint, mix, type Ticket } from './state.ts';
 
@@ -31,7 +31,7 @@ export function choose(
   let bestTie = 0;
   for (const endpoint of endpoints) {
     if (endpoint === avoid || endpoint === reserved || !mayTake(endpoint, ticket, now)) continue;
-    const places = placesOf(endpoint, isLast);
+    const places = placesFor(endpoint, isLast, ticket.call);
     const outstanding = endpoint.running.length;
     if (outstanding >= places) continue;
     const load = loadOf(endpoint, places, known);

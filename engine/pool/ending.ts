@@ -3,7 +3,7 @@
  */
 import { CallFailure } from '../item/call.ts';
 import { type Fatal, unavailable } from '../item/failure.ts';
-import type { Endpoint } from './state.ts';
+import type { Ticket } from './state.ts';
 
 /** Refusals before a run that had no answer is given up in the middle. */
 const MIN_REFUSALS = 20;
@@ -35,11 +35,11 @@ export interface Ending {
   settled(): Promise<void>;
 }
 
-/** `onEnd` is called once, and fails what waits. */
+/** `running` are the calls at servers; `onEnd` is called once, and fails what waits; `lasts` is as in PartOptions. */
 export function createEnding(
-  endpoints: readonly Endpoint[],
+  running: () => Ticket[],
   onEnd: (reason: CallFailure) => void,
-  onGivenUp: (() => void) | undefined,
+  { lasts, onGivenUp }: { lasts: boolean; onGivenUp: (() => void) | undefined },
 ): Ending {
   let reason: CallFailure | null = null;
   let fatal: Fatal | undefined;
@@ -55,7 +55,7 @@ export function createEnding(
   }
 
   function drop(why: CallFailure): void {
-    for (const { running } of endpoints) for (const ticket of running.slice()) ticket.exchange?.abort(why);
+    for (const ticket of running()) ticket.exchange?.abort(why);
   }
 
   function onlyRefusals(): Fatal | undefined {
@@ -77,16 +77,15 @@ export function createEnding(
       drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
     },
     giveUp(why, words) {
-      if (reason !== null) return;
+      if (reason === null && !lasts) ending.breakOff(why, words);
+    },
+    breakOff(why, words) {
       fatal ??= why;
+      if (reason !== null) return;
       const told = interruptedBy(words);
       end(told);
       drop(told);
       onGivenUp?.();
-    },
-    breakOff(why, words) {
-      fatal ??= why;
-      ending.giveUp(why, words);
     },
     noteAnswer() {
       answered = true;
@@ -103,7 +102,7 @@ export function createEnding(
     },
     verdict: () => fatal ?? onlyRefusals(),
     async settled() {
-      const isOut = (): boolean => endpoints.some(({ running }) => running.length > 0);
+      const isOut = (): boolean => running().length > 0;
       for (let turn = 0; aborted && isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
     },
   };

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Client, Dispatcher } from 'undici';
+import type { ReplySink } from '../item/call.ts';
 import { TooLong } from './words.ts';
 
 const MIB = 1024 * 1024;
@@ -22,6 +23,7 @@ export interface Reply {
   retryAfter: string | undefined;
   /** the X-Request-Id header as it came */
   requestId?: string | undefined;
+  /** empty where a sink has taken it */
   body: Buffer;
 }
 
@@ -35,6 +37,8 @@ export interface Watch {
 export interface Exchange {
   /** Bytes of the answer's body since it began. Null while the server may still be at work on it. */
   readonly received: number | null;
+  /** A sink has its beginning: it cannot be asked again. */
+  readonly passedOn?: boolean;
   /** An error where more came than any answer takes, such as a 1xx again and again. */
   readonly overrun: Error | null;
   /**
@@ -69,6 +73,9 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   private size = 0;
   private begun = false;
   private interim = 0;
+  /** of a reply that a sink takes, until it has been told */
+  private headers: IncomingHttpHeaders | null = null;
+  passedOn = false;
   /** bytes of its connection when it was sent, and before the head that comes next; -1 before that */
   private sentFrom = -1;
   private headFrom = -1;
@@ -78,18 +85,20 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   private readonly keeper: Keeper;
   private readonly most: number;
   private readonly watch: Watch | undefined;
+  private readonly sink: ReplySink | undefined;
 
   constructor(
     connection: Connection,
     keeper: Keeper,
     most: number,
-    watch: Watch | undefined,
+    { watch, sink }: { watch?: Watch | undefined; sink?: ReplySink | undefined },
     settle: (outcome: Reply | Error) => void,
   ) {
     this.connection = connection;
     this.keeper = keeper;
     this.most = most;
     this.watch = watch;
+    this.sink = sink;
     this.settle = settle;
   }
 
@@ -101,7 +110,7 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
 
   // Heads, chunk sizes and trailers are no part of the body, so twice as much is let in.
   get overrun(): Error | null {
-    if (this.sentFrom < 0) return null;
+    if (this.sentFrom < 0 || this.passedOn) return null;
     const isMore = this.bytesRead() - this.sentFrom > 2 * this.most + MIB;
     return isMore ? new TooLong(`more than ${bytesInWords(2 * this.most)} and no end of the answer`) : null;
   }
@@ -127,12 +136,14 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
     // a server that does not know the length yet may have sent its head first, and think now
     this.begun = status >= 200 && headers['content-length'] !== undefined;
     this.watch?.head(headers);
+    this.headers = status === 200 ? headers : null;
     this.retryAfter = firstOf(headers['retry-after']);
   }
 
-  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.watch?.data(chunk.length);
     this.size += chunk.length;
+    if (this.sink !== undefined && this.headers !== null) return this.passOn(controller, chunk, this.sink);
     held += chunk.length;
     if (!this.begun) this.begun = !isBlank(chunk);
     if (this.size > this.most)
@@ -141,6 +152,15 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
     if (this.first === EMPTY) this.first = chunk;
     else if (this.rest === null) this.rest = [this.first, chunk];
     else this.rest.push(chunk);
+  }
+
+  private passOn(controller: Dispatcher.DispatchController, chunk: Buffer, sink: ReplySink): void {
+    this.begun = true;
+    if (!this.passedOn) {
+      this.passedOn = true;
+      sink.head(this.headers as IncomingHttpHeaders, controller);
+    }
+    sink.data(chunk);
   }
 
   onResponseEnd(): void {
@@ -163,7 +183,7 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
     const { settle } = this;
     if (settle === null) return;
     this.settle = null;
-    held -= this.size;
+    if (!this.passedOn) held -= this.size;
     // While undici tells of an error it must not get the next request on this client: that would end the process.
     if (outcome instanceof Error) queueMicrotask(() => this.keeper.giveBack(this.connection));
     else this.keeper.giveBack(this.connection);

@@ -3,6 +3,7 @@
  * them: one server that sends calls away must not stop the others.
  */
 
+import type { Call } from '../item/call.ts';
 import type { Usage } from '../item/item.ts';
 import { counted } from '../item/words.ts';
 import { medianOf, noLatencies, noteLatency, slowestOf, type Timing } from './clock.ts';
@@ -38,6 +39,12 @@ export function placesOf(endpoint: Endpoint, isLast: boolean): number {
   const limit = Math.max(1, Math.floor(endpoint.limit));
   if (!isFailing(endpoint)) return limit;
   return isLast ? Math.max(1, Math.floor(limit * SHARE_OF_LAST)) : 1;
+}
+
+/** … and of these, those that `call` may have: a part is kept free for live calls, at most half. */
+export function placesFor(endpoint: Endpoint, isLast: boolean, { live }: Pick<Call, 'live'>): number {
+  const places = placesOf(endpoint, isLast);
+  return live ? places : Math.max(1, places - Math.min(endpoint.learner.reserve, places >> 1));
 }
 
 export function noteAnswer(endpoint: Endpoint, agent: string, latency: number, usage: Usage): void {
@@ -145,8 +152,9 @@ export function createTimeLimits(
     }
     return need;
   };
-  return (endpoint, { call: { agent }, codes }) => {
+  return (endpoint, { call: { agent, live }, codes }) => {
     const { timeoutFloor, timeoutBorrowed, timeoutFactor, timeoutUnknown, answersToKnow } = timing;
+    if (live) return timeoutUnknown; // what others asked says nothing of it
     const own = endpoint.byAgent.get(agent);
     if (own !== undefined && own.count >= answersToKnow)
       return Math.max(timeoutFloor, timeoutFactor * medianOf(own));
@@ -193,14 +201,16 @@ function noteReceived(ticket: Ticket, now: number): void {
 
 /** Why a call is given up, in words; null while it is not. */
 function lateness(
-  { sentAt, begunAt, received, receivedAt }: Ticket,
+  { call, sentAt, begunAt, received, receivedAt }: Ticket,
   limit: number,
   { begunGap, leastRate }: Timing,
   now: number,
 ): string | null {
-  if (now - sentAt > limit) return `no answer within ${seconds(limit)}`;
+  const isStream = begunAt !== null && call.sink !== undefined;
+  if (now - sentAt > limit && !isStream) return `no answer within ${seconds(limit)}`;
   if (begunAt === null) return null;
   if (now - receivedAt > begunGap) return `the answer began, and nothing more came for ${seconds(begunGap)}`;
+  if (isStream) return null; // it comes as fast as the model writes
   // as Apache's mod_reqtimeout judges those who send: some time for the first bytes, and more for many
   const took = now - begunAt;
   if (took <= begunGap + (received / leastRate) * 1000) return null;

@@ -59,7 +59,7 @@ export function noteAnswered(learner: Learner, answered: Answered, now: number, 
   const { window, phase } = learner;
   if (answered.round < learner.round) return;
   // What was sent while a raised limit filled found a shorter queue than it leaves; in the beginning there is no time for that.
-  if (phase !== 'grow' && answered.among < FILLED_SHARE * learner.limit - 1) return;
+  if (phase !== 'grow' && answered.among < FILLED_SHARE * usedOf(learner) - 1) return;
   noteIn(window, answered);
   if (phase === 'cut') return void judgeCut(learner, now);
   if (phase === 'grow' && window.answers === GLANCE_ANSWERS && isFilled(learner)) glance(learner, now, room);
@@ -82,8 +82,14 @@ function answersNeeded({ phase, limit, base }: Learner): number {
   return Math.max(MIN_ANSWERS, isExact ? DECIDING_ROUNDS * limit : limit);
 }
 
-function isFilled({ limit, window }: Learner): boolean {
-  return window.here / window.answers >= USED_SHARE * limit;
+function isFilled(learner: Learner): boolean {
+  const { window } = learner;
+  return window.here / window.answers >= USED_SHARE * usedOf(learner);
+}
+
+/** What batches use of the limit: they leave places free for live calls (health.ts, placesFor). */
+function usedOf({ limit, reserve }: Learner): number {
+  return limit - Math.min(reserve, limit >> 1);
 }
 
 /**

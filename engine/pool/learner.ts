@@ -45,6 +45,8 @@ export interface Learner {
   readonly pinned: boolean;
   /** calls that a person expects it to take, 0 where nothing was said: growth goes there once what is usual had room */
   readonly meant: number;
+  /** places of the limit that batches leave to live calls, at most half of it */
+  readonly reserve: number;
   phase: 'grow' | 'hold' | 'up' | 'down' | 'cut';
   window: Window;
   /** counts the moves of the limit: calls of an earlier round say nothing of this one */
@@ -98,11 +100,12 @@ const GLANCE_MEAN = 0.8;
 /** The fastest speed fades with each comparison: prompts grow, and servers slow down. */
 const FADING = 0.999;
 
-export function createLearner(limit: number, pinned: boolean, now: number, meant = 0): Learner {
+export function createLearner(limit: number, pinned: boolean, now: number, meant = 0, reserve = 0): Learner {
   return {
     limit,
     pinned,
     meant,
+    reserve,
     phase: 'grow',
     window: windowFrom(now),
     round: 0,

@@ -226,11 +226,11 @@ export function createSuspects() {
     },
     /** whether the call is tried alone right now */
     isAlone: (ticket: Ticket): boolean => ticket === alone,
-    /** takes everything out */
-    empty(): Ticket[] {
-      const all = waiting;
-      waiting = [];
-      return all;
+    /** takes out the calls that `isMeant` */
+    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+      const out = waiting.filter(isMeant);
+      waiting = waiting.filter(ticket => !isMeant(ticket));
+      return out;
     },
   };
 }

@@ -9,20 +9,20 @@
  * Places are given back in one function, whatever the outcome. One sweep finds everything that time brings: calls without
  * an answer, retries that are due, dead endpoints and servers' metrics to look at again.
  */
-import type { Answer, AsksWith, Call, CallFailure, Pool } from '../item/call.ts';
+import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../item/call.ts';
 import type { Fatal } from '../item/failure.ts';
-import type { Ledger } from '../ledger/ledger.ts';
 import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
-import { createEnding, interruptedBy } from './ending.ts';
+import { interruptedBy } from './ending.ts';
 import { lookAtGpus } from './gpu.ts';
 import { dropLateCalls, noteAnswer } from './health.ts';
 import { createItems, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createOutages, createSuspects } from './outage.ts';
+import { createPart, type Part, type PartOptions } from './part.ts';
 import type { Prober } from './probe.ts';
 import { createDispatch } from './queue.ts';
 import { routed } from './raw.ts';
 import { createReactions } from './reactions.ts';
-import { createKnownAnswers, recordingOf, whyNotAsked } from './recording.ts';
+import { whyNotAsked } from './recording.ts';
 import { type AnsweredAttempt, createReading, requestOf } from './reply.ts';
 import type { PoolSettings } from './settings.ts';
 import { startPool } from './start.ts';
@@ -30,23 +30,14 @@ import { createEndpoint, type Endpoint, enter, leave, type Ticket, ticketOf } fr
 import { createTally, type PoolStats } from './stats.ts';
 import type { OpenWire } from './wire.ts';
 
-export interface PoolOptions extends PoolSettings {
-  /**
-   * Answers on record are taken from here, and every try is recorded. That no endpoint is there then ends the run only
-   * when a call has to be asked.
-   */
-  ledger?: Ledger;
+/** With a ledger, that no endpoint is there ends the run only when a call has to be asked. */
+export interface PoolOptions extends PoolSettings, PartOptions {
   /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
   wait?: number;
   /** told the time of each answer, in ms */
   onAnswer?: (url: string, latency: number) => void;
   /** told to a person: an endpoint that is gone, a refusal that is news */
   warn: (message: string) => void;
-  /**
-   * Called once when the pool gives up in the middle of a run: nothing new is to be taken. Every call fails as
-   * `interrupted` from then on, so that the items in flight come out with what they have, and `verdict` says why.
-   */
-  onGivenUp?: () => void;
   /** stops the pool, as `stop` does */
   signal?: AbortSignal;
   /** the models that agents name, and whether one of them names none */
@@ -54,6 +45,8 @@ export interface PoolOptions extends PoolSettings {
   needsDefault?: boolean;
   /** bytes that an answer may have on the wire */
   maxBody?: number;
+  /** places at each endpoint that are kept free for live calls, at most half */
+  reserve?: number;
   openWire?: OpenWire;
   clock?: Clock;
   timing?: Partial<Timing>;
@@ -71,6 +64,14 @@ export interface EndpointPool extends Pool {
   /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
   verdict(): Fatal | undefined;
   stats(): PoolStats;
+  /**
+   * A part of this pool with a ledger, an account and an end of its own, as if it were another pool; `close` ends it
+   * alone. Its `verdict` says why it gave up, after `onGivenUp`: each of its calls then failed as `interrupted`, so that
+   * items in flight come out with what they have.
+   */
+  part(options: PartOptions): EndpointPool;
+  /** Asks for somebody who may go away: `cancel` fails the call as `interrupted`, and its server stops computing. */
+  ask(call: Call): { answer: Promise<Answer>; cancel(): void };
   /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
   stop(): void;
   /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
@@ -81,7 +82,7 @@ const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
-  const { key, warn, signal, ledger, wait = 0, clock = systemClock, random = Math.random } = options;
+  const { key, warn, signal, wait = 0, clock = systemClock, random = Math.random } = options;
   const timing: Timing = { ...TIMING, ...options.timing };
   const prober: Prober = { clock, timing };
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
@@ -110,24 +111,27 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     },
   });
   const gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
-  const ending = createEnding(endpoints, failAll, options.onGivenUp);
-  const recording = recordingOf(ledger, clock);
+  const parts = new Set<Part>();
   const { retryBudget } = options;
   const reactions = createReactions({
-    ...{ endpoints, clock, timing, random, warn, retryBudget, recording, suspects, outages, ending, fail },
-    calls: () => ({ sent: calls, outstanding }),
-    sleep: queue.sleep,
+    ...{ endpoints, clock, timing, random, warn, retryBudget, suspects, outages, fail },
+    ...{ sent: () => sent, giveUp: giveUpAll, sleep: queue.sleep },
   });
-  const known = createKnownAnswers(ledger);
-  const items = createItems(endpoints, options.inFlight, () => known.listening);
-  let calls = 0;
+  const items = createItems(endpoints, options.inFlight, () => {
+    let listening = 0;
+    for (const { known } of parts) listening += known.listening;
+    return listening;
+  });
+  /** calls of all parts: those that were sent, and those without an outcome */
+  let sent = 0;
   let outstanding = 0;
   let sweptAt = clock.now();
   const tally = createTally(endpoints, sweptAt);
   const ticker = clock.every(timing.tick, sweep);
-  signal?.addEventListener('abort', ending.stop);
 
-  function call(asked: Call): Promise<Answer> {
+  /** `onRoad`: is told the ticket of a call that had to be sent. */
+  function call(part: Part, asked: Call, onRoad?: (ticket: Ticket) => void): Promise<Answer> {
+    const { known, ending, counts, ledger } = part;
     if (ending.reason) return Promise.reject(ending.reason);
     const answer = known.find(asked);
     if (answer) {
@@ -139,12 +143,18 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (ending.reason) return Promise.reject(ending.reason);
     const queued = routed(asked, endpoints);
     if (queued instanceof Error) return Promise.reject(queued);
-    calls++;
+    counts.calls++;
+    counts.outstanding++;
+    sent++;
     if (outstanding++ === 0) ticker.hold(true);
     const now = clock.now();
-    const sent = known.sent(asked, (...settle) => queue.push(ticketOf(queued, now, ...settle)));
+    const sending = known.sent(asked, (...settle) => {
+      const ticket = ticketOf(queued, part, now, ...settle);
+      onRoad?.(ticket);
+      queue.push(ticket);
+    });
     queue.pump(now);
-    return sent;
+    return sending;
   }
 
   function pump(): void {
@@ -154,7 +164,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, now);
-    if (ticket.causes !== null) endpoint.counts.retries++;
+    if (ticket.causes !== null) {
+      endpoint.counts.retries++;
+      ticket.part.counts.retries++;
+    }
     const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
       const had = leave(endpoint, ticket);
       try {
@@ -174,30 +187,33 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
     const now = clock.now();
     const latency = now - ticket.sentAt;
+    const { part } = ticket;
     noteAnswer(endpoint, ticket.call.agent, latency, answer.usage);
     followAnswer(endpoint, ticket, answer.usage.completion, now);
     items.recount();
     tally.answered(ticket, endpoint, answer.usage, now);
+    part.answered(ticket, answer, now);
     options.onAnswer?.(endpoint.url, latency);
     queue.noteHome(ticket, endpoint);
-    ending.noteAnswer();
+    part.ending.noteAnswer();
     outages.noteAnswer();
-    recording.answer(ticket, endpoint, answer, error => {
+    part.recording.answer(ticket, endpoint, answer, error => {
       if (error) return fail(ticket, interruptedBy(LEDGER_BROKEN));
-      if (ledger) tally.times.writing += clock.now() - now;
+      if (part.ledger) part.times.writing += clock.now() - now;
       done(ticket);
       ticket.resolve(answer);
     });
   }
 
   function fail(ticket: Ticket, reason: Error): void {
-    tally.failed(ticket, reason, clock.now());
+    ticket.part.failed(ticket, reason, clock.now());
     done(ticket);
     ticket.reject(reason);
   }
 
-  function done({ call }: Ticket): void {
-    known.over(call);
+  function done({ call, part }: Ticket): void {
+    part.known.over(call);
+    part.counts.outstanding--;
     if (--outstanding === 0) ticker.hold(false);
   }
 
@@ -215,47 +231,72 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     gpus.look(now);
     items.recount();
     const gone = outages.sweep(now, outstanding === 0, suspendedMs);
-    if (gone) ending.giveUp(gone, 'no endpoint was there any more');
+    if (gone) giveUpAll(gone, 'no endpoint was there any more');
     pump();
   }
 
-  function failAll(reason: CallFailure): void {
-    for (const ticket of queue.empty()) fail(ticket, reason);
+  function giveUpAll(fatal: Fatal, why: string): void {
+    for (const { ending } of parts) ending.giveUp(fatal, why);
   }
 
-  return {
-    model: found.model,
-    servedAs: name => found.servedAs?.get(name) ?? name,
-    maxModelLength: found.maxModelLength,
-    get itemsInFlight() {
-      return items.most;
-    },
-    onRoom: items.onRoom,
-    call,
-    onRecord: ledger,
-    stop: ending.stop,
-    abort: ending.abort,
-    judge(key, rung, code, mending) {
-      tally.times.mending += mending;
-      ledger?.judge(key, rung, code);
-    },
-    asksWith: asksWith => ledger?.stage(asksWith),
-    acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
-    giveUp: fatal => ending.breakOff(fatal, LEDGER_BROKEN),
-    verdict: ending.verdict,
-    stats() {
-      const { waiting } = queue;
-      const counts = { calls, replayed: known.replayed, waiting, ledger: ledger?.blocked ?? 0 };
-      return tally.stats(counts, clock.now());
-    },
-    async close(how) {
-      ending.stop();
-      ticker.stop();
-      outages.close();
-      signal?.removeEventListener('abort', ending.stop);
-      await Promise.all([...endpoints.map(({ wire }) => wire.close()), gpus.close()]);
-      await ending.settled();
-      await ledger?.close(how);
-    },
-  };
+  function cancel(ticket: Ticket): void {
+    const gone = new CallFailure('interrupted', 'Whoever asked has gone.');
+    if (ticket.at !== null) return ticket.exchange?.abort(gone);
+    for (const one of queue.withdraw(waiting => waiting === ticket)) fail(one, gone);
+  }
+
+  /** `closeAll` closes what the part does not share. */
+  function open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
+    const part = createPart(partOptions, endpoints, clock, (which, reason) => {
+      for (const ticket of queue.withdraw(waiting => waiting.part === which)) fail(ticket, reason);
+    });
+    parts.add(part);
+    const { ledger, ending } = part;
+    return {
+      model: found.model,
+      servedAs: name => found.servedAs?.get(name) ?? name,
+      maxModelLength: found.maxModelLength,
+      get itemsInFlight() {
+        return items.most;
+      },
+      onRoom: items.onRoom,
+      call: asked => call(part, asked),
+      ask(asked) {
+        let ticket: Ticket | null = null;
+        const answer = call(part, asked, sent => {
+          ticket = sent;
+        });
+        return { answer, cancel: () => void (ticket && cancel(ticket)) };
+      },
+      part: more => open(more, async () => {}),
+      onRecord: ledger,
+      stop: ending.stop,
+      abort: ending.abort,
+      judge(key, rung, code, mending) {
+        part.times.mending += mending;
+        ledger?.judge(key, rung, code);
+      },
+      asksWith: asksWith => ledger?.stage(asksWith),
+      acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
+      giveUp: fatal => ending.breakOff(fatal, LEDGER_BROKEN),
+      verdict: ending.verdict,
+      stats: () => tally.stats(part.sums(), queue.waiting, clock.now()),
+      async close(how) {
+        ending.stop();
+        await closeAll();
+        await ending.settled();
+        parts.delete(part);
+        await ledger?.close(how);
+      },
+    };
+  }
+
+  const whole = open(options, async () => {
+    ticker.stop();
+    outages.close();
+    signal?.removeEventListener('abort', whole.stop);
+    await Promise.all([...endpoints.map(({ wire }) => wire.close()), gpus.close()]);
+  });
+  signal?.addEventListener('abort', whole.stop);
+  return whole;
 }

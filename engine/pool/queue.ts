@@ -1,7 +1,7 @@
 /**
  * The queue of calls: who goes next, and where. It is here and not on the servers, since a request that waits there cannot
- * be moved. Calls that are tried again sleep here, outside any endpoint's places, and go first once they are due. Then
- * the later calls of chains, each at the endpoint where its chain is at home, or elsewhere where the home is far behind.
+ * be moved. Live calls go first, since somebody waits for them. Calls that are tried again sleep here, outside any
+ * endpoint's places, and go next once they are due. Then the later calls of chains, each at the endpoint where its chain is at home, or elsewhere where the home is far behind.
  * Then the first calls of new chains, wherever they would be done the soonest: a chain that has begun is finished before
  * another one is begun. Places are taken with a call in hand.
  *
@@ -9,7 +9,8 @@
  * them was sent. They leave it only for an endpoint that would have nothing to do otherwise, new rows among it.
  */
 import { choose, createHomes, loadOf } from './choose.ts';
-import { isLastUsable, isUsable, placesOf } from './health.ts';
+import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
+import { createLanes, createQueue, type Queue } from './lanes.ts';
 import type { Suspects } from './outage.ts';
 import { serves } from './raw.ts';
 import type { Endpoint, Ticket } from './state.ts';
@@ -40,7 +41,7 @@ export function createDispatch(
 
   function hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {
     if (endpoint === reserved || !isUsable(endpoint, now)) return false;
-    return endpoint.running.length < placesOf(endpoint, isLast);
+    return endpoint.running.length < placesFor(endpoint, isLast, BATCH);
   }
 
   // What one round goes by. These are no locals of it, since a round is run for every call and every answer.
@@ -91,6 +92,7 @@ export function createDispatch(
           endpoints.filter(endpoint => isUsable(endpoint, now)),
           sendAlone,
         );
+    waiting.offerLive(place);
     waiting.offerDue(placeDue);
     const isEnding = waiting.fresh < LAST_CHAINS_SHARE * placesOfAll();
     if (isEnding) {
@@ -146,6 +148,7 @@ export function createDispatch(
       return waiting.size + suspects.size - waiting.asleep;
     },
     push(ticket: Ticket): void {
+      if (ticket.call.live) return waiting.pushLive(ticket);
       ticket.home = homeOf(ticket);
       waiting.push(ticket);
     },
@@ -166,16 +169,23 @@ export function createDispatch(
     noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
       if (call.row === undefined) homes.note(hash, endpoint);
     },
-    /** takes everything out */
-    empty: (): Ticket[] => [...waiting.empty(), ...suspects.empty()],
+    /** Takes out the calls that `isMeant`. */
+    withdraw: (isMeant: (ticket: Ticket) => boolean): Ticket[] => [
+      ...waiting.withdraw(isMeant),
+      ...suspects.withdraw(isMeant),
+    ],
   };
 }
+
+/** a call that waits at its home is none of the live ones */
+const BATCH = {} as const;
 
 /** Due retries that are offered a place before other calls. If these may not have it, the others hardly may. */
 const OFFERED_RETRIES = 16;
 
 export function createWaiting() {
-  const fresh = createQueue();
+  const fresh = createLanes();
+  const live = createLanes();
   const later = new Map<Endpoint, Queue>();
   /** first calls of chains whose row has a home */
   const siblings = new Map<Endpoint, Queue>();
@@ -184,7 +194,7 @@ export function createWaiting() {
 
   return {
     get size(): number {
-      return fresh.size + due.length + asleep.length + sizeOf(later) + sizeOf(siblings);
+      return live.size + fresh.size + due.length + asleep.length + sizeOf(later) + sizeOf(siblings);
     },
     /** how many of them sleep */
     get asleep(): number {
@@ -205,6 +215,8 @@ export function createWaiting() {
       }
       queue.push(ticket);
     },
+    /** a live call */
+    pushLive: (ticket: Ticket): void => live.push(ticket),
     /** not before `ticket.notBefore` */
     sleep: (ticket: Ticket): void => void asleep.push(ticket),
     /** moves what is due by `now` to the front */
@@ -214,8 +226,10 @@ export function createWaiting() {
       for (const ticket of asleep) (ticket.notBefore <= now ? due : stillAsleep).push(ticket);
       asleep = stillAsleep;
     },
+    /** live calls, while `place` takes them */
+    offerLive: (place: Place): number => live.offer(place),
     /** offers due retries to `place`, which returns whether it took the ticket, and must not offer */
-    offerDue(place: (ticket: Ticket) => boolean): void {
+    offerDue(place: Place): void {
       let at = 0;
       while (at < due.length && at < OFFERED_RETRIES) {
         if (place(due[at] as Ticket)) due.splice(at, 1);
@@ -230,23 +244,21 @@ export function createWaiting() {
     takeAtHome: (home: Endpoint, which: 'later' | 'new'): Ticket | undefined =>
       (which === 'new' ? siblings : later).get(home)?.take(),
     /** the first calls of new chains, while `place` takes them; how many it took */
-    offerNew(place: (ticket: Ticket) => boolean): number {
-      let taken = 0;
-      for (let first = fresh.first(); first !== undefined && place(first); first = fresh.first()) {
-        fresh.take();
-        taken++;
-      }
-      return taken;
-    },
-    /** takes everything out */
-    empty(): Ticket[] {
-      const all = [...due, ...asleep];
-      for (const queue of [...later.values(), ...siblings.values(), fresh]) all.push(...queue.empty());
-      [due, asleep] = [[], []];
-      return all;
+    offerNew: (place: Place): number => fresh.offer(place),
+    /** takes out the calls that `isMeant` */
+    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+      const out = [...live.withdraw(isMeant), ...due.filter(isMeant), ...asleep.filter(isMeant)];
+      due = due.filter(ticket => !isMeant(ticket));
+      asleep = asleep.filter(ticket => !isMeant(ticket));
+      for (const queue of [...later.values(), ...siblings.values(), fresh])
+        out.push(...queue.withdraw(isMeant));
+      return out;
     },
   };
 }
+
+/** Whether it took the call; it must not offer. */
+type Place = (ticket: Ticket) => boolean;
 
 function sizeOf(queues: ReadonlyMap<Endpoint, Queue>): number {
   let size = 0;
@@ -255,39 +267,3 @@ function sizeOf(queues: ReadonlyMap<Endpoint, Queue>): number {
 }
 
 export type Waiting = ReturnType<typeof createWaiting>;
-
-interface Queue {
-  readonly size: number;
-  push(ticket: Ticket): void;
-  first(): Ticket | undefined;
-  take(): Ticket | undefined;
-  empty(): Ticket[];
-}
-
-function createQueue(): Queue {
-  let tickets: (Ticket | undefined)[] = [];
-  let head = 0;
-  return {
-    get size() {
-      return tickets.length - head;
-    },
-    push: ticket => void tickets.push(ticket),
-    first: () => tickets[head],
-    take() {
-      const ticket = tickets[head];
-      if (ticket === undefined) return undefined;
-      tickets[head++] = undefined;
-      // Cut now and then: shifting each time would copy the queue for every call.
-      if (head === tickets.length || (head >= 1024 && head * 2 >= tickets.length)) {
-        tickets = tickets.slice(head);
-        head = 0;
-      }
-      return ticket;
-    },
-    empty() {
-      const rest = tickets.slice(head) as Ticket[];
-      [tickets, head] = [[], 0];
-      return rest;
-    },
-  };
-}

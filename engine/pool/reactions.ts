@@ -4,14 +4,13 @@
  */
 import { CallFailure } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
-import { ioError } from '../item/failure.ts';
+import { type Fatal, ioError } from '../item/failure.ts';
 import type { Clock, Timing } from './clock.ts';
-import type { Ending } from './ending.ts';
 import { countFailure, isFailing, isLastUsable, noteFailure, pause } from './health.ts';
 import { followThrottled } from './limit.ts';
 import type { Outages, Suspects } from './outage.ts';
 import { serves } from './raw.ts';
-import type { FailedOutcome, Recording } from './recording.ts';
+import type { FailedOutcome } from './recording.ts';
 import type { Endpoint, Ticket } from './state.ts';
 import { sockets } from './wire.ts';
 import { seconds } from './words.ts';
@@ -58,6 +57,8 @@ export const REACTIONS = {
   'internal-error': { ...ANY_TRY, spendsBudget: true, pauses: true, suspect: true },
   /** the connection broke while the server had the call */
   'broken-off': { ...ANY_TRY, spendsBudget: true, suspect: true },
+  /** … or after the asker had the beginning of the answer: it can be asked nowhere else */
+  'broken-stream': { recorded: true, counted: true, against: true, ends: true },
   /** no answer in time */
   timeout: { ...ANY_TRY, spendsBudget: true, code: 'call-timeout' },
   /** HTTP 200 with something that is no completion */
@@ -136,20 +137,20 @@ export interface ReactionOptions {
   warn: (message: string) => void;
   /** of the calls, the share of retries that a run may make. Servers in trouble would be asked six times without it. */
   retryBudget: number;
-  /** calls that were sent so far, and those without an outcome */
-  calls: () => { sent: number; outstanding: number };
-  recording: Recording;
+  /** calls that were sent so far, by all parts */
+  sent: () => number;
   suspects: Suspects;
   outages: Outages;
-  ending: Ending;
+  /** ends all parts */
+  giveUp: (fatal: Fatal, why: string) => void;
   /** Asks again, not before `ticket.notBefore`. */
   sleep: (ticket: Ticket) => void;
   fail: (ticket: Ticket, reason: Error) => void;
 }
 
 export function createReactions(options: ReactionOptions) {
-  const { endpoints, clock, timing, random, warn, retryBudget, calls } = options;
-  const { recording, suspects, outages, ending, sleep, fail } = options;
+  const { endpoints, clock, timing, random, warn, retryBudget, sent } = options;
+  const { suspects, outages, giveUp, sleep, fail } = options;
   const floor = Math.max(
     MIN_BUDGET,
     endpoints.reduce((sum, { limit }) => sum + limit, 0),
@@ -160,6 +161,7 @@ export function createReactions(options: ReactionOptions) {
     const kind =
       attempt.kind === 'refused' && isForGood(ticket, endpoint) ? 'refused-for-good' : attempt.kind;
     const { label, cause, failure } = attempt;
+    const { recording, ending, counts } = ticket.part;
     const reaction: Reaction = REACTIONS[kind];
     const now = clock.now();
     if (reaction.recorded && label !== 'not connected') recording.failure(ticket, endpoint, label, cause);
@@ -168,13 +170,12 @@ export function createReactions(options: ReactionOptions) {
       noteCause(ticket, endpoint, cause);
     }
     if (reaction.takesOut) outages.lost(endpoint, cause);
-    if (reaction.fewerSockets && !sockets.fewer())
-      ending.giveUp(ioError(cause), 'nothing could be opened here');
+    if (reaction.fewerSockets && !sockets.fewer()) giveUp(ioError(cause), 'nothing could be opened here');
     if (reaction.clears) for (const one of [endpoint, ticket.refusedAt]) if (one) one.failuresInARow = 0;
     const isByChance = reaction.against === true && noteAgainst(endpoint, ticket, attempt, reaction, now);
     if (reaction.ends && failure) {
       fail(ticket, failure);
-      if (reaction.clears) ending.noteRefused(endpoint.url, failure, calls().outstanding);
+      if (reaction.clears) ending.noteRefused(endpoint.url, failure, counts.outstanding);
       return;
     }
     if (reaction.suspect) {
@@ -190,11 +191,10 @@ export function createReactions(options: ReactionOptions) {
     if (reaction.costsTry && ++ticket.tries >= MAX_TRIES)
       return fail(ticket, exhausted(ticket, `${MAX_TRIES} tries`));
     if (reaction.spendsBudget) {
-      const { sent } = calls();
-      if (spent >= floor + retryBudget * sent)
+      if (spent >= floor + retryBudget * sent())
         return fail(
           ticket,
-          exhausted(ticket, `the retries of this run are spent (${spent} in ${sent} calls)`),
+          exhausted(ticket, `the retries of this run are spent (${spent} in ${sent()} calls)`),
         );
       spent++;
     }
@@ -248,7 +248,8 @@ export function createReactions(options: ReactionOptions) {
   }
 
   function again(ticket: Ticket, now: number, times: number): void {
-    if (ending.reason) return fail(ticket, ending.reason);
+    const { reason } = ticket.part.ending;
+    if (reason) return fail(ticket, reason);
     const wait = backoff(times, timing.backoffBase, timing.backoffCap, random);
     ticket.notBefore = Math.max(ticket.notBefore, now + wait);
     sleep(ticket);

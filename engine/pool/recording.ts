@@ -78,6 +78,8 @@ export function whyNotAsked(
 
 type Executor = ConstructorParameters<typeof Promise<Answer>>[0];
 
+export type KnownAnswers = ReturnType<typeof createKnownAnswers>;
+
 /** A later run replays one answer to all who ask the same, so in this run the second asker waits for the first. */
 export function createKnownAnswers(ledger: Ledger | undefined) {
   const onTheWay = new Map<string, Promise<Answer>>();

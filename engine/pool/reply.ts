@@ -50,9 +50,9 @@ const markOf = (key: string): string => key.slice(0, MARK_LENGTH);
 let tries = 0;
 
 /** The request of a try of `call`, with an id of its own. */
-export function requestOf({ path, body, key, raw }: Call, { prefix }: Endpoint): Request {
+export function requestOf({ path, body, key, raw, sink }: Call, { prefix }: Endpoint): Request {
   const id = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
-  return { method: 'POST', path: raw ? pathBelow(prefix, path) : prefix + path, body, id };
+  return { method: 'POST', path: raw ? pathBelow(prefix, path) : prefix + path, body, id, sink };
 }
 
 /** Aborts the exchange whose answer another call was given. */
@@ -94,10 +94,16 @@ export function createReading(
     warn(news);
   }
 
-  function failureIn({ key }: Endpoint, error: Error, { raw }: Call): FailedAttempt {
+  function failureIn(
+    { key }: Endpoint,
+    error: Error,
+    { raw }: Call,
+    exchange: Exchange | null,
+  ): FailedAttempt {
     if (error instanceof CallFailure)
       return { kind: 'interrupted', label: 'interrupted', cause: error.message, failure: error };
     const cause = causeOf(error, key);
+    if (exchange?.passedOn) return brokenStream(cause);
     const unsent = unsentFor(error);
     if (unsent) {
       const kind = unsent === 'no-socket' ? unsent : 'unreachable';
@@ -156,8 +162,12 @@ export function createReading(
 
   return (endpoint, call, got, exchange) => {
     const { key } = endpoint;
-    if (got instanceof Error) return failureIn(endpoint, got, call);
+    if (got instanceof Error) return failureIn(endpoint, got, call, exchange);
     if (got.status !== 200) return failureOf(endpoint, call, got);
+    if (call.sink !== undefined && exchange?.passedOn) {
+      const answer = call.sink.end();
+      return typeof answer === 'string' ? brokenStream(answer) : { kind: 'answer', answer };
+    }
     const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
     if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
     const mark = markIn([read.id, got.requestId], call.key);
@@ -185,6 +195,12 @@ export function createReading(
       tellOnce(endpoint, otherModel(model, call.model, key));
     return { kind: 'answer', answer: read.answer };
   };
+}
+
+/** What a sink has the beginning of is not asked again. */
+function brokenStream(cause: string): FailedAttempt {
+  const failure = new CallFailure('call-failed', `The answer broke off: ${cause}`);
+  return { kind: 'broken-stream', label: 'transport', cause, failure };
 }
 
 /**

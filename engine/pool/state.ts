@@ -10,6 +10,7 @@ import type { Exchange } from './exchange.ts';
 import type { Gpu, GpuSetting } from './gpu.ts';
 import { createLearner } from './learner.ts';
 import type { Load } from './load.ts';
+import type { Part } from './part.ts';
 import type { EndpointSetting } from './settings.ts';
 import { type OpenWire, openWire } from './wire.ts';
 import type { Key } from './words.ts';
@@ -50,10 +51,14 @@ export function createEndpoint(
   { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
   index: number,
   shared: Key | undefined,
-  options: { openWire?: OpenWire | undefined; maxBody?: number | undefined } = {},
+  options: {
+    openWire?: OpenWire | undefined;
+    maxBody?: number | undefined;
+    reserve?: number | undefined;
+  } = {},
 ) {
   const { origin, pathname } = new URL(url);
-  const learner = createLearner(limit, pinned, 0, meant);
+  const learner = createLearner(limit, pinned, 0, meant, options.reserve);
   const key = own ?? shared;
   return {
     /** the base URL, without a slash at its end */
@@ -119,6 +124,8 @@ export type Endpoint = ReturnType<typeof createEndpoint>;
 /** A call on its way: what was asked, what became of it so far, and who waits for it. */
 export interface Ticket {
   readonly call: Call;
+  /** who asks */
+  readonly part: Part;
   /** of the row that several items have in common, else of the item's id: breaks ties between endpoints, finds the home */
   readonly hash: number;
   readonly resolve: (answer: Answer) => void;
@@ -161,12 +168,14 @@ export interface Ticket {
 
 export function ticketOf(
   call: Call,
+  part: Part,
   askedAt: number,
   resolve: Ticket['resolve'],
   reject: Ticket['reject'],
 ): Ticket {
   return {
     call,
+    part,
     hash: hashOf(call.row ?? call.item),
     resolve,
     reject,

@@ -1,11 +1,10 @@
 /** The counts and sums of time that progress and the account show: per endpoint, and over all of them. */
-import { CallFailure } from '../item/call.ts';
-import type { Code } from '../item/codes.ts';
 import type { Usage } from '../item/item.ts';
 import { medianOf } from './clock.ts';
 import { averageGpu, type Gpu, type GpuSum, noteGpu } from './gpu.ts';
 import { isUsable } from './health.ts';
 import { averageOf, type Load, type LoadSum, noLoads, noteLoad } from './load.ts';
+import type { Sums } from './part.ts';
 import type { Endpoint, EndpointCounts, Ticket } from './state.ts';
 
 export interface EndpointStats extends EndpointCounts {
@@ -44,46 +43,19 @@ export interface ConcurrencyLevel {
   tokens: number;
 }
 
-/** Where the time of calls went, in ms, over all calls that have ended. */
-export interface CallTimes {
-  /** from the question until it was first sent: no place was free */
-  waiting: number;
-  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
-  asking: number;
-  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
-  retrying: number;
-  /** until the ledger had an answer */
-  writing: number;
-  /** what its asker says that it took to find, mend and check the JSON of answers */
-  mending: number;
-}
-
-export interface PoolStats {
+export interface PoolStats extends Sums {
   endpoints: EndpointStats[];
-  calls: number;
-  /** calls that were answered from the ledger, and are not among the others; null without one */
-  replayed: number | null;
-  answered: number;
-  /** calls that ended without an answer, by the code of their failure */
-  failed: Partial<Record<Code, number>>;
-  retries: number;
   inFlight: number;
   waiting: number;
-  usage: Required<Usage>;
-  times: CallTimes;
   /** ms since the pool was made; of it, those in which calls waited for a place, and in which no endpoint was available */
   since: number;
   saturatedMs: number;
   noEndpointMs: number;
   /** ms of it in which this process was suspended; what calls took of them is in none of the other sums */
   suspendedMs: number;
-  /** ms in which this process waited for writes of the ledger */
-  ledger: number;
 }
 
 export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
-  const times: CallTimes = { waiting: 0, asking: 0, retrying: 0, writing: 0, mending: 0 };
-  const failed = new Map<Code, number>();
   let saturatedMs = 0;
   let noEndpointMs = 0;
   let suspendedMs = 0;
@@ -94,28 +66,9 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
     ]),
   );
   return {
-    times,
     /** `ticket` was answered at `now`, by the try that is under way. */
-    answered(
-      { askedAt, firstSentAt, sentAt, among }: Ticket,
-      endpoint: Endpoint,
-      { completion }: Usage,
-      now: number,
-    ): void {
+    answered({ sentAt, among }: Ticket, endpoint: Endpoint, { completion }: Usage, now: number): void {
       noteLevel((byEndpoint.get(endpoint) as Seen).levels, among, now - sentAt, completion);
-      const first = firstSentAt ?? sentAt;
-      times.waiting += first - askedAt;
-      times.retrying += sentAt - first;
-      times.asking += now - sentAt;
-    },
-    /** `ticket` ended without an answer. */
-    failed({ askedAt, firstSentAt, causes }: Ticket, reason: Error, now: number): void {
-      const code = reason instanceof CallFailure ? reason.code : undefined;
-      if (code !== undefined) failed.set(code, (failed.get(code) ?? 0) + 1);
-      const first = firstSentAt ?? now;
-      times.waiting += first - askedAt;
-      // nothing was wrong with a call that a stop found at a server
-      times[code === 'interrupted' && causes === null ? 'asking' : 'retrying'] += now - first;
     },
     /** `ms` have passed since the last tick, with so many calls in the pool and of these waiting for a place. */
     tick(ms: number, now: number, calls: number, waiting: number): void {
@@ -137,24 +90,14 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
     suspended(ms: number): void {
       suspendedMs += ms;
     },
-    /** A copy, free to keep. */
-    stats(counts: Pick<PoolStats, 'calls' | 'replayed' | 'waiting' | 'ledger'>, now: number): PoolStats {
+    /** A copy, free to keep: of the whole pool, with the sums of one part of it. */
+    stats(sums: Sums, waiting: number, now: number): PoolStats {
       const each = endpoints.map(endpoint => endpointStats(endpoint, byEndpoint.get(endpoint) as Seen, now));
-      const sum = (of: (stats: EndpointStats) => number) =>
-        each.reduce((total, stats) => total + of(stats), 0);
       return {
-        ...counts,
+        ...sums,
+        waiting,
         endpoints: each,
-        answered: sum(stats => stats.answered),
-        failed: Object.fromEntries(failed),
-        retries: sum(stats => stats.retries),
-        inFlight: sum(stats => stats.inFlight),
-        usage: {
-          prompt: sum(stats => stats.usage.prompt),
-          completion: sum(stats => stats.usage.completion),
-          cached: sum(stats => stats.usage.cached),
-        },
-        times: { ...times },
+        inFlight: each.reduce((total, { inFlight }) => total + inFlight, 0),
         since: now - madeAt,
         saturatedMs,
         noEndpointMs,

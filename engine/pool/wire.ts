@@ -7,6 +7,7 @@
  * finds the calls that wait too long, and calls `abort`.
  */
 import { buildConnector, Client } from 'undici';
+import type { ReplySink } from '../item/call.ts';
 import {
   type Connection,
   type Exchange,
@@ -31,6 +32,8 @@ export interface Request {
   /** sent as X-Request-Id */
   id?: string;
   watch?: Watch;
+  /** takes a reply with HTTP 200 as it comes */
+  sink?: ReplySink | undefined;
 }
 
 export interface Wire {
@@ -156,10 +159,10 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
   return {
     send(request, settle) {
       const connection = take();
-      const { path, method, body, id, watch } = request;
+      const { path, method, body, id, watch, sink } = request;
       // lists of models and metrics are no answers
       const most = method === 'POST' ? maxBody : Math.max(maxBody, MAX_BODY);
-      const running = new Running(connection, keeper, most, watch, settle);
+      const running = new Running(connection, keeper, most, { watch, sink }, settle);
       const sent = id === undefined ? headers : [...headers, REQUEST_ID, id];
       connection.client.dispatch({ path, method, headers: sent, body }, running);
       return running;

@@ -46,17 +46,18 @@ export function createAsking(
   stopping.flight.addEventListener('abort', () => made?.abort());
 
   const make = async (asksWith: AsksWith): Promise<EndpointPool> => {
-    const pool = await makePool(options, {
-      label,
-      files,
-      file: run.pool,
-      ledger: run.ledger,
-      asksWith,
-      warn: say,
-      onGivenUp: stopping.giveUp,
-      onAnswer: metrics?.onAnswer,
-      signal: stopping.flight,
-    });
+    const asked = { asksWith, onGivenUp: stopping.giveUp, signal: stopping.flight };
+    const pool = run.openPool
+      ? await run.openPool(asked)
+      : await makePool(options, {
+          ...asked,
+          label,
+          files,
+          file: run.pool,
+          ledger: run.ledger,
+          warn: say,
+          onAnswer: metrics?.onAnswer,
+        });
     made = pool;
     const toStdout = target === undefined;
     progress = (await run.progress?.({ label, account, pool, row, tools: tools(), toStdout, say })) ?? null;
@@ -80,7 +81,7 @@ export function createAsking(
       });
       return making;
     },
-    namesEndpoint: () => namesEndpoint(options, run.pool),
+    namesEndpoint: async () => run.openPool !== undefined || namesEndpoint(options, run.pool),
     async serveMetrics() {
       const address = options.metrics as string | undefined;
       if (address === undefined) return;

@@ -3,6 +3,8 @@ import type { Frame, OnBroken, Output } from '../files/output.ts';
 import type { Values } from '../flow/options.ts';
 import type { Stage } from '../flow/stage.ts';
 import type { Account } from '../item/account.ts';
+import type { AsksWith } from '../item/call.ts';
+import type { EndpointPool } from '../pool/pool.ts';
 import type { PoolFile } from '../pool/settings.ts';
 import type { Progress, Watched } from '../watch/progress.ts';
 import type { Stopper } from './stopping.ts';
@@ -22,6 +24,8 @@ export interface Run {
   /** the `pool:` and the `ledger:` of a pipeline file */
   pool?: PoolFile;
   ledger?: string | false;
+  /** For who has a pool already: whom the stages ask, in place of the endpoints that options name. The run closes it. */
+  openPool?(asked: PoolAsked): Promise<EndpointPool>;
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
   /** hears what there is to say while it runs and at the end, a message a call, without the label */
   say(message: string): void;
@@ -29,6 +33,15 @@ export interface Run {
   progress?(watched: Watched): Promise<Progress>;
   /** is handed what stops the run, and returns what is to be called when it has ended */
   stoppable?(stop: (by: Stopper) => void): () => void;
+}
+
+export interface PoolAsked {
+  /** what the first stage that asks asks with */
+  asksWith: AsksWith;
+  /** called once when the pool gives up in the middle of the run */
+  onGivenUp(): void;
+  /** aborted: stop waiting for endpoints */
+  signal: AbortSignal;
 }
 
 export interface Ended {

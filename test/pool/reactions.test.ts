@@ -28,6 +28,7 @@ const FAILURES: Record<FailureKind, () => Reply | Error> = {
   'server-error': () => status(502),
   'internal-error': () => status(500),
   'broken-off': () => errorOf('ECONNRESET'),
+  'broken-stream': () => errorOf('ECONNRESET'),
   timeout: () => new NoAnswerInTime('no answer within 1 s'),
   'bad-answer': () => status(200, 'no JSON'),
   crossed: () => status(200, CROSSED),
@@ -64,6 +65,7 @@ async function poolWhere(
     send(request, settle) {
       const server = Number(new URL(origin).port) - 1;
       let got: Reply | Error = status(404);
+      let passedOn = false;
       if (request.path.endsWith('/models')) {
         seen.probes++;
         got = status(200, MODELS);
@@ -72,9 +74,10 @@ async function poolWhere(
         seen.posts[server] = (seen.posts[server] as number) + 1;
         const failure = script(server, seen.at.length);
         got = failure ? FAILURES[failure]() : answerTo(request);
+        passedOn = failure === 'broken-stream';
       }
       queueMicrotask(() => settle(got));
-      return { received: null, overrun: null, abort: () => {} };
+      return { received: null, passedOn, overrun: null, abort: () => {} };
     },
     close: async () => {},
   });

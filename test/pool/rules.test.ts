@@ -2,9 +2,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { choose } from '../../engine/pool/choose.ts';
-import { medianOf, TIMING } from '../../engine/pool/clock.ts';
+import { medianOf, systemClock, TIMING } from '../../engine/pool/clock.ts';
 import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/pool/completion.ts';
 import { createTimeLimits, noteAnswer } from '../../engine/pool/health.ts';
+import { createPart } from '../../engine/pool/part.ts';
 import { createWaiting } from '../../engine/pool/queue.ts';
 import { backoff, kindOfStatus, readRetryAfter } from '../../engine/pool/reactions.ts';
 import { isTooLong, lengthNumbers } from '../../engine/pool/reply.ts';
@@ -19,9 +20,11 @@ import {
 import { serverWords } from '../../engine/pool/words.ts';
 import { callOf } from './serving.ts';
 
+const part = createPart({}, [], systemClock, () => {});
 const ticket = (item: string): Ticket =>
   ticketOf(
     callOf({ item }),
+    part,
     0,
     () => {},
     () => {},
@@ -323,7 +326,7 @@ test('the queue keeps the order of first tries and loses nothing, whatever is ta
         taken = left.length;
         expect(waiting.size).toBe(next - taken);
       }
-      for (const one of waiting.empty()) left.push(one.tries);
+      for (const one of waiting.withdraw(() => true)) left.push(one.tries);
       expect(left).toEqual([...Array(next).keys()]);
     }),
     { numRuns: 30 },
