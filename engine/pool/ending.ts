@@ -3,7 +3,7 @@
  */
 import { CallFailure } from '../item/call.ts';
 import { type Fatal, unavailable } from '../item/failure.ts';
-import type { Ticket } from './state.ts';
+import type { Exchange } from './exchange.ts';
 
 /** Refusals before a run that had no answer is given up in the middle. */
 const MIN_REFUSALS = 20;
@@ -37,7 +37,7 @@ export interface Ending {
 
 /** `running` are the calls at servers; `onEnd` is called once, and fails what waits; `lasts` is as in PartOptions. */
 export function createEnding(
-  running: () => Ticket[],
+  running: () => readonly { exchange: Exchange | null }[],
   onEnd: (reason: CallFailure) => void,
   { lasts, onGivenUp }: { lasts: boolean; onGivenUp: (() => void) | undefined },
 ): Ending {

@@ -17,7 +17,7 @@ import { lookAtGpus } from './gpu.ts';
 import { dropLateCalls, noteAnswer } from './health.ts';
 import { createItems, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createOutages, createSuspects } from './outage.ts';
-import { createPart, type Part, type PartOptions } from './part.ts';
+import { createPart, type PartOptions } from './part.ts';
 import type { Prober } from './probe.ts';
 import { createDispatch } from './queue.ts';
 import { routed } from './raw.ts';
@@ -26,7 +26,7 @@ import { whyNotAsked } from './recording.ts';
 import { type AnsweredAttempt, createReading, requestOf } from './reply.ts';
 import type { PoolSettings } from './settings.ts';
 import { startPool } from './start.ts';
-import { createEndpoint, type Endpoint, enter, leave, type Ticket, ticketOf } from './state.ts';
+import { createEndpoint, type Endpoint, enter, leave, type Part, type Ticket, ticketOf } from './state.ts';
 import { createTally, type PoolStats } from './stats.ts';
 import type { OpenWire } from './wire.ts';
 
@@ -65,9 +65,8 @@ export interface EndpointPool extends Pool {
   verdict(): Fatal | undefined;
   stats(): PoolStats;
   /**
-   * A part of this pool with a ledger, an account and an end of its own, as if it were another pool; `close` ends it
-   * alone. Its `verdict` says why it gave up, after `onGivenUp`: each of its calls then failed as `interrupted`, so that
-   * items in flight come out with what they have.
+   * A part of this pool, as if it were another one: with a ledger, an account and an end of its own. After `onGivenUp`
+   * its calls fail as `interrupted`, so that items in flight come out with what they have, and `verdict` says why.
    */
   part(options: PartOptions): EndpointPool;
   /** Asks for somebody who may go away: `cancel` fails the call as `interrupted`, and its server stops computing. */
@@ -117,11 +116,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     ...{ endpoints, clock, timing, random, warn, retryBudget, suspects, outages, fail },
     ...{ sent: () => sent, giveUp: giveUpAll, sleep: queue.sleep },
   });
-  const items = createItems(endpoints, options.inFlight, () => {
-    let listening = 0;
-    for (const { known } of parts) listening += known.listening;
-    return listening;
-  });
+  const items = createItems(endpoints, options.inFlight, () =>
+    [...parts].reduce((sum, { known }) => sum + known.listening, 0),
+  );
   /** calls of all parts: those that were sent, and those without an outcome */
   let sent = 0;
   let outstanding = 0;
@@ -262,11 +259,11 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       onRoom: items.onRoom,
       call: asked => call(part, asked),
       ask(asked) {
-        let ticket: Ticket | null = null;
-        const answer = call(part, asked, sent => {
-          ticket = sent;
+        let cancelled = () => {};
+        const answer = call(part, asked, ticket => {
+          cancelled = () => cancel(ticket);
         });
-        return { answer, cancel: () => void (ticket && cancel(ticket)) };
+        return { answer, cancel: () => cancelled() };
       },
       part: more => open(more, async () => {}),
       onRecord: ledger,

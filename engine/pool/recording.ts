@@ -8,7 +8,10 @@ import type { CallRecord, Outcome } from '../ledger/format.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
 import { noneNamed } from './settings.ts';
-import type { Endpoint, Ticket } from './state.ts';
+
+/** A call that was sent, and where. */
+type Sent = Readonly<{ call: Call; sentAt: number }>;
+type Where = Readonly<{ url: string }>;
 
 /** How a try may have ended on record, if not with an answer. */
 export type FailedOutcome = Exclude<Outcome, 'answer'>;
@@ -16,8 +19,8 @@ export type FailedOutcome = Exclude<Outcome, 'answer'>;
 export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
   // key by key, for to spread a call costs ten times as much
   const recordOf = (
-    { call, sentAt }: Ticket,
-    { url }: Endpoint,
+    { call, sentAt }: Sent,
+    { url }: Where,
     outcome: Outcome,
     { answer, detail }: { answer?: Answer; detail?: string },
   ): CallRecord => ({
@@ -46,11 +49,11 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
   });
   return {
     /** `done` is called once the answer is written, at once where there is no ledger, or with the error that prevented it. */
-    answer(ticket: Ticket, endpoint: Endpoint, answer: Answer, done: (error?: Fatal) => void): void {
+    answer(ticket: Sent, endpoint: Where, answer: Answer, done: (error?: Fatal) => void): void {
       if (ledger === undefined) return done();
       ledger.append(recordOf(ticket, endpoint, 'answer', { answer }), done);
     },
-    failure(ticket: Ticket, endpoint: Endpoint, outcome: FailedOutcome, detail: string): void {
+    failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string): void {
       ledger?.append(recordOf(ticket, endpoint, outcome, { detail }));
     },
   };
@@ -64,7 +67,7 @@ export type Recording = ReturnType<typeof recordingOf>;
  */
 export function whyNotAsked(
   ledger: Ledger | undefined,
-  endpoints: readonly Endpoint[],
+  endpoints: readonly unknown[],
   { item, agent }: Call,
 ): Fatal | null {
   const why = ledger?.closed ?? (endpoints.length === 0 ? noneNamed() : ledger?.ready());

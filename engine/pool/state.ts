@@ -1,16 +1,18 @@
 /**
- * The two things that the pool keeps: an endpoint, with what is known of it, and the ticket of a call that is on its
- * way. They name each other, so both are here, with the places that tickets take at endpoints.
+ * What the pool keeps: endpoints, with what is known of them; the tickets of calls that are on their way; and who asks.
+ * They name each other, so all are here, with the places that tickets take at endpoints.
  */
 import type { Answer, Call } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
 import type { Usage } from '../item/item.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { noLatencies, type Recent } from './clock.ts';
+import type { Ending } from './ending.ts';
 import type { Exchange } from './exchange.ts';
 import type { Gpu, GpuSetting } from './gpu.ts';
 import { createLearner } from './learner.ts';
 import type { Load } from './load.ts';
-import type { Part } from './part.ts';
+import type { KnownAnswers, Recording } from './recording.ts';
 import type { EndpointSetting } from './settings.ts';
 import { type OpenWire, openWire } from './wire.ts';
 import type { Key } from './words.ts';
@@ -120,6 +122,58 @@ export function createEndpoint(
 }
 
 export type Endpoint = ReturnType<typeof createEndpoint>;
+
+/** Who shares the places with others: owners take turns, and so do the batches of an owner. */
+export interface Share {
+  owner: string;
+  batch: string;
+}
+
+/** Where the time of calls went, in ms, over all calls that have ended. */
+export interface CallTimes {
+  /** from the question until it was first sent: no place was free */
+  waiting: number;
+  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
+  asking: number;
+  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
+  retrying: number;
+  /** until the ledger had an answer */
+  writing: number;
+  /** what its asker says that it took to find, mend and check the JSON of answers */
+  mending: number;
+}
+
+/** What a part has asked. */
+export interface Sums {
+  calls: number;
+  /** calls that were answered from the ledger, and are not among the others; null without one */
+  replayed: number | null;
+  answered: number;
+  /** calls that ended without an answer, by the code of their failure */
+  failed: Partial<Record<Code, number>>;
+  retries: number;
+  usage: Required<Usage>;
+  times: CallTimes;
+  /** ms in which this process waited for writes of the ledger */
+  ledger: number;
+}
+
+/** Who asks (part.ts). */
+export interface Part {
+  readonly ledger: Ledger | undefined;
+  readonly share: Share;
+  readonly known: KnownAnswers;
+  readonly recording: Recording;
+  readonly ending: Ending;
+  readonly counts: { calls: number; outstanding: number; retries: number };
+  readonly times: CallTimes;
+  /** `ticket` was answered at `now`, by the try that is under way. */
+  answered(ticket: Ticket, answer: Answer, now: number): void;
+  /** `ticket` ended without an answer. */
+  failed(ticket: Ticket, reason: Error, now: number): void;
+  /** A copy, free to keep. */
+  sums(): Sums;
+}
 
 /** A call on its way: what was asked, what became of it so far, and who waits for it. */
 export interface Ticket {

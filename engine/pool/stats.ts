@@ -4,8 +4,7 @@ import { medianOf } from './clock.ts';
 import { averageGpu, type Gpu, type GpuSum, noteGpu } from './gpu.ts';
 import { isUsable } from './health.ts';
 import { averageOf, type Load, type LoadSum, noLoads, noteLoad } from './load.ts';
-import type { Sums } from './part.ts';
-import type { Endpoint, EndpointCounts, Ticket } from './state.ts';
+import type { Endpoint, EndpointCounts, Sums, Ticket } from './state.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
