@@ -38,6 +38,9 @@ export interface Call {
   live?: true;
   /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
   sink?: ReplySink;
+  /** of a live call, for the record: who asks, and which of several models the name that they used became */
+  caller?: string;
+  arm?: string;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
 }
@@ -49,6 +52,8 @@ export interface ReplySink {
   data(chunk: Buffer): void;
   /** The reply has ended: what it came to, or in words why it is no answer. */
   end(): Answer | string;
+  /** It has had enough and cancelled the call: what has come is the answer. */
+  readonly enough: boolean;
 }
 
 export interface Flow {
@@ -70,6 +75,8 @@ export interface Answer {
   /** finish_reason as the server said it; only `stop` is whole. `REFUSED` where the model refused to answer. */
   finish: string;
   usage: Usage;
+  /** of a reply that was handed on: ms from sending to its first byte, or to its first token where that is known */
+  ttft?: number;
   replayed: boolean;
 }
 

@@ -92,6 +92,10 @@ export interface CallLine {
   attempt: number;
   /** from sending to the end of the answer */
   ms: number;
+  /** of a live call: who asked, which of several models a name became, and ms to the first token of a streamed answer */
+  caller?: string;
+  arm?: string;
+  ttft?: number;
   /** what went wrong, in words */
   detail?: string;
   finish?: string;
@@ -142,6 +146,10 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
+  const { caller, arm, ttft } = record;
+  if (caller !== undefined) line += `,"caller":${JSON.stringify(caller)}`;
+  if (arm !== undefined) line += `,"arm":${JSON.stringify(arm)}`;
+  if (ttft !== undefined) line += `,"ttft":${Math.round(ttft)}`;
   if (detail !== undefined)
     line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;
   if (answer !== undefined) {

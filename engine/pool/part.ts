@@ -3,13 +3,15 @@
  * each batch and one for its gateway: each has a ledger, an account and an end of its own. Endpoints, places and what is
  * learned of them are shared.
  */
-import { CallFailure } from '../item/call.ts';
+import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../item/call.ts';
+import type { Fatal } from '../item/failure.ts';
 import type { Usage } from '../item/item.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
 import { createEnding } from './ending.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
 import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './state.ts';
+import type { PoolStats } from './stats.ts';
 
 /** Everybody has the same share where a pool has one part. */
 export const ALONE: Share = { owner: '', batch: '' };
@@ -22,6 +24,39 @@ export interface PartOptions {
   lasts?: boolean | undefined;
   /** Called once when this part gives up in the middle of its work: nothing new is to be taken. */
   onGivenUp?: (() => void) | undefined;
+}
+
+/** What a pool offers those who run it; those who ask see item's Pool alone. */
+export interface EndpointPool extends Pool {
+  /** For the record: what a further stage on this pool asks with. */
+  asksWith(asksWith: AsksWith): void;
+  /** Ends the run with `fatal`: for who finds that the ledger is broken. */
+  giveUp(fatal: Fatal): void;
+  /** tokens of prompt and answer together, where the servers say */
+  readonly maxModelLength: number | undefined;
+  /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
+  verdict(): Fatal | undefined;
+  stats(): PoolStats;
+  /**
+   * A part of this pool, as if it were another one: with a ledger, an account and an end of its own. After `onGivenUp`
+   * its calls fail as `interrupted`, so that items in flight come out with what they have, and `verdict` says why.
+   */
+  part(options: PartOptions): EndpointPool;
+  /** Asks for somebody who may go away. */
+  ask(call: Call): Asked;
+  /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
+  stop(): void;
+  /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
+  abort(): void;
+}
+
+/** A call of somebody who may go away. */
+export interface Asked {
+  answer: Promise<Answer>;
+  /** It fails as `interrupted`, and its server stops computing. */
+  cancel(why?: string): void;
+  /** ms that it waited until it was first sent; null until then */
+  readonly waited: number | null;
 }
 
 /** `failWaiting` fails the calls of a part that wait for a place. */

@@ -9,7 +9,7 @@
  * Places are given back in one function, whatever the outcome. One sweep finds everything that time brings: calls without
  * an answer, retries that are due, dead endpoints and servers' metrics to look at again.
  */
-import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../item/call.ts';
+import { type Answer, type Call, CallFailure } from '../item/call.ts';
 import type { Fatal } from '../item/failure.ts';
 import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
 import { interruptedBy } from './ending.ts';
@@ -17,7 +17,8 @@ import { lookAtGpus } from './gpu.ts';
 import { dropLateCalls, noteAnswer } from './health.ts';
 import { createItems, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createOutages, createSuspects } from './outage.ts';
-import { createPart, type PartOptions } from './part.ts';
+import { createPart, type EndpointPool, type PartOptions } from './part.ts';
+
 import type { Prober } from './probe.ts';
 import { createDispatch } from './queue.ts';
 import { routed } from './raw.ts';
@@ -27,7 +28,7 @@ import { type AnsweredAttempt, createReading, requestOf } from './reply.ts';
 import type { PoolSettings } from './settings.ts';
 import { startPool } from './start.ts';
 import { createEndpoint, type Endpoint, enter, leave, type Part, type Ticket, ticketOf } from './state.ts';
-import { createTally, type PoolStats } from './stats.ts';
+import { createTally } from './stats.ts';
 import type { OpenWire } from './wire.ts';
 
 /** With a ledger, that no endpoint is there ends the run only when a call has to be asked. */
@@ -51,30 +52,6 @@ export interface PoolOptions extends PoolSettings, PartOptions {
   clock?: Clock;
   timing?: Partial<Timing>;
   random?: () => number;
-}
-
-/** What a pool offers those who run it; those who ask see item's Pool alone. */
-export interface EndpointPool extends Pool {
-  /** For the record: what a further stage on this pool asks with. */
-  asksWith(asksWith: AsksWith): void;
-  /** Ends the run with `fatal`: for who finds that the ledger is broken. */
-  giveUp(fatal: Fatal): void;
-  /** tokens of prompt and answer together, where the servers say */
-  readonly maxModelLength: number | undefined;
-  /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
-  verdict(): Fatal | undefined;
-  stats(): PoolStats;
-  /**
-   * A part of this pool, as if it were another one: with a ledger, an account and an end of its own. After `onGivenUp`
-   * its calls fail as `interrupted`, so that items in flight come out with what they have, and `verdict` says why.
-   */
-  part(options: PartOptions): EndpointPool;
-  /** Asks for somebody who may go away: `cancel` fails the call as `interrupted`, and its server stops computing. */
-  ask(call: Call): { answer: Promise<Answer>; cancel(): void };
-  /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
-  stop(): void;
-  /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
-  abort(): void;
 }
 
 const LEDGER_BROKEN = 'the ledger could not be written';
@@ -236,8 +213,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     for (const { ending } of parts) ending.giveUp(fatal, why);
   }
 
-  function cancel(ticket: Ticket): void {
-    const gone = new CallFailure('interrupted', 'Whoever asked has gone.');
+  function cancel(ticket: Ticket, why: string): void {
+    const gone = new CallFailure('interrupted', why);
     if (ticket.at !== null) return ticket.exchange?.abort(gone);
     for (const one of queue.withdraw(waiting => waiting === ticket)) fail(one, gone);
   }
@@ -259,11 +236,17 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       onRoom: items.onRoom,
       call: asked => call(part, asked),
       ask(asked) {
-        let cancelled = () => {};
-        const answer = call(part, asked, ticket => {
-          cancelled = () => cancel(ticket);
+        let ticket: Ticket | undefined;
+        const answer = call(part, asked, sent => {
+          ticket = sent;
         });
-        return { answer, cancel: () => cancelled() };
+        return {
+          answer,
+          cancel: (why = 'Whoever asked has gone.') => void (ticket && cancel(ticket, why)),
+          get waited() {
+            return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
+          },
+        };
       },
       part: more => open(more, async () => {}),
       onRecord: ledger,

@@ -9,7 +9,7 @@
  * to the same question may give it again.
  */
 import { randomBytes } from 'node:crypto';
-import { type Answer, type Call, CallFailure } from '../item/call.ts';
+import { type Answer, type Call, CallFailure, type ReplySink } from '../item/call.ts';
 import { readCompletion } from './completion.ts';
 import { isOfKey } from './ending.ts';
 import type { Exchange, Reply } from './exchange.ts';
@@ -162,12 +162,10 @@ export function createReading(
 
   return (endpoint, call, got, exchange) => {
     const { key } = endpoint;
+    if (call.sink?.enough) return endOf(call.sink);
     if (got instanceof Error) return failureIn(endpoint, got, call, exchange);
     if (got.status !== 200) return failureOf(endpoint, call, got);
-    if (call.sink !== undefined && exchange?.passedOn) {
-      const answer = call.sink.end();
-      return typeof answer === 'string' ? brokenStream(answer) : { kind: 'answer', answer };
-    }
+    if (call.sink !== undefined && exchange?.passedOn) return endOf(call.sink);
     const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
     if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
     const mark = markIn([read.id, got.requestId], call.key);
@@ -195,6 +193,11 @@ export function createReading(
       tellOnce(endpoint, otherModel(model, call.model, key));
     return { kind: 'answer', answer: read.answer };
   };
+}
+
+function endOf(sink: ReplySink): AnsweredAttempt | FailedAttempt {
+  const answer = sink.end();
+  return typeof answer === 'string' ? brokenStream(answer) : { kind: 'answer', answer };
 }
 
 /** What a sink has the beginning of is not asked again. */

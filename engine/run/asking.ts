@@ -6,7 +6,7 @@ import type { Tools } from '../flow/stage.ts';
 import type { Account } from '../item/account.ts';
 import type { AsksWith } from '../item/call.ts';
 import { Fatal, ItemFailure } from '../item/failure.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import type { Metrics } from '../watch/metrics.ts';
 import type { Progress } from '../watch/progress.ts';
 import { makePool, namesEndpoint } from './open-pool.ts';

@@ -6,7 +6,7 @@ import { durationOf, grouped, type OptionsOf, type Values } from '../flow/option
 import type { AskedTotals } from '../item/account.ts';
 import type { AsksWith } from '../item/call.ts';
 import type { Fsync } from '../ledger/writer.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import type { PoolFile, PoolFlags } from '../pool/settings.ts';
 
 export const POOL_OPTIONS = {

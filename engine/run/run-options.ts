@@ -4,7 +4,7 @@ import type { Values } from '../flow/options.ts';
 import type { Stage } from '../flow/stage.ts';
 import type { Account } from '../item/account.ts';
 import type { AsksWith } from '../item/call.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import type { PoolFile } from '../pool/settings.ts';
 import type { Progress, Watched } from '../watch/progress.ts';
 import type { Stopper } from './stopping.ts';

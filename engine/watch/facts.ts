@@ -2,7 +2,7 @@
 import { type Account, firstOf } from '../item/account.ts';
 import { RUNGS } from '../item/item.ts';
 import { type Ahead, aheadOf } from '../item/workload.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import type { EndpointStats } from '../pool/stats.ts';
 import { type Counts, createEstimate, createRecent, type Eta } from './recent.ts';
 import { sumOf } from './servers.ts';

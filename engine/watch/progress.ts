@@ -10,7 +10,7 @@ import type { Values } from '../flow/options.ts';
 import type { Stage, Tools } from '../flow/stage.ts';
 import type { Account } from '../item/account.ts';
 import { takeLock } from '../ledger/lock.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import { drawBars } from './bars.ts';
 import { closingLines } from './closing.ts';
 import { createLook, createNews, doneOf, type Facts } from './facts.ts';

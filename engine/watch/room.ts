@@ -1,6 +1,6 @@
 /** Why servers that had room were not given more: for want of items, before the end of the input and after it, or of leave. */
 import type { Account } from '../item/account.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import { doneOf } from './facts.ts';
 
 /** ms each */

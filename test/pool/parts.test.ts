@@ -177,6 +177,7 @@ function sinkOf() {
     data(chunk) {
       got.text += chunk;
     },
+    enough: false,
     end: (): Answer => ({
       text: got.text,
       finish: 'stop',

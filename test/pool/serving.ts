@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Call } from '../../engine/item/call.ts';
 import type { Timing } from '../../engine/pool/clock.ts';
-import { createPool, type EndpointPool, type PoolOptions } from '../../engine/pool/pool.ts';
+import type { EndpointPool } from '../../engine/pool/part.ts';
+import { createPool, type PoolOptions } from '../../engine/pool/pool.ts';
 
 /** One request for a completion, and the ways to treat it. */
 export interface Ask {

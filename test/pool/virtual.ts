@@ -8,7 +8,8 @@ import {
   type VirtualSettings,
   virtualServers,
 } from '../../engine/plan/virtual-servers.ts';
-import { createPool, type EndpointPool, type PoolOptions } from '../../engine/pool/pool.ts';
+import type { EndpointPool } from '../../engine/pool/part.ts';
+import { createPool, type PoolOptions } from '../../engine/pool/pool.ts';
 import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
 
