@@ -15,7 +15,18 @@ import { moduleOf } from '../engine/config/own-schema.ts';
 
 /** Those that runs check with, files that people write and legacy results, by what is asked of them. */
 const REPORTS = {
-  all: ['agent', 'defaults', 'folder', 'legacy', 'models', 'orderings', 'pipeline', 'pool', 'schedule'],
+  all: [
+    'agent',
+    'defaults',
+    'folder',
+    'legacy',
+    'models',
+    'orderings',
+    'pipeline',
+    'pool',
+    'schedule',
+    'serve',
+  ],
   first: ['legacy'],
 };
 

@@ -7,6 +7,7 @@ import { ROOT } from './fw.ts';
 /** A room imports only itself and the rooms behind it in this list. */
 const ROOMS = [
   'bin',
+  'engine/server',
   'engine/plan',
   'engine/run',
   'engine/bench',

@@ -10,9 +10,11 @@ export const commands: Readonly<Record<string, () => Promise<{ default: Command 
   doctor: () => import('./doctor.ts'),
   explain: () => import('./explain.ts'),
   init: () => import('./init.ts'),
+  keys: () => import('./keys.ts'),
   ledger: () => import('./ledger/index.ts'),
   plan: () => import('./plan.ts'),
   report: () => import('./report.ts'),
   run: () => import('./run.ts'),
+  serve: () => import('./serve.ts'),
   simulate: () => import('./simulate.ts'),
 };

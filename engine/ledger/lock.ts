@@ -20,7 +20,22 @@ export interface LockOptions {
   onLost?: (error: Fatal) => void;
   /** ms between two renewals */
   beat?: number;
+  /** what is locked, for messages; a ledger unless given */
+  what?: Locked;
 }
+
+export interface Locked {
+  name: string;
+  /** what else somebody may do who finds it held */
+  hint: string;
+}
+
+const LEDGER: Locked = {
+  name: 'the ledger',
+  hint:
+    'parallel runs over one input each need another JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID, ' +
+    'or another ledger',
+};
 
 export interface Lock {
   /** Renews it where that is due: for who works so long that no timer comes round. */
@@ -31,15 +46,15 @@ export interface Lock {
 /** Exit 64: a lock is held. Where `watch` is there its holder cannot be looked at, and may be gone. */
 export class Held extends Fatal {
   readonly watch: { path: string; text: string; holder: Holder } | null;
-  constructor(path: string, holder: Holder | null, watch: Held['watch']) {
+  readonly what: Locked;
+  constructor(path: string, holder: Holder | null, watch: Held['watch'], what: Locked) {
     super(
       EXIT.usage,
-      `the ledger is in use by ${wordsOf(holder)}\n` +
-        `wait for it or stop it; if it is gone, remove ${path}\n` +
-        'parallel runs over one input each need another JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID, ' +
-        'or another ledger',
+      `${what.name} is in use by ${wordsOf(holder)}\n` +
+        `wait for it or stop it; if it is gone, remove ${path}\n${what.hint}`,
     );
     this.watch = watch;
+    this.what = what;
   }
 }
 
@@ -47,12 +62,12 @@ const OWNER_ONLY = { file: 0o600, folder: 0o700 };
 
 /** Takes the lock of `what` in `folder`, which is in the ledger's own; throws `Held` where a run holds it. */
 export function takeLock(folder: string, what: unknown, options: LockOptions = {}): Lock {
-  const { gone = new Set(), onLost, beat = BEAT } = options;
+  const { gone = new Set(), onLost, beat = BEAT, what: named = LEDGER } = options;
   for (const own of [dirname(folder), folder]) makeFolder(own, OWNER_ONLY.folder);
   const name = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
   const path = join(folder, `${name}.lock`);
   const holder = JSON.stringify(thisProcess(beat));
-  take(path, holder, gone);
+  take(path, holder, gone, named);
   return held(path, holder, beat, onLost);
 }
 
@@ -96,7 +111,7 @@ function held(path: string, holder: string, beat: number, onLost: LockOptions['o
 
 const ATTEMPTS = 10;
 
-function take(path: string, holder: string, gone: ReadonlySet<string>): void {
+function take(path: string, holder: string, gone: ReadonlySet<string>, what: Locked): void {
   const own = `${path}.${randomBytes(4).toString('hex')}`;
   // written beside it and linked: a lock is there with all that it says, or not at all
   try {
@@ -106,9 +121,9 @@ function take(path: string, holder: string, gone: ReadonlySet<string>): void {
       const found = readText(path);
       // a link over the network may be made, its reply lost, and then be there when it is asked for again
       if (found === holder) return;
-      if (found !== null) breakStale(path, found, holder, gone);
+      if (found !== null) breakStale(path, found, holder, gone, what);
     }
-    throw new Held(path, null, null);
+    throw new Held(path, null, null, what);
   } finally {
     rmSync(own, { force: true });
   }
@@ -140,14 +155,20 @@ const NO_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP',
  * Removes a lock whose holder is gone; throws `Held` where it may live. Of two that find the same stale lock the slower
  * one would remove the fresh lock of the faster, so removing needs a lock of its own.
  */
-function breakStale(path: string, stale: string, holder: string, gone: ReadonlySet<string>): void {
+function breakStale(
+  path: string,
+  stale: string,
+  holder: string,
+  gone: ReadonlySet<string>,
+  what: Locked,
+): void {
   const other = holderIn(stale);
   const state = other === null ? 'lives' : gone.has(stale) ? 'gone' : stateOf(other);
   const isRenewed = state === 'unseen' && other?.beat !== undefined;
   if (state !== 'gone')
-    throw new Held(path, other, isRenewed ? { path, text: stale, holder: other as Holder } : null);
+    throw new Held(path, other, isRenewed ? { path, text: stale, holder: other as Holder } : null, what);
   const breaking = `${path}.breaking`;
-  take(breaking, holder, gone);
+  take(breaking, holder, gone, what);
   try {
     if (readText(path) === stale) rmSync(path, { force: true });
   } finally {

@@ -30,9 +30,10 @@ export async function whenFree<T>(
     } catch (error) {
       if (!(error instanceof Held) || error.watch === null || gone.has(error.watch.text)) throw error;
       const { path, text, holder } = error.watch;
+      const { name } = error.what;
       const beat = Math.min(LONGEST_BEAT, Math.max(1, Number(holder.beat) || 0));
       warn(
-        `the ledger is locked by ${wordsOf(holder)}, which cannot be checked from this machine; ` +
+        `${name} is locked by ${wordsOf(holder)}, which cannot be checked from this machine; ` +
           `waiting ${(SILENT * beat) / 1000} s to see whether it is alive`,
       );
       if (await isRenewed(path, text, beat, signal)) throw error;

@@ -19,6 +19,8 @@ export interface OutageOptions extends Prober {
   models: readonly string[] | null;
   /** how long no endpoint may be there, in ms */
   giveUp: number;
+  /** endpoints that cannot be used are looked at again, too */
+  lasting?: boolean | undefined;
   warn: (message: string) => void;
   /** called when an endpoint is found dead, and when one can take calls again */
   onLost: (endpoint: Endpoint) => void;
@@ -44,12 +46,13 @@ function beginAgain(endpoint: Endpoint, now: number): void {
 }
 
 export function createOutages(options: OutageOptions) {
-  const { endpoints, models, giveUp, warn, onLost, onBack, clock, timing } = options;
+  const { endpoints, models, giveUp, lasting = false, warn, onLost, onBack, clock, timing } = options;
   const unanswered = new Set<Ticket>();
   let lastUp = clock.now();
   let closed = false;
 
-  for (const endpoint of endpoints) if (endpoint.state === 'down') probeLater(endpoint, timing.reprobeSoon);
+  const isLookedAt = ({ state }: Endpoint): boolean => state === 'down' || (lasting && state === 'unusable');
+  for (const endpoint of endpoints) if (isLookedAt(endpoint)) probeLater(endpoint, timing.reprobeSoon);
 
   function probeLater(endpoint: Endpoint, wait: number): void {
     endpoint.probeWait = wait;
@@ -58,6 +61,7 @@ export function createOutages(options: OutageOptions) {
 
   async function lookAgain(endpoint: Endpoint): Promise<void> {
     endpoint.probing = true;
+    const before = endpoint.cause;
     const result = await probe(endpoint, options);
     endpoint.probing = false;
     if (closed) return;
@@ -66,9 +70,10 @@ export function createOutages(options: OutageOptions) {
       beginAgain(endpoint, clock.now());
       if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
       onBack();
-    } else if (endpoint.state === 'unusable')
-      warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
-    else {
+    } else if (endpoint.state === 'unusable') {
+      probeLater(endpoint, timing.reprobeLast);
+      if (endpoint.cause !== before) warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
+    } else {
       const most =
         clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
       probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
@@ -123,8 +128,7 @@ export function createOutages(options: OutageOptions) {
      */
     sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
       for (const endpoint of endpoints) {
-        if (endpoint.state === 'down' && now >= endpoint.probeAt && !endpoint.probing)
-          void lookAgain(endpoint);
+        if (isLookedAt(endpoint) && now >= endpoint.probeAt && !endpoint.probing) void lookAgain(endpoint);
       }
       if (idle || endpoints.some(isThere)) lastUp = now;
       else if (suspendedMs > 0) lastUp += suspendedMs;

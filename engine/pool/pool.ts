@@ -35,6 +35,8 @@ import type { OpenWire } from './wire.ts';
 export interface PoolOptions extends PoolSettings, PartOptions {
   /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
   wait?: number;
+  /** It is that of a server: it begins without endpoints where none is there, and waits for them without an end. */
+  lasting?: boolean;
   /** told the time of each answer, in ms */
   onAnswer?: (url: string, latency: number) => void;
   /** told to a person: an endpoint that is gone, a refusal that is news */
@@ -58,7 +60,7 @@ const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
-  const { key, warn, signal, wait = 0, clock = systemClock, random = Math.random } = options;
+  const { key, warn, signal, wait = 0, lasting = false, clock = systemClock, random = Math.random } = options;
   const timing: Timing = { ...TIMING, ...options.timing };
   const prober: Prober = { clock, timing };
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
@@ -71,8 +73,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     ...prober,
     endpoints,
     models: found.models,
-    giveUp: Math.max(wait, timing.giveUp),
-    warn,
+    giveUp: lasting ? Infinity : Math.max(wait, timing.giveUp),
+    ...{ lasting, warn },
     onLost(endpoint) {
       for (const there of suspects.noteDeath(endpoint, clock.now())) reactions.giveBack(there);
     },
@@ -88,16 +90,14 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   });
   const gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
   const parts = new Set<Part>();
-  const { retryBudget } = options;
   const reactions = createReactions({
-    ...{ endpoints, clock, timing, random, warn, retryBudget, suspects, outages, fail },
-    ...{ sent: () => sent, giveUp: giveUpAll, sleep: queue.sleep },
+    ...{ endpoints, clock, timing, random, warn, suspects, outages, fail },
+    ...{ retryBudget: options.retryBudget, sent: () => sent, giveUp: giveUpAll, sleep: queue.sleep },
   });
   const items = createItems(endpoints, options.inFlight, () =>
     [...parts].reduce((sum, { known }) => sum + known.listening, 0),
   );
-  /** calls of all parts: those that were sent, and those without an outcome */
-  let sent = 0;
+  let sent = 0; // calls of all parts, and those without an outcome
   let outstanding = 0;
   let sweptAt = clock.now();
   const tally = createTally(endpoints, sweptAt);

@@ -67,8 +67,9 @@ export function createDispatch(
     send(ticket, endpoint, at);
   }
 
+  /** Raw calls have none: each is alone, and two batches may give theirs the same names. */
   function homeOf({ hash, call }: Ticket): Endpoint | null {
-    const home = homes.of(hash);
+    const home = call.raw ? null : homes.of(hash);
     return home?.state === 'up' && serves(home, call) ? home : null;
   }
 
@@ -167,7 +168,7 @@ export function createDispatch(
     },
     /** A chain is at home where it was answered last; a row stays where it is. */
     noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
-      if (call.row === undefined) homes.note(hash, endpoint);
+      if (call.row === undefined && !call.raw) homes.note(hash, endpoint);
     },
     /** Takes out the calls that `isMeant`. */
     withdraw: (isMeant: (ticket: Ticket) => boolean): Ticket[] => [

@@ -29,6 +29,8 @@ export interface Start extends Prober {
   needsDefault?: boolean;
   /** how long to wait for the first endpoint, in ms */
   wait?: number;
+  /** no endpoint has to be there */
+  lasting?: boolean;
   warn: (message: string) => void;
   signal?: AbortSignal | undefined;
   ledger?: Ledger | undefined;
@@ -153,7 +155,7 @@ async function firstUsable(endpoints: readonly Endpoint[], start: Start): Promis
   for (;;) {
     const results = await Promise.all(endpoints.map(endpoint => probe(endpoint, start)));
     if (signal?.aborted) throw new CallFailure('interrupted', 'Stopped before any endpoint was usable.');
-    if (results.some(({ cause }) => cause === undefined)) return results;
+    if (start.lasting || results.some(({ cause }) => cause === undefined)) return results;
     const waited = clock.now() - begun;
     const hopeless = results.every(({ settled }) => settled);
     if (hopeless || waited + WAIT_STEP_MS > wait) throw noneUsable(results, waited);

@@ -11,6 +11,8 @@ export interface EndpointStats extends EndpointCounts {
   state: Endpoint['state'] | 'paused';
   /** why it is not up, in words */
   cause: string;
+  /** those that it serves, as it said last; empty while it was never seen up */
+  models: string[];
   /** ms until a paused one is asked again */
   pausedFor: number;
   inFlight: number;
@@ -126,7 +128,7 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
 }
 
 function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
-  const { url, state, cause, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
+  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
   return {
@@ -136,6 +138,7 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     url,
     state: state === 'up' && endpoint.pausedUntil > now ? 'paused' : state,
     cause,
+    models: [...models],
     pausedFor: Math.max(0, endpoint.pausedUntil - now),
     inFlight: running.length,
     limit: Math.floor(limit),

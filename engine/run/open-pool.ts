@@ -160,6 +160,22 @@ export async function makePool(
   }
 }
 
+/** The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named. */
+export async function openLasting(
+  values: Values,
+  { file, warn, signal }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'>,
+): Promise<EndpointPool> {
+  const { createPool } = await import('../pool/pool.ts');
+  const { noneNamed, poolSettings } = await import('../pool/settings.ts');
+  const flags = await settingsOf(values, file);
+  sayUnused(flags, warn);
+  const settings = poolSettings(flags, process.env);
+  if (settings.endpoints.length === 0) throw noneNamed();
+  await boundSockets(settings.endpoints, warn);
+  const maxBody = (values as Flags)['max-body'];
+  return createPool({ ...settings, lasting: true, lasts: true, needsDefault: false, maxBody, warn, signal });
+}
+
 type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
 
 async function settingsOf(values: Values, file: PoolFile | undefined): Promise<PoolFlags> {

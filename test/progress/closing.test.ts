@@ -11,6 +11,7 @@ const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStat
   url: `http://${name}:8005/v1`,
   state: 'up',
   cause: '',
+  models: [],
   pausedFor: 0,
   inFlight: 0,
   limit: 100,

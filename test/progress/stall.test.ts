@@ -9,6 +9,7 @@ const UP: EndpointStats = {
   url: 'http://gpu1:8005/v1',
   state: 'up',
   cause: '',
+  models: [],
   pausedFor: 0,
   inFlight: 3,
   limit: 256,

@@ -1,0 +1,116 @@
+/**
+ * Bodies of requests: read with a bound, watched so that a slow sender does not keep a connection, and handed on as the
+ * bytes that came. What is JSON is read where it is needed.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { ValidateFunction } from 'ajv';
+import type { JsonObject } from '../json/pointer.ts';
+import { ApiError, badRequest } from './errors.ts';
+
+/** A body that brings fewer bytes in so many ms is given up. */
+const LOOK_MS = 30_000;
+const LEAST_BYTES = 1024;
+/** JSON nests so deep at most */
+const MOST_DEPTH = 64;
+
+/** Calls `late` where `request` sends less than 1 KiB in 30 s; `stop` ends the watch. */
+export function watchSender(request: IncomingMessage, late: () => void, lookMs = LOOK_MS): () => void {
+  let bytes = 0;
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length;
+  };
+  request.on('data', count);
+  const timer = setInterval(() => {
+    if (bytes < LEAST_BYTES) late();
+    bytes = 0;
+  }, lookMs);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    request.off('data', count);
+  };
+}
+
+export const tooSlow = (): ApiError =>
+  new ApiError(
+    408,
+    `Expected at least ${LEAST_BYTES} bytes of the body in ${LOOK_MS / 1000} s, found fewer.`,
+  );
+
+/** The whole body, of at most `most` bytes: 413 beyond, 408 where it comes too slowly. */
+export function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+  const tooLarge = (): ApiError =>
+    new ApiError(413, `Expected a body of at most ${most} bytes, found a longer one.`, {
+      code: 'body_too_large',
+    });
+  return new Promise((resolve, reject) => {
+    if (Number(request.headers['content-length']) > most) return reject(tooLarge());
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const end = (error: Error | null): void => {
+      stop();
+      request.off('data', take).off('end', whole).off('error', broken).off('close', broken);
+      if (error === null)
+        resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+      else reject(error);
+    };
+    const take = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length > most) end(tooLarge());
+      else chunks.push(chunk);
+    };
+    const whole = (): void => end(null);
+    const broken = (): void => end(badRequest('The body was broken off.'));
+    const stop = watchSender(request, () => end(tooSlow()));
+    request.on('data', take).on('end', whole).on('error', broken).on('close', broken);
+  });
+}
+
+/** The JSON object in a body, which fits `fits`; an empty body is `{}`. 400 names the field that is wrong. */
+export function readJson(body: unknown, fits: ValidateFunction): JsonObject {
+  if (!Buffer.isBuffer(body))
+    throw badRequest('Expected a body of content-type application/json, found another one.');
+  const value = body.length === 0 ? {} : parsed(body);
+  if (fits(value)) return value as JsonObject;
+  const [first] = fits.errors ?? [];
+  const { instancePath = '', keyword, params, message } = first ?? {};
+  const inside = instancePath.split('/').slice(1);
+  const missing = keyword === 'required' ? [String(params?.missingProperty)] : [];
+  const extra = keyword === 'additionalProperties' ? [String(params?.additionalProperty).slice(0, 100)] : [];
+  const param = [...inside, ...missing, ...extra].join('.') || null;
+  if (missing.length > 0)
+    throw badRequest(`Missing required parameter: '${param}'.`, param, 'missing_required_parameter');
+  if (extra.length > 0) throw badRequest(`Unknown parameter: '${param}'.`, param, 'unknown_parameter');
+  throw badRequest(`Invalid value for '${param ?? 'body'}': it ${message}.`, param, 'invalid_value');
+}
+
+function parsed(body: Buffer): unknown {
+  if (isTooDeep(body))
+    throw badRequest(`Expected JSON that nests at most ${MOST_DEPTH} levels, found deeper.`);
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    throw badRequest(
+      'We could not parse the JSON body of your request. The body must be a JSON object in UTF-8.',
+    );
+  }
+  throw badRequest('Expected a JSON object as the body, found another value.');
+}
+
+/** Looks at brackets outside of strings, before anything is built of them. */
+export function isTooDeep(body: Buffer, most = MOST_DEPTH): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at];
+    if (inString) {
+      if (byte === 0x5c) at++;
+      else if (byte === 0x22) inString = false;
+    } else if (byte === 0x22) inString = true;
+    else if (byte === 0x7b || byte === 0x5b) {
+      if (++depth > most) return true;
+    } else if (byte === 0x7d || byte === 0x5d) depth--;
+  }
+  return false;
+}

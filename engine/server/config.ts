@@ -1,0 +1,88 @@
+/** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
+import { readYaml } from '../config/yaml.ts';
+import { durationOf } from '../flow/options.ts';
+import { usageError } from '../item/failure.ts';
+
+import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
+
+export interface Limits {
+  /** bytes of an uploaded file */
+  file: number;
+  /** lines of a batch file */
+  lines: number;
+  /** bytes of a line of a batch file */
+  line: number;
+  /** bytes of any other body */
+  body: number;
+  /** uploads at a time */
+  uploads: number;
+}
+
+export interface Settings {
+  host: string;
+  port: number;
+  /** ms for what is under way when the server is told to stop */
+  grace: number;
+  /** ms that output files are kept; and input files, unless they say so themselves */
+  keep: number;
+  limits: Limits;
+}
+
+interface ServeFile {
+  listen?: string;
+  data?: string;
+  grace?: string;
+  keep?: number;
+  limits?: Partial<Limits>;
+}
+
+export interface Told {
+  data: string;
+  settings: Settings;
+  /** the `pool:` of the file */
+  pool: PoolFile | undefined;
+}
+
+const MiB = 1024 * 1024;
+const LIMITS: Limits = { file: 1024 * MiB, lines: 1_000_000, line: 8 * MiB, body: 16 * MiB, uploads: 16 };
+const LISTEN = '127.0.0.1:8080';
+const GRACE = '30s';
+/** As at OpenAI: 30 days. */
+const KEEP_DAYS = 30;
+const DAY = 24 * 3_600_000;
+
+export interface ServeFlags {
+  config?: string | undefined;
+  data?: string | undefined;
+  listen?: string | undefined;
+  grace?: string | undefined;
+}
+
+/** Exit 65 for a file that does not fit, 64 for a flag. */
+export function settingsOf(flags: ServeFlags): Told {
+  const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
+  const said = (file?.value ?? {}) as ServeFile;
+  const data = flags.data ?? said.data;
+  if (data === undefined)
+    throw usageError('expected a folder for all that the server keeps, found none: --data DIR');
+  const { host, port } = placeOf(flags.listen ?? said.listen ?? LISTEN);
+  return {
+    data,
+    settings: {
+      host,
+      port,
+      grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
+      keep: (said.keep ?? KEEP_DAYS) * DAY,
+      limits: { ...LIMITS, ...said.limits },
+    },
+    pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
+  };
+}
+
+function placeOf(at: string): { host: string; port: number } {
+  const match = /^(?:(\[[0-9a-fA-F:.]{2,45}\]|[^:\s]{1,255}):)?(\d{1,5})$/.exec(at);
+  const port = Number(match?.[2]);
+  if (!match || port > 65_535)
+    throw usageError(`--listen: expected PORT or HOST:PORT, such as ${LISTEN}, found '${at.slice(0, 100)}'`);
+  return { host: match[1]?.replace(/^\[|\]$/g, '') ?? '127.0.0.1', port };
+}

@@ -1,0 +1,119 @@
+/**
+ * HTTP: fastify with its own reading of bodies, coercion and logging left out. Every answer has an x-request-id; whatever
+ * goes wrong has OpenAI's shape. Timeouts are ours: Node's `requestTimeout` would end an upload of some minutes.
+ */
+import { randomBytes } from 'node:crypto';
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Access, Caller } from './access.ts';
+import { readBody } from './body.ts';
+import { ApiError, bodyOfError } from './errors.ts';
+import type { ServerMetrics } from './metrics.ts';
+
+/** bytes of the names and values of all headers of a request */
+const MOST_HEADERS = 16 * 1024;
+/** ms in which the headers of a request must be here */
+const HEADERS_WITHIN = 30_000;
+/** ms in which a connection without a request is closed; longer than the pauses of the clients that keep them */
+const IDLE = 75_000;
+/** ms in which a client that was answered before it had sent all may read the answer */
+const LINGER = 2_000;
+const MOST_CONNECTIONS = 10_000;
+
+export interface HttpOptions {
+  access: Access;
+  metrics: ServerMetrics;
+  /** bytes of a body that is read whole */
+  mostBody: number;
+  /** told of what is a bug, with no text of a request */
+  say(message: string): void;
+}
+
+export function createHttp({ access, metrics, mostBody, say }: HttpOptions): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    genReqId: () => `req_${randomBytes(12).toString('hex')}`,
+    requestTimeout: 0,
+    keepAliveTimeout: IDLE,
+    routerOptions: { maxParamLength: 200 },
+    http: { maxHeaderSize: MOST_HEADERS, headersTimeout: HEADERS_WITHIN },
+    clientErrorHandler: (error, socket) => refuse(error as NodeJS.ErrnoException, socket as Socket),
+    frameworkErrors: (error, _request, reply) => {
+      void answer(reply, new ApiError(400, error.message));
+    },
+  });
+  app.server.maxConnections = MOST_CONNECTIONS;
+  app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
+  app.decorateRequest('caller', null as unknown as Caller);
+
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) =>
+    readBody(raw, request.routeOptions.config.most ?? mostBody),
+  );
+  // any other body is left in the connection: a route that takes one reads it itself
+  app.addContentTypeParser('*', async () => undefined);
+
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('x-request-id', request.id);
+    const { scope } = request.routeOptions.config;
+    if (scope !== undefined) request.caller = access.check(request.headers, scope);
+  });
+  app.addHook('onSend', async (request, reply) => {
+    if (!request.raw.complete) void reply.header('connection', 'close');
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    metrics.answered(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000);
+    if (!request.raw.complete) letGo(request.raw.socket);
+  });
+  app.setErrorHandler((error, request, reply) => {
+    if (error instanceof ApiError) return answer(reply, error);
+    const { statusCode = 500, message } = error as Error & { statusCode?: number };
+    if (statusCode < 500) return answer(reply, new ApiError(statusCode, message));
+    say(`${request.method} ${request.routeOptions.url} (${request.id}): ${(error as Error).stack}`);
+    return answer(reply, new ApiError(500, 'The server had an error while processing your request.'));
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]?.slice(0, 200);
+    return answer(
+      reply,
+      new ApiError(404, `Invalid URL (${request.method} ${path})`, { code: 'unknown_url' }),
+    );
+  });
+  return app;
+}
+
+function answer(reply: FastifyReply, error: ApiError): FastifyReply {
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(bodyOfError(error));
+}
+
+/** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */
+function letGo(socket: Socket): void {
+  setTimeout(() => socket.destroy(), LINGER).unref();
+}
+
+const STATUS_OF: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+/** What is no request of HTTP has no route and no reply: it is answered on the bare connection. */
+function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+  if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const status = STATUS_OF[code] ?? 400;
+  const words =
+    status === 431
+      ? `Expected headers of at most ${MOST_HEADERS} bytes, found more.`
+      : `Expected a request of HTTP/1.1, found another one (${code || 'unreadable'}).`;
+  const body = bodyOfError(
+    new ApiError(status, status === 408 ? 'The request did not come in time.' : words),
+  );
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
+      `x-request-id: req_${randomBytes(12).toString('hex')}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

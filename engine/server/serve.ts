@@ -1,0 +1,130 @@
+/**
+ * A server: one process, all of whose state is files under DIR. It takes the lock of DIR, opens the pool, adds the routes
+ * and listens; told to stop it takes nothing new and gives what is under way its grace.
+ */
+import { chmodSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { makeFolder } from '../files/folder.ts';
+import { type Fatal, ioError, usageError } from '../item/failure.ts';
+import { takeLock } from '../ledger/lock.ts';
+import { whenFree } from '../ledger/watch.ts';
+import type { EndpointPool } from '../pool/pool.ts';
+import { createAccess, isLoopback } from './access.ts';
+import type { Settings } from './config.ts';
+import { OWNER_ONLY } from './durable.ts';
+import { createHttp } from './http.ts';
+import { openKeys } from './keys.ts';
+import { createMetrics } from './metrics.ts';
+import type { Parts, Routes } from './parts.ts';
+
+export interface Serving {
+  data: string;
+  settings: Settings;
+  openPool(signal: AbortSignal): Promise<EndpointPool>;
+  /** one line to the operator */
+  say(message: string): void;
+  /** called once where it cannot continue */
+  onBroken(error: Fatal): void;
+  now?: () => number;
+}
+
+export interface Server {
+  url: string;
+  /** Takes nothing new and resolves when all that was under way is finished or its grace is over. */
+  stop(): Promise<void>;
+}
+
+/** All of the API, in the order in which it is added. */
+const ROUTES: readonly Routes[] = [];
+
+/** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
+export async function startServer(serving: Serving): Promise<Server> {
+  const { data, settings, say, now = Date.now } = serving;
+  const keys = openKeys(data, say);
+  if (!keys.isThere && !isLoopback(settings.host))
+    throw usageError(
+      `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +
+        'or --listen 127.0.0.1:8080',
+    );
+  const closing = new AbortController();
+  const lock = await lockOf(serving, closing.signal);
+  let pool: EndpointPool | undefined;
+  try {
+    pool = await serving.openPool(closing.signal);
+    const metrics = createMetrics(pool.stats);
+    const access = createAccess(keys, now);
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, say });
+    const parts: Parts = { data, settings, access, pool, metrics, closing: closing.signal, now, say };
+    addOwn(app, parts);
+    const added: Awaited<ReturnType<Routes>>[] = [];
+    for (const routes of ROUTES) added.push(await routes(app, parts));
+    const url = await listen(app, settings);
+    return {
+      url,
+      async stop() {
+        closing.abort();
+        const drained = Promise.all([...added.map(one => one.drain()), app.close()]);
+        const late = pause(settings.grace, undefined, { ref: false }).then(() =>
+          app.server.closeAllConnections(),
+        );
+        await Promise.race([drained, late.then(() => drained)]);
+        await pool?.close();
+        lock.release();
+      },
+    };
+  } catch (error) {
+    await pool?.close();
+    lock.release();
+    throw error;
+  }
+}
+
+/** One process a folder: two would ask everything twice. */
+async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
+  try {
+    makeFolder(data, OWNER_ONLY.folder);
+    chmodSync(data, OWNER_ONLY.folder);
+    const what = { name: data, hint: 'a folder has one server at a time' };
+    const open = (gone: ReadonlySet<string>) =>
+      takeLock(join(data, 'locks'), 'serve', { gone, what, onLost: onBroken });
+    return await whenFree(open, { warn: say, signal });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw ioError(`expected a folder that can be written to, found ${message}`);
+  }
+}
+
+/** What says how the server is. */
+function addOwn(app: FastifyInstance, { pool, metrics, closing }: Parts): void {
+  app.get('/health', async () => ({ status: 'ok' }));
+  app.get('/ready', async (_request, reply) => {
+    const up = pool.stats().endpoints.filter(({ state }) => state === 'up').length;
+    const isReady = up > 0 && !closing.aborted;
+    return reply.code(isReady ? 200 : 503).send({
+      status: closing.aborted ? 'stopping' : isReady ? 'ready' : 'no endpoint is up',
+      endpoints_up: up,
+    });
+  });
+  app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
+    reply.type(metrics.registry.contentType).send(await metrics.page()),
+  );
+}
+
+async function listen(app: FastifyInstance, { host, port }: Settings): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE')
+      throw usageError(`--listen: expected a free port of ${host}, found ${port} in use; 0 takes any`);
+    if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+      throw usageError(`--listen: expected an address to listen on, found ${host}:${port} (${code})`);
+    throw error;
+  }
+  const { port: taken } = app.server.address() as AddressInfo;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
+}
