@@ -1,6 +1,6 @@
 /** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
 import type { FastifyInstance } from 'fastify';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import type { Access, Caller } from './access.ts';
 import type { Settings } from './config.ts';
 import type { Scope } from './keys.ts';

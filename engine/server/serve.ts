@@ -11,7 +11,7 @@ import { makeFolder } from '../files/folder.ts';
 import { type Fatal, ioError, usageError } from '../item/failure.ts';
 import { takeLock } from '../ledger/lock.ts';
 import { whenFree } from '../ledger/watch.ts';
-import type { EndpointPool } from '../pool/pool.ts';
+import type { EndpointPool } from '../pool/part.ts';
 import { createAccess, isLoopback } from './access.ts';
 import type { Settings } from './config.ts';
 import { OWNER_ONLY } from './durable.ts';
