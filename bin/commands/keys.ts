@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { makeFolder } from '../../engine/files/folder.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import { EXIT, ioError, usageError } from '../../engine/item/failure.ts';
+import { didYouMean } from '../../engine/item/near.ts';
 import { takeLock } from '../../engine/ledger/lock.ts';
 import { OWNER_ONLY } from '../../engine/server/durable.ts';
 import {
@@ -112,6 +113,8 @@ const revoke = command({
   },
 });
 
+const verbs = { add, ls, revoke };
+
 export default command({
   name: NAME,
   summary: 'Make, list and revoke the keys of fw serve.',
@@ -122,10 +125,12 @@ export default command({
     'fw keys revoke alice --data serve',
   ],
   options: {},
-  verbs: { add, ls, revoke },
+  verbs,
   async run(_options, [verb]) {
+    const names = Object.keys(verbs);
+    const found = verb === undefined ? 'none' : `'${verb.slice(0, 60)}'${didYouMean(verb, names)}`;
     throw usageError(
-      `expected add, ls or revoke, found ${verb === undefined ? 'none' : `'${verb.slice(0, 60)}'`}`,
+      `expected one of ${names.join(', ')}, found ${found}; fw keys VERB --help shows its options`,
     );
   },
 });

@@ -48,6 +48,8 @@ const WORKS: Record<string, string> = {
   compare: 'fw compare --outcome decision --approve yes FILE FILE',
   doctor: 'fw doctor ENDPOINT --timeout 5s',
   ledger: 'fw ledger ls --ledger none',
+  serve: 'fw serve ENDPOINT --data served --config FILE',
+  keys: 'fw keys ls --data FILE',
   simulate: 'fw simulate --port none',
 };
 const verbs = [...Object.keys(stages), ...Object.keys(commands)];
@@ -67,7 +69,7 @@ test.each(verbs)('fw %s: help is 0, an option that it does not have is 64', asyn
 });
 
 const readers = verbs.filter(
-  verb => !['doctor', 'ledger', 'simulate', 'demo', 'init', 'completion'].includes(verb),
+  verb => !['doctor', 'keys', 'ledger', 'simulate', 'demo', 'init', 'completion'].includes(verb),
 );
 test.each(readers)('fw %s: a missing file and a folder in its place are 65', async verb => {
   for (const file of ['none.ndjson', 'folder']) {
@@ -173,6 +175,13 @@ test.each<[string, number, RegExp]>([
   ['fw plan p.yaml item.ndjson --preset none', 64, /none/],
   ['fw explain', 64, /expected an id/],
   ['fw explain zzz item.ndjson', 1, /zzz/],
+  ['fw keys', 64, /expected one of/],
+  ['fw keys ad', 64, /did you mean 'add'/],
+  ['fw keys add', 64, /NAME/],
+  ['fw keys add a/b --data keyed', 64, /a name of letters/],
+  ['fw keys add a --data keyed --scope root', 64, /batch, chat/],
+  ['fw keys revoke a --data keyed', 64, /in use/],
+  ['fw serve', 64, /--data/],
   ['fw ledger', 64, /expected one of/],
   ['fw ledger shw', 64, /did you mean 'show'/],
   ['fw ledger ls --ledger none', 65, /none/],
