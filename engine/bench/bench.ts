@@ -3,12 +3,15 @@
  * follow from what the first two found.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { systemClock } from '../pool/clock.ts';
 import type { Endpoint } from '../pool/state.ts';
 import { type ClientFacts, limitsOf, watchClient } from './client.ts';
-import { type Figures, figuresOf, type Goal } from './figures.ts';
+import { type Figures, figuresOf, type Goal, spreadOf } from './figures.ts';
 import { type Line, lineTo } from './line.ts';
 import { type Driven, drive, type Extent, type Load } from './load.ts';
 import { newSamples } from './samples.ts';
+import { type ServerView, watchServers } from './server-view.ts';
+import { sweep } from './sweep.ts';
 import type { Workload } from './workload.ts';
 
 export interface Plan {
@@ -43,6 +46,8 @@ export interface Run {
   driven: Driven;
   figures: Figures;
   client: ClientFacts;
+  /** what the servers say of it */
+  server: ServerView;
   /** servers that close connections behind their answers */
   closing: readonly string[];
   /** why the client is the limit; none where it is not */
@@ -59,6 +64,8 @@ export interface Host {
   began(load: Load, servers: number, run: number): void;
   progress(underWay: number, ended: number): void;
   ended(run: Run): void;
+  /** once, of an endpoint whose GPUs cannot be seen */
+  warn?(message: string): void;
 }
 
 const now = (): number => performance.now();
@@ -82,17 +89,22 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
 
   const lines = endpoints.map(endpoint => lineTo(endpoint, { now, keepText: plan.isDetailed }));
 
-  async function measure(load: Load, servers: number, run: number): Promise<Run> {
+  const watch = watchServers(endpoints, { clock: systemClock, warn: message => host.warn?.(message) });
+  let outputTokens = plan.workload.outputTokens;
+
+  async function measure(load: Load, extent: Extent, servers: number, run: number): Promise<Run> {
     host.began(load, servers, run);
     const asked = lines.slice(0, servers);
-    await warmUp(asked, load);
+    const latency = latencyOf(await warmUp(asked, load), outputTokens);
+    const watched = await watch.begin(servers);
     const first = number;
     const began = Date.now();
     const watching = watchClient();
     const driven = await drive({
       lines: asked,
       load,
-      extent: extentFor(plan.extent, isUpTo ? servers : 1),
+      extent,
+      spread: spreadFor(load, extent, latency),
       requestAt: at => plan.workload.requestAt(first + at),
       samples: start => newSamples({ start, isDetailed: plan.isDetailed }),
       now,
@@ -105,9 +117,11 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
     const lateness =
       load.kind === 'open' ? samples.of('sent').map((at, i) => at - (samples.of('due')[i] as number)) : null;
     const client = watching.stop(lateness);
+    const server = await watched.end();
     number += sent;
     const figures = figuresOf(driven, plan.goal);
-    const { ttft, itl } = figures.metrics;
+    outputTokens ??= figures.output.n > 0 ? figures.output.mean : null;
+    const { ttft } = figures.metrics;
     const done: Run = {
       load,
       endpoints: endpoints.slice(0, servers).map(({ url }) => url),
@@ -118,8 +132,9 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
       driven,
       figures,
       client,
+      server,
       closing: endpoints.filter((_, at) => at < servers && lines[at]?.closes).map(({ url }) => url),
-      limits: limitsOf(client, { medianTtft: ttft.at[50] as number, medianItl: itl.at[50] as number }),
+      limits: limitsOf(client, { medianTtft: ttft.at[50] as number, p99Ttft: ttft.at[99] as number }),
       repeated: repeatedIn(plan.workload.size, first, sent),
       began,
     };
@@ -128,13 +143,13 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
     return done;
   }
 
-  async function warmUp(asked: readonly Line[], load: Load): Promise<void> {
+  async function warmUp(asked: readonly Line[], load: Load): Promise<Driven | null> {
     const atOnce = load.kind === 'closed' ? load.concurrency : OPEN_WARM_UP * asked.length;
     const requests = plan.warmUp ?? atOnce;
-    if (requests === 0 || host.signal.aborted) return;
+    if (requests === 0 || host.signal.aborted) return null;
     const from = warmed;
     warmed += requests;
-    await drive({
+    const driven = await drive({
       lines: asked,
       load: { kind: 'closed', concurrency: atOnce },
       extent: { requests, ms: null },
@@ -146,6 +161,7 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
       signal: host.signal,
     });
     if (!host.signal.aborted) await wait(REST_MS, undefined, { signal: host.signal }).catch(() => {});
+    return driven;
   }
 
   const steps = isUpTo ? endpoints.map((_, index) => index + 1) : [endpoints.length];
@@ -153,16 +169,37 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
     for (let run = 1; run <= repeat; run++) {
       for (const servers of steps) {
         const scale = isUpTo ? servers : 1;
-        const measureOne = async (load: Load): Promise<Run | null> =>
-          host.signal.aborted ? null : measure(scaled(load, scale), servers, run);
-        if (plan.loads.length > 0) for (const load of plan.loads) await measureOne(load);
+        const measureOne = async (load: Load, extent: Extent): Promise<Run | null> =>
+          host.signal.aborted ? null : measure(scaled(load, scale), extentFor(extent, scale), servers, run);
+        if (plan.loads.length > 0) for (const load of plan.loads) await measureOne(load, plan.extent);
         else await sweep(plan, measureOne);
       }
     }
   } finally {
-    await Promise.all(lines.map(line => line.close()));
+    await Promise.all([watch.close(), ...lines.map(line => line.close())]);
   }
   return runs;
+}
+
+/** ms of an answer, as the warm-up tells, whose answers are short; 0 where it tells nothing. */
+function latencyOf(warmUp: Driven | null, outputTokens: number | null): number {
+  if (warmUp === null || warmUp.samples.completed === 0) return 0;
+  const mean = (name: 'ttft' | 'tpot' | 'e2el'): number => spreadOf(warmUp.samples.of(name)).mean;
+  const said = mean('ttft') + mean('tpot') * ((outputTokens ?? Number.NaN) - 1);
+  return Number.isNaN(said) ? mean('e2el') : said;
+}
+
+/** A run of fewer answers for each place is mostly its start: then all begin at once. */
+const FEWEST_ROUNDS = 3;
+
+/**
+ * A closed loop begins over one latency. All at once, its prompts would be computed together, and so would the next ones,
+ * as their answers end together: no users do that.
+ */
+function spreadFor(load: Load, { requests, ms }: Extent, latency: number): number {
+  if (load.kind !== 'closed' || load.concurrency === 1) return 0;
+  const rounds = requests === null ? (ms ?? 0) / latency : requests / load.concurrency;
+  return rounds >= FEWEST_ROUNDS ? latency : 0;
 }
 
 /** The same load for each server. */
@@ -179,56 +216,4 @@ function extentFor({ requests, ms }: Extent, servers: number): Extent {
 /** How many of the requests from `first` on are another time of one before them. */
 function repeatedIn(size: number | null, first: number, sent: number): number {
   return size === null ? 0 : Math.max(0, first + sent - Math.max(size, first));
-}
-
-/** guidellm's bound of a throughput run. */
-const MOST_AT_ONCE = 512;
-const RATES = 6;
-
-/**
- * One request at a time, then as many as a server takes: between the two throughputs that they give, rates in equal ratios,
- * since what is of interest lies near the second. Ends behind the first rate at which the server falls behind.
- */
-async function sweep(
-  { burstiness, seed, extent }: Plan,
-  measure: (load: Load) => Promise<Run | null>,
-): Promise<void> {
-  const alone = await measure({ kind: 'closed', concurrency: 1 });
-  const full = await measure({
-    kind: 'closed',
-    concurrency: Math.min(MOST_AT_ONCE, extent.requests ?? MOST_AT_ONCE),
-  });
-  const least = alone?.figures.requestThroughput ?? 0;
-  const most = full?.figures.requestThroughput ?? 0;
-  if (!(least > 0 && most > least)) return;
-  for (let step = 1; step <= RATES; step++) {
-    const rate = Number((least * (most / least) ** (step / RATES)).toPrecision(3));
-    const run = await measure({ kind: 'open', rate, burstiness, seed });
-    if (run === null || fallsBehind(run)) return;
-  }
-}
-
-/**
- * Whether requests wait longer and longer: TTFT grows with the time at which a request was sent, surely (t > 3 of the
- * regression) and by half of its mean over the run. A server that keeps up has a queue that comes and goes.
- */
-export function fallsBehind({ driven: { samples } }: Pick<Run, 'driven'>): boolean {
-  const x = samples.of('sent');
-  const y = samples.of('ttft');
-  const n = x.length;
-  if (n < 20) return false;
-  const middle = (list: Float64Array): number => list.reduce((sum, value) => sum + value, 0) / n;
-  const [mx, my] = [middle(x), middle(y)];
-  let [xx, xy, yy] = [0, 0, 0];
-  for (let i = 0; i < n; i++) {
-    const [dx, dy] = [(x[i] as number) - mx, (y[i] as number) - my];
-    xx += dx * dx;
-    xy += dx * dy;
-    yy += dy * dy;
-  }
-  if (!(xx > 0)) return false;
-  const slope = xy / xx;
-  const error = Math.sqrt(Math.max(0, yy - slope * xy) / (n - 2) / xx);
-  const span = x.reduce((a, b) => Math.max(a, b)) - x.reduce((a, b) => Math.min(a, b));
-  return slope > 3 * error && slope * span > 0.5 * my;
 }

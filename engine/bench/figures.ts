@@ -13,6 +13,10 @@ export const FORMULAS: Readonly<Record<string, string>> = {
   e2el: 'last event with content - sent; ms',
   e2el_due:
     'last event with content - due; in an open loop it has what a late server makes the next ones wait; ms',
+  steady:
+    'of a closed loop, which begins over the time of one answer: what ended between then and the last send / that time',
+  server:
+    'deltas of the counters and histograms of /metrics over the run, of all servers together; gap: ours - theirs, means',
   duration: 'end of the last answer - start of the run; s',
   percentiles: 'linear interpolation between ranks, as numpy; standard deviation with ddof 0',
   intervals:
@@ -73,6 +77,8 @@ export interface Figures {
   requestThroughput: number;
   outputThroughput: number;
   totalThroughput: number;
+  /** of a closed loop: between its beginning and its end; null where that is shorter than an answer takes */
+  steady: { seconds: number; requestThroughput: number; outputThroughput: number } | null;
   /** requests that meet every bound, a second; null where there is none */
   goodput: number | null;
   /** events with content in the fullest second */
@@ -94,7 +100,7 @@ export interface Figures {
   windows: Windows | null;
 }
 
-export function figuresOf({ samples, duration, start }: Driven, goal: Goal | null): Figures {
+export function figuresOf({ samples, duration, start, steady }: Driven, goal: Goal | null): Figures {
   const seconds = duration / 1000;
   const [ttft, tpot, e2el, end, due] = (['ttft', 'tpot', 'e2el', 'end', 'due'] as const).map(samples.of) as [
     Float64Array,
@@ -120,6 +126,7 @@ export function figuresOf({ samples, duration, start }: Driven, goal: Goal | nul
     requestThroughput: rate(samples.completed),
     outputThroughput: rate(outputTokens),
     totalThroughput: rate(inputTokens + outputTokens),
+    steady: steadyOf(steady, { end, e2el, completion }),
     goodput: goal && rate(goodOf({ ttft, tpot, e2el }, goal)),
     peakEvents: samples.perSecond().reduce((most, count) => Math.max(most, count), 0),
     peakConcurrency: peakOf(samples.spans()),
@@ -139,6 +146,21 @@ export function figuresOf({ samples, duration, start }: Driven, goal: Goal | nul
     bounds: { ttft: boundsOf(ttft), tpot: boundsOf(tpot), e2el: boundsOf(e2el) },
     windows: windowsOf({ ttft, tpot, e2el, sent, end, completion }, start),
   };
+}
+
+function steadyOf(
+  steady: Driven['steady'],
+  { end, e2el, completion }: Record<'end' | 'e2el' | 'completion', Float64Array>,
+): Figures['steady'] {
+  if (steady === null || !(steady.to - steady.from >= mean(e2el))) return null;
+  const seconds = (steady.to - steady.from) / 1000;
+  let [requests, tokens] = [0, 0];
+  for (const [i, at] of end.entries()) {
+    if (at < steady.from || at >= steady.to) continue;
+    requests++;
+    tokens += completion[i] || 0;
+  }
+  return { seconds, requestThroughput: requests / seconds, outputThroughput: tokens / seconds };
 }
 
 function total(values: Float64Array): number {

@@ -7,6 +7,7 @@ import type { Run } from './bench.ts';
 import { FORMULAS, METRICS, PERCENTILES, type Spread } from './figures.ts';
 import type { Load } from './load.ts';
 import type { BenchResult, Load as LoadJson } from './result.ts';
+import type { ServerFacts } from './server-facts.ts';
 import { meanInterval } from './statistics.ts';
 
 export interface Told {
@@ -14,6 +15,8 @@ export interface Told {
   model: string;
   label: string | null;
   source: string;
+  /** what the endpoints say of themselves, in their order */
+  servers: readonly ServerFacts[];
   /** of the first request, as it was sent */
   body: string;
   seed: number;
@@ -110,10 +113,19 @@ function ownOf(run: Run, told: Told): Json {
       limits,
       loop_utilisation: ms(client.loopUtilisation),
       cores: ms(client.cores),
-      delay_p99_ms: ms(client.delayP99),
+      waited: ms(client.waited),
+      lag_mean_ms: ms(client.lagMean),
+      lag_p99_ms: ms(client.lagP99),
       lateness_p50_ms: ms(client.latenessP50),
       lateness_p99_ms: ms(client.latenessP99),
       coalesced_share: ms(figures.coalescedShare),
+    },
+    servers: run.endpoints.map(url => factsJson(told.servers.find(each => each.url === url))),
+    server: serverJson(run),
+    steady: figures.steady && {
+      seconds: figures.steady.seconds,
+      request_throughput: figures.steady.requestThroughput,
+      output_throughput: figures.steady.outputThroughput,
     },
     incomplete: figures.incomplete,
     failures: driven.samples.failures(),
@@ -125,8 +137,47 @@ function ownOf(run: Run, told: Told): Json {
     timeline: {
       events: driven.samples.perSecond(),
       under_way: underWayEachSecond(run.driven),
+      running: run.server.timeline.running,
+      waiting: run.server.timeline.waiting,
+      kv: run.server.timeline.kv,
+      gpu: run.server.timeline.gpu,
     },
     formulas: FORMULAS,
+  };
+}
+
+function factsJson(facts: ServerFacts | undefined): Json | null {
+  if (facts === undefined) return null;
+  const { url, version, root, maxModelLength, settings } = facts;
+  return { url, version, root, max_model_len: maxModelLength, settings };
+}
+
+/** Null where no server has metrics, and no GPU was seen. */
+function serverJson({ server, figures }: Run): Json | null {
+  if (server.seen === 0 && server.gpu === null) return null;
+  const { ttft, tpot, e2el } = figures.metrics;
+  const gap = (ours: number, theirs: number | null): number | null =>
+    theirs === null ? null : ms(ours - theirs);
+  const { mean } = server;
+  return {
+    seen: server.seen,
+    restarted: server.restarted,
+    requests: server.requests,
+    ...Object.fromEntries(Object.entries(mean).map(([name, value]) => [`mean_${name}_ms`, ms(value)])),
+    gap_ttft_ms: gap(ttft.mean, mean.ttft),
+    gap_tpot_ms: gap(tpot.mean, mean.tpot),
+    gap_e2el_ms: gap(e2el.mean, mean.e2el),
+    prompt_tokens: server.promptTokens,
+    output_tokens: server.outputTokens,
+    preemptions: server.preemptions,
+    prefix_hits: ms(server.prefixHits),
+    kv_max: ms(server.kvMax),
+    running_mean: ms(server.runningMean),
+    running_max: server.runningMax,
+    waiting_mean: ms(server.waitingMean),
+    waiting_max: server.waitingMax,
+    gpu_use: ms(server.gpu?.use),
+    gpu_memory: ms(server.gpu?.memory),
   };
 }
 

@@ -21,6 +21,8 @@ export interface Driving {
   lines: readonly Line[];
   load: Load;
   extent: Extent;
+  /** ms over which a closed loop begins; 0: all at once */
+  spread?: number;
   /** the request of this number, from 0 */
   requestAt(number: number): Request;
   /** told each outcome; `start` of its own is the time of the first call of `now` */
@@ -41,6 +43,11 @@ export interface Driven {
   duration: number;
   start: number;
   sent: number;
+  /**
+   * Of a closed loop that began over some time: when all of it was under way, and its first requests had had that time to
+   * end; and when the last one was sent. In between as many are under way at any time.
+   */
+  steady: { from: number; to: number } | null;
 }
 
 const SWEEP_MS = 1_000;
@@ -62,6 +69,8 @@ export function drive(driving: Driving): Promise<Driven> {
   let last = start;
   let turn = 0;
   let unsent = 0;
+  const spread = load.kind === 'closed' ? (driving.spread ?? 0) : 0;
+  let lastSent = start;
 
   return new Promise(resolve => {
     let callOffSweep = () => {};
@@ -76,7 +85,9 @@ export function drive(driving: Driving): Promise<Driven> {
       if (!isOver || settled < sent) return;
       callOffSweep();
       signal.removeEventListener('abort', stop);
-      resolve({ samples, duration: last - start, start, sent });
+      const from = start + spread;
+      const steady = spread > 0 && lastSent > from ? { from, to: lastSent } : null;
+      resolve({ samples, duration: last - start, start, sent, steady });
     };
     const end = (): void => {
       isOver = true;
@@ -100,6 +111,7 @@ export function drive(driving: Driving): Promise<Driven> {
     };
     const send = (due: number, ended: () => void): void => {
       const request = driving.requestAt(sent++);
+      lastSent = due;
       lineOf().send(request, due, ended, outcome => {
         settled++;
         last = Math.max(last, outcome.end);
@@ -118,8 +130,19 @@ export function drive(driving: Driving): Promise<Driven> {
         if (sent >= most || at >= until) return end();
         send(at, next);
       };
-      for (let i = 0; i < concurrency && !isOver; i++) next();
-      if (sent >= most) end();
+      let begun = 0;
+      const begin = (): void => {
+        for (const at = now(); begun < concurrency && !isOver; begun++) {
+          const due = start + (spread * begun) / concurrency;
+          if (due > at) {
+            callOffNext = after(due - at, begin);
+            return;
+          }
+          next();
+        }
+        if (sent >= most) end();
+      };
+      begin();
     };
 
     const open = (rate: number, burstiness: number, seed: number): void => {

@@ -3,6 +3,7 @@ import { counted } from '../item/words.ts';
 import { count, decimal, esc, page, percent, table, tile } from '../study/html.ts';
 import { METRICS, type Metric } from './figures.ts';
 import { charts, nameOf, shown, timelines, within } from './page-charts.ts';
+import { lengths, serverFacts, serverTables } from './page-server.ts';
 import type { BenchResult } from './result.ts';
 
 /** With a line break at its end. `results` is not empty. */
@@ -17,9 +18,11 @@ export function benchPage(results: readonly BenchResult[]): string {
 <p>${verdict(results)}</p>
 ${tiles(results)}`,
     main: `${runTable(results)}
+${serverTables(results)}
 ${charts(results)}
 ${timelines(results)}
 ${failures(results)}
+${serverFacts(results)}
 ${conditions(results)}`,
   });
 }
@@ -78,6 +81,7 @@ function runTable(results: readonly BenchResult[]): string {
     'requests/s',
     'good/s',
     'tokens/s out',
+    'steady',
     'tokens/s in and out',
     'client',
   ];
@@ -90,6 +94,7 @@ function runTable(results: readonly BenchResult[]): string {
       within(run.request_throughput, intervals.request_throughput),
       run.request_goodput === null ? '–' : decimal(run.request_goodput),
       within(run.output_throughput, intervals.output_throughput),
+      shown(run.fw.steady?.output_throughput),
       shown(run.total_token_throughput),
       client,
     ];
@@ -98,7 +103,7 @@ function runTable(results: readonly BenchResult[]): string {
   return `<h2>All runs</h2>
 ${table(head, rows)}
 ${latencies.join('\n')}
-<p class="dim">In brackets is the 95 % interval: of percentiles by order statistics, of means and rates over windows of the run; ? is an end that so few requests do not have. Gaps between the tokens of one answer depend on each other, so that ITL has none.</p>`;
+<p class="dim">In brackets is the 95 % interval: of percentiles by order statistics, of means and rates over windows of the run; ? is an end that so few requests do not have. Steady: tokens/s out of a closed loop without its beginning and its end. Gaps between the tokens of one answer depend on each other, so that ITL has none.</p>`;
 }
 
 const WORDS = {
@@ -148,7 +153,9 @@ function conditions(results: readonly BenchResult[]): string {
       decimal(run.duration, 1),
       percent(client.loop_utilisation),
       decimal(client.cores),
-      decimal(client.delay_p99_ms, 1),
+      decimal(client.lag_mean_ms, 1),
+      decimal(client.lag_p99_ms, 1),
+      percent(client.waited),
       decimal(client.lateness_p99_ms, 1),
       percent(client.coalesced_share),
       count(workload.repeated),
@@ -159,11 +166,11 @@ function conditions(results: readonly BenchResult[]): string {
   const limits = results.flatMap(run =>
     run.fw.client.limits.map(text => `<li>${esc(name(run))}: ${pieces(text)}</li>`),
   );
-  const endpoints = [...new Set(results.flatMap(({ fw }) => fw.endpoints))];
   return `<h2>The client, and what was asked</h2>
-${table(['load', 'seconds', 'loop at work', 'cores', 'timers late p99 ms', 'sent late p99 ms', 'came together', 'asked before', 'without usage', 'verdict'], rows)}
+${table(['load', 'seconds', 'loop at work', 'cores', 'saw late, mean ms', 'saw late, p99 ms', 'waited for a processor', 'sent late p99 ms', 'came together', 'asked before', 'without usage', 'verdict'], rows)}
 ${limits.length === 0 ? '' : `<ul class="notes">${limits.join('')}</ul>`}
-<p>Endpoints: ${endpoints.map(esc).join(', ')}. Seed ${count(first.fw.workload.seed)}${
+${lengths(results)}
+<p>Seed ${count(first.fw.workload.seed)}${
     first.fw.goodput === null
       ? ''
       : `; good: ${esc(

@@ -22,6 +22,33 @@ export interface SpreadJson {
   p99: number | null;
 }
 
+/** What the servers say of a run; null for what none of them says. */
+export interface ServerJson {
+  seen: number;
+  restarted: boolean;
+  requests: number | null;
+  mean_ttft_ms: number | null;
+  mean_tpot_ms: number | null;
+  mean_e2el_ms: number | null;
+  mean_queue_ms: number | null;
+  mean_prefill_ms: number | null;
+  mean_decode_ms: number | null;
+  gap_ttft_ms: number | null;
+  gap_tpot_ms: number | null;
+  gap_e2el_ms: number | null;
+  prompt_tokens: number | null;
+  output_tokens: number | null;
+  preemptions: number | null;
+  prefix_hits: number | null;
+  kv_max: number | null;
+  running_mean: number | null;
+  running_max: number | null;
+  waiting_mean: number | null;
+  waiting_max: number | null;
+  gpu_use: number | null;
+  gpu_memory: number | null;
+}
+
 type Figure = 'mean' | 'median' | 'std' | 'p90' | 'p95' | 'p99';
 type Figures = { [key in `${Figure}_${Metric}_ms`]: number };
 
@@ -65,11 +92,22 @@ export interface BenchResult extends Figures {
       limits: string[];
       loop_utilisation: number;
       cores: number;
-      delay_p99_ms: number;
+      waited: number | null;
+      lag_mean_ms: number;
+      lag_p99_ms: number;
       lateness_p50_ms: number | null;
       lateness_p99_ms: number | null;
       coalesced_share: number;
     };
+    servers: (null | {
+      url: string;
+      version: string | null;
+      root: string | null;
+      max_model_len: number | null;
+      settings: Record<string, string>;
+    })[];
+    server: ServerJson | null;
+    steady: { seconds: number; request_throughput: number; output_throughput: number } | null;
     incomplete: number;
     failures: { code: string; cause: string; count: number; message: string }[];
     e2el_due_ms: SpreadJson;
@@ -77,7 +115,14 @@ export interface BenchResult extends Figures {
     first_answer_ms: SpreadJson;
     intervals: Record<string, [number | null, number | null] | null>;
     windows: Windows | null;
-    timeline: { events: number[]; under_way: number[] };
+    timeline: {
+      events: number[];
+      under_way: number[];
+      running: number[];
+      waiting: number[];
+      kv: number[];
+      gpu: (number | null)[];
+    };
     formulas: Record<string, string>;
   };
 }

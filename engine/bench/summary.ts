@@ -36,6 +36,7 @@ export function summaryTable(runs: readonly Run[]): string {
     'failed',
     'req/s',
     'tok/s out',
+    'steady',
     'TTFT p50 ms',
     'p99',
     'TPOT p50',
@@ -53,6 +54,7 @@ export function summaryTable(runs: readonly Run[]): string {
       number(figures.failed + figures.incomplete),
       figure(figures.requestThroughput, 2),
       figure(figures.outputThroughput),
+      figure(figures.steady?.outputThroughput),
       within(metrics.ttft.at[50], bounds.ttft[50]),
       within(metrics.ttft.at[99], bounds.ttft[99]),
       figure(metrics.tpot.at[50], 2),
@@ -63,6 +65,48 @@ export function summaryTable(runs: readonly Run[]): string {
   });
   const right = head.map((_, at) => at).slice(1, -1);
   return `${[...aligned([head, ...rows], right), ...repeatLines(runs)].join('\n')}\n`;
+}
+
+/** What the servers say of the same runs; empty where none says anything. */
+export function serverTable(runs: readonly Run[]): string {
+  if (runs.every(({ server }) => server.seen === 0 && server.gpu === null)) return '';
+  const share = (value: number | null | undefined): string =>
+    value === null || value === undefined ? '–' : `${Math.round(100 * value)} %`;
+  const head = [
+    'servers say',
+    'TTFT mean ms',
+    'ours',
+    'gap',
+    'queue',
+    'prefill',
+    'decode',
+    'preempted',
+    'prefix hits',
+    'KV max',
+    'running',
+    'waiting',
+    'GPU',
+  ];
+  const rows = runs.map(({ load, endpoints, server, figures: { metrics } }) => {
+    const { mean } = server;
+    const ours = metrics.ttft.mean;
+    return [
+      `${loadWords(load)}${endpoints.length > 1 ? ` on ${endpoints.length}` : ''}`,
+      figure(mean.ttft),
+      figure(ours),
+      mean.ttft === null ? '–' : figure(ours - mean.ttft),
+      figure(mean.queue),
+      figure(mean.prefill),
+      figure(mean.decode),
+      figure(server.preemptions, 0),
+      share(server.prefixHits),
+      share(server.kvMax),
+      figure(server.runningMean),
+      figure(server.waitingMean),
+      share(server.gpu?.use),
+    ];
+  });
+  return `\n${aligned([head, ...rows], head.map((_, at) => at).slice(1)).join('\n')}\n`;
 }
 
 /** Of each load that was run more than once the means over its runs. */
@@ -100,7 +144,7 @@ const MOST_TOLD = 20;
 
 /** What must be known of a run before its figures are believed, a line each. */
 export function notesOf(
-  { load, endpoints, figures, limits, driven, repeated, client, closing }: Run,
+  { load, endpoints, figures, limits, driven, repeated, client, closing, server }: Run,
   outputTokens: number | null,
 ): string[] {
   const notes: string[] = [];
@@ -120,6 +164,12 @@ export function notesOf(
   for (const url of closing)
     notes.push(
       `${of}${url} closes connections behind its answers: each request opens one of its own, and TTFT has that in it`,
+    );
+  if (server.restarted) notes.push(`${of}a server began again in the run: what it counts is left out`);
+  const ours = figures.completed + figures.failed + figures.incomplete;
+  if (server.seen === server.of && server.requests !== null && server.requests > ours)
+    notes.push(
+      `${of}the servers ended ${number(server.requests)} requests in this time, of which ${number(ours)} are of this run: somebody else uses them`,
     );
   if (repeated > 0)
     notes.push(

@@ -9,6 +9,8 @@ export interface Workload {
   source: string;
   /** requests that differ; null where there are as many as are wanted */
   size: number | null;
+  /** tokens of an answer, as far as they are known before: of made-up prompts */
+  outputTokens: number | null;
   requestAt(number: number): Request;
   /** A request that no measured one shares its prompt with. */
   warmUpAt(number: number): Request;
@@ -77,6 +79,7 @@ export function syntheticWorkload(path: string, model: string, fit: Fit, asked: 
   return {
     source: ['synthetic', lengths, ...about.filter(text => text !== '')].join(', '),
     size: null,
+    outputTokens,
     requestAt(number) {
       const random = seeded(Math.imul(seed + 7, 0x27d4eb2f) ^ number);
       return body(wordsFor(fit, drawn(inputTokens, random)), drawn(outputTokens, random), number);
@@ -98,6 +101,7 @@ export function ownWorkload(source: string, requests: readonly Request[], warmUp
   return {
     source,
     size: requests.length,
+    outputTokens: null,
     requestAt: number => requests[number % requests.length] as Request,
     warmUpAt: warmUp.warmUpAt,
   };

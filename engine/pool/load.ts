@@ -95,6 +95,7 @@ export type Page = string;
 const MAX_SERIES = 256;
 /** A label value beyond this is not one of the numbers and words that are asked for. */
 const MAX_LABEL_LENGTH = 200;
+const MAX_LABELS = 64;
 
 export function pageOf(body: Buffer): Page {
   return `\n${body.toString('latin1')}`;
@@ -126,6 +127,17 @@ export function labelledOf(
     .filter(line => ids.length === 0 || labels.some(label => ids.includes(labelOf(line, label) ?? '')))
     .map(numberAfterLabels)
     .filter(value => Number.isFinite(value) && value >= 0);
+}
+
+/** Labels of the first series of `name`, by their names; at most 64, and none with a long value. */
+export function labelSetOf(page: Page, name: string): Record<string, string> {
+  const [line = ''] = seriesOf(page, name);
+  const labels: Record<string, string> = {};
+  for (const [, label = '', value = ''] of line.matchAll(
+    /([A-Za-z_][A-Za-z0-9_]{0,99})="([^"\\\n]{0,200})"/g,
+  ))
+    if (Object.keys(labels).length < MAX_LABELS) labels[label] = value;
+  return labels;
 }
 
 /** Whether the name of any series begins so. */

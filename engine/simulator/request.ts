@@ -5,6 +5,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { ChatSettings, Reply } from './chat.ts';
+import type { Clock } from './clock.ts';
 import type { Control } from './control.ts';
 import { drawTransportFault, FAULTS, type Fault, type TransportFault } from './faults.ts';
 import type { Finished, Metrics } from './metrics.ts';
@@ -43,6 +44,7 @@ export interface Core {
 export interface HandlerSettings extends Omit<ChatSettings, 'faults'> {
   control: () => Readonly<Control>;
   core: () => Core;
+  clock: Clock;
   onRequest: ((request: ReceivedRequest) => void) | undefined;
 }
 
@@ -78,7 +80,7 @@ const BUSY =
   'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';
 
 export function createHandler(settings: HandlerSettings): RequestHandler {
-  const { model, maxModelLength, draws, schemaOf, biases, control } = settings;
+  const { model, maxModelLength, draws, schemaOf, biases, control, clock } = settings;
   const asking: ChatSettings = {
     model,
     maxModelLength,
@@ -122,6 +124,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
   }
 
   const serve: RequestHandler['serve'] = (request, response, bytes, answerer, name) => {
+    const came = clock.now();
     const hash = sha256(bytes);
     const body = bytes.toString();
     const arrival = arrive(hash.toString('hex'));
@@ -155,7 +158,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
       underWay.add(said);
       response.once('close', () => underWay.delete(said));
     }
-    answer(response, reply, fault, hash, core, random, said);
+    answer(response, reply, fault, hash, core, random, said, came);
   };
 
   /** Gives the request the answer of one that is under way, and that one its own. */
@@ -179,10 +182,12 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
     { backend, metrics }: Core,
     random: Random,
     said: Said,
+    came: number,
   ): void {
     const streamed = reply.stream && fault !== '500';
     let script: Script | undefined;
     let over = false;
+    let firstToken = 0;
     let callOff = () => {};
     const now = () => Math.floor(Date.now() / 1000);
     const fail = (how: Finished) => {
@@ -191,10 +196,12 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
     };
     const listener: Listener = {
       firstToken() {
-        if (!streamed) return;
-        script = scriptOf(reply, now());
-        startStream(response);
-        response.write(script.upTo(fault ? 0 : 1 / Math.max(1, reply.usage.completion)));
+        if (streamed) {
+          script = scriptOf(reply, now());
+          startStream(response);
+          response.write(script.upTo(fault ? 0 : 1 / Math.max(1, reply.usage.completion)));
+        }
+        firstToken = clock.now() - came;
       },
       progress(share) {
         // one that is to break breaks half-way
@@ -216,9 +223,10 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
         } else {
           over = true;
           answers++;
-          metrics.answered(reply.finish, reply.usage, told);
           if (script) response.end(script.rest());
           else sendJson(response, 200, wholeBody(said.reply, now()));
+          // as vLLM: when this process spoke, which is later than when the engine had the token
+          metrics.answered(reply.finish, reply.usage, { ...told, firstToken, lastToken: clock.now() - came });
         }
       },
     };

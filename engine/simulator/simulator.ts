@@ -143,6 +143,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     biases: (options.biases ?? []).map(biasFrom),
     control: () => controls.now,
     core: current,
+    clock,
     onRequest: options.onRequest,
   });
   const routes = routesOf({ model, maxModelLength, core: current, controls, admin });

@@ -1,12 +1,12 @@
 /** How requests are sent, in time that jumps: how many at once, when, how many, and what a slow server does to whom. */
 import { expect, test } from 'vitest';
-import { fallsBehind } from '../../engine/bench/bench.ts';
-import { limitsOf } from '../../engine/bench/client.ts';
+import { lagOf, limitsOf } from '../../engine/bench/client.ts';
 import { figuresOf, peakOf } from '../../engine/bench/figures.ts';
 import { type Driven, type Driving, drive } from '../../engine/bench/load.ts';
 import { newSamples } from '../../engine/bench/samples.ts';
 import { dueTimes } from '../../engine/bench/schedule.ts';
 import { percentile, sorted } from '../../engine/bench/statistics.ts';
+import { fallsBehind } from '../../engine/bench/sweep.ts';
 import { queueServer, virtualTime } from './virtual.ts';
 
 type Server = ReturnType<typeof queueServer>;
@@ -171,11 +171,13 @@ test('the client is the limit where it was busy or late, and only then', () => {
     ms: 9_000,
     loopUtilisation: 0.2,
     cores: 0.3,
-    delayP99: 0.4,
+    waited: null,
+    lagMean: 0.3,
+    lagP99: 4,
     latenessP50: 0.5,
     latenessP99: 2,
   };
-  const seen = { medianTtft: 30, medianItl: 8 };
+  const seen = { medianTtft: 30, p99Ttft: 50 };
   expect(limitsOf(calm, seen)).toEqual([]);
   // late by less than a timer's own imprecision, however short the TTFT is
   expect(limitsOf({ ...calm, latenessP99: 4.9 }, { ...seen, medianTtft: 1 })).toEqual([]);
@@ -192,8 +194,48 @@ test('the client is the limit where it was busy or late, and only then', () => {
   expect(limitsOf({ ...calm, latenessP99: 6 }, seen)).toEqual([
     expect.stringContaining('5 % of the median TTFT'),
   ]);
-  expect(limitsOf({ ...calm, delayP99: 6 }, seen)).toEqual([
-    expect.stringContaining('half of the median gap'),
+  expect(limitsOf({ ...calm, lagMean: 2.1 }, seen)).toEqual([
+    expect.stringContaining('2.1 ms late on average'),
   ]);
-  expect(limitsOf({ ...calm, delayP99: 6 }, { ...seen, medianItl: Number.NaN })).toEqual([]);
+  expect(limitsOf({ ...calm, lagMean: 2.1 }, { ...seen, medianTtft: 200 })).toEqual([]);
+  expect(limitsOf({ ...calm, lagMean: 2.1, waited: 0.4 }, seen)).toEqual([
+    expect.stringContaining('waited for a processor 40 % of the time'),
+  ]);
+  expect(limitsOf({ ...calm, lagP99: 11 }, seen)).toEqual([expect.stringContaining('one byte in a hundred')]);
+  expect(limitsOf({ ...calm, lagP99: 11 }, { ...seen, p99Ttft: 400 })).toEqual([]);
+  // an answer that is not streamed has no TTFT
+  expect(limitsOf({ ...calm, lagMean: 2.1 }, { medianTtft: Number.NaN, p99Ttft: Number.NaN })).toHaveLength(
+    1,
+  );
+});
+
+test('a gap of the loop counts by its length, since so many bytes come in it', () => {
+  // 900 turns of 1 ms, and 100 of 101 ms: half of each second is spent in a pause, of which a byte waits for the rest
+  const gapAt = (p: number): number => (p < 90 ? 1 : 101);
+  const all = 900 + 100 * 101;
+  const { lagMean, lagP99 } = lagOf(gapAt);
+  expect(lagMean).toBeCloseTo((100 * 100 ** 2) / 2 / all, 6);
+  // 100 pauses of which the last x ms hold a byte later than 100 - x: 100 x / all = 0.01
+  expect(lagP99).toBeCloseTo(100 - (0.01 * all) / 100, 3);
+  expect(lagOf(() => 1)).toEqual({ lagMean: 0, lagP99: expect.closeTo(0, 6) });
+  expect(lagOf(() => 0)).toEqual({ lagMean: 0, lagP99: 0 });
+});
+
+test('a closed loop begins over one latency, and its steady part has the rate of Little’s law', async () => {
+  const time = virtualTime();
+  const servers = Array.from({ length: 10 }, () => queueServer(time, { service: 100 }));
+  const done = await driven(time, servers, {
+    load: { kind: 'closed', concurrency: 10 },
+    extent: { requests: 100, ms: null },
+    spread: 100,
+  });
+  expect([...done.samples.of('sent')].slice(0, 12)).toEqual([
+    0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110,
+  ]);
+  expect(peakOf(done.samples.spans())).toBe(10);
+  expect(done.steady).toEqual({ from: 100, to: 990 });
+  const { steady, requestThroughput } = figuresOf(done, null);
+  // 10 under way, 0.1 s each; the whole run has the beginning and the end in it
+  expect(steady?.requestThroughput).toBeCloseTo(100, 9);
+  expect(requestThroughput).toBeCloseTo(100 / 1.09, 9);
 });

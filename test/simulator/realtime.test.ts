@@ -101,10 +101,11 @@ test('an answer comes when the engine says, with what its prefix cache had', asy
   expect(await metric('prompt_tokens_cached_total')).toBe(state.prefixHits);
   expect(await metric('generation_tokens_total')).toBe(state.outputTokens);
   expect(await metric('kv_cache_usage_perc')).toBe(0);
-  expect(await metric('e2e_request_latency_seconds_sum')).toBeCloseTo(
-    expected.reduce((sum, told) => sum + told.at, 0) / 1_000,
-    9,
-  );
+  // what has been said, when it was said: this clock stands still for 1 ms at a time
+  const said = 1_000 * ((await metric('e2e_request_latency_seconds_sum')) ?? 0);
+  const due = expected.reduce((sum, told) => sum + told.at, 0);
+  expect(said).toBeGreaterThanOrEqual(due);
+  expect(said).toBeLessThan(due + expected.length);
   expect(await metric('inter_token_latency_seconds_count')).toBe(
     usages.reduce((sum, usage) => sum + usage.completion_tokens - 1, 0),
   );

@@ -13,7 +13,8 @@ import { fitWords } from '../../../engine/bench/fit.ts';
 import { jsonOf, type Told } from '../../../engine/bench/json.ts';
 import { type OwnLines, ownRequests, readOwnLines } from '../../../engine/bench/own-requests.ts';
 import { benchPage } from '../../../engine/bench/page.ts';
-import { loadWords, notesOf, summaryTable } from '../../../engine/bench/summary.ts';
+import { factsOf } from '../../../engine/bench/server-facts.ts';
+import { loadWords, notesOf, serverTable, summaryTable } from '../../../engine/bench/summary.ts';
 import { csvOf } from '../../../engine/bench/table.ts';
 import { openTarget, type Target } from '../../../engine/bench/target.ts';
 import { chatPath, ownWorkload, syntheticWorkload, type Workload } from '../../../engine/bench/workload.ts';
@@ -23,6 +24,7 @@ import { writePage } from '../../../engine/files/stdout.ts';
 import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { EXIT, usageError } from '../../../engine/item/failure.ts';
 import { counted, percent } from '../../../engine/item/words.ts';
+import { systemClock } from '../../../engine/pool/clock.ts';
 import { poolSettings, readPoolFile } from '../../../engine/pool/settings.ts';
 import { command } from '../../command.ts';
 import compare from './compare.ts';
@@ -86,6 +88,7 @@ export default command({
     try {
       const workload = await workloadOf(options, { target, synthetic, own, agents });
       const extent = extentOf(options.requests, options.duration, loads, workload.size);
+      const servers = await factsOf(target.endpoints, target.model, systemClock);
       const runs = await bench(
         {
           endpoints: target.endpoints,
@@ -110,6 +113,7 @@ export default command({
           model: target.model,
           label: options.label ?? null,
           source: workload.source,
+          servers,
           body: workload.requestAt(0).body.toString(),
           seed: options.seed,
           isDetailed: options.detailed === true,
@@ -200,6 +204,7 @@ function hostOf(signal: AbortSignal, outputTokens: number | null): Host {
       shown = at;
       stderr.write(`\r\x1b[K  ${counted(ended, 'answer')}, ${underWay} under way`);
     },
+    warn: say,
     ended(run: Run) {
       clear();
       for (const note of notesOf(run, outputTokens)) say(note);
@@ -215,7 +220,7 @@ async function tell(
 ): Promise<void> {
   if (runs.length === 0) return;
   const all = runs.map(run => jsonOf(run, told));
-  const below = `${summaryTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
+  const below = `${summaryTable(runs)}${serverTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
   const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
   // first what a person sees: a disk that is full must not cost the figures
   const { isTTY } = process.stdout;
