@@ -52,6 +52,8 @@ export interface ReplySink {
   data(chunk: Buffer): void;
   /** The reply has ended: what it came to, or in words why it is no answer. */
   end(): Answer | string;
+  /** when the first token came, as performance.now() says it; null before that, and where nobody knows */
+  readonly firstAt: number | null;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
 }
@@ -75,7 +77,7 @@ export interface Answer {
   /** finish_reason as the server said it; only `stop` is whole. `REFUSED` where the model refused to answer. */
   finish: string;
   usage: Usage;
-  /** of a reply that was handed on: ms from sending to its first byte, or to its first token where that is known */
+  /** of a reply that was handed on: ms from sending to its first token, where that is known */
   ttft?: number;
   replayed: boolean;
 }

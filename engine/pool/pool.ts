@@ -161,7 +161,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
     const now = clock.now();
     const latency = now - ticket.sentAt;
-    const { part } = ticket;
+    const { part, call } = ticket;
+    if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
     noteAnswer(endpoint, ticket.call.agent, latency, answer.usage);
     followAnswer(endpoint, ticket, answer.usage.completion, now);
     items.recount();
@@ -248,7 +249,16 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
           },
         };
       },
-      part: more => open(more, async () => {}),
+      part(more) {
+        more.ledger?.begin(
+          found,
+          endpoints.map(({ url }) => url),
+        );
+        return open(more, async () => {});
+      },
+      models: () => [
+        ...new Set(endpoints.flatMap(({ state, models }) => (state === 'up' ? [...models] : []))),
+      ],
       onRecord: ledger,
       stop: ending.stop,
       abort: ending.abort,

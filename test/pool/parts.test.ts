@@ -178,6 +178,7 @@ function sinkOf() {
       got.text += chunk;
     },
     enough: false,
+    firstAt: null,
     end: (): Answer => ({
       text: got.text,
       finish: 'stop',

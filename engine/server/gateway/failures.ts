@@ -1,0 +1,63 @@
+/** What a client of the gateway is told where its request got no answer: OpenAI's shape, and the server's own words. */
+import { CallFailure } from '../../item/call.ts';
+import { isObject } from '../../json/pointer.ts';
+import { ApiError, bodyOfError } from '../errors.ts';
+
+/** Why a call was cancelled that waited too long. */
+export const NO_PLACE = 'no server had a place in time';
+
+export interface Said {
+  status: number;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  /** for the operator */
+  log?: string;
+}
+
+export interface Where {
+  model: string;
+  /** ms that a request may wait for a place */
+  wait: number;
+  /** this server is being stopped */
+  isOver: boolean;
+  /** what is served now */
+  served: readonly string[];
+}
+
+/** seconds after which to ask again what found no place */
+const AGAIN = { 'retry-after': '5' };
+
+export function answerOf(error: unknown, where: Where): Said {
+  if (!(error instanceof CallFailure)) throw error;
+  const { code, message, response } = error;
+  if (response !== undefined && response.status_code !== 401 && response.status_code !== 403)
+    return {
+      status: response.status_code,
+      headers: {},
+      body: isObject(response.body) ? JSON.stringify(response.body) : bodyOfError(asked(response.status_code, message)),
+    };
+  const said = errorOf(error, where);
+  return {
+    status: said.status,
+    headers: said.headers,
+    body: bodyOfError(said),
+    ...(response && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
+  };
+}
+
+const asked = (status: number, message: string): ApiError => new ApiError(status, message);
+
+function errorOf({ code, message }: CallFailure, { model, wait, isOver, served }: Where): ApiError {
+  if (code === 'no-such-model' && served.length > 0)
+    return new ApiError(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
+      param: 'model',
+      code: 'model_not_found',
+    });
+  if (code === 'no-such-model')
+    return new ApiError(503, 'No model server is up.', { code: 'overloaded', headers: AGAIN });
+  if (isOver) return new ApiError(503, 'The server is being stopped.', { code: 'stopping', headers: AGAIN });
+  if (code === 'interrupted' && message === NO_PLACE)
+    return new ApiError(503, `No model server had a place within ${wait / 1000} s.`, { code: 'overloaded', headers: AGAIN });
+  if (code === 'call-timeout') return new ApiError(504, message, { code });
+  return new ApiError(502, message, { code });
+}

@@ -1,0 +1,136 @@
+/**
+ * The gateway: the OpenAI routes that somebody waits for, whole or streamed, over the pool of the batches. A request goes
+ * before all calls of batches, to an endpoint that serves its model; it is asked again elsewhere until the first byte of
+ * its answer, dropped where the client goes away, and put on record with the answer.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Histogram } from 'prom-client';
+import { version } from '../../config/version.ts';
+import type { Call } from '../../item/call.ts';
+import type { Asked } from '../../pool/part.ts';
+import type { Parts, Routes } from '../parts.ts';
+import { answerOf, NO_PLACE } from './failures.ts';
+import { openGatewayLedger } from './ledger.ts';
+import { namesOf } from './models.ts';
+import { readRequest } from './request.ts';
+import { createSink } from './sink.ts';
+
+/** Paths that are passed on. */
+const PATHS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'] as const;
+
+/** seconds */
+const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
+const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
+
+export const addGateway: Routes = async (app, parts) => {
+  const { pool, settings, access, closing, now, say } = parts;
+  const { models, wait, runaway } = settings.gateway;
+  const names = namesOf(models);
+  const ledger = openGatewayLedger({
+    path: join(parts.data, 'gateway'),
+    fsync: 100,
+    version: version(),
+    now,
+    onBroken: error => own.giveUp(error),
+  });
+  const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '' } });
+  const times = timesIn(parts);
+  const open = new Set<Asked>();
+  let idle = (): void => {};
+
+  for (const path of PATHS)
+    app.post(path, { config: { scope: 'chat' } }, (request, reply) => ask(path, request, reply));
+
+  app.get('/v1/models', { config: { scope: null } }, async () => {
+    const served = [...new Set([...names.aliases, ...own.models()])];
+    const data = served.map(id => ({ id, object: 'model', created: 0, owned_by: 'fw' }));
+    return { object: 'list', data };
+  });
+
+  async function ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { caller } = request;
+    access.refuseSpent(caller);
+    const { stream, body, model, arm } = readRequest(request.body, names);
+    const { raw } = reply;
+    const key = randomBytes(16).toString('hex');
+    const call: Call = {
+      ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
+      ...{ raw: true, live: true, head: '', tail: '', round: 0, attempt: 1 },
+      ...(arm !== undefined && { arm }),
+      ...(stream && {
+        sink: createSink({
+          raw,
+          headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff' },
+          runaway,
+          onCut: why => asked.cancel(why),
+        }),
+      }),
+    };
+    const asked: Asked = own.ask(call);
+    open.add(asked);
+    const gone = (): void => {
+      if (!raw.writableFinished) asked.cancel();
+    };
+    raw.on('close', gone);
+    const late = setTimeout(() => {
+      if (asked.waited === null) asked.cancel(NO_PLACE);
+    }, wait);
+    try {
+      const answer = await asked.answer;
+      access.charge(caller.key, answer.usage.prompt + answer.usage.completion);
+      if (answer.ttft !== undefined) times.ttft.observe(answer.ttft / 1000);
+      if (!raw.headersSent) return reply.type('application/json').send(answer.text);
+      if (call.sink?.enough) raw.write(lastOf(answer.text));
+      raw.end();
+    } catch (error) {
+      const said = answerOf(error, { model, wait, isOver: closing.aborted, served: own.models() });
+      if (!raw.headersSent) {
+        if (said.log !== undefined) say(said.log);
+        return reply.code(said.status).headers(said.headers).type('application/json').send(said.body);
+      }
+      raw.end(`data: ${said.body}\n\n`);
+    } finally {
+      clearTimeout(late);
+      raw.off('close', gone);
+      if (asked.waited !== null) times.wait.observe(asked.waited / 1000);
+      open.delete(asked);
+      if (open.size === 0) idle();
+    }
+    return reply.hijack();
+  }
+
+  return {
+    async drain() {
+      if (open.size > 0) await new Promise<void>(resolve => (idle = resolve));
+      await own.close('stopped');
+    },
+  };
+};
+
+/** What a client of a stream that was cut off gets last: the choice ends as one that was too long, and says why beside it. */
+function lastOf(text: string): string {
+  const { id, model, cut } = JSON.parse(text) as { id?: string; model?: string; cut?: string };
+  const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
+  const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
+  return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
+}
+
+function timesIn({ metrics: { registry } }: Parts) {
+  const registers = [registry];
+  return {
+    wait: new Histogram({
+      name: 'fw_gateway_wait_seconds',
+      help: 'Time that a request waited for a place at an endpoint.',
+      buckets: WAITS,
+      registers,
+    }),
+    ttft: new Histogram({
+      name: 'fw_gateway_ttft_seconds',
+      help: 'Time from sending a request to the first token of its streamed answer.',
+      buckets: TTFTS,
+      registers,
+    }),
+  };
+}

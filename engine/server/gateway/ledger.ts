@@ -1,0 +1,78 @@
+/**
+ * The gateway's ledger: a file a day, to be read and pruned by days. Nothing of it is replayed, so it keeps no index in
+ * memory, however long the server runs.
+ */
+import { hostname } from 'node:os';
+import type { AsksWith } from '../../item/call.ts';
+import type { Fatal } from '../../item/failure.ts';
+import type { Served } from '../../ledger/changes.ts';
+import { callLine, FORMAT, type Header } from '../../ledger/format.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { createWriter, type Fsync, nameOf, type Writer } from '../../ledger/writer.ts';
+
+export interface GatewayLedgerOptions {
+  /** the folder */
+  path: string;
+  fsync: Fsync;
+  /** of fw */
+  version: string;
+  /** ms since 1970 */
+  now(): number;
+  onBroken(error: Fatal): void;
+}
+
+const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
+
+export function openGatewayLedger({ path, fsync, version, now, onBroken }: GatewayLedgerOptions): Ledger {
+  let served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
+  let day = '';
+  let writer: Writer | null = null;
+  let blocked = 0;
+
+  /** That of today: the file of another day is closed behind it. */
+  function ofToday(): Writer {
+    const started = new Date(now());
+    const today = started.toISOString().slice(0, 10);
+    if (writer !== null && day === today) return writer;
+    if (writer !== null) void close(writer);
+    day = today;
+    const header: Header = {
+      ...{ fw: FORMAT, version, started: started.toISOString(), host: hostname(), pid: process.pid },
+      ...{ label: 'gateway', files: [], ...served },
+    };
+    const head = () => [header, STAGE].map(line => JSON.stringify(line).slice(0, -1));
+    writer = createWriter({ path: nameOf(path, started), ownFolder: true, fsync, onBroken, head });
+    return writer;
+  }
+
+  async function close(old: Writer): Promise<void> {
+    old.append(`{"end":"ended","time":"${new Date(now()).toISOString()}"`);
+    await old.close();
+    blocked += old.blocked;
+  }
+
+  return {
+    answers: 0,
+    lastRound: 0,
+    lastModel: undefined,
+    closed: null,
+    get blocked() {
+      return blocked + (writer?.blocked ?? 0);
+    },
+    ready: () => ofToday().begin(),
+    begin({ model, root }, endpoints) {
+      served = { model, ...(root !== undefined && { root }), endpoints };
+    },
+    stage() {},
+    find: () => null,
+    has: () => false,
+    // of raw calls: nothing is shared between requests
+    append: (record, done) =>
+      ofToday().append(callLine(record, '', ''), error => done?.(error ?? undefined)),
+    acceptedBefore: () => [],
+    judge() {},
+    async close() {
+      if (writer !== null) await close(writer);
+    },
+  };
+}

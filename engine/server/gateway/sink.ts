@@ -1,0 +1,86 @@
+/**
+ * A stream on its way to a client: chunks go on as they came, byte for byte, held back where the client reads slowly.
+ * What they tell is read beside that, for the record and for the limits.
+ */
+import type { ServerResponse } from 'node:http';
+import { eventSplitter } from '../../bench/sse.ts';
+import type { Flow, ReplySink } from '../../item/call.ts';
+import { createTold, type Runaway } from './told.ts';
+
+export interface SinkOptions {
+  raw: ServerResponse;
+  /** headers of the answer */
+  headers: Readonly<Record<string, string>>;
+  runaway: Runaway | null;
+  /** told once, where the stream is a runaway: the call is to be cancelled */
+  onCut(why: string): void;
+}
+
+const EVENTS = 'text/event-stream';
+const JSON_TYPE = 'application/json';
+/** UTF-16 units of an answer without events that are kept. */
+const MOST_OTHER = 1024 * 1024;
+
+export function createSink({ raw, headers, runaway, onCut }: SinkOptions): ReplySink {
+  const told = createTold(runaway);
+  const events = eventSplitter(told.event);
+  let firstAt: number | null = null;
+  let cut: string | undefined;
+  let isEvents = false;
+  /** an event that is too long to be read: the rest of the stream is not read either, and goes on to the client */
+  let isUnread = false;
+  let other = '';
+  let flow: Flow | null = null;
+  const resume = (): void => flow?.resume();
+
+  function read(chunk: Buffer): void {
+    try {
+      events.feed(chunk);
+    } catch {
+      isUnread = true;
+    }
+    if (firstAt === null && told.hasBegun) firstAt = performance.now();
+    if (told.runaway === null) return;
+    cut = told.runaway;
+    onCut(cut);
+  }
+
+  return {
+    get firstAt() {
+      return firstAt;
+    },
+    get enough() {
+      return cut !== undefined;
+    },
+    head(of, held) {
+      flow = held;
+      const type = String(of['content-type'] ?? '');
+      isEvents = type.toLowerCase().startsWith(EVENTS);
+      // a type that a browser would render is none of an API
+      const isKnown = isEvents || type.toLowerCase().startsWith(JSON_TYPE);
+      raw.writeHead(200, {
+        ...headers,
+        'content-type': isKnown ? type : 'application/octet-stream',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      });
+      raw.on('drain', resume);
+    },
+    data(chunk) {
+      if (cut !== undefined) return;
+      if (!raw.write(chunk)) flow?.pause();
+      if (isEvents && !isUnread) read(chunk);
+      else if (other.length < MOST_OTHER) other += chunk;
+    },
+    end() {
+      raw.off('drain', resume);
+      if (!isEvents) return { text: other, finish: 'stop', usage: { prompt: 0, completion: 0 }, replayed: false };
+      if (cut === undefined && !isUnread) {
+        events.end();
+        if (told.error !== null) return `the stream ended with an error: ${told.error}`;
+        if (!told.isFinished) return 'the stream ended before the model said that it had finished';
+      }
+      return told.answer(cut);
+    },
+  };
+}
