@@ -5,7 +5,7 @@
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
-#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-simulator
+#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-simulator
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
@@ -45,7 +45,7 @@ fuzz: node_modules/.installed
 crash: dist/.built
 	@test/crash/run.sh
 
-bench: bench-text bench-ingest bench-calls bench-ledger bench-pool bench-simulator
+bench: bench-text bench-ingest bench-calls bench-ledger bench-pool bench-simulator bench-gateway
 
 bench-%: dist/.built
 	@npx esbuild bench/$*.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/$*.js --log-level=warning

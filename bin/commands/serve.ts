@@ -35,7 +35,8 @@ export default command({
     config: {
       type: 'string',
       file: 'read',
-      description: 'YAML file: listen, data, grace, keep, limits, pool. A flag goes before it.',
+      description:
+        'YAML file: listen, data, grace, keep, limits, pool, models, runaway. A flag goes before it.',
     },
     listen: {
       type: 'string',
@@ -60,7 +61,13 @@ export default command({
     const server = await startServer({
       data: resolve(data),
       settings,
-      openPool: signal => openLasting(options, { ...(file && { file }), warn: say, signal }),
+      openPool: signal =>
+        openLasting(options, {
+          ...(file && { file }),
+          reserve: settings.gateway.reserve,
+          warn: say,
+          signal,
+        }),
       say,
       onBroken(error) {
         broken ??= error;

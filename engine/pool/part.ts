@@ -37,8 +37,6 @@ export interface EndpointPool extends Pool {
   /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
   verdict(): Fatal | undefined;
   stats(): PoolStats;
-  /** what is served now */
-  models(): string[];
   /**
    * A part of this pool, as if it were another one: with a ledger, an account and an end of its own. After `onGivenUp`
    * its calls fail as `interrupted`, so that items in flight come out with what they have, and `verdict` says why.

@@ -256,9 +256,6 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
         );
         return open(more, async () => {});
       },
-      models: () => [
-        ...new Set(endpoints.flatMap(({ state, models }) => (state === 'up' ? [...models] : []))),
-      ],
       onRecord: ledger,
       stop: ending.stop,
       abort: ending.abort,

@@ -163,7 +163,7 @@ export async function makePool(
 /** The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named. */
 export async function openLasting(
   values: Values,
-  { file, warn, signal }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'>,
+  { file, reserve, warn, signal }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../pool/pool.ts');
   const { noneNamed, poolSettings } = await import('../pool/settings.ts');
@@ -173,7 +173,8 @@ export async function openLasting(
   if (settings.endpoints.length === 0) throw noneNamed();
   await boundSockets(settings.endpoints, warn);
   const maxBody = (values as Flags)['max-body'];
-  return createPool({ ...settings, lasting: true, lasts: true, needsDefault: false, maxBody, warn, signal });
+  const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
+  return createPool({ ...settings, ...own });
 }
 
 type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { ValidateFunction } from 'ajv';
-import type { JsonObject } from '../json/pointer.ts';
+import { isObject, type JsonObject } from '../json/pointer.ts';
 import { ApiError, badRequest } from './errors.ts';
 
 /** A body that brings fewer bytes in so many ms is given up. */
@@ -68,10 +68,8 @@ export function readBody(request: IncomingMessage, most: number): Promise<Buffer
 
 /** The JSON object in a body, which fits `fits`; an empty body is `{}`. 400 names the field that is wrong. */
 export function readJson(body: unknown, fits: ValidateFunction): JsonObject {
-  if (!Buffer.isBuffer(body))
-    throw badRequest('Expected a body of content-type application/json, found another one.');
-  const value = body.length === 0 ? {} : parsed(body);
-  if (fits(value)) return value as JsonObject;
+  const value = readObject(body);
+  if (fits(value)) return value;
   const [first] = fits.errors ?? [];
   const { instancePath = '', keyword, params, message } = first ?? {};
   const inside = instancePath.split('/').slice(1);
@@ -84,12 +82,16 @@ export function readJson(body: unknown, fits: ValidateFunction): JsonObject {
   throw badRequest(`Invalid value for '${param ?? 'body'}': it ${message}.`, param, 'invalid_value');
 }
 
-function parsed(body: Buffer): unknown {
+/** The JSON object in a body; an empty body is `{}`. */
+export function readObject(body: unknown): JsonObject {
+  if (!Buffer.isBuffer(body))
+    throw badRequest('Expected a body of content-type application/json, found another one.');
+  if (body.length === 0) return {};
   if (isTooDeep(body))
     throw badRequest(`Expected JSON that nests at most ${MOST_DEPTH} levels, found deeper.`);
   try {
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+    if (isObject(value)) return value;
   } catch {
     throw badRequest(
       'We could not parse the JSON body of your request. The body must be a JSON object in UTF-8.',

@@ -2,8 +2,9 @@
 import { readYaml } from '../config/yaml.ts';
 import { durationOf } from '../flow/options.ts';
 import { usageError } from '../item/failure.ts';
-
 import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
+import type { Models } from './gateway/models.ts';
+import type { Runaway } from './gateway/told.ts';
 
 export interface Limits {
   /** bytes of an uploaded file */
@@ -26,6 +27,17 @@ export interface Settings {
   /** ms that output files are kept; and input files, unless they say so themselves */
   keep: number;
   limits: Limits;
+  gateway: GatewaySettings;
+}
+
+export interface GatewaySettings {
+  models: Models;
+  /** places at each endpoint that batches leave to requests of the gateway, at most half */
+  reserve: number;
+  /** ms that a request may wait for a place */
+  wait: number;
+  /** streams are cut off by these; null where none are */
+  runaway: Runaway | null;
 }
 
 interface ServeFile {
@@ -34,6 +46,10 @@ interface ServeFile {
   grace?: string;
   keep?: number;
   limits?: Partial<Limits>;
+  models?: Models;
+  interactive_reserve?: number;
+  interactive_wait?: string;
+  runaway?: Partial<Runaway>;
 }
 
 export interface Told {
@@ -49,6 +65,9 @@ const LISTEN = '127.0.0.1:8080';
 const GRACE = '30s';
 /** As at OpenAI: 30 days. */
 const KEEP_DAYS = 30;
+/** Places at each endpoint that batches leave to requests of the gateway. */
+const RESERVE = 32;
+const RUNAWAY: Runaway = { repeats: true, blanks: 2_000 };
 const DAY = 24 * 3_600_000;
 
 export interface ServeFlags {
@@ -74,6 +93,12 @@ export function settingsOf(flags: ServeFlags): Told {
       grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
       keep: (said.keep ?? KEEP_DAYS) * DAY,
       limits: { ...LIMITS, ...said.limits },
+      gateway: {
+        models: said.models ?? {},
+        reserve: said.interactive_reserve ?? RESERVE,
+        wait: durationOf(said.interactive_wait ?? '30s', 'interactive_wait'),
+        runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
+      },
     },
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
   };

@@ -15,6 +15,7 @@ import type { EndpointPool } from '../pool/part.ts';
 import { createAccess, isLoopback } from './access.ts';
 import type { Settings } from './config.ts';
 import { OWNER_ONLY } from './durable.ts';
+import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { openKeys } from './keys.ts';
 import { createMetrics } from './metrics.ts';
@@ -38,7 +39,7 @@ export interface Server {
 }
 
 /** All of the API, in the order in which it is added. */
-const ROUTES: readonly Routes[] = [];
+const ROUTES: readonly Routes[] = [addGateway];
 
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {

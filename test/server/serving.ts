@@ -16,7 +16,7 @@ export const MODEL = 'simulated-3b';
 export async function simulated(options: Partial<SimulatorOptions> = {}) {
   const simulator = await startSimulator({ port: 0, latency: '1ms', model: MODEL, ...options });
   onTestFinished(() => simulator.close());
-  return { simulator, url: `${simulator.url}/v1` };
+  return { simulator, url: simulator.url };
 }
 
 export interface ServedOptions {
@@ -24,6 +24,7 @@ export interface ServedOptions {
   endpoints?: string[];
   settings?: Partial<Settings>;
   limits?: Partial<Settings['limits']>;
+  gateway?: Partial<Settings['gateway']>;
   limit?: number;
   now?: () => number;
 }
@@ -44,14 +45,16 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
   const endpoint = options.endpoints ?? [(await simulated()).url];
   const values = { endpoint, wait: '0s', 'max-body': 4 * 1024 * 1024, 'endpoint-limit': options.limit };
   const say = (message: string): void => void said.push(message);
+  const settings = {
+    ...told.settings,
+    ...options.settings,
+    limits: { ...told.settings.limits, ...options.limits },
+    gateway: { ...told.settings.gateway, ...options.gateway },
+  };
   const server = await startServer({
     data,
-    settings: {
-      ...told.settings,
-      ...options.settings,
-      limits: { ...told.settings.limits, ...options.limits },
-    },
-    openPool: signal => openLasting(values, { warn: say, signal }),
+    settings,
+    openPool: signal => openLasting(values, { reserve: settings.gateway.reserve, warn: say, signal }),
     say,
     onBroken: error => void broken.push(error),
     ...(options.now && { now: options.now }),

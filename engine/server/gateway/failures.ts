@@ -29,12 +29,14 @@ const AGAIN = { 'retry-after': '5' };
 
 export function answerOf(error: unknown, where: Where): Said {
   if (!(error instanceof CallFailure)) throw error;
-  const { code, message, response } = error;
+  const { message, response } = error;
   if (response !== undefined && response.status_code !== 401 && response.status_code !== 403)
     return {
       status: response.status_code,
       headers: {},
-      body: isObject(response.body) ? JSON.stringify(response.body) : bodyOfError(asked(response.status_code, message)),
+      body: isObject(response.body)
+        ? JSON.stringify(response.body)
+        : bodyOfError(new ApiError(response.status_code, message)),
     };
   const said = errorOf(error, where);
   return {
@@ -44,8 +46,6 @@ export function answerOf(error: unknown, where: Where): Said {
     ...(response && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
   };
 }
-
-const asked = (status: number, message: string): ApiError => new ApiError(status, message);
 
 function errorOf({ code, message }: CallFailure, { model, wait, isOver, served }: Where): ApiError {
   if (code === 'no-such-model' && served.length > 0)
@@ -57,7 +57,10 @@ function errorOf({ code, message }: CallFailure, { model, wait, isOver, served }
     return new ApiError(503, 'No model server is up.', { code: 'overloaded', headers: AGAIN });
   if (isOver) return new ApiError(503, 'The server is being stopped.', { code: 'stopping', headers: AGAIN });
   if (code === 'interrupted' && message === NO_PLACE)
-    return new ApiError(503, `No model server had a place within ${wait / 1000} s.`, { code: 'overloaded', headers: AGAIN });
+    return new ApiError(503, `No model server had a place within ${wait / 1000} s.`, {
+      code: 'overloaded',
+      headers: AGAIN,
+    });
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }

@@ -36,6 +36,8 @@ export const addGateway: Routes = async (app, parts) => {
     onBroken: error => own.giveUp(error),
   });
   const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '' } });
+  const served = (): string[] =>
+    own.stats().endpoints.flatMap(({ state, models }) => (state === 'up' ? models : []));
   const times = timesIn(parts);
   const open = new Set<Asked>();
   let idle = (): void => {};
@@ -44,8 +46,8 @@ export const addGateway: Routes = async (app, parts) => {
     app.post(path, { config: { scope: 'chat' } }, (request, reply) => ask(path, request, reply));
 
   app.get('/v1/models', { config: { scope: null } }, async () => {
-    const served = [...new Set([...names.aliases, ...own.models()])];
-    const data = served.map(id => ({ id, object: 'model', created: 0, owned_by: 'fw' }));
+    const all = [...new Set([...names.aliases, ...served()])];
+    const data = all.map(id => ({ id, object: 'model', created: 0, owned_by: 'fw' }));
     return { object: 'list', data };
   });
 
@@ -85,7 +87,7 @@ export const addGateway: Routes = async (app, parts) => {
       if (call.sink?.enough) raw.write(lastOf(answer.text));
       raw.end();
     } catch (error) {
-      const said = answerOf(error, { model, wait, isOver: closing.aborted, served: own.models() });
+      const said = answerOf(error, { model, wait, isOver: closing.aborted, served: served() });
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);
         return reply.code(said.status).headers(said.headers).type('application/json').send(said.body);

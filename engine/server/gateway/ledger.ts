@@ -67,8 +67,7 @@ export function openGatewayLedger({ path, fsync, version, now, onBroken }: Gatew
     find: () => null,
     has: () => false,
     // of raw calls: nothing is shared between requests
-    append: (record, done) =>
-      ofToday().append(callLine(record, '', ''), error => done?.(error ?? undefined)),
+    append: (record, done) => ofToday().append(callLine(record, '', ''), error => done?.(error ?? undefined)),
     acceptedBefore: () => [],
     judge() {},
     async close() {

@@ -28,7 +28,10 @@ export function namesOf(models: Models): Names {
   const shares = new Map(
     Object.entries(models).map(([alias, to]) => {
       const all = typeof to === 'string' ? [{ model: to }] : to;
-      const arms = all.map(({ model, weight = 1 }: { model: string; weight?: number }) => ({ model, weight }));
+      const arms = all.map(({ model, weight = 1 }: { model: string; weight?: number }) => ({
+        model,
+        weight,
+      }));
       if (arms.reduce((sum, { weight }) => sum + weight, 0) > 0) return [alias, arms] as const;
       throw usageError(`models: expected a weight above 0 for one of the models of '${alias}', found none`);
     }),

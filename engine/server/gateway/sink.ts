@@ -74,7 +74,8 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
     },
     end() {
       raw.off('drain', resume);
-      if (!isEvents) return { text: other, finish: 'stop', usage: { prompt: 0, completion: 0 }, replayed: false };
+      if (!isEvents)
+        return { text: other, finish: 'stop', usage: { prompt: 0, completion: 0 }, replayed: false };
       if (cut === undefined && !isUnread) {
         events.end();
         if (told.error !== null) return `the stream ended with an error: ${told.error}`;

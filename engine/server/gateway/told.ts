@@ -104,7 +104,12 @@ export function createTold(limits: Runaway | null): Told {
       let said = false;
       for (const part of Array.isArray(event.choices) ? event.choices.filter(isObject) : []) {
         const index = typeof part.index === 'number' ? part.index : 0;
-        const choice = choices.get(index) ?? { content: '', reasoning: '', tools: new Map(), finish: null };
+        const choice: Choice = choices.get(index) ?? {
+          content: '',
+          reasoning: '',
+          tools: new Map(),
+          finish: null,
+        };
         if (choices.size < MOST_CHOICES) choices.set(index, choice);
         const delta = isObject(part.delta) ? part.delta : {};
         if (typeof delta.role === 'string') choice.role = delta.role;
@@ -155,9 +160,7 @@ export function createTold(limits: Runaway | null): Told {
         ...(cut !== undefined && { cut }),
       });
       const rest: WholeAnswer | undefined =
-        units > kept
-          ? { characters: units, bytes, sha256: whole.digest('hex').slice(0, 16) }
-          : undefined;
+        units > kept ? { characters: units, bytes, sha256: whole.digest('hex').slice(0, 16) } : undefined;
       return {
         text,
         ...(rest && { whole: rest }),
