@@ -37,7 +37,9 @@ process.on('exit', () => {
   rmSync(data, { recursive: true, force: true });
 });
 const gateway = await new Promise<string>(resolve => {
-  server.stdout.once('data', (bytes: Buffer) => resolve((JSON.parse(bytes.toString()) as { url: string }).url));
+  server.stdout.once('data', (bytes: Buffer) =>
+    resolve((JSON.parse(bytes.toString()) as { url: string }).url),
+  );
 });
 const models = (await (await fetch(`${endpoint}/v1/models`)).json()) as { data: { id: string }[] };
 const body = JSON.stringify({
