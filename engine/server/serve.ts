@@ -13,6 +13,7 @@ import { takeLock } from '../ledger/lock.ts';
 import { whenFree } from '../ledger/watch.ts';
 import type { EndpointPool } from '../pool/part.ts';
 import { createAccess, isLoopback } from './access.ts';
+import { addApi } from './api.ts';
 import type { Settings } from './config.ts';
 import { OWNER_ONLY } from './durable.ts';
 import { addGateway } from './gateway/gateway.ts';
@@ -39,7 +40,7 @@ export interface Server {
 }
 
 /** All of the API, in the order in which it is added. */
-const ROUTES: readonly Routes[] = [addGateway];
+const ROUTES: readonly Routes[] = [addApi, addGateway];
 
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {

@@ -1,0 +1,44 @@
+/**
+ * Ids of files and batches, in OpenAI's forms. Each begins with the milliseconds of its making, and no two of a process
+ * begin with the same: so ids sort by age, and one is a cursor of a list even after its object is gone.
+ */
+import { randomBytes } from 'node:crypto';
+
+/** in the order of their codes, so that texts of one length sort as the numbers */
+const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const TIME_DIGITS = 8;
+const RANDOM_DIGITS = 16;
+
+export const FILE_ID = /^file-[0-9A-Za-z]{24}$/;
+export const BATCH_ID = /^batch_[0-9a-f]{32}$/;
+
+let last = 0;
+
+function laterThanLast(now: number): number {
+  last = Math.max(now, last + 1);
+  return last;
+}
+
+/** `file-` and 24 letters and digits; `now` in ms since 1970. */
+export function newFileId(now: number): string {
+  let time = laterThanLast(now);
+  let digits = '';
+  for (let i = 0; i < TIME_DIGITS; i++) {
+    digits = DIGITS[time % 62] + digits;
+    time = Math.floor(time / 62);
+  }
+  // of 256 values 248 are 4 times 62: the rest would make some digits likelier
+  for (let left = RANDOM_DIGITS; left > 0; ) {
+    for (const byte of randomBytes(left)) {
+      if (byte >= 248) continue;
+      digits += DIGITS[byte % 62];
+      left--;
+    }
+  }
+  return `file-${digits}`;
+}
+
+/** `batch_` and 32 hex digits. */
+export function newBatchId(now: number): string {
+  return `batch_${laterThanLast(now).toString(16).padStart(12, '0')}${randomBytes(10).toString('hex')}`;
+}
