@@ -12,6 +12,7 @@ import { createEnding } from './ending.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
 import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './state.ts';
 import type { PoolStats } from './stats.ts';
+import type { Telling } from './tell.ts';
 
 /** Everybody has the same share where a pool has one part. */
 export const ALONE: Share = { owner: '', batch: '' };
@@ -27,7 +28,7 @@ export interface PartOptions {
 }
 
 /** What a pool offers those who run it; those who ask see item's Pool alone. */
-export interface EndpointPool extends Pool {
+export interface EndpointPool extends Pool, Telling {
   /** For the record: what a further stage on this pool asks with. */
   asksWith(asksWith: AsksWith): void;
   /** Ends the run with `fatal`: for who finds that the ledger is broken. */

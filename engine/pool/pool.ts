@@ -29,6 +29,7 @@ import type { PoolSettings } from './settings.ts';
 import { startPool } from './start.ts';
 import { createEndpoint, type Endpoint, enter, leave, type Part, type Ticket, ticketOf } from './state.ts';
 import { createTally } from './stats.ts';
+import { createTelling } from './tell.ts';
 import type { OpenWire } from './wire.ts';
 
 /** With a ledger, that no endpoint is there ends the run only when a call has to be asked. */
@@ -101,6 +102,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   let outstanding = 0;
   let sweptAt = clock.now();
   const tally = createTally(endpoints, sweptAt);
+  const telling = createTelling(endpoints, prober, pump);
   const ticker = clock.every(timing.tick, sweep);
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
@@ -267,6 +269,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
       giveUp: fatal => ending.breakOff(fatal, LEDGER_BROKEN),
       verdict: ending.verdict,
+      ...telling,
       stats: () => tally.stats(part.sums(), queue.waiting, clock.now()),
       async close(how) {
         ending.stop();

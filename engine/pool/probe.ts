@@ -115,7 +115,12 @@ function get(endpoint: Endpoint, path: string, prober: Prober): Promise<Reply | 
 }
 
 /** Settles with the reply, or with an error after `ms`. */
-function askWithin(endpoint: Endpoint, request: Request, ms: number, clock: Clock): Promise<Reply | Error> {
+export function askWithin(
+  endpoint: Endpoint,
+  request: Request,
+  ms: number,
+  clock: Clock,
+): Promise<Reply | Error> {
   return new Promise(resolve => {
     const exchange = endpoint.wire.send(request, outcome => {
       callOff();

@@ -19,6 +19,7 @@ import { OWNER_ONLY } from './durable.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { openKeys } from './keys.ts';
+import { addLora } from './lora.ts';
 import { createMetrics } from './metrics.ts';
 import type { Parts, Routes } from './parts.ts';
 
@@ -40,7 +41,7 @@ export interface Server {
 }
 
 /** All of the API, in the order in which it is added. */
-const ROUTES: readonly Routes[] = [addApi, addGateway];
+const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {
