@@ -36,6 +36,8 @@ export interface GatewaySettings {
   reserve: number;
   /** ms that a request may wait for a place */
   wait: number;
+  /** ms that the answer to a request that is always answered alike is given again; null: never */
+  cacheFor: number | null;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
@@ -49,6 +51,7 @@ interface ServeFile {
   models?: Models;
   interactive_reserve?: number;
   interactive_wait?: string;
+  cache?: string;
   runaway?: Partial<Runaway>;
 }
 
@@ -97,6 +100,7 @@ export function settingsOf(flags: ServeFlags): Told {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
         wait: durationOf(said.interactive_wait ?? '30s', 'interactive_wait'),
+        cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },

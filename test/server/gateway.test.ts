@@ -280,3 +280,34 @@ test('a day has a file of its own', async () => {
   );
   expect(bodies).toEqual(['before', 'after']);
 });
+
+test('with cache, a request that is always answered alike is asked once; each one is on record', async () => {
+  let now = Date.now();
+  const server = await serve(one => one.answer(`answer ${one.n}`), { models: ['m'] });
+  const options = { endpoints: [server.url], gateway: { cacheFor: 60_000 }, now: () => now };
+  const { url, data, stop } = await served(options);
+  const said = async (more: object) => {
+    const reply = await post(url, { ...ask('x'), model: 'm', ...more });
+    const { choices } = (await reply.json()) as { choices: { message: { content: string } }[] };
+    return [choices[0]?.message.content, reply.headers.get('x-fw-cache'), reply.headers.get('age')];
+  };
+  expect(await said({ temperature: 0 })).toEqual(['answer 1', null, null]);
+  now += 5_000;
+  expect(await said({ temperature: 0 })).toEqual(['answer 1', 'hit', '5']);
+  expect(await said({ temperature: 0.7 })).toEqual(['answer 2', null, null]);
+  expect(await said({ temperature: 0.7 })).toEqual(['answer 3', null, null]);
+  expect(await said({ temperature: 0, max_tokens: 3 })).toEqual(['answer 4', null, null]);
+  now += 60_000;
+  expect(await said({ temperature: 0 })).toEqual(['answer 5', null, null]);
+  await stop();
+  const lines = recorded(data);
+  expect(lines.map(({ endpoint }) => endpoint === 'cache')).toEqual([
+    false,
+    true,
+    false,
+    false,
+    false,
+    false,
+  ]);
+  expect(lines[1]?.usage).toEqual({ prompt: 0, completion: 0 });
+});

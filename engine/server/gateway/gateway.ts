@@ -9,8 +9,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Histogram } from 'prom-client';
 import { version } from '../../config/version.ts';
 import type { Call } from '../../item/call.ts';
+import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
 import type { Parts, Routes } from '../parts.ts';
+import { type Cached, createCache } from './cache.ts';
 import { answerOf, NO_PLACE } from './failures.ts';
 import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
@@ -26,7 +28,8 @@ const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
   const { pool, settings, access, closing, now, say } = parts;
-  const { models, wait, runaway } = settings.gateway;
+  const { models, wait, runaway, cacheFor } = settings.gateway;
+  const cache = cacheFor === null ? null : createCache(cacheFor, now);
   const names = namesOf(models);
   const ledger = openGatewayLedger({
     path: join(parts.data, 'gateway'),
@@ -34,6 +37,7 @@ export const addGateway: Routes = async (app, parts) => {
     version: version(),
     now,
     onBroken: error => own.giveUp(error),
+    onAnswer: (item, place) => cache?.note(item, place),
   });
   const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '' } });
   const served = (): string[] =>
@@ -54,7 +58,7 @@ export const addGateway: Routes = async (app, parts) => {
   async function ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { caller } = request;
     access.refuseSpent(caller);
-    const { stream, body, model, arm } = readRequest(request.body, names);
+    const { fields, stream, body, model, arm } = readRequest(request.body, names);
     const { raw } = reply;
     const key = randomBytes(16).toString('hex');
     const call: Call = {
@@ -70,6 +74,14 @@ export const addGateway: Routes = async (app, parts) => {
         }),
       }),
     };
+    const question = cache?.questionOf(path, fields, body) ?? null;
+    const known = question === null ? null : cache?.find(question);
+    if (known) {
+      ledger.append(recordOfCached(call, known, now()));
+      const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(known.age / 1000)) };
+      return reply.headers(headers).type('application/json').send(known.text);
+    }
+    if (question !== null) cache?.expect(request.id, question);
     const asked: Asked = own.ask(call);
     open.add(asked);
     const gone = (): void => {
@@ -87,6 +99,7 @@ export const addGateway: Routes = async (app, parts) => {
       if (call.sink?.enough) raw.write(lastOf(answer.text));
       raw.end();
     } catch (error) {
+      cache?.forget(request.id);
       const said = answerOf(error, { model, wait, isOver: closing.aborted, served: served() });
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);
@@ -110,6 +123,18 @@ export const addGateway: Routes = async (app, parts) => {
     },
   };
 };
+
+/** It cost nothing: its tokens are those of the first answer. */
+function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
+  const usage = { prompt: 0, completion: 0 };
+  const { caller, arm, ...rest } = call;
+  return {
+    ...rest,
+    ...(caller !== undefined && { caller }),
+    ...(arm !== undefined && { arm }),
+    ...{ outcome: 'answer', time, endpoint: 'cache', ms: 0, finish: 'stop', usage, answer: text },
+  };
+}
 
 /** What a client of a stream that was cut off gets last: the choice ends as one that was too long, and says why beside it. */
 function lastOf(text: string): string {

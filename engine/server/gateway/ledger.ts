@@ -9,6 +9,7 @@ import type { Served } from '../../ledger/changes.ts';
 import { callLine, FORMAT, type Header } from '../../ledger/format.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createWriter, type Fsync, nameOf, type Writer } from '../../ledger/writer.ts';
+import type { Place } from './cache.ts';
 
 export interface GatewayLedgerOptions {
   /** the folder */
@@ -19,13 +20,17 @@ export interface GatewayLedgerOptions {
   /** ms since 1970 */
   now(): number;
   onBroken(error: Fatal): void;
+  /** an answer was written: the request, and where its line is */
+  onAnswer(item: string, place: Place): void;
 }
 
 const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
 
-export function openGatewayLedger({ path, fsync, version, now, onBroken }: GatewayLedgerOptions): Ledger {
+export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
+  const { path, fsync, version, now, onBroken, onAnswer } = options;
   let served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
   let day = '';
+  let file = '';
   let writer: Writer | null = null;
   let blocked = 0;
 
@@ -41,7 +46,8 @@ export function openGatewayLedger({ path, fsync, version, now, onBroken }: Gatew
       ...{ label: 'gateway', files: [], ...served },
     };
     const head = () => [header, STAGE].map(line => JSON.stringify(line).slice(0, -1));
-    writer = createWriter({ path: nameOf(path, started), ownFolder: true, fsync, onBroken, head });
+    file = nameOf(path, started);
+    writer = createWriter({ path: file, ownFolder: true, fsync, onBroken, head });
     return writer;
   }
 
@@ -67,7 +73,14 @@ export function openGatewayLedger({ path, fsync, version, now, onBroken }: Gatew
     find: () => null,
     has: () => false,
     // of raw calls: nothing is shared between requests
-    append: (record, done) => ofToday().append(callLine(record, '', ''), error => done?.(error ?? undefined)),
+    append(record, done) {
+      const today = ofToday();
+      const own = file;
+      today.append(callLine(record, '', ''), (error, at, length) => {
+        if (error === null && record.outcome === 'answer') onAnswer(record.item, { path: own, at, length });
+        done?.(error ?? undefined);
+      });
+    },
     acceptedBefore: () => [],
     judge() {},
     async close() {

@@ -1,10 +1,13 @@
 /** A request of the gateway: what of it decides where it goes. Its body goes on as the bytes that came, but for an alias. */
+import type { JsonObject } from '../../json/pointer.ts';
 import { spanOf } from '../../json/span.ts';
 import { readObject } from '../body.ts';
 import { badRequest } from '../errors.ts';
 import type { Choice, Names } from './models.ts';
 
 export interface Request extends Choice {
+  /** as it was read */
+  fields: JsonObject;
   stream: boolean;
   body: Buffer;
 }
@@ -26,6 +29,7 @@ export function readRequest(sent: unknown, names: Names): Request {
   const choice = names.choose(model, who);
   return {
     ...choice,
+    fields: request,
     stream: stream === true,
     body: choice.model === model ? body : renamed(body, choice.model),
   };
