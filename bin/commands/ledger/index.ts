@@ -12,10 +12,11 @@ import check from './check.ts';
 import cost from './cost.ts';
 import exporting from './export.ts';
 import ls from './ls.ts';
+import prune from './prune.ts';
 import repair from './repair.ts';
 import show from './show.ts';
 
-const verbs: Readonly<Record<string, Command>> = { check, cost, export: exporting, ls, repair, show };
+const verbs: Readonly<Record<string, Command>> = { check, cost, export: exporting, ls, prune, repair, show };
 const names = Object.keys(verbs).join(', ');
 
 export default command({
