@@ -42,6 +42,9 @@ export interface RanBytes {
   stderr: Buffer;
 }
 
+/** Without --norc, bash reads the ~/.bashrc of whoever runs the tests where its input is a socket, as Node's pipes are. */
+export const BASH = ['--norc', '-o', 'pipefail', '-c'];
+
 /** Runs a line under `bash -o pipefail`; nothing of the caller's FW_ variables comes through. */
 export async function shell(line: string, options: ShellOptions = {}): Promise<Ran> {
   const { code, stdout, stderr } = await shellBytes(line, options);
@@ -53,7 +56,7 @@ export function shellBytes(
   { cwd = ROOT, env = {}, stdin = '' }: ShellOptions = {},
 ): Promise<RanBytes> {
   return new Promise((resolve, reject) => {
-    const child = spawn('bash', ['-o', 'pipefail', '-c', line], { cwd, env: environment(env) });
+    const child = spawn('bash', [...BASH, line], { cwd, env: environment(env) });
     const out: Buffer[] = [];
     const err: Buffer[] = [];
     child.stdout.on('data', chunk => out.push(chunk));

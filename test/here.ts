@@ -39,7 +39,7 @@ function isForHere(pipelines: readonly Pipeline[], { stdin = '', env = {} }: She
   // what one pipe leaves of the input is for the next
   if (own.length === 0 || (pipelines.length > 1 && stdin.length > 0)) return false;
   // its descriptors and its first lines are those of a process
-  return !own.some(({ raw }) => /\/dev\/(?:std|fd)|\/proc\/|^\s*fw (?:-V|--version)/.test(raw));
+  return !own.some(({ raw }) => /\/dev\/(?:std|fd)|\/proc\/(?:self|\d)|^\s*fw (?:-V|--version)/.test(raw));
 }
 
 async function runAll(pipelines: readonly Pipeline[], options: ShellOptions): Promise<Ran> {

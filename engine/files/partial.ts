@@ -9,6 +9,7 @@ import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, rmSync,
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { usageError } from '../item/failure.ts';
+import { number } from '../item/words.ts';
 import { begunAt, isRunning, pidNamespace } from './process.ts';
 
 export interface Unfinished {
@@ -110,14 +111,19 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * Once `path` has its name: removes what killed runs had left of it, and returns lines that say so, and that name what
- * may be another run's.
+ * Once `paths` have their names: removes what killed runs had left of them, and returns a line that says so, and lines
+ * that name what may be another run's.
  */
-export function clearLeftovers(path: string): string[] {
-  const { dead, others } = leftoversOf(path);
+export function clearLeftovers(paths: readonly string[]): string[] {
+  const found = paths.map(leftoversOf);
+  const dead = found.flatMap(each => each.dead);
+  const others = found.flatMap(each => each.others);
   for (const file of dead) rmSync(file, { force: true });
   return [
-    ...dead.map(file => `removed ${file}, which a run that was killed had left`),
+    ...(dead.length === 1 ? [`removed ${dead[0]}, which a run that was killed had left`] : []),
+    ...(dead.length > 1
+      ? [`removed ${number(dead.length)} unfinished files that killed runs had left, such as ${dead[0]}`]
+      : []),
     ...others.map(file => `next to it is ${file}, of another run; if that is over, remove it`),
   ];
 }

@@ -5,7 +5,6 @@
 import { closeSync, openSync, readSync, renameSync, statSync } from 'node:fs';
 import { ioError } from '../item/failure.ts';
 import { counted, number } from '../item/words.ts';
-import { clearLeftovers } from './partial.ts';
 
 const BEFORE = /\.before(?:\.\d+)?$/;
 const PARTIAL = /\.partial$/;
@@ -20,7 +19,7 @@ export function isAside(path: string): boolean {
   return isKept(path) || PARTIAL.test(path);
 }
 
-/** Gives the file `partial` its name, `path`; returns what there is to say of the old one and of leftovers. Exit 74. */
+/** Gives the file `partial` its name, `path`; returns what there is to say of the old one. Exit 74. */
 export function replace(partial: string, path: string): string[] {
   const was = extentOf(path, path);
   const is = was === 0 ? 0 : extentOf(partial, path);
@@ -31,7 +30,7 @@ export function replace(partial: string, path: string): string[] {
     said.push(`${path} had ${amount(was, path)} and has ${number(is)} now; the old one is ${kept}`);
   }
   rename(partial, path);
-  return [...said, ...clearLeftovers(path)];
+  return said;
 }
 
 /** Whether the file `path` holds more than `partial`, which would take its place. */

@@ -4,7 +4,7 @@
  * process of a pipe whose first one reads them.
  */
 import { existsSync, rmSync, statSync } from 'node:fs';
-import { unfinished } from '../files/partial.ts';
+import { clearLeftovers, unfinished } from '../files/partial.ts';
 import { isLonger, replace } from '../files/replace.ts';
 import { EXIT } from '../item/failure.ts';
 import { type OptionsOfStage, sideFilesOf } from './named-files.ts';
@@ -14,7 +14,7 @@ export interface Sides {
   row: OptionsOfStage[];
   /** the names of the files in the end */
   paths: string[];
-  /** Gives every file its name; returns what there is to say of old ones and of leftovers. */
+  /** Gives every file its name; returns what there is to say of old ones. */
   finish(): string[];
   /** The paths of what was written so far; those without a byte are removed. */
   partial(): string[];
@@ -41,15 +41,16 @@ export function openSides(row: readonly OptionsOfStage[]): Sides {
       rmSync(partial, { force: true });
       return false;
     });
+  const paths = [...names.values()];
   const finish = (): string[] => written().flatMap(([partial, path]) => replace(partial, path));
   const left = (partial: string): string => `left unfinished: ${partial}`;
   return {
     row: named,
-    paths: [...names.values()],
+    paths,
     finish,
     partial: () => holding().map(([partial]) => partial),
     end(code) {
-      if (code <= EXIT.failed) return finish();
+      if (code <= EXIT.failed) return [...finish(), ...clearLeftovers(paths)];
       // who stops a run has the lines that went out, and looks for those that did not where they were to be
       const wasStopped = code > SIGNALLED;
       return holding().flatMap(([partial, path]) =>

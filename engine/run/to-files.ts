@@ -1,5 +1,6 @@
 /** A run whose lines go to files: they, and the files beside the stream, get their names once it has ended. */
 import { statSync } from 'node:fs';
+import { clearLeftovers } from '../files/partial.ts';
 import { EXIT } from '../item/failure.ts';
 import { checkWritten, sideFilesOf } from './named-files.ts';
 import { type FilesOutput, toFiles } from './outputs.ts';
@@ -60,6 +61,7 @@ async function finish(
   const { paths = [], said = [] } = outputs?.finish() ?? {};
   for (const path of paths) say(`wrote ${path}${isEmpty(path) ? ', which is empty: no line came' : ''}`);
   for (const line of [...said, ...sides.finish()]) say(line);
+  for (const line of clearLeftovers([...paths, ...sides.paths])) say(line);
   const others = await othersOf(target, [...paths, ...sides.paths]);
   if (others.length === 0) return;
   const more = others.length > MAX_NAMED_FILES ? ` and ${others.length - MAX_NAMED_FILES} more` : '';

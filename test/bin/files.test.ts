@@ -439,7 +439,9 @@ describe('unfinished files', () => {
     const again = await fw(`echo '{"id":"d","prompt":"?"}' | fw run p.yaml`, { cwd: at });
     expect(again.code, again.stderr).toBe(0);
     expect(partials(at)).toEqual([]);
-    expect(again.stderr).toMatch(/removed .*out\.ndjson\..*\.partial, which a run that was killed had left/);
+    expect(again.stderr).toMatch(
+      /removed 2 unfinished files that killed runs had left, such as out\.ndjson\..*\.partial\n/,
+    );
     expect(readFileSync(join(at, 'out.ndjson'), 'utf8')).toBe('{"id":"d","prompt":"?"}\n');
   });
 
@@ -468,6 +470,8 @@ describe('unfinished files', () => {
     expect(ran.code, ran.stderr).toBe(0);
     expect(partials(at).sort()).toEqual([...kept].sort());
     for (const name of kept.slice(0, 4)) expect(ran.stderr).toContain(name);
+    expect(ran.stderr).toContain(`removed 2 unfinished files that killed runs had left, such as out.ndjson.`);
+    expect(ran.stderr.match(/removed /g)).toHaveLength(1);
   });
 });
 

@@ -343,7 +343,7 @@ describe('signals', () => {
     const slow = await servers(1, { latency: '100ms' });
     const out = join(at, 'drained.jsonl');
     const line = `set -m; (fw ingest ${CSV} | fw chain --in-flight 16 --grace 30s ${slow.flags} | fw legacy --failures ${at}/rest.ndjson > ${out}) & echo $!; wait $!`;
-    const child = spawn('bash', ['-c', line], {
+    const child = spawn('bash', ['--norc', '-c', line], {
       env: { ...process.env, PATH: `${binFolder}:${process.env.PATH}` },
     });
     const [first] = (await once(child.stdout, 'data')) as [Buffer];

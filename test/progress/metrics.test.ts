@@ -3,7 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { slow } from '../all.ts';
-import { binFolder, folder, ROOT, shell } from '../fw.ts';
+import { BASH, binFolder, folder, ROOT, shell } from '../fw.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 import { complaintsAbout, type Sample, samplesOf } from './exposition.ts';
 
@@ -24,7 +24,7 @@ interface Running {
 }
 
 async function start(line: string): Promise<Running> {
-  const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
+  const child = spawn('bash', [...BASH, line], {
     cwd: folder(),
     env: { PATH: `${binFolder}:${process.env.PATH}`, FW_API_KEY: SECRET },
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { makeFolder } from '../../../engine/files/folder.ts';
-import { flagsFor, unfinished } from '../../../engine/files/partial.ts';
+import { clearLeftovers, flagsFor, unfinished } from '../../../engine/files/partial.ts';
 import { replace } from '../../../engine/files/replace.ts';
 import { ioError } from '../../../engine/item/failure.ts';
 
@@ -16,5 +16,5 @@ export function writeDocument(name: string, text: string): string[] {
   } catch (error) {
     throw ioError(`expected to write ${name}, found ${(error as NodeJS.ErrnoException).code}`);
   }
-  return partial === null ? [] : replace(partial, path);
+  return partial === null ? [] : [...replace(partial, path), ...clearLeftovers([path])];
 }
