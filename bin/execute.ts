@@ -45,7 +45,7 @@ export async function execute(execution: Execution): Promise<number> {
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Stops a run by the signals of this process, until what is returned is called. */
-function listen(stop: (by: Stopper) => void): () => void {
+export function listen(stop: (by: Stopper) => void): () => void {
   const hasTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
   const onSignal = (signal: (typeof SIGNALS)[number]): void => {
     // whoever logs out leaves the run behind

@@ -17,6 +17,7 @@ import { moduleOf } from '../engine/config/own-schema.ts';
 const REPORTS = {
   all: [
     'agent',
+    'bench-models',
     'defaults',
     'folder',
     'legacy',

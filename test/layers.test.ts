@@ -9,6 +9,7 @@ const ROOMS = [
   'bin',
   'engine/server',
   'engine/plan',
+  'engine/models',
   'engine/run',
   'engine/bench',
   'engine/study',

@@ -44,12 +44,13 @@ export function csvOf(results: readonly BenchResult[]): string {
       incomplete: fw.incomplete,
       p99_e2el_due_ms: fw.e2el_due_ms.p99,
     };
-    return COLUMNS.map(name => cell(own[name] ?? (result as unknown as Record<string, unknown>)[name])).join(
-      ',',
-    );
+    return csvLine(COLUMNS.map(name => own[name] ?? (result as unknown as Record<string, unknown>)[name]));
   });
-  return `${[COLUMNS.join(','), ...rows].join('\r\n')}\r\n`;
+  return `${[csvLine(COLUMNS), ...rows].join('\r\n')}\r\n`;
 }
+
+/** RFC 4180, without its line break. */
+export const csvLine = (values: readonly unknown[]): string => values.map(cell).join(',');
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '';

@@ -78,7 +78,12 @@ export function readPoolFile(path: string): PoolFile {
 
 /** Reads the `pool:` of a pipeline file; throws as `readPoolFile`. */
 export function poolOfPipeline(file: YamlFile): PoolFile {
-  return poolIn(file, checkPart(file, ['pool'], 'pool', true), ['pool']);
+  return poolAt(file, ['pool']);
+}
+
+/** The pool that is written at a place of a file; throws as `readPoolFile`. */
+export function poolAt(file: YamlFile, at: readonly string[]): PoolFile {
+  return poolIn(file, checkPart(file, at, 'pool', true), at);
 }
 
 function poolIn(file: YamlFile, value: unknown, at: readonly string[]): PoolFile {

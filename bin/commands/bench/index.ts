@@ -29,6 +29,7 @@ import { poolSettings, readPoolFile } from '../../../engine/pool/settings.ts';
 import { command } from '../../command.ts';
 import compare from './compare.ts';
 import { OPTIONS } from './flags.ts';
+import { benchModels, isChoice } from './models.ts';
 import { extentOf, goalOf, loadsOf } from './options.ts';
 import { writeDocument } from './write.ts';
 
@@ -45,6 +46,7 @@ export default command({
     'fw ingest prompts.csv | fw bench --endpoint http://gpu1:8005/v1 --concurrency 40 --json bench.json',
     'fw bench requests.jsonl --endpoint http://gpu1:8005/v1 --rate 2,5,10 --goodput ttft:500,e2el:5000',
     'fw bench --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1 --endpoints-up-to --input-tokens 400 --concurrency 64',
+    'fw bench models.yaml --html models.html',
     'fw bench --endpoint http://gpu1:8005/v1 --sweep --input-tokens 400 --requests 500 --repeat 3',
   ],
   options: OPTIONS,
@@ -54,6 +56,7 @@ export default command({
     const options = { ...given, seed: given.seed ?? randomInt(2 ** 32) };
     const files = await expandPaths(patterns);
     refuseTwice(options);
+    if (isChoice(files)) return benchModels(files, given);
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
     const patience = durationOf(options.timeout, '--timeout');
