@@ -28,7 +28,7 @@ const REPORTS = {
     'schedule',
     'serve',
   ],
-  first: ['legacy'],
+  first: ['batch', 'legacy'],
 };
 
 /** The dialects of JSON Schema that users may write in; a default schema of each instance is that of the dialect. */

@@ -11,11 +11,12 @@ import { letGo } from '../files/origin.ts';
 import type { Drain, Frame, OnBroken, Output } from '../files/output.ts';
 import { type SideFile, sideFile } from '../files/side-file.ts';
 import { textOfBody } from '../item/body-text.ts';
-import { type Fatal, ItemFailure } from '../item/failure.ts';
+import { ItemFailure } from '../item/failure.ts';
 import { failureOf, type Item } from '../item/item.ts';
 import type { Format, FormatOptions } from './format.ts';
 import { inOrder } from './in-order.ts';
 import { textsInto } from './texts.ts';
+import { inTurns } from './turns.ts';
 
 export const openaiBatch: Format = {
   check(item) {
@@ -31,8 +32,6 @@ export const openaiBatch: Format = {
 /** Of a text that waits for its turn: it goes to the file of errors. */
 const ERROR = '!';
 const LINE = ' ';
-/** Characters of lines that waited and leave before the event loop has its turn. */
-const AT_ONCE = 4 * 1024 * 1024;
 
 function frameOf({ errors: path, ordered }: FormatOptions): Frame {
   let errors: SideFile | undefined; // one, for any number of outputs
@@ -42,61 +41,39 @@ function frameOf({ errors: path, ordered }: FormatOptions): Frame {
     if (path !== undefined) errors ??= sideFile(path);
     const texts = textsInto(drain, onBroken);
     const order = ordered ? inOrder(folder) : null;
-    let isBehind = false; // lines whose turn it is have not left yet
-
-    const emit = (text: string): void => {
-      if (text.startsWith(ERROR)) errors?.writeText(text.slice(1));
-      else texts.put(`${text.slice(1)}\n`);
-    };
-    const pump = (): void => {
-      isBehind = false;
-      for (let left = AT_ONCE; texts.isOpen; ) {
-        const text = order?.next() ?? null;
-        if (text === null) return;
-        emit(text);
-        left -= text.length;
-        if (left <= 0) break;
-      }
-      isBehind = true;
-    };
-    const caughtUp = (act: () => void): void => {
-      try {
-        pump();
-      } catch (error) {
-        return onBroken(error as Fatal);
-      }
-      if (!texts.isOpen) texts.ready(() => caughtUp(act));
-      else if (isBehind) setImmediate(caughtUp, act);
-      else act();
-    };
+    const turns = inTurns({
+      order,
+      emit(text) {
+        if (text.startsWith(ERROR)) errors?.writeText(text.slice(1));
+        else texts.put(`${text.slice(1)}\n`);
+      },
+      isOpen: () => texts.isOpen,
+      ready: texts.ready,
+      onBroken,
+    });
     return {
       write(item) {
         const mark = errors !== undefined && item.failure !== undefined ? ERROR : LINE;
         const text = mark + lineOf(item);
         const { row } = item;
         letGo(item);
-        if (order === null || !isRow(row)) emit(text);
-        else {
-          order.add(row, text);
-          if (!isBehind) pump();
-        }
-        return texts.isOpen && !isBehind;
+        return turns.add(row, text);
       },
-      ready: caughtUp,
+      ready: turns.ready,
       async end() {
-        order?.finish();
-        if (order) await new Promise<void>(resolve => caughtUp(resolve));
-        order?.close();
+        await turns.end();
         await texts.end();
       },
     };
   }
 }
 
-const isRow = (row: unknown): row is number => Number.isSafeInteger(row) && (row as number) > 0;
+/** Says, in place of the item's own failure, what the line says is wrong; null where nothing is. */
+type Said = (item: Item) => { code: string; message: string } | null;
 
-function lineOf(item: Item): string {
-  const failure = failureOf(item);
+/** The line of an item, without a newline. */
+export function lineOf(item: Item, said: Said = failureIn): string {
+  const failure = said(item);
   const response = responseOf(item);
   const key = keyOf(item);
   const id = JSON.stringify(`batch_req_${key}`);
@@ -114,7 +91,9 @@ function answeredAs(key: string, response: ReturnType<typeof responseOf>): strin
   return `{${status}"request_id":${JSON.stringify(key)}${text === '' ? '' : `,"body":${text}`}}`;
 }
 
-function responseOf({ steps }: Item) {
+const failureIn: Said = item => failureOf(item) ?? null;
+
+export function responseOf({ steps }: Item) {
   return Array.isArray(steps) ? steps.find(step => step?.response !== undefined)?.response : undefined;
 }
 

@@ -1,5 +1,9 @@
 /** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
 import type { FastifyInstance } from 'fastify';
+import { createBatches } from './batches/batches.ts';
+import { batchMetrics } from './batches/metrics.ts';
+import { addBatchRoutes } from './batches/routes.ts';
+import { openBatches } from './batches/store.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import type { Parts } from './parts.ts';
@@ -10,7 +14,11 @@ const SWEEP = 60_000;
 export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drain(): Promise<void> }> {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
+  const store = openBatches(data, { say });
+  const batches = createBatches({ ...parts, files, store });
   addFileRoutes(app, parts, files);
+  addBatchRoutes(app, parts, { files, store, batches });
+  batchMetrics(parts, store, batches);
   const sweeping = setInterval(() => {
     try {
       files.sweep();
@@ -22,6 +30,7 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   return {
     async drain() {
       clearInterval(sweeping);
+      await batches.drain();
     },
   };
 }

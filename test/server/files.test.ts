@@ -112,8 +112,8 @@ test("an owner's files are nobody else's", async () => {
   const { id } = await upload(client(alice));
   expect(await client(second).files.retrieve(id)).toMatchObject({ id });
   const other = client(bob);
-  for (const act of [other.files.retrieve(id), other.files.content(id), other.files.delete(id)])
-    await expect(act).rejects.toMatchObject({ status: 404 });
+  for (const act of ['retrieve', 'content', 'delete'] as const)
+    await expect(other.files[act](id)).rejects.toMatchObject({ status: 404 });
   expect((await other.files.list()).data).toEqual([]);
   await expect(client(watcher).files.list()).rejects.toMatchObject({ status: 403 });
   await expect(client('fw_wrong').files.list()).rejects.toMatchObject({

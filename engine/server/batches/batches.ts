@@ -1,0 +1,271 @@
+/**
+ * The batches of a server, each driven through its states. Each change is on disk before anybody sees it, so that a killed
+ * server finds where each batch was: it is validated again, runs again with its ledger, or has its files placed again.
+ * What the disk does not take pauses a batch, which is looked at again.
+ */
+import { statfsSync, statSync } from 'node:fs';
+import type { EndpointPool } from '../../pool/part.ts';
+import type { Access } from '../access.ts';
+import type { Settings } from '../config.ts';
+import { isFull } from '../durable.ts';
+import { badRequest } from '../errors.ts';
+import type { FileStore } from '../file-store.ts';
+import { newFileId } from '../ids.ts';
+import type { Ending } from './output.ts';
+import { type BatchRun, pathsIn, startRun } from './run.ts';
+import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './state.ts';
+import { type BatchStore, linked } from './store.ts';
+import { validate } from './validate.ts';
+
+export interface BatchesOptions {
+  data: string;
+  settings: Settings;
+  pool: EndpointPool;
+  access: Access;
+  files: FileStore;
+  store: BatchStore;
+  now(): number;
+  say(message: string): void;
+}
+
+export interface Batches {
+  /** as it is now, with what has come back since its last change */
+  seen(record: BatchRecord): BatchRecord;
+  /** Takes a new batch, which is then on disk. */
+  add(record: BatchRecord): BatchRecord;
+  /** 400 where it has ended otherwise, or is ending. */
+  cancel(record: BatchRecord): BatchRecord;
+  /** ids of those that wait for the disk */
+  readonly paused: number;
+  /** Stops all of them where they are; resolves when nothing is under way. */
+  drain(): Promise<void>;
+}
+
+/** ms between two looks at windows, models and the disk; between two savings of counts */
+const LOOK = 250;
+const SAVE = 10_000;
+/** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
+const AGAIN = 15_000;
+const ROOM = 32 * 1024 * 1024;
+/** Batches that run at once: each has requests in memory. */
+const MOST_RUNNING = 64;
+
+export function createBatches(options: BatchesOptions): Batches {
+  const { data, settings, pool, access, files, store, now, say } = options;
+  const running = new Map<string, BatchRun>();
+  const driven = new Map<string, Promise<void>>();
+  const paused = new Map<string, number>(); // until when
+  const closing = new AbortController();
+  const looking = setInterval(look, LOOK);
+  looking.unref();
+  let savedAt = now();
+  for (const record of store.all()) drive(record.id);
+
+  function seen(record: BatchRecord): BatchRecord {
+    const tally = running.get(record.id)?.tally;
+    if (tally === undefined) return record;
+    // a batch that is run again counts from its beginning, and nobody is to see it fall back
+    const { total, completed, failed } = record.counts;
+    const counts = {
+      total,
+      completed: Math.max(completed, tally.counts.completed),
+      failed: tally.counts.completed >= completed ? tally.counts.failed : failed,
+    };
+    return { ...record, counts, usage: tally.usage.input >= record.usage.input ? tally.usage : record.usage };
+  }
+
+  /** Moves a batch on for as long as something can be done about it. */
+  function drive(id: string): void {
+    if (closing.signal.aborted || driven.has(id) || isFinal(store.of(id).status)) return;
+    const driving = step(id)
+      .then(
+        goesOn => goesOn,
+        error => {
+          pause(id, (error as Error).message);
+          return false;
+        },
+      )
+      .then(goesOn => {
+        driven.delete(id);
+        if (goesOn) drive(id);
+      });
+    driven.set(id, driving);
+  }
+
+  function pause(id: string, why: string): void {
+    const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
+    if (!paused.has(id)) say(`${id} is paused, and is tried again: ${words}`);
+    paused.set(id, now() + AGAIN);
+  }
+
+  /** One step of a batch; whether there may be another one at once. */
+  async function step(id: string): Promise<boolean> {
+    const record = store.of(id);
+    if (record.outputs !== null) return place(record, record.outputs);
+    if (record.status === 'validating') return validated(record);
+    if (record.status === 'cancelling' && record.counts.total === 0) {
+      store.save({ ...record, outputs: { output: null, error: null } });
+      return true;
+    }
+    return ran(record);
+  }
+
+  async function validated({ id, endpoint }: BatchRecord): Promise<boolean> {
+    const { lines, line } = settings.limits;
+    const { signal } = closing;
+    const { total, models, errors } = await validate(store.inputOf(id), { endpoint, lines, line, signal });
+    if (signal.aborted) return false;
+    const record = store.of(id); // it may have been cancelled meanwhile
+    const counts = { total, completed: 0, failed: 0 };
+    const [model = null, ...others] = models;
+    const found = { counts, models, model: others.length === 0 ? model : null };
+    if (record.status !== 'validating') store.save({ ...record, ...(errors.length === 0 && found) });
+    else if (errors.length === 0) store.save(moved(record, 'in_progress', now(), found));
+    else {
+      store.save(moved(record, 'failed', now(), { errors }));
+      store.clean(id);
+    }
+    return true;
+  }
+
+  const endingOf = (record: BatchRecord): Ending | null =>
+    record.status === 'cancelling' ? 'cancelled' : isOver(record) ? 'expired' : null;
+  const isOver = (record: BatchRecord): boolean => expiresAt(record) * 1000 <= now();
+
+  async function ran(record: BatchRecord): Promise<boolean> {
+    const { id } = record;
+    const ending = endingOf(record);
+    if (ending === null && (!isServed(record) || !hasTurn(record))) return false;
+    const run = startRun({
+      ...{ record, input: store.inputOf(id), folder: store.folderOf(id), ending, pool },
+      ...{ maxLine: settings.limits.line, grace: settings.grace },
+      onTokens: tokens => access.charge(record.key, tokens),
+    });
+    running.set(id, run);
+    try {
+      const outcome = await run.ended;
+      if (outcome !== 'whole') {
+        save(id);
+        if (outcome !== 'paused') pause(id, outcome.broken);
+        return false;
+      }
+      const { counts, usage } = run.tally;
+      const last = store.of(id);
+      const { output, error } = pathsIn(store.folderOf(id));
+      const whole = {
+        counts: { total: last.counts.total, ...counts },
+        usage,
+        outputs: { output: idFor(output), error: idFor(error) },
+      };
+      const isCompleted = last.status === 'in_progress' && run.ending === null;
+      store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
+      paused.delete(id);
+      return true;
+    } finally {
+      running.delete(id);
+    }
+  }
+
+  /** Null for a file without a line: there is none. */
+  function idFor(path: string): string | null {
+    return statSync(path).size === 0 ? null : newFileId(now());
+  }
+
+  /** Gives the lines their place among the files, and then the batch its last state. */
+  function place(record: BatchRecord, outputs: Outputs): boolean {
+    const { id, owner, outputs_kept } = record;
+    const created_at = Math.floor(now() / 1000);
+    const expires_at = created_at + (outputs_kept ?? Math.floor(settings.keep / 1000));
+    for (const kind of ['output', 'error'] as const) {
+      const file = outputs[kind];
+      if (file === null || files.get(owner, file) !== null) continue;
+      const path = pathsIn(store.folderOf(id))[kind];
+      linked(path, files.spoolOf(file));
+      const bytes = statSync(path).size;
+      files.add({
+        ...{ id: file, owner, filename: `${id}_${kind}.jsonl`, purpose: 'batch_output', bytes },
+        ...{ created_at, expires_at },
+      });
+    }
+    const last =
+      record.status === 'finalizing' ? 'completed' : record.status === 'cancelling' ? 'cancelled' : 'expired';
+    store.save(moved(record, last, now()));
+    store.clean(id);
+    return false;
+  }
+
+  /** Whether its models are served. While an endpoint was never seen, nobody knows that they are not. */
+  function isServed({ models }: BatchRecord): boolean {
+    const { endpoints } = pool.stats();
+    const served = new Set(endpoints.flatMap(one => one.models));
+    if (models.every(model => served.has(model))) return served.size > 0;
+    return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
+  }
+
+  /** Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. */
+  function hasTurn({ owner, id }: BatchRecord): boolean {
+    if (running.size < MOST_RUNNING) return true;
+    return [...running.keys()].every(other => store.of(other).owner !== owner || other === id);
+  }
+
+  function save(id: string): void {
+    const record = store.of(id);
+    const now = seen(record);
+    if (JSON.stringify(now.counts) !== JSON.stringify(record.counts)) store.save(now);
+  }
+
+  /** What only time brings. */
+  function look(): void {
+    const isDue = now() - savedAt >= SAVE;
+    if (isDue) savedAt = now();
+    for (const record of store.all()) {
+      const { id } = record;
+      if (isFinal(record.status)) continue;
+      const run = running.get(id);
+      try {
+        if (run !== undefined && run.ending === null && isOver(record)) run.end('expired');
+        if (run !== undefined && isDue) save(id);
+        const until = paused.get(id);
+        if (until === undefined || (now() >= until && hasRoom(data))) drive(id);
+      } catch (error) {
+        pause(id, (error as Error).message);
+      }
+    }
+  }
+
+  return {
+    seen,
+    add(record) {
+      store.create(record, files.pathOf(record.input_file_id));
+      drive(record.id);
+      return record;
+    },
+    cancel(record) {
+      const { id, status } = record;
+      if (status === 'cancelling' || status === 'cancelled') return record;
+      if (status !== 'validating' && status !== 'in_progress')
+        throw badRequest(`Cannot cancel a batch with status '${status}'.`, null, 'invalid_status');
+      if (record.outputs !== null)
+        throw badRequest('Cannot cancel a batch that has expired.', null, 'invalid_status');
+      store.save(moved(seen(record), 'cancelling', now()));
+      running.get(id)?.end('cancelled');
+      paused.delete(id);
+      drive(id);
+      return store.of(id);
+    },
+    get paused() {
+      return paused.size;
+    },
+    async drain() {
+      clearInterval(looking);
+      closing.abort();
+      for (const run of running.values()) run.pause();
+      await Promise.all(driven.values());
+    },
+  };
+}
+
+function hasRoom(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize >= ROOM;
+}

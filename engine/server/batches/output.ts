@@ -1,0 +1,123 @@
+/**
+ * The lines of a batch as they come back: those with an answer in one file, the others in another, each in the order of the
+ * input. What was refused by a server has its status and no error, as at OpenAI; what was never answered has an error.
+ */
+import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { inOrder } from '../../export/in-order.ts';
+import { lineOf, responseOf } from '../../export/openai-batch.ts';
+import { inTurns } from '../../export/turns.ts';
+import { letGo } from '../../files/origin.ts';
+import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
+import { failureOf, type Item } from '../../item/item.ts';
+import { isObject, type JsonObject } from '../../json/pointer.ts';
+import { OWNER_ONLY } from '../durable.ts';
+import type { BatchUsage, Counts } from './state.ts';
+
+/** Why the rest of a batch is not asked. */
+export type Ending = 'expired' | 'cancelled';
+
+const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
+  expired: {
+    code: 'batch_expired',
+    message: 'This request could not be executed before the completion window expired.',
+  },
+  cancelled: { code: 'batch_cancelled', message: 'This request was not executed: the batch was cancelled.' },
+};
+
+export interface Tally {
+  counts: Omit<Counts, 'total'>;
+  usage: BatchUsage;
+}
+
+export const newTally = (): Tally => ({
+  counts: { completed: 0, failed: 0 },
+  usage: { input: 0, cached: 0, output: 0, reasoning: 0 },
+});
+
+/** Counts into `tally`; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
+export function linesInto(
+  paths: { output: string; error: string },
+  tally: Tally,
+  ending: () => Ending | null,
+  onBroken: OnBroken,
+): Output {
+  const good = lines(paths.output);
+  const bad = lines(paths.error);
+  const turns = inTurns({
+    order: inOrder(dirname(paths.output)),
+    emit: text => (text.startsWith(GOOD) ? good : bad).put(text.slice(1)),
+    isOpen: () => true,
+    ready: act => act(),
+    onBroken,
+  });
+  return {
+    write(item) {
+      const isGood = item.failure === undefined;
+      tally.counts[isGood ? 'completed' : 'failed'] += 1;
+      noteUsage(tally.usage, item);
+      const text = (isGood ? GOOD : BAD) + lineOf(item, one => errorOf(one, ending()));
+      const { row } = item;
+      letGo(item);
+      return turns.add(row, text);
+    },
+    ready: turns.ready,
+    async end() {
+      await turns.end();
+      for (const each of [good, bad]) each.end();
+    },
+  };
+}
+
+const GOOD = ' ';
+const BAD = '!';
+
+function errorOf(item: Item, ending: Ending | null): { code: string; message: string } | null {
+  const failure = failureOf(item);
+  if (failure === undefined || responseOf(item)?.status_code !== undefined) return null;
+  return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
+}
+
+function noteUsage(usage: BatchUsage, item: Item): void {
+  const body = responseOf(item)?.body;
+  const said = isObject(body) ? body.usage : undefined;
+  if (!isObject(said)) return;
+  usage.input += countOf(said, 'prompt_tokens');
+  usage.output += countOf(said, 'completion_tokens');
+  usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
+  usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');
+}
+
+function countOf(of: unknown, key: string): number {
+  const count = isObject(of) ? (of as JsonObject)[key] : undefined;
+  return Number.isSafeInteger(count) && (count as number) > 0 ? (count as number) : 0;
+}
+
+/** Characters that leave in one write. */
+const ROOM = 128 * 1024;
+
+function lines(path: string) {
+  const fd = openSync(path, 'w', OWNER_ONLY.file);
+  let waiting: string[] = [];
+  let characters = 0;
+  const flush = (): void => {
+    const bytes = Buffer.from(waiting.join(''));
+    [waiting, characters] = [[], 0];
+    writeWhole(fd, bytes, path);
+  };
+  return {
+    put(text: string): void {
+      waiting.push(text, '\n');
+      characters += text.length + 1;
+      if (characters >= ROOM) flush();
+    },
+    end(): void {
+      try {
+        flush();
+        fsyncSync(fd);
+      } finally {
+        closeSync(fd);
+      }
+    },
+  };
+}

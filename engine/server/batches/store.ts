@@ -1,0 +1,124 @@
+/**
+ * The batches of a server: DIR/batches/<id>/state.json, replaced whole at each change before anybody is told of it. Beside
+ * it are the input (a link to the uploaded file, which may be deleted meanwhile), the ledger, and the lines that are being
+ * written. One without a state.json was never answered for, and is removed at the start.
+ */
+import { copyFileSync, existsSync, linkSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeFolder } from '../../files/folder.ts';
+import { ioError } from '../../item/failure.ts';
+import { DISK, type Disk, OWNER_ONLY, removeUnfinished, replaceFile, syncFolder } from '../durable.ts';
+import { BATCH_ID } from '../ids.ts';
+import { type BatchRecord, STATUSES } from './state.ts';
+
+export interface BatchStore {
+  /** oldest first */
+  all(): BatchRecord[];
+  list(owner: string): BatchRecord[];
+  /** null where there is none, or it is another owner's */
+  get(owner: string, id: string): BatchRecord | null;
+  of(id: string): BatchRecord;
+  folderOf(id: string): string;
+  inputOf(id: string): string;
+  /** Makes its folder with its input, and then its state. */
+  create(record: BatchRecord, input: string): void;
+  /** Throws the error of the disk; what was there is then there still. */
+  save(record: BatchRecord): void;
+  /** What changes with every line: shown, and kept with the next change of state. */
+  count(record: BatchRecord): void;
+  /** Removes what only a batch that runs needs; its ledger stays. */
+  clean(id: string): void;
+}
+
+const STATE = 'state.json';
+const INPUT = 'input.jsonl';
+
+export function openBatches(
+  data: string,
+  { say, disk = DISK }: { say(message: string): void; disk?: Disk },
+): BatchStore {
+  const root = join(data, 'batches');
+  makeFolder(root, OWNER_ONLY.folder);
+  const known = new Map<string, BatchRecord>();
+  const folderOf = (id: string): string => join(root, id);
+  for (const id of readdirSync(root)
+    .filter(name => BATCH_ID.test(name))
+    .sort())
+    load(id);
+
+  function load(id: string): void {
+    const folder = folderOf(id);
+    const path = join(folder, STATE);
+    if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
+    removeUnfinished(folder);
+    const record = readRecord(path, id);
+    if (record === null)
+      say(`${path}: expected the state of a batch, found something else; the batch is left out`);
+    else known.set(id, record);
+  }
+
+  function save(record: BatchRecord): void {
+    replaceFile(join(folderOf(record.id), STATE), JSON.stringify(record), disk);
+    known.set(record.id, record);
+  }
+
+  return {
+    all: () => [...known.values()],
+    list: owner => [...known.values()].filter(record => record.owner === owner),
+    get(owner, id) {
+      const record = known.get(id);
+      return record?.owner === owner ? record : null;
+    },
+    of: id => known.get(id) as BatchRecord,
+    folderOf,
+    inputOf: id => join(folderOf(id), INPUT),
+    create(record, input) {
+      const folder = folderOf(record.id);
+      try {
+        makeFolder(folder, OWNER_ONLY.folder);
+        linked(input, join(folder, INPUT));
+        save(record);
+        syncFolder(root, disk);
+      } catch (error) {
+        known.delete(record.id);
+        rmSync(folder, { recursive: true, force: true });
+        throw error;
+      }
+    },
+    save,
+    count: record => void known.set(record.id, record),
+    clean(id) {
+      const folder = folderOf(id);
+      for (const name of readdirSync(folder))
+        if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { force: true });
+    },
+  };
+}
+
+/** A second name of the same bytes; a copy where the file system has no such names. */
+export function linked(from: string, to: string): void {
+  rmSync(to, { force: true });
+  try {
+    linkSync(from, to);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOSPC') throw error;
+    copyFileSync(from, to);
+  }
+}
+
+function readRecord(path: string, id: string): BatchRecord | null {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw ioError(`expected to read ${path}, found ${(error as Error).message}`);
+  }
+  try {
+    const record = JSON.parse(text) as BatchRecord;
+    const isOne = record?.id === id && typeof record.owner === 'string' && STATUSES.includes(record.status);
+    return isOne ? record : null;
+  } catch {
+    return null;
+  }
+}
