@@ -5,6 +5,7 @@ import { usageError } from '../item/failure.ts';
 import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
 import type { Models } from './gateway/models.ts';
 import type { Runaway } from './gateway/told.ts';
+import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
   /** bytes of an uploaded file */
@@ -28,6 +29,7 @@ export interface Settings {
   keep: number;
   limits: Limits;
   gateway: GatewaySettings;
+  webhooks: readonly WebhookTarget[];
 }
 
 export interface GatewaySettings {
@@ -49,6 +51,7 @@ interface ServeFile {
   keep?: number;
   limits?: Partial<Limits>;
   models?: Models;
+  webhooks?: WebhookTarget[];
   interactive_reserve?: number;
   interactive_wait?: string;
   cache?: string;
@@ -96,6 +99,7 @@ export function settingsOf(flags: ServeFlags): Told {
       grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
       keep: (said.keep ?? KEEP_DAYS) * DAY,
       limits: { ...LIMITS, ...said.limits },
+      webhooks: said.webhooks ?? [],
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,

@@ -4,11 +4,13 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { PoolStats } from '../pool/stats.ts';
+import type { Webhooks } from './webhooks.ts';
 
 export interface ServerMetrics {
   /** for further metrics */
   registry: Registry;
   answered(route: string, status: number, seconds: number): void;
+  countHooks(counts: Webhooks['counts']): void;
   page(): Promise<string>;
 }
 
@@ -68,6 +70,20 @@ export function createMetrics(stats: () => PoolStats): ServerMetrics {
     answered(route, status, seconds) {
       requests.inc({ route, status: String(status) });
       times.observe({ route }, seconds);
+    },
+    countHooks(counts) {
+      new Gauge({
+        name: 'fw_webhook_deliveries',
+        help: 'Deliveries of webhooks since the start, and those that have not arrived.',
+        labelNames: ['outcome'],
+        registers,
+        collect() {
+          const { waiting: left, delivered, givenUp } = counts();
+          this.set({ outcome: 'waiting' }, left);
+          this.set({ outcome: 'delivered' }, delivered);
+          this.set({ outcome: 'given_up' }, givenUp);
+        },
+      });
     },
     async page() {
       await waiting.get(); // before the others are written, which it sets

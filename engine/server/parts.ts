@@ -5,6 +5,7 @@ import type { Access, Caller } from './access.ts';
 import type { Settings } from './config.ts';
 import type { Scope } from './keys.ts';
 import type { ServerMetrics } from './metrics.ts';
+import type { Webhooks } from './webhooks.ts';
 
 export interface Parts {
   /** DIR: all that the server keeps */
@@ -15,6 +16,8 @@ export interface Parts {
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
   metrics: ServerMetrics;
+  /** tells owners that their batches have ended; told before the state of the batch says so, for a crash between */
+  webhooks: Webhooks;
   /** aborted when the server is told to stop: take nothing new */
   closing: AbortSignal;
   /** ms since 1970 */

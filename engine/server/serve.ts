@@ -22,6 +22,7 @@ import { openKeys } from './keys.ts';
 import { addLora } from './lora.ts';
 import { createMetrics } from './metrics.ts';
 import type { Parts, Routes } from './parts.ts';
+import { createWebhooks } from './webhooks.ts';
 
 export interface Serving {
   data: string;
@@ -60,7 +61,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     const metrics = createMetrics(pool.stats);
     const access = createAccess(keys, now);
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, say });
-    const parts: Parts = { data, settings, access, pool, metrics, closing: closing.signal, now, say };
+    const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
+    const webhooks = createWebhooks({ ...hooks, now, say });
+    metrics.countHooks(webhooks.counts);
+    const parts: Parts = {
+      ...{ data, settings, access, pool, metrics, webhooks },
+      ...{ closing: closing.signal, now, say },
+    };
     addOwn(app, parts);
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
@@ -74,6 +81,7 @@ export async function startServer(serving: Serving): Promise<Server> {
           app.server.closeAllConnections(),
         );
         await Promise.race([drained, late.then(() => drained)]);
+        webhooks.stop();
         await pool?.close();
         lock.release();
       },
