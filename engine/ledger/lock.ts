@@ -33,8 +33,8 @@ export interface Locked {
 const LEDGER: Locked = {
   name: 'the ledger',
   hint:
-    'parallel runs over one input each need another JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID, ' +
-    'or another ledger',
+    'parallel runs over one input are shards (fw run --shard 1/8), or each need another JOB_COMPLETION_INDEX or ' +
+    'SLURM_ARRAY_TASK_ID, or another ledger',
 };
 
 export interface Lock {

@@ -20,7 +20,7 @@ export function selectRows({
   limit: number | undefined;
   shard: string | undefined;
 }): RowSelection {
-  const [index, step] = shardOf(shard);
+  const [index, step] = shard === undefined ? [1, 1] : shardOf(shard);
   const lastRow = offset + limit;
   return {
     has(row) {
@@ -32,8 +32,8 @@ export function selectRows({
   };
 }
 
-function shardOf(text: string | undefined): [index: number, step: number] {
-  if (text === undefined) return [1, 1];
+/** Exit 64 where `text` is not `i/n`, with i from 1 to n. */
+export function shardOf(text: string): [index: number, of: number] {
   const match = /^(\d{1,9})\/(\d{1,9})$/.exec(text);
   const [index, step] = [Number(match?.[1]), Number(match?.[2])];
   if (!match || index < 1 || index > step) {
