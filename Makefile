@@ -30,11 +30,11 @@ demo: dist/.built
 
 test: dist/.built
 	npm run --silent check
-	npm test --silent -- $(addprefix test/,$(T))
+	FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
 
 test-all: dist/.built
 	$(if $(T),,@test/suites/run.sh)
-	ALL=1 npm test --silent -- $(addprefix test/,$(T))
+	ALL=1 FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
 
 suites: dist/.built
 	@test/suites/run.sh

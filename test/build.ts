@@ -1,4 +1,4 @@
-/** Tests run what users run: compiled output, made once before the first test, and an `fw` for the PATH. */
+/** Tests run what users run: compiled output, made once before the first test (FW_BUILT says that make has done it), and an `fw` for the PATH. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export function setup(): () => void {
-  execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
+  if (!process.env.FW_BUILT) execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
   const cli = fileURLToPath(new URL('../dist/bin/fw.js', import.meta.url));
   const bin = mkdtempSync(join(tmpdir(), 'fw-test-'));
   writeFileSync(join(bin, 'fw'), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, { mode: 0o755 });

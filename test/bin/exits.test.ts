@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { commands } from '../../bin/commands/index.ts';
 import { stages } from '../../stages/index.ts';
+import { every } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
@@ -214,7 +215,7 @@ test.each<[string, number, RegExp]>([
   expect(ran.stderr).toMatch(says);
 });
 
-test.each(['SIGINT', 'SIGTERM'] as const)(
+test.each(every(2, ['SIGINT', 'SIGTERM'] as const))(
   'a run that %s stops is resumable, and says so by its code',
   async signal => {
     // the input stays open, and nobody waits for it

@@ -3,8 +3,8 @@
  * each item once, and asks twice at most what was in flight. The ledger of the run that breaks is one file, so that its
  * name is known beforehand; the folder around it is that of the runs which go on.
  *
- * STEP=1 tries every point (make crash); `make test-all` tries every twentieth; `make test` two points of each kind, and
- * a run that goes on takes no process there.
+ * STEP=1 tries every point (make crash); `make test-all` tries every twentieth; `make test` two kill points and a failing
+ * write and sync in the middle, and a run that goes on takes no process there.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -131,7 +131,7 @@ async function everyPoint(
   flags = '',
 ): Promise<Sum> {
   const sum: Sum = { points: 0, mostTwice: 0, codes: new Set() };
-  let next = 1;
+  let next = IS_QUICK && fault !== 'kill' ? 1 + step : 1;
   let over = false;
   const worker = async (): Promise<void> => {
     while (!over && next <= MOST * step) {
@@ -179,7 +179,7 @@ describe.runIf(canTrace)('at a system call', { timeout }, () => {
     const sum = await everyPoint('no space', RARER, 'file');
     told('writes without space', RARER, sum);
     expect(sum.codes).toEqual(new Set([74]));
-    expect(sum.points).toBeGreaterThan(NEEDED / RARER / 2);
+    expect(sum.points).toBeGreaterThan(IS_QUICK ? 0 : NEEDED / RARER / 2);
   });
 
   test('a sync that fails', async () => {

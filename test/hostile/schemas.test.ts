@@ -16,7 +16,7 @@ test('there are 200 of them', () => {
 test.each(every(9, HOSTILE))('$name', ({ schema }) => {
   try {
     const check = compileSchema(schema, 'hostile.json');
-    for (const value of every(3, VALUES)) {
+    for (const value of every(6, VALUES)) {
       const problems = check(value);
       expect(problems.length).toBeLessThanOrEqual(1_000_000);
       expect(check(value)).toEqual(problems); // the second time as the first: no count is left over

@@ -7,6 +7,7 @@ import { inputsOf } from '../../engine/files/input.ts';
 import { readItems } from '../../engine/files/lines.ts';
 import { countRows } from '../../engine/table/count.ts';
 import { selectRows } from '../../engine/table/selection.ts';
+import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 
@@ -39,7 +40,7 @@ test('lines are counted as they are read: empty ones, carriage returns, a last l
       const read = await new Promise<unknown[]>(resolve => items.toArray(resolve));
       expect(await countRows([path], { ...counting, format: 'lines' })).toBe(read.length);
     }),
-    { seed: SEED, numRuns: 200 },
+    { seed: SEED, numRuns: runs(60, 200) },
   );
 });
 

@@ -1,14 +1,14 @@
 /**
  * How property tests run: the seed is printed, and SEED=… repeats a run. Without RUNS the promises of the stages
- * (stages.test.ts) get 1,000 cases each and the properties of single functions 500; `make test-all` gives them 100,000 and
+ * (stages.test.ts) get 400 cases each and the properties of single functions 200; `make test-all` gives them 100,000 and
  * 2,000, `make fuzz` more.
  */
 import fc from 'fast-check';
 import { runs as runsOf } from '../all.ts';
 
 export const seed = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
-export const runs = runsOf(500, 2_000);
-export const promiseRuns = runsOf(1_000, 100_000);
+export const runs = runsOf(200, 2_000);
+export const promiseRuns = runsOf(400, 100_000);
 console.log(`integrity properties: SEED=${seed} RUNS=${promiseRuns}, of single functions ${runs}`);
 
 export function holds<T>(arbitrary: fc.Arbitrary<T>, predicate: (value: T) => void): void {

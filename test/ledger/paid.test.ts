@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { filesOf } from '../../engine/ledger/files.ts';
+import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Ask, serve } from '../pool/serving.ts';
@@ -134,11 +135,11 @@ test('the ledger is for its owner alone; outputs follow the umask', async () => 
     `stages: [{ chain: { agents: agents } }]\noutput: out/items.ndjson\nledger: out/ledger\n`,
   );
   writeFileSync(join(at, 'i.ndjson'), items('a'));
-  for (const [umask, open, folderMode] of [
+  for (const [umask, open, folderMode] of every(2, [
     ['000', 0o666, 0o777],
     ['022', 0o644, 0o755],
     ['077', 0o600, 0o700],
-  ] as const) {
+  ] as const)) {
     rmSync(join(at, 'out'), { recursive: true, force: true });
     const copy = 'fw ledger repair --ledger out/ledger --out out/copy/new';
     const run = `fw run p.yaml i.ndjson --endpoint ${fake.url}`;

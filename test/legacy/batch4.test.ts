@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runs } from '../all.ts';
+import { every, runs } from '../all.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 import { servers } from '../pipe/servers.ts';
 
@@ -98,14 +98,16 @@ test('twelve files with each agent in its place, after a kill and the same comma
   expect([again.code, answered - at]).toEqual([0, 0]);
 });
 
-test.each([
-  [
-    'two turns that change places',
-    (line: string) => line.replace('"agent":"risk_manager"', '"agent":"data_science"'),
-  ],
-  ['a line that is there twice', (line: string) => `${line}\n${line}`],
-  ['a line that is gone', () => ''],
-])('the script finds %s', async (_what, change) => {
+test.each(
+  every(3, [
+    [
+      'two turns that change places',
+      (line: string) => line.replace('"agent":"risk_manager"', '"agent":"data_science"'),
+    ],
+    ['a line that is there twice', (line: string) => `${line}\n${line}`],
+    ['a line that is gone', () => ''],
+  ] as [string, (line: string) => string][]),
+)('the script finds %s', async (_what, change) => {
   const name = join(cwd, 'out', 'sequential_risk_data_consumer_regulatory_legacy.jsonl');
   const before = readFileSync(name, 'utf8');
   const [first = '', ...others] = before.split('\n');

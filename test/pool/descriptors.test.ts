@@ -15,7 +15,7 @@ const late = (): Promise<Fake> =>
   serve(ask => void setTimeout(() => ask.answer(JSON.stringify({ says: nonceIn(ask.body) })), 20));
 
 test.each(
-  every(3, [
+  every(5, [
     [64, 1, true],
     [64, 1, false],
     [64, 8, true],

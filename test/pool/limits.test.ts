@@ -63,7 +63,7 @@ test.each(every(2, [8, 64]))(
 test.each(every(2, [true, false]))(
   'a simulated vLLM does as much as with the usual 256 calls, metrics: %s',
   async metrics => {
-    const items = runs(300, 600, 'ITEMS');
+    const items = runs(150, 600, 'ITEMS');
     const one = { items, speeds: [1], preset: presetNamed('3b-h100') };
     const usual = await run({ ...one, by: { limit: 256 } });
     const found = await run({ ...one, by: 'pool', metrics });
