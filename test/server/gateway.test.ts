@@ -1,5 +1,6 @@
 /** The gateway: what the official client gets through it, and what is kept of that. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Ask, nonceIn, serve } from '../pool/serving.ts';
@@ -310,4 +311,54 @@ test('with cache, a request that is always answered alike is asked once; each on
     false,
   ]);
   expect(lines[1]?.usage).toEqual({ prompt: 0, completion: 0 });
+});
+
+test('nothing of a client but the body reaches a server: no header, no second request in a body', async () => {
+  const seen: Ask[] = [];
+  const server = await serve(
+    one => {
+      seen.push(one);
+      one.answer('yes');
+    },
+    { models: ['m'] },
+  );
+  const { url, data } = await served({ endpoints: [server.url] });
+  const key = keyOf(data, 'ann', ['chat']);
+  const body = JSON.stringify({ ...ask('x'), model: 'm' });
+  const sent = (head: string, rest: string): Promise<string> =>
+    new Promise(resolve => {
+      const { port, hostname } = new URL(url);
+      let said = '';
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n${head}\r\n\r\n${rest}`),
+      );
+      socket.on('data', chunk => {
+        said += chunk;
+      });
+      socket.on('close', () => resolve(said));
+      socket.setTimeout(500, () => socket.destroy());
+    });
+  const own = `authorization: Bearer ${key}\r\ncontent-type: application/json\r\nx-evil: 1\r\ncookie: a=b`;
+  const second = 'POST /v1/load_lora_adapter HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n';
+  const length = (more: number): string => `content-length: ${Buffer.byteLength(body) + more}`;
+  // a body that is longer than it says is another request to this server, which has no key
+  expect(await sent(`${own}\r\n${length(0)}`, body + second)).toMatch(
+    /^HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 401 /,
+  );
+  for (const head of [
+    `${own}\r\n${length(0)}\r\ntransfer-encoding: chunked`,
+    `${own}\r\ntransfer-encoding: chunked\r\ntransfer-encoding: identity`,
+    `${own}\r\n${length(0)}\r\n${length(1)}`,
+    `${own}\r\ntransfer-encoding : chunked`,
+    `${own}\r\ncontent-length: +5`,
+  ])
+    expect(await sent(head, `0\r\n\r\n${second}`)).toMatch(/^HTTP\/1\.1 400 /);
+  expect(seen.map(one => one.body)).toEqual([body]);
+  expect(Object.keys(seen[0]?.headers ?? {}).sort()).toEqual([
+    'connection',
+    'content-length',
+    'content-type',
+    'host',
+    'x-request-id',
+  ]);
 });
