@@ -8,6 +8,7 @@ import type { Endpoint } from '../pool/state.ts';
 import { type ClientFacts, limitsOf, watchClient } from './client.ts';
 import { type Figures, figuresOf, type Goal, spreadOf } from './figures.ts';
 import { type Line, lineTo } from './line.ts';
+import { type Live, liveOf } from './live.ts';
 import { type Driven, drive, type Extent, type Load } from './load.ts';
 import { newSamples } from './samples.ts';
 import { type ServerView, watchServers } from './server-view.ts';
@@ -60,9 +61,12 @@ export interface Run {
 
 export interface Host {
   signal: AbortSignal;
-  /** what comes next, and how far it is */
+  /** what comes next */
   began(load: Load, servers: number, run: number): void;
-  progress(underWay: number, ended: number): void;
+  /** of each run, once it sends: each call looks anew */
+  live?(look: () => Live): void;
+  /** after each end */
+  progress?(underWay: number, ended: number): void;
   ended(run: Run): void;
   /** once, of an endpoint whose GPUs cannot be seen */
   warn?(message: string): void;
@@ -106,12 +110,17 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
       extent,
       spread: spreadFor(load, extent, latency),
       requestAt: at => plan.workload.requestAt(first + at),
-      samples: start => newSamples({ start, isDetailed: plan.isDetailed }),
+      samples(start) {
+        const samples = newSamples({ start, isDetailed: plan.isDetailed });
+        const underWay = (): number => asked.reduce((sum, line) => sum + line.busy, 0);
+        host.live?.(liveOf({ samples, start, now, underWay, server: watched.now }));
+        return samples;
+      },
       now,
       after,
       patience: plan.patience,
       signal: host.signal,
-      progress: host.progress,
+      ...(host.progress && { progress: host.progress }),
     });
     const { samples, sent } = driven;
     const lateness =
@@ -206,7 +215,7 @@ function spreadFor(load: Load, { requests, ms }: Extent, latency: number): numbe
 function scaled(load: Load, servers: number): Load {
   return load.kind === 'closed'
     ? { ...load, concurrency: load.concurrency * servers }
-    : { ...load, rate: load.rate * servers };
+    : { ...load, rate: load.rate * servers, ...(load.from && { from: load.from * servers }) };
 }
 
 function extentFor({ requests, ms }: Extent, servers: number): Extent {

@@ -32,7 +32,7 @@ export function vllmTable(figures: Figures, load: Load): string {
     whole('Successful requests:', figures.completed),
     whole('Failed requests:', figures.failed),
     ...(load.kind === 'closed' ? [whole('Maximum request concurrency:', load.concurrency)] : []),
-    ...(load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY
+    ...(load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY && load.from === undefined
       ? [fixed('Request rate configured (RPS):', load.rate)]
       : []),
     fixed('Benchmark duration (s):', figures.duration),

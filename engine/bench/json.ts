@@ -47,6 +47,12 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     burstiness:
       load.kind === 'open' ? (load.burstiness === Number.POSITIVE_INFINITY ? 'inf' : load.burstiness) : 1,
     max_concurrency: load.kind === 'closed' ? load.concurrency : null,
+    ...(load.kind === 'open' &&
+      load.from !== undefined && {
+        ramp_up_strategy: 'linear',
+        ramp_up_start_rps: load.from,
+        ramp_up_end_rps: load.rate,
+      }),
     duration: figures.duration,
     completed: figures.completed,
     failed: figures.failed,
@@ -185,7 +191,13 @@ function serverJson({ server, figures }: Run): Json | null {
 export function loadJson(load: Load): LoadJson {
   if (load.kind === 'closed') return { kind: 'closed', concurrency: load.concurrency };
   const number = (value: number): number | 'inf' => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
-  return { kind: 'open', rate: number(load.rate), burstiness: number(load.burstiness) };
+  const { rate, burstiness, from } = load;
+  return {
+    kind: 'open',
+    rate: number(rate),
+    burstiness: number(burstiness),
+    ...(from !== undefined && { from }),
+  };
 }
 
 function spreadJson({ n, mean, std, min, max, at }: Spread): Json {

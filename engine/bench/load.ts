@@ -9,7 +9,8 @@ import { dueTimes } from './schedule.ts';
 
 export type Load =
   | { kind: 'closed'; concurrency: number }
-  | { kind: 'open'; rate: number; burstiness: number; seed: number };
+  /** `from`: a ramp, from that rate to `rate` over the time of the run */
+  | { kind: 'open'; rate: number; burstiness: number; seed: number; from?: number };
 
 /** A run ends with its requests or with its time: then nothing new is sent, and what is under way is waited for. */
 export interface Extent {
@@ -145,9 +146,10 @@ export function drive(driving: Driving): Promise<Driven> {
       begin();
     };
 
-    const open = (rate: number, burstiness: number, seed: number): void => {
-      const count = extent.requests ?? Math.max(1, Math.round((rate * (extent.ms ?? 0)) / 1000));
-      const due = dueTimes({ rate, burstiness, count, seed });
+    const open = ({ rate, from = rate, burstiness, seed }: Load & { kind: 'open' }): void => {
+      const mean = (from + rate) / 2;
+      const count = extent.requests ?? Math.max(1, Math.round((mean * (extent.ms ?? 0)) / 1000));
+      const due = dueTimes({ rate, from, burstiness, count, seed });
       // one timer for the next that is due; whatever is overdue then is sent at once
       const pump = (): void => {
         if (isOver) return;
@@ -163,6 +165,6 @@ export function drive(driving: Driving): Promise<Driven> {
     if (signal.aborted) return stop();
     sweep();
     if (load.kind === 'closed') closed(load.concurrency);
-    else open(load.rate, load.burstiness, load.seed);
+    else open(load);
   });
 }

@@ -1,6 +1,7 @@
 /** A benchmark as one page: HTML and SVG alone, no script, nothing from the network. Whether it may be believed comes first. */
 import { counted } from '../item/words.ts';
 import { count, decimal, esc, page, percent, table, tile } from '../study/html.ts';
+import { fallingLoads } from './falling.ts';
 import { METRICS, type Metric } from './figures.ts';
 import { charts, nameOf, shown, timelines, within } from './page-charts.ts';
 import { lengths, serverFacts, serverTables } from './page-server.ts';
@@ -103,7 +104,14 @@ function runTable(results: readonly BenchResult[]): string {
   return `<h2>All runs</h2>
 ${table(head, rows)}
 ${latencies.join('\n')}
-<p class="dim">In brackets is the 95 % interval: of percentiles by order statistics, of means and rates over windows of the run; ? is an end that so few requests do not have. Steady: tokens/s out of a closed loop without its beginning and its end. Gaps between the tokens of one answer depend on each other, so that ITL has none.</p>`;
+<p class="dim">In brackets is the 95 % interval: of percentiles by order statistics, of means and rates over windows of the run; ? is an end that so few requests do not have. Steady: tokens/s out of a closed loop without its beginning and its end. Gaps between the tokens of one answer depend on each other, so that ITL has none.</p>${notesOf(results)}`;
+}
+
+function notesOf(results: readonly BenchResult[]): string {
+  const notes = fallingLoads(results);
+  return notes.length === 0
+    ? ''
+    : `\n<ul class="notes">${notes.map(text => `<li>${pieces(text)}</li>`).join('')}</ul>`;
 }
 
 const WORDS = {

@@ -8,7 +8,7 @@ import type { Metric, Windows } from './figures.ts';
 
 export type Load =
   | { kind: 'closed'; concurrency: number }
-  | { kind: 'open'; rate: number | 'inf'; burstiness: number | 'inf' };
+  | { kind: 'open'; rate: number | 'inf'; burstiness: number | 'inf'; from?: number };
 
 export interface SpreadJson {
   n: number;
@@ -133,7 +133,7 @@ export function loadWords(load: Load): string {
   if (load.rate === 'inf') return 'all at once';
   const shape =
     load.burstiness === 1 ? '' : load.burstiness === 'inf' ? ', even' : `, burstiness ${load.burstiness}`;
-  return `${load.rate}/s${shape}`;
+  return load.from === undefined ? `${load.rate}/s${shape}` : `${load.from} to ${load.rate}/s${shape}`;
 }
 
 /** Bytes of a file that is read; with --detailed a million requests have more, and are not needed here. */

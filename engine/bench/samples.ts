@@ -9,6 +9,8 @@ export interface Column {
   readonly length: number;
   push(value: number): void;
   values(): Float64Array;
+  /** the last `count` of them */
+  recent(count: number): Float64Array;
 }
 
 export function column(): Column {
@@ -29,6 +31,13 @@ export function column(): Column {
       for (const [at, block] of blocks.entries())
         all.set(block.subarray(0, Math.min(BLOCK, length - at * BLOCK)), at * BLOCK);
       return all;
+    },
+    recent(count) {
+      const from = Math.max(0, length - count);
+      return Float64Array.from(
+        { length: length - from },
+        (_, i) => blocks[Math.floor((from + i) / BLOCK)]?.[(from + i) % BLOCK] as number,
+      );
     },
   };
 }
@@ -83,10 +92,14 @@ export interface Samples {
   /** answers whose tokens the server did not count */
   readonly uncounted: number;
   readonly coalesced: number;
+  /** of those that succeeded, as the server counted them */
+  readonly outputTokens: number;
   /** events with content, of those that succeeded */
   readonly events: number;
   failures(): FailureCount[];
   of(name: ColumnName): Float64Array;
+  /** of the last `count` requests that succeeded */
+  recent(name: ColumnName, count: number): Float64Array;
   /** gaps between the events with content of one answer, of all of them; ms */
   gaps(): Float64Array;
   /** events with content in each second from the start on */
@@ -104,7 +117,7 @@ export function newSamples({ start, isDetailed }: { start: number; isDetailed: b
   const spans: [number, number][] = [];
   const failures = new Map<string, FailureCount>();
   const details: Detail[] = [];
-  let [completed, failed, incomplete, uncounted, coalesced, events] = [0, 0, 0, 0, 0, 0];
+  let [completed, failed, incomplete, uncounted, coalesced, events, tokens] = [0, 0, 0, 0, 0, 0, 0];
   const put = (name: ColumnName, value: number): void => columns.get(name)?.push(value);
 
   function addAnswer(answer: Answered): void {
@@ -113,6 +126,7 @@ export function newSamples({ start, isDetailed }: { start: number; isDetailed: b
     if (usage === null) uncounted++;
     coalesced += answer.coalesced;
     events += contents.length;
+    tokens += usage?.completion ?? 0;
     for (const name of ['due', 'sent', 'end', 'ttft', 'firstEvent', 'firstAnswer', 'e2el', 'tpot'] as const)
       put(name, answer[name]);
     put('prompt', usage?.prompt ?? Number.NaN);
@@ -181,11 +195,15 @@ export function newSamples({ start, isDetailed }: { start: number; isDetailed: b
     get coalesced() {
       return coalesced;
     },
+    get outputTokens() {
+      return tokens;
+    },
     get events() {
       return events;
     },
     failures: () => [...failures.values()].sort((a, b) => b.count - a.count),
     of: name => (columns.get(name) as Column).values(),
+    recent: (name, count) => (columns.get(name) as Column).recent(count),
     gaps: () => gaps.values(),
     perSecond: () => Array.from(seconds, count => count ?? 0),
     spans: () => spans,

@@ -4,6 +4,8 @@ import { seeded } from '../study/bootstrap.ts';
 export interface Arrivals {
   /** requests a second; Infinity: all at once */
   rate: number;
+  /** of a ramp: the rate at its beginning, which grows evenly in time to `rate` */
+  from?: number;
   /** shape of the gamma distribution of the gaps: 1 is Poisson, less comes in bursts, Infinity is constant */
   burstiness: number;
   count: number;
@@ -13,9 +15,9 @@ export interface Arrivals {
 /**
  * Milliseconds from the start, ascending. The gaps, that before the first among them, are Gamma(b, 1 / (rate b)), and all
  * are stretched so that the last request is due at count / rate: as vllm bench serve does, so that two runs of one rate
- * have that rate, and not the one that was drawn.
+ * have that rate, and not the one that was drawn. Of a ramp the last one is due at its end, 2 count / (from + rate).
  */
-export function dueTimes({ rate, burstiness, count, seed }: Arrivals): Float64Array {
+export function dueTimes({ rate, from = rate, burstiness, count, seed }: Arrivals): Float64Array {
   const due = new Float64Array(count);
   if (rate === Number.POSITIVE_INFINITY) return due;
   const random = seeded(seed);
@@ -24,8 +26,13 @@ export function dueTimes({ rate, burstiness, count, seed }: Arrivals): Float64Ar
     at += burstiness === Number.POSITIVE_INFINITY ? 1 : gamma(burstiness, random);
     due[i] = at;
   }
-  const stretch = ((count / rate) * 1000) / at;
-  for (let i = 0; i < count; i++) due[i] = (due[i] as number) * stretch;
+  // arrivals of rate 1 in their own time; what has come by a time t of a ramp is from t + (rate - from) t² / 2T
+  const end = (2 * count) / (from + rate);
+  const curve = (rate - from) / end / 2;
+  for (let i = 0; i < count; i++) {
+    const share = ((due[i] as number) / at) * count;
+    due[i] = (1000 * 2 * share) / (from + Math.sqrt(from * from + 4 * curve * share));
+  }
   return due;
 }
 

@@ -57,9 +57,15 @@ export interface ServerView {
   timeline: { running: number[]; waiting: number[]; kv: number[]; gpu: (number | null)[] };
 }
 
+export interface Watched {
+  /** as they said last; null where they say nothing */
+  now(): { running: number; waiting: number; kv: number; gpu: number | null } | null;
+  end(): Promise<ServerView>;
+}
+
 export interface ServerWatch {
   /** Begins to look at the first `servers`; the promise it returns is kept once all have been read. */
-  begin(servers: number): Promise<{ end(): Promise<ServerView> }>;
+  begin(servers: number): Promise<Watched>;
   close(): Promise<void>;
 }
 
@@ -85,7 +91,7 @@ export function watchServers(
     return readLoad(page) === null ? null : page;
   }
 
-  async function begin(servers: number): Promise<{ end(): Promise<ServerView> }> {
+  async function begin(servers: number): Promise<Watched> {
     const asked = endpoints.slice(0, servers);
     const before = await Promise.all(asked.map(pageOfEndpoint));
     const seen = asked.filter((_, at) => before[at] !== null);
@@ -117,6 +123,13 @@ export function watchServers(
     const ticker = clock.every(LOOK_MS, () => void look());
 
     return {
+      now() {
+        const [running, waiting, kv] = [timeline.running, timeline.waiting, timeline.kv].map(list =>
+          list.at(-1),
+        );
+        if (running === undefined || waiting === undefined || kv === undefined) return null;
+        return { running, waiting, kv, gpu: timeline.gpu.at(-1) ?? null };
+      },
       async end() {
         ticker.stop();
         const after = await Promise.all(asked.map(pageOfEndpoint));

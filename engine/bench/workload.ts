@@ -2,7 +2,9 @@
 import type { JsonObject } from '../json/pointer.ts';
 import type { Endpoint } from '../pool/state.ts';
 import { seeded } from '../study/bootstrap.ts';
+import type { Lengths } from './ledger-lengths.ts';
 import type { Request } from './line.ts';
+import { mean } from './statistics.ts';
 
 export interface Workload {
   /** in words, for the report */
@@ -24,6 +26,10 @@ export interface Synthetic {
   /** each length is drawn evenly between this share below and above; 0: all are the same */
   spread: number;
   seed: number;
+  /** of each request those of a call, in turn; then the lengths above are those of the warm-up */
+  lengths?: Lengths;
+  /** names that are asked for in turn, in place of the model: LoRA adapters */
+  adapters?: readonly string[];
 }
 
 /** Short words that most tokenizers know as one token each. */
@@ -56,13 +62,14 @@ export function wordsOf(count: number, seed: number, number: number): string {
 }
 
 export function syntheticWorkload(path: string, model: string, fit: Fit, asked: Synthetic): Workload {
-  const { inputTokens, outputTokens, prefixTokens, spread, seed } = asked;
+  const { inputTokens, outputTokens, prefixTokens, spread, seed, lengths, adapters = [] } = asked;
+  const modelOf = (number: number): string => adapters[number % adapters.length] ?? model;
   const prefixWords = prefixTokens === 0 ? 0 : Math.round(prefixTokens / fit.perWord);
   const prefix = prefixWords === 0 ? '' : `${wordsOf(prefixWords, seed, -1)} `;
   const body = (words: number, most: number, number: number): Request => ({
     path,
     body: streamed({
-      model,
+      model: modelOf(number),
       messages: [{ role: 'user', content: prefix + wordsOf(Math.max(1, words - prefixWords), seed, number) }],
       max_tokens: most,
       temperature: 0,
@@ -71,16 +78,19 @@ export function syntheticWorkload(path: string, model: string, fit: Fit, asked: 
   });
   const drawn = (length: number, random: () => number): number =>
     spread === 0 ? length : Math.max(1, Math.round(length * (1 - spread + 2 * spread * random())));
-  const lengths = `${inputTokens} tokens in, ${outputTokens} out`;
+  const words = lengths?.source ?? `${inputTokens} tokens in, ${outputTokens} out`;
   const about = [
     spread > 0 ? `±${Math.round(100 * spread)} %` : '',
     prefixTokens > 0 ? `${prefixTokens} of them shared` : '',
+    adaptersWords(adapters),
   ];
   return {
-    source: ['synthetic', lengths, ...about.filter(text => text !== '')].join(', '),
+    source: ['synthetic', words, ...about.filter(text => text !== '')].join(', '),
     size: null,
-    outputTokens,
+    outputTokens: lengths ? mean(lengths.pairs.map(([, answer]) => answer)) : outputTokens,
     requestAt(number) {
+      const pair = lengths?.pairs[number % lengths.pairs.length];
+      if (pair !== undefined) return body(wordsFor(fit, pair[0]), pair[1], number);
       const random = seeded(Math.imul(seed + 7, 0x27d4eb2f) ^ number);
       return body(wordsFor(fit, drawn(inputTokens, random)), drawn(outputTokens, random), number);
     },
@@ -95,6 +105,18 @@ export function streamed(body: JsonObject): Buffer {
 }
 
 export const chatPath = ({ prefix }: Pick<Endpoint, 'prefix'>): string => `${prefix}/chat/completions`;
+
+const adaptersWords = (adapters: readonly string[]): string =>
+  adapters.length === 0 ? '' : `for ${adapters.join(', ')} in turn`;
+
+/** The same requests, of which each asks for the next of these adapters. */
+export function askedOfAdapters(requests: readonly Request[], adapters: readonly string[]): Request[] {
+  if (adapters.length === 0) return [...requests];
+  return requests.map(({ path, body }, at) => {
+    const asked = { ...(JSON.parse(body.toString()) as JsonObject), model: adapters[at % adapters.length] };
+    return { path, body: Buffer.from(JSON.stringify(asked)) };
+  });
+}
 
 /** Of requests that somebody brought along, the workload that takes them in their order, again and again. */
 export function ownWorkload(source: string, requests: readonly Request[], warmUp: Workload): Workload {

@@ -36,6 +36,14 @@ const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true }
 formats.default(ajv);
 const validate = ajv.compile(schema);
 const read = (path: string) => JSON.parse(readFileSync(path, 'utf8'));
+const readLines = (path: string) =>
+  readFileSync(path, 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
+interface Step {
+  usage: { prompt: number; completion: number };
+}
 const SMALL = '--input-tokens 60 --output-tokens 8';
 
 function expectValid(result: unknown): void {
@@ -130,6 +138,114 @@ test('one run is one object, which scripts read as that of vLLM', async () => {
   expectValid(read(join(at, 'new/folder/b.json')));
   expect(readFileSync(join(at, 'b.csv'), 'utf8').split('\r\n')).toHaveLength(3);
   expect(readFileSync(join(at, 'b.html'), 'utf8')).toContain('1 at a time');
+});
+
+test('a ramp has the keys of vLLM, and its own time', async () => {
+  const { url } = await start();
+  const at = folder();
+  const ran = await fw(`fw bench --endpoint ${url} ${SMALL} --ramp 10:90/1s --warmup 0 --json b.json`, {
+    cwd: at,
+  });
+  expect(ran.code, ran.stderr).toBe(0);
+  const result = read(join(at, 'b.json'));
+  expectValid(result);
+  expect(result).toMatchObject({
+    num_prompts: 50,
+    ramp_up_strategy: 'linear',
+    ramp_up_start_rps: 10,
+    ramp_up_end_rps: 90,
+    fw: { load: { kind: 'open', rate: 90, from: 10 } },
+  });
+});
+
+test('the lengths of a ledger are those of its calls, one after the other', async () => {
+  const { url, asked } = await start();
+  const at = folder();
+  const items = ['short', 'long '.repeat(200)].map(
+    (prompt, row) => `${JSON.stringify({ id: `i${row}`, row, prompt })}\n`,
+  );
+  const piloted = await fw(`fw chain --ledger pilot --endpoint ${url} > done.ndjson`, {
+    cwd: at,
+    stdin: items.join(''),
+  });
+  expect(piloted.code, piloted.stderr).toBe(0);
+  asked.splice(0);
+  const ran = await fw(`fw bench --endpoint ${url} --ledger pilot --concurrency 2 --warmup 0 --json b.json`, {
+    cwd: at,
+  });
+  expect(ran.code, ran.stderr).toBe(0);
+  const result = read(join(at, 'b.json'));
+  expectValid(result);
+  // four agents and the decision of two items, behind the two requests by which words are counted
+  expect(result.num_prompts).toBe(10);
+  expect(result.fw.workload.source).toContain('the lengths of 10 calls of pilot');
+  const done = readLines(join(at, 'done.ndjson'));
+  const told = done.flatMap((item: { steps: Step[]; decision: Step }) => [...item.steps, item.decision]);
+  const sum = (name: 'prompt' | 'completion'): number =>
+    told.reduce((all: number, step: Step) => all + step.usage[name], 0);
+  expect(result.total_output_tokens).toBe(sum('completion'));
+  expect(Math.abs(result.total_input_tokens / sum('prompt') - 1)).toBeLessThan(0.05);
+  const none = await fw(`fw bench --endpoint ${url} --ledger pilot --input-tokens 5`, { cwd: at });
+  expect([none.code, none.stderr]).toEqual([64, expect.stringContaining('expected --ledger, a file, or')]);
+});
+
+test('adapters are asked for in turn, and one that nobody serves is refused', async () => {
+  const names: string[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', bytes => {
+      body += bytes;
+    });
+    request.on('end', () => {
+      if (request.method === 'GET') {
+        const isModels = request.url === '/v1/models';
+        response.writeHead(isModels ? 200 : 404, { 'content-type': 'application/json' });
+        return response.end(
+          isModels ? '{"data":[{"id":"base"},{"id":"a","parent":"base"},{"id":"b","parent":"base"}]}' : '{}',
+        );
+      }
+      const { model, messages, stream } = JSON.parse(body);
+      if (stream !== true) {
+        const prompt_tokens = 10 + messages[0].content.length;
+        return response.setHeader('content-type', 'application/json').end(
+          JSON.stringify({
+            choices: [{ message: { content: 'x' }, finish_reason: 'stop' }],
+            usage: { prompt_tokens, completion_tokens: 1 },
+          }),
+        );
+      }
+      names.push(model);
+      response
+        .setHeader('content-type', 'text/event-stream')
+        .end(`${content('x')}${finished}${usage(1)}${DONE}`);
+    });
+  });
+  await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const at = folder();
+  const made = await fw(
+    `fw bench --endpoint ${url} --model base ${SMALL} --lora a,b --requests 6 --warmup 0`,
+    { cwd: at },
+  );
+  const own = {
+    custom_id: 'x',
+    method: 'POST',
+    url: '/v1/chat/completions',
+    body: { model: 'base', messages: [] },
+  };
+  const mine = await fw(`fw bench --endpoint ${url} --lora b --requests 1 --warmup 0`, {
+    cwd: at,
+    stdin: `${JSON.stringify(own)}\n`,
+  });
+  const wrong = await fw(`fw bench --endpoint ${url} --model base ${SMALL} --lora a,c`, { cwd: at });
+  await new Promise(closed => {
+    server.close(closed);
+    server.closeAllConnections();
+  });
+  expect([made.code, mine.code, wrong.code], made.stderr + mine.stderr + wrong.stderr).toEqual([0, 0, 64]);
+  expect(names).toEqual(['a', 'b', 'a', 'b', 'a', 'b', 'b']);
+  expect(made.stderr).toContain('for a, b in turn');
+  expect(wrong.stderr).toContain('c');
 });
 
 describe("the user's own requests", () => {
@@ -307,6 +423,10 @@ describe('ends', () => {
     ['--endpoint URL --rate 1e9', 64, /--rate: expected requests a second/],
     ['--endpoint URL --rate inf', 64, /--rate inf: expected --requests/],
     ['--endpoint URL --requests 5 --duration 5s', 64, /found both/],
+    ['--endpoint URL --ramp 1-5', 64, /--ramp: expected FROM:TO\/TIME/],
+    ['--endpoint URL --ramp 1:5/5s --rate 2', 64, /expected --ramp, or --concurrency/],
+    ['--endpoint URL --ramp 1:5/5s --requests 2', 64, /--ramp, which has its time/],
+    ['--endpoint URL --lora a,,b', 64, /--lora: expected up to 100 different names/],
     ['--endpoint URL --sweep --rate 2', 64, /a sweep finds its own loads/],
     ['--endpoint URL --burstiness 0', 64, /--burstiness: expected 0.01 to 1000/],
     ['--endpoint URL --json x/same --csv ./x/same', 64, /found .*same for --json and --csv/],

@@ -239,3 +239,20 @@ test('a closed loop begins over one latency, and its steady part has the rate of
   expect(steady?.requestThroughput).toBeCloseTo(100, 9);
   expect(requestThroughput).toBeCloseTo(100 / 1.09, 9);
 });
+
+test('a ramp grows evenly in time, and ends with its last request', () => {
+  const [from, rate, seconds] = [1, 20, 60];
+  const count = ((from + rate) / 2) * seconds;
+  const due = dueTimes({ rate, from, burstiness: Number.POSITIVE_INFINITY, count, seed: 1 });
+  expect(due.at(-1)).toBeCloseTo(1000 * seconds, 6);
+  for (const t of [1, 10, 30, 45, 60]) {
+    const expected = from * t + ((rate - from) * t * t) / 2 / seconds;
+    expect(Math.abs(due.filter(at => at <= 1000 * t).length - expected)).toBeLessThanOrEqual(1);
+  }
+  // downwards too; and a ramp to the same rate is none
+  const down = dueTimes({ rate: 1, from: 20, burstiness: 1, count, seed: 1 });
+  expect([...down].every((at, i) => i === 0 || at >= (down[i - 1] as number))).toBe(true);
+  expect(down.at(-1)).toBeCloseTo(1000 * seconds, 6);
+  const flat = { rate: 5, burstiness: 1, count: 100, seed: 3 };
+  expect([...dueTimes({ ...flat, from: 5 })]).toEqual([...dueTimes(flat)]);
+});

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compareBenches } from '../../engine/bench/compare.ts';
+import { fallingLoads } from '../../engine/bench/falling.ts';
 import { FORMULAS } from '../../engine/bench/figures.ts';
 import { benchPage } from '../../engine/bench/page.ts';
 import type { BenchResult, Load, SpreadJson } from '../../engine/bench/result.ts';
@@ -164,6 +165,33 @@ const many = [
   open(5),
   { kind: 'open', rate: 'inf', burstiness: 1 } as const,
 ];
+
+test('tokens/s that fall with the load are named, with what the servers say of it', () => {
+  const [few, more] = [run(closed(10)), run(closed(50), { times: 1.6, number: 2 })];
+  const said = (change: (one: BenchResult) => void): string[] => {
+    const other = structuredClone(more);
+    change(other);
+    return fallingLoads([few, other]);
+  };
+  expect(fallingLoads([few, run(closed(50))])).toEqual([]);
+  expect(said(() => {})).toEqual([
+    expect.stringMatching(
+      /^50 at a time: 875 tokens\/s out, less than the 1,400 of 10 at a time:.*preempted 3 requests/,
+    ),
+  ]);
+  expect(
+    said(one => {
+      one.fw.server = null;
+      one.failed = 0;
+    }),
+  ).toEqual([expect.stringContaining('no metrics that would say why')]);
+  expect(
+    said(one => {
+      one.failed = 0;
+      Object.assign(one.fw.server ?? {}, { preemptions: 0, waiting_mean: 20 });
+    }),
+  ).toEqual([expect.stringContaining('more requests waited than ran')]);
+});
 
 describe('the comparison', () => {
   const verdicts = (a: readonly BenchResult[], b: readonly BenchResult[]): Record<string, string> =>

@@ -33,6 +33,17 @@ export const OPTIONS = {
     default: 0,
     description: 'Draw both lengths evenly between this share below and above. 0: all are the same.',
   },
+  ledger: {
+    type: 'string',
+    file: 'read-folder',
+    description:
+      'Ledger of a run: made-up prompts and answers have the lengths of its calls, in their order.',
+  },
+  lora: {
+    type: 'string',
+    description:
+      'LoRA adapters by the names that the servers list, such as a,b: requests ask for them in turn.',
+  },
   concurrency: {
     type: 'string',
     description:
@@ -47,6 +58,10 @@ export const OPTIONS = {
     type: 'string',
     default: '1',
     description: 'Of --rate: 1 are Poisson arrivals, less comes in bursts, inf comes evenly.',
+  },
+  ramp: {
+    type: 'string',
+    description: 'Open loop whose rate grows evenly: FROM:TO/TIME, requests a second, such as 1:20/60s.',
   },
   sweep: {
     type: 'boolean',

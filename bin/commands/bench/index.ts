@@ -7,21 +7,20 @@
 import { randomInt } from 'node:crypto';
 import { resolve } from 'node:path';
 import { agentsOf } from '../../../engine/agents/options.ts';
-import { bench, type Host, type Run } from '../../../engine/bench/bench.ts';
+import { bench, type Run } from '../../../engine/bench/bench.ts';
 import { vllmTable } from '../../../engine/bench/console.ts';
-import { fitWords } from '../../../engine/bench/fit.ts';
+import { fallingLoads } from '../../../engine/bench/falling.ts';
 import { jsonOf, type Told } from '../../../engine/bench/json.ts';
-import { type OwnLines, ownRequests, readOwnLines } from '../../../engine/bench/own-requests.ts';
+import { readOwnLines } from '../../../engine/bench/own-requests.ts';
 import { benchPage } from '../../../engine/bench/page.ts';
 import { factsOf } from '../../../engine/bench/server-facts.ts';
-import { loadWords, notesOf, serverTable, summaryTable } from '../../../engine/bench/summary.ts';
+import { serverTable, summaryTable } from '../../../engine/bench/summary.ts';
 import { csvOf } from '../../../engine/bench/table.ts';
-import { openTarget, type Target } from '../../../engine/bench/target.ts';
-import { chatPath, ownWorkload, syntheticWorkload, type Workload } from '../../../engine/bench/workload.ts';
+import { openTarget } from '../../../engine/bench/target.ts';
 import { version } from '../../../engine/config/version.ts';
 import { expandPaths } from '../../../engine/files/input.ts';
 import { writePage } from '../../../engine/files/stdout.ts';
-import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
+import { durationOf } from '../../../engine/flow/options.ts';
 import { EXIT, usageError } from '../../../engine/item/failure.ts';
 import { counted, percent } from '../../../engine/item/words.ts';
 import { systemClock } from '../../../engine/pool/clock.ts';
@@ -29,13 +28,19 @@ import { poolSettings, readPoolFile } from '../../../engine/pool/settings.ts';
 import { command } from '../../command.ts';
 import compare from './compare.ts';
 import { OPTIONS } from './flags.ts';
+import { hostOf } from './live.ts';
 import { benchModels, isChoice } from './models.ts';
 import { extentOf, goalOf, loadsOf } from './options.ts';
+import {
+  adaptersOf,
+  type Given,
+  lengthsOf,
+  say,
+  syntheticOf,
+  WARM_UP_LENGTHS,
+  workloadOf,
+} from './sources.ts';
 import { writeDocument } from './write.ts';
-
-type Given = OptionsOf<typeof OPTIONS> & { seed: number };
-
-const say = (message: string): void => void process.stderr.write(`fw bench: ${message}\n`);
 
 export default command({
   name: 'bench',
@@ -60,7 +65,9 @@ export default command({
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
     const patience = durationOf(options.timeout, '--timeout');
-    const synthetic = syntheticOf(options, files);
+    const lengths = lengthsOf(options, files);
+    const synthetic = lengths ? WARM_UP_LENGTHS : syntheticOf(options, files);
+    const adapters = adaptersOf(options.lora);
     const stopping = new AbortController();
     const own = synthetic === null ? await readOwnLines(files, options['max-line']) : null;
     if (own?.hasMore)
@@ -75,11 +82,10 @@ export default command({
       },
       process.env,
     );
-    const named = agents
-      ? [...agents.byKey.values()].map(({ model }) => model)
-      : synthetic
-        ? [undefined]
-        : [];
+    const named = [
+      ...(agents ? [...agents.byKey.values()].map(({ model }) => model) : synthetic ? [undefined] : []),
+      ...adapters,
+    ];
     const target = await openTarget({ settings, models: named, warn: say, signal: stopping.signal });
     let stoppedBy = 0;
     const stop = (_: string, code: number): void => {
@@ -89,8 +95,14 @@ export default command({
     };
     process.once('SIGINT', stop).once('SIGTERM', stop);
     try {
-      const workload = await workloadOf(options, { target, synthetic, own, agents });
-      const extent = extentOf(options.requests, options.duration, loads, workload.size);
+      const workload = await workloadOf(options, { target, synthetic, lengths, adapters, own, agents });
+      const extent = extentOf(
+        options.requests,
+        options.duration,
+        loads,
+        workload.size ?? lengths?.pairs.length ?? null,
+        options.ramp,
+      );
       const servers = await factsOf(target.endpoints, target.model, systemClock);
       const runs = await bench(
         {
@@ -107,7 +119,7 @@ export default command({
           burstiness: loads.find(load => load.kind === 'open')?.burstiness ?? 1,
           seed: options.seed,
         },
-        hostOf(stopping.signal, synthetic?.outputTokens ?? null),
+        hostOf(stopping.signal, lengths ? null : (synthetic?.outputTokens ?? null)),
       );
       await tell(
         runs,
@@ -132,89 +144,6 @@ export default command({
   },
 });
 
-/** The lengths of made-up prompts; null where the user's own are asked. */
-function syntheticOf(
-  options: Given,
-  files: readonly string[],
-): { inputTokens: number; outputTokens: number } | null {
-  const { 'input-tokens': input, 'output-tokens': output } = options;
-  if (input === undefined && output === undefined) {
-    if (files.length === 0 && process.stdin.isTTY)
-      throw usageError(
-        'expected something to ask, found none: items on standard input (fw ingest prompts.csv | fw bench …), a FILE, or made-up prompts by --input-tokens 400 --output-tokens 128',
-      );
-    return null;
-  }
-  if (files.length > 0)
-    throw usageError(`expected --input-tokens and --output-tokens, or a file, found both ("${files[0]}")`);
-  const asked = { inputTokens: input ?? 400, outputTokens: output ?? 128 };
-  if (options['prefix-tokens'] >= asked.inputTokens && options['prefix-tokens'] > 0)
-    throw usageError(
-      `--prefix-tokens: expected fewer than --input-tokens (${asked.inputTokens}), found ${options['prefix-tokens']}`,
-    );
-  return asked;
-}
-
-interface Sources {
-  target: Target;
-  synthetic: { inputTokens: number; outputTokens: number } | null;
-  own: OwnLines | null;
-  agents: Parameters<typeof ownRequests>[1]['agents'];
-}
-
-/** Of the prompts that warm up, where the user's own are measured: about so long is enough. */
-const USUAL_FIT = { template: 20, perWord: 1.2 };
-const WARM_UP_LENGTHS = { inputTokens: 200, outputTokens: 16 };
-
-async function workloadOf(options: Given, { target, synthetic, own, agents }: Sources): Promise<Workload> {
-  const { endpoints, model, servedAs, maxModelLength } = target;
-  const [first] = endpoints as [(typeof endpoints)[number]];
-  const lengths = synthetic ?? WARM_UP_LENGTHS;
-  const longest = (lengths.inputTokens + lengths.outputTokens) * (1 + options.spread);
-  if (synthetic !== null && maxModelLength !== undefined && longest > maxModelLength)
-    throw usageError(
-      `expected prompts and answers that fit into the ${maxModelLength} tokens of the model, found ${Math.ceil(longest)}: fewer --input-tokens or --output-tokens, or less --spread`,
-    );
-  const fit = synthetic === null ? USUAL_FIT : await fitWords(first, model, options.seed);
-  const { 'prefix-tokens': prefixTokens, spread, seed } = options;
-  const made = syntheticWorkload(chatPath(first), model, fit, { ...lengths, prefixTokens, spread, seed });
-  if (own === null) return made;
-  const requests = await ownRequests(own, {
-    agents,
-    guided: options.guided as 'on',
-    seed,
-    prefix: first.prefix,
-    modelOf: named => (named === undefined ? model : (servedAs.get(named) ?? named)),
-    warn: say,
-  });
-  const source = `${counted(requests.length, 'request')} of ${counted(own.lines.length, 'line')} of the input`;
-  return ownWorkload(source, requests, made);
-}
-
-/** A line for each run; on a terminal one that counts, too. */
-function hostOf(signal: AbortSignal, outputTokens: number | null): Host {
-  const { stderr } = process;
-  let shown = 0;
-  const clear = (): void => void (stderr.isTTY && shown > 0 && stderr.write('\r\x1b[K'));
-  return {
-    signal,
-    began(load, servers, run) {
-      say(`${loadWords(load)} on ${counted(servers, 'server')}${run > 1 ? `, run ${run}` : ''}`);
-    },
-    progress(underWay, ended) {
-      const at = performance.now();
-      if (!stderr.isTTY || at - shown < 500) return;
-      shown = at;
-      stderr.write(`\r\x1b[K  ${counted(ended, 'answer')}, ${underWay} under way`);
-    },
-    warn: say,
-    ended(run: Run) {
-      clear();
-      for (const note of notesOf(run, outputTokens)) say(note);
-    },
-  };
-}
-
 /** vLLM's tables on stdout; what is ours goes there too where a person reads it, and beside it where a program does. */
 async function tell(
   runs: readonly Run[],
@@ -223,7 +152,11 @@ async function tell(
 ): Promise<void> {
   if (runs.length === 0) return;
   const all = runs.map(run => jsonOf(run, told));
-  const below = `${summaryTable(runs)}${serverTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n`;
+  const below = `${summaryTable(runs)}${serverTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n${fallingLoads(
+    all,
+  )
+    .map(note => `note: ${note}\n`)
+    .join('')}`;
   const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
   // first what a person sees: a disk that is full must not cost the figures
   const { isTTY } = process.stdout;

@@ -12,12 +12,19 @@ export interface LoadFlags {
   rate: string | undefined;
   burstiness: string;
   sweep: boolean | undefined;
+  ramp: string | undefined;
   seed: number;
 }
 
 /** The loads in the order in which they are named, closed loops first; none for a sweep. One at a time where none is named. */
-export function loadsOf({ concurrency, rate, sweep, seed, ...flags }: LoadFlags): Load[] {
+export function loadsOf({ concurrency, rate, sweep, seed, ramp, ...flags }: LoadFlags): Load[] {
   const burstiness = shapeOf(flags.burstiness);
+  if (ramp !== undefined) {
+    if (concurrency !== undefined || rate !== undefined || sweep)
+      throw usageError('expected --ramp, or --concurrency, --rate or --sweep, found both');
+    const { from, to } = rampOf(ramp);
+    return [{ kind: 'open', rate: to, from, burstiness, seed }];
+  }
   if (sweep) {
     if (concurrency !== undefined || rate !== undefined)
       throw usageError(
@@ -44,6 +51,19 @@ export function loadsOf({ concurrency, rate, sweep, seed, ...flags }: LoadFlags)
   return all.length > 0 ? all : [{ kind: 'closed', concurrency: 1 }];
 }
 
+/** `1:20/60s` */
+function rampOf(text: string): { from: number; to: number; ms: number } {
+  const [, from, to, time] = /^(\d{1,6}(?:\.\d{1,6})?):(\d{1,6}(?:\.\d{1,6})?)\/(\w{1,20})$/.exec(text) ?? [];
+  const ramp = {
+    from: Number(from),
+    to: Number(to),
+    ms: time === undefined ? 0 : durationOf(time, '--ramp'),
+  };
+  if (!(ramp.from > 0 && ramp.to > 0 && ramp.to <= 100_000 && ramp.from <= 100_000 && ramp.ms > 0))
+    throw usageError(`--ramp: expected FROM:TO/TIME, requests a second, such as 1:20/60s, found '${text}'`);
+  return ramp;
+}
+
 function listOf(text: string | undefined, flag: string): string[] {
   if (text === undefined) return [];
   const list = text.split(',').map(each => each.trim());
@@ -66,7 +86,13 @@ export function extentOf(
   duration: string | undefined,
   loads: readonly Load[],
   own: number | null,
+  ramp: string | undefined,
 ): Extent {
+  if (ramp !== undefined) {
+    if (requests !== undefined || duration !== undefined)
+      throw usageError('expected --ramp, which has its time, found --requests or --duration beside it');
+    return { requests: null, ms: rampOf(ramp).ms };
+  }
   if (requests !== undefined && duration !== undefined)
     throw usageError('expected --requests or --duration, found both');
   const isAtOnce = loads.some(load => load.kind === 'open' && load.rate === Number.POSITIVE_INFINITY);
