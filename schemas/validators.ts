@@ -27,6 +27,7 @@ const REPORTS = {
     'pool',
     'schedule',
     'serve',
+    'tune',
   ],
   first: ['batch', 'legacy'],
 };

@@ -8,6 +8,7 @@ import { ROOT } from './fw.ts';
 const ROOMS = [
   'bin',
   'engine/server',
+  'engine/tune',
   'engine/plan',
   'engine/models',
   'engine/run',

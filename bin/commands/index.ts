@@ -17,4 +17,5 @@ export const commands: Readonly<Record<string, () => Promise<{ default: Command 
   run: () => import('./run.ts'),
   serve: () => import('./serve.ts'),
   simulate: () => import('./simulate.ts'),
+  tune: () => import('./tune.ts'),
 };
