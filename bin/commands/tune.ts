@@ -77,13 +77,21 @@ async function planned(study: Study, preset: Preset, json: boolean): Promise<num
     );
   const shares = study.space[MEMORY];
   const memory: Setting = shares === undefined ? {} : { [MEMORY]: Math.max(...(shares as number[])) };
-  const settings = gridOf(study.space, [MEMORY]).map(setting => ({ ...study.present, ...setting, ...memory }));
+  const settings = gridOf(study.space, [MEMORY]).map(setting => ({
+    ...study.present,
+    ...setting,
+    ...memory,
+  }));
   const ranked = rank(study, preset, lengths, settings);
   const { midLoad, nearSaturation } = preset.error;
   say(
     `virtual time, ${preset.name}: ±${Math.round(100 * midLoad)} % at mid load, ±${Math.round(100 * nearSaturation)} % near saturation; nothing was started`,
   );
-  await writePage(json ? `${JSON.stringify({ plan: 1, preset: preset.name, ranked }, null, 1)}\n` : rankingTable(study, ranked));
+  await writePage(
+    json
+      ? `${JSON.stringify({ plan: 1, preset: preset.name, ranked }, null, 1)}\n`
+      : rankingTable(study, ranked),
+  );
   return EXIT.ok;
 }
 
@@ -99,9 +107,11 @@ async function measured(
   const stopped = listen(stopping);
   try {
     const left = await stopMarked(folder.mark, TIMES);
-    for (const { name, pid } of left) say(`stopped ${name} (process ${pid}), which a run that was killed had started`);
+    for (const { name, pid } of left)
+      say(`stopped ${name} (process ${pid}), which a run that was killed had started`);
     const record = openRecord(folder.file('tune.ndjson'), key);
-    if (record.lines.length > 0) say(`${out} has ${counted(record.lines.length, 'line')} of this study: it goes on from there`);
+    if (record.lines.length > 0)
+      say(`${out} has ${counted(record.lines.length, 'line')} of this study: it goes on from there`);
     const outcome = await tune(
       {
         study,
@@ -128,7 +138,9 @@ async function measured(
       ['result.txt', autoTuneLines(result)],
     ] as const)
       for (const note of writeDocument(folder.file(name), content)) say(note);
-    say(`no server of this study runs now; before it nothing listened at ${study.endpoint}. ${folder.file('tune.html')}`);
+    say(
+      `no server of this study runs now; before it nothing listened at ${study.endpoint}. ${folder.file('tune.html')}`,
+    );
     return result.verdict === 'nothing measured' ? EXIT.failed : EXIT.ok;
   } catch (error) {
     if (stopped.code === 0 || error instanceof Fatal) throw error;

@@ -32,16 +32,28 @@ export async function readAsked(
   { signal, warn }: { signal: AbortSignal; warn(message: string): void },
 ): Promise<Asked> {
   const { load, endpoint, seed } = study;
-  const settings = poolSettings({ endpoint: [endpoint], ...(study.model && { model: study.model }) }, process.env);
+  const settings = poolSettings(
+    { endpoint: [endpoint], ...(study.model && { model: study.model }) },
+    process.env,
+  );
   const own = load.file === undefined ? null : await readOwnLines([load.file], MOST_LINE_BYTES);
-  if (own?.hasMore) warn(`${load.file} has more than ${counted(own.lines.length, 'line')}: the first are taken`);
+  if (own?.hasMore)
+    warn(`${load.file} has more than ${counted(own.lines.length, 'line')}: the first are taken`);
   const agents: Agents | undefined = own?.needsAgents
     ? {
         ...loadAgents(folderOfAgents(load.agents, process.cwd())),
-        naming: { by: load.agents === undefined ? null : 'load.agents', option: 'load.agents ', else: './agents' },
+        naming: {
+          by: load.agents === undefined ? null : 'load.agents',
+          option: 'load.agents ',
+          else: './agents',
+        },
       }
     : undefined;
-  const named = agents ? [...agents.byKey.values()].map(({ model }) => model) : own === null ? [undefined] : [];
+  const named = agents
+    ? [...agents.byKey.values()].map(({ model }) => model)
+    : own === null
+      ? [undefined]
+      : [];
   const [setting] = settings.endpoints;
 
   return {
@@ -87,7 +99,8 @@ function syntheticLengths({ load, seed }: Study): Lengths[] {
   const { input_tokens: input = 1, output_tokens: output = 1, prefix_tokens: shared = 0, spread = 0 } = load;
   if (spread === 0) return [{ prompt: input, output, shared }];
   const random = seeded(seed);
-  const drawn = (length: number): number => Math.max(1, Math.round(length * (1 - spread + 2 * spread * random())));
+  const drawn = (length: number): number =>
+    Math.max(1, Math.round(length * (1 - spread + 2 * spread * random())));
   return Array.from({ length: SAMPLE }, () => ({ prompt: drawn(input), output: drawn(output), shared }));
 }
 
@@ -99,7 +112,8 @@ function ownLengths({ lines }: OwnLines, output: number | undefined): Lengths[] 
   const lengths = lines.slice(0, SAMPLE).map((line): Lengths | null => {
     const body = isObject(line.request) ? line.request.body : line.body;
     const most = isObject(body) ? (body.max_completion_tokens ?? body.max_tokens) : undefined;
-    const answer = output ?? (Number.isSafeInteger(most) && (most as number) > 0 ? (most as number) : undefined);
+    const answer =
+      output ?? (Number.isSafeInteger(most) && (most as number) > 0 ? (most as number) : undefined);
     if (answer === undefined) return null;
     const said = isObject(body) ? (body.messages ?? body.prompt ?? '') : (line.prompt ?? line.messages ?? '');
     const text = typeof said === 'string' ? said : JSON.stringify(said);

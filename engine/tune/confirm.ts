@@ -6,7 +6,7 @@
 import { meanInterval } from '../bench/statistics.ts';
 import type { Interval } from '../study/statistics.ts';
 import type { Entry } from './entry.ts';
-import { keptBy, meanOf, type Point, valueOf } from './point.ts';
+import { goalValue, keptBy, meanOf, type Point } from './point.ts';
 import { findsRate, hourlyOf } from './rank.ts';
 import { rungOf } from './rate.ts';
 import { inSession, SettingFailed, type World } from './session.ts';
@@ -70,15 +70,16 @@ export async function confirm(world: World, best: Entry, present: Entry): Promis
     }
   }
   const values = (all: readonly Point[][], setting: Setting): number[] =>
-    all.map(points => meanOf(points.map(point => valueOf(point, study.goal, hourlyOf(study, setting)))));
+    all.map(points => meanOf(points.map(point => goalValue(point, study.goal, hourlyOf(study, setting)))));
   const judged = (all: readonly Point[][]) => keptBy(all.flat(), study.slo);
   const ofBest = values(runs.best, best.setting);
   const kept = { best: judged(runs.best), present: judged(runs.present) };
   const isLower = lower !== null && presentRuns && !kept.present.kept;
   const ofPresent = presentRuns ? values(isLower ? runs.lower : runs.present, present.setting) : [];
-  const gain = gainOf(ofBest, ofPresent);
+  const paired = gainOf(ofBest, ofPresent);
+  const gain = paired && isLower ? widened(paired, own as number, theirs as number) : paired;
   // what was found at two rates must hold at one, too
-  const atOne = isLower ? gainOf(ofBest, values(runs.present, present.setting)) : gain;
+  const atOne = isLower ? gainOf(ofBest, values(runs.present, present.setting)) : paired;
   const isKept = kept.best.kept || !kept.best.sure;
   return {
     rate,
@@ -98,6 +99,16 @@ function gainOf(best: readonly number[], present: readonly number[]): Interval |
   const base = meanOf(present);
   if (present.length !== best.length || !(base > 0)) return null;
   return meanInterval(best.map((value, run) => (value - (present[run] as number)) / base));
+}
+
+/** Rates are rungs: each setting may keep a little more than the highest one that was tried. */
+function widened({ value, low, high }: Interval, best: number, present: number): Interval {
+  const ratio = (a: number, b: number): number => rungOf.rate(a) / rungOf.rate(b) - 1;
+  return {
+    value,
+    low: Math.min(low, ratio(best - 1, present + 1)),
+    high: Math.max(high, ratio(best + 1, present)),
+  };
 }
 
 function verdictOf(

@@ -32,13 +32,15 @@ export function entryWords(study: Study, { state, failure, value, rate, rates, f
   if (failure !== null) return `${failure.kind}: ${failure.message}`;
   const unit = findsRate(study) ? 'requests/s' : UNITS[study.goal];
   const at = full === null ? '' : `${figureOf(full.value)} ${unit} at full load`;
-  if (state === 'broken') return `${at}; the bounds are not kept${rates.length > 0 ? ` at ${rates.map(each => each.rate).join(', ')} requests/s` : ''}`;
+  if (state === 'broken')
+    return `${at}; the bounds are not kept${rates.length > 0 ? ` at ${rates.map(each => each.rate).join(', ')} requests/s` : ''}`;
   if (state === 'behind') return `${at}; behind the best`;
-  return rate === null ? at : `${at}; ${rate} requests/s within the bounds, ${figureOf(value)} ${UNITS[study.goal]}`;
+  return rate === null
+    ? at
+    : `${at}; ${rate} requests/s within the bounds, ${figureOf(value)} ${UNITS[study.goal]}`;
 }
 
 export function figureOf(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   return Math.abs(value) >= 1000 ? String(Math.round(value)) : value.toPrecision(4);
 }
-

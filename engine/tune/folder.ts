@@ -33,7 +33,12 @@ export function openFolder(path: string): StudyFolder {
         `expected ${path} for this run alone, found fw tune at work there (process ${other.pid} on ${other.host}): wait for it, or name another --out`,
       );
     rmSync(lock, { force: true });
-    const mine = { host: hostname(), namespace: pidNamespace(), pid: process.pid, begun: begunAt(process.pid) };
+    const mine = {
+      host: hostname(),
+      namespace: pidNamespace(),
+      pid: process.pid,
+      begun: begunAt(process.pid),
+    };
     writeFileSync(lock, JSON.stringify(mine), { flag: 'wx', mode: 0o600 });
   } catch (error) {
     if (error instanceof Fatal) throw error;

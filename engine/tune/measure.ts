@@ -3,7 +3,6 @@
  * of time after the other, without the beginning and the end of the load; `atRate` sends requests at a rate.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { fallsBehind } from '../bench/bench.ts';
 import { watchClient } from '../bench/client.ts';
 import { type Line, lineTo } from '../bench/line.ts';
 import { type Driven, type Driving, drive, type Load } from '../bench/load.ts';
@@ -139,8 +138,7 @@ export function meterOf({ server, workload, bounds, signal }: Measuring): Meter 
       return {
         async next() {
           // what an answer brought within a block is known once it has ended
-          const isKnown = (): boolean =>
-            now() >= began + (blocks + 1) * blockMs + longestAnswer(samples());
+          const isKnown = (): boolean => now() >= began + (blocks + 1) * blockMs + longestAnswer(samples());
           let facts: ReturnType<typeof client.stop> | null = null;
           while (!isOver && !isKnown()) {
             if (facts === null && now() >= began + (blocks + 1) * blockMs) {
@@ -167,7 +165,6 @@ export function meterOf({ server, workload, bounds, signal }: Measuring): Meter 
             loads: watcher.samples(from, to),
             client: facts ?? client.stop(null),
             load: { kind: 'closed', concurrency },
-            fallsBehind: false,
           });
         },
         cause: () => samples().failures()[0]?.message ?? 'the load ended',
@@ -205,7 +202,6 @@ export function meterOf({ server, workload, bounds, signal }: Measuring): Meter 
         loads: watcher.samples(from, now()),
         client: facts,
         load: { kind: 'open', rate, requests },
-        fallsBehind: fallsBehind({ driven: done }),
       });
       await becomeIdle();
       return point;

@@ -3,9 +3,9 @@ import { type ClientFacts, limitsOf } from '../bench/client.ts';
 import { spreadOf } from '../bench/figures.ts';
 import type { Samples } from '../bench/samples.ts';
 import { mean, ranksOf } from '../bench/statistics.ts';
+import type { Bound, Goal } from './study.ts';
 import type { LoadSample, ServerView } from './watch.ts';
 import { viewOf } from './watch.ts';
-import type { Bound, Goal } from './study.ts';
 
 export interface Latency {
   n: number;
@@ -36,8 +36,6 @@ export interface Point {
   good_per_s: number | null;
   good_tokens_per_s: number | null;
   within: Record<string, Within>;
-  /** open: waiting grew over the run, so that the rate is more than the server takes */
-  falls_behind: boolean;
   ttft_ms: Latency;
   tpot_ms: Latency;
   e2el_ms: Latency;
@@ -73,7 +71,6 @@ export interface Answers {
   loads: readonly LoadSample[];
   client: ClientFacts;
   load: Point['load'];
-  fallsBehind: boolean;
 }
 
 const MOST_LENGTHS = 200;
@@ -83,13 +80,9 @@ const figure = (value: number | undefined): number | null =>
 
 export function pointOf(answers: Answers): Point {
   const { samples, weight, isEnded, failed, ms, fromDue, bounds, load } = answers;
-  const [sent, due, ttft, tpot, e2el] = (['sent', 'due', 'ttft', 'tpot', 'e2el'] as const).map(samples.of) as [
-    Float64Array,
-    Float64Array,
-    Float64Array,
-    Float64Array,
-    Float64Array,
-  ];
+  const [sent, due, ttft, tpot, e2el] = (['sent', 'due', 'ttft', 'tpot', 'e2el'] as const).map(
+    samples.of,
+  ) as [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];
   const late = (index: number): number => (fromDue ? (sent[index] as number) - (due[index] as number) : 0);
   const of = {
     ttft: ttft.map((value, index) => value + late(index)),
@@ -99,7 +92,8 @@ export function pointOf(answers: Answers): Point {
   const ended = Array.from(weight.keys()).filter(isEnded);
   const picked = (values: Float64Array): number[] => ended.map(index => values[index] as number);
   // an answer without that time (one token has no TPOT) does not break its bound
-  const keeps = (index: number, { metric, ms: most }: Bound): boolean => !((of[metric][index] as number) > most);
+  const keeps = (index: number, { metric, ms: most }: Bound): boolean =>
+    !((of[metric][index] as number) > most);
   const completion = samples.of('completion');
   let [requests, tokens, good, goodTokens] = [0, 0, 0, 0];
   for (const [index, share] of weight.entries()) {
@@ -114,11 +108,15 @@ export function pointOf(answers: Answers): Point {
   // an open loop offers a rate: of what was sent at it, the share that was answered, without the ends of the run
   const perSecond =
     load.kind === 'closed' ? 1000 / ms : ended.length === 0 ? 0 : load.rate / (ended.length + failed);
-  
+
   const promptTokens = samples.of('prompt');
   const prompt = spreadOf(picked(promptTokens));
   const output = spreadOf(picked(completion));
-  const latencies = { ttft: spreadOf(picked(of.ttft)), tpot: spreadOf(picked(tpot)), e2el: spreadOf(picked(of.e2el)) };
+  const latencies = {
+    ttft: spreadOf(picked(of.ttft)),
+    tpot: spreadOf(picked(tpot)),
+    e2el: spreadOf(picked(of.e2el)),
+  };
   const seen = {
     medianTtft: latencies.ttft.at[50] as number,
     p99Ttft: latencies.ttft.at[99] as number,
@@ -127,7 +125,14 @@ export function pointOf(answers: Answers): Point {
   const limits = limitsOf(answers.client, seen);
   const latency = (name: keyof typeof latencies): Latency => {
     const { n, mean: middle, at } = latencies[name];
-    return { n, mean: figure(middle), p50: figure(at[50]), p90: figure(at[90]), p95: figure(at[95]), p99: figure(at[99]) };
+    return {
+      n,
+      mean: figure(middle),
+      p50: figure(at[50]),
+      p90: figure(at[90]),
+      p95: figure(at[95]),
+      p99: figure(at[99]),
+    };
   };
   return {
     load,
@@ -145,7 +150,6 @@ export function pointOf(answers: Answers): Point {
         { good: ended.filter(index => keeps(index, bound)).length, of: ended.length + failed },
       ]),
     ),
-    falls_behind: answers.fallsBehind,
     ttft_ms: latency('ttft'),
     tpot_ms: latency('tpot'),
     e2el_ms: latency('e2el'),
@@ -179,7 +183,7 @@ function cachedShare(prompt: readonly number[], cached: readonly number[]): numb
 }
 
 /** What there should be most of. Of a cost, tokens for a unit of money: `hourly` is what the server costs an hour. */
-export function valueOf(point: Point, goal: Goal, hourly = 1): number {
+export function goalValue(point: Point, goal: Goal, hourly = 1): number {
   const tokens = point.good_tokens_per_s ?? point.output_tokens_per_s;
   switch (goal) {
     case 'tokens':
@@ -192,11 +196,9 @@ export function valueOf(point: Point, goal: Goal, hourly = 1): number {
   }
 }
 
-export type Kept = 'kept' | 'broken' | 'unsure';
-
 /**
- * Whether bounds are kept, over all of these points: of the requests, the share of its percentile has to. `unsure` where
- * so few requests do not tell: the bound lies within the 95 % interval of the percentile.
+ * Whether bounds are kept, over all of these points: of the requests, the share of its percentile has to. Not `sure`
+ * where so few requests do not tell: a bound lies within the 95 % interval of the percentile.
  */
 export function keptBy(points: readonly Point[], bounds: readonly Bound[]): { kept: boolean; sure: boolean } {
   let [kept, sure] = [true, true];
@@ -208,7 +210,7 @@ export function keptBy(points: readonly Point[], bounds: readonly Bound[]): { ke
     if (good < (percentile / 100) * of) kept = false;
     if (good >= (low ?? 0) && good < (high ?? of)) sure = false;
   }
-  return points.some(point => point.falls_behind) ? { kept: false, sure: true } : { kept, sure };
+  return { kept, sure };
 }
 
 /** Requests of a point, so that its percentiles have an interval. */

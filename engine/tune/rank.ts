@@ -7,16 +7,7 @@ import type { Preset } from '../simulator/presets.ts';
 import { withFlags } from '../simulator/presets.ts';
 import { closedRun, type Ended, type Lengths, openRun, throughputOf } from './predict.ts';
 import { lastKept, rungOf } from './rate.ts';
-import {
-  type Bound,
-  isSame,
-  MEMORY,
-  SEQS,
-  type Setting,
-  type Study,
-  TOKENS,
-  type Value,
-} from './study.ts';
+import { type Bound, isSame, MEMORY, SEQS, type Setting, type Study, TOKENS, type Value } from './study.ts';
 
 export interface Ranked {
   setting: Setting;
@@ -24,7 +15,7 @@ export interface Ranked {
   capacity: number;
   /** requests a second within the bounds, if an open loop finds that; null: they are kept at no rate that was tried */
   rate: number | null;
-  /** of the goal, as `valueOf` */
+  /** of the goal, as `goalValue` */
   value: number;
   kv_max: number;
   preemptions: number;
@@ -72,7 +63,12 @@ const BATCHES = 6;
 
 type Ranking = Pick<Study, 'load' | 'slo' | 'goal' | 'price' | 'gpus' | 'seed'>;
 
-export function rankOne(study: Ranking, preset: Preset, lengths: readonly Lengths[], setting: Setting): Ranked {
+export function rankOne(
+  study: Ranking,
+  preset: Preset,
+  lengths: readonly Lengths[],
+  setting: Setting,
+): Ranked {
   const { slo, goal, seed } = study;
   let server: Preset;
   try {
@@ -117,9 +113,7 @@ export function rank(
   lengths: readonly Lengths[],
   settings: readonly Setting[],
 ): Ranked[] {
-  return settings
-    .map(setting => rankOne(study, preset, lengths, setting))
-    .sort((a, b) => b.value - a.value);
+  return settings.map(setting => rankOne(study, preset, lengths, setting)).sort((a, b) => b.value - a.value);
 }
 
 function isKept(ended: readonly Ended[], bounds: readonly Bound[]): boolean {

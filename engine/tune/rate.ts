@@ -3,43 +3,46 @@
  * settings are asked the same requests at the same times, and one is better only where it keeps a rung that the other does
  * not.
  */
-const STEP = 1.02;
+export const STEP = 1.02;
 /** Rungs from a rate to half of it. */
 const HALF = 35;
 /** How often the lower end is halved before nothing is found. */
 const HALVINGS = 5;
 
 export const rungOf = {
-  /** requests a second; three digits tell 2 % apart */
+  /** requests a second; four digits tell 2 % apart */
   rate: (rung: number): number => Number((STEP ** rung).toPrecision(4)),
-  below: (rate: number): number => Math.floor(Math.log(rate) / Math.log(STEP) + 1e-9),
+  below: (rate: number): number => Math.floor(Math.log(rate) / Math.log(STEP) + 0.02),
 };
 
 /**
  * The points that are to be measured, one after the other: each `yield` is a rung, and gets whether it was kept; returned
- * is the highest that was, or null. With `above` nothing up to that rung is of interest, and it is the next one above it
- * that is asked first: a setting which does not keep that one is not better.
+ * is the highest that was, or null. No rung above `most` is asked: what a server takes at full load is the most that it
+ * can keep. With `above` nothing up to that rung is of interest, and the next one above it is asked first: a setting that
+ * does not keep it is not better.
  */
 export function* search(most: number, above: number | null): Generator<number, number | null, boolean> {
-  let high = most;
-  let low = most - HALF;
   if (above !== null) {
-    if (above >= most) return null;
-    low = above + 1;
-    if (!(yield low)) return null;
-  } else {
-    for (let halvings = 0; !(yield low); halvings++) {
-      if (halvings === HALVINGS) return null;
-      high = low - 1;
-      low -= HALF;
-    }
+    if (above >= most || !(yield above + 1)) return null;
+    return yield* between(above + 1, most);
   }
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (yield middle) low = middle;
-    else high = middle - 1;
+  // between half and all of what it takes; only where nothing of that is kept, lower
+  for (let halvings = 0, high = most; halvings <= HALVINGS; halvings++, high -= HALF) {
+    const found = yield* between(high - HALF, high);
+    if (found > high - HALF) return found;
   }
-  return low;
+  return null;
+}
+
+/** The highest rung that is kept, above `low`, which is not asked again; `low` where there is none. */
+function* between(low: number, high: number): Generator<number, number, boolean> {
+  let [kept, open] = [low, high];
+  while (kept < open) {
+    const middle = Math.ceil((kept + open) / 2);
+    if (yield middle) kept = middle;
+    else open = middle - 1;
+  }
+  return kept;
 }
 
 /** The same where each answer is there at once. */

@@ -64,7 +64,10 @@ export interface Record {
   failure(which: Which): Failure | undefined;
   /** the version of the server that the lines so far are about; undefined where there is none */
   version(): string | null | undefined;
-  start(which: Which, more: Pick<StartLine, 'ready_s' | 'proof' | 'command' | 'version' | 'log' | 'asked'>): void;
+  start(
+    which: Which,
+    more: Pick<StartLine, 'ready_s' | 'proof' | 'command' | 'version' | 'log' | 'asked'>,
+  ): void;
   notePoint(which: Which, what: string, point: Point, more: Pick<Common, 'version' | 'log'>): void;
   noteFailure(which: Which, failure: Failure, left: readonly string[], log: string): void;
 }
@@ -137,7 +140,9 @@ function readLines(path: string, study: string): { lines: Line[]; isTorn: boolea
   try {
     const bytes = readFileSync(path);
     if (bytes.length > MOST_BYTES)
-      throw dataError(`${path}: expected at most ${MOST_BYTES} bytes, found ${bytes.length}: name another --out`);
+      throw dataError(
+        `${path}: expected at most ${MOST_BYTES} bytes, found ${bytes.length}: name another --out`,
+      );
     text = bytes.toString();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -9,15 +9,18 @@ import { type Entry, figureOf, UNITS } from './entry.ts';
 import { meanOf, type Point } from './point.ts';
 import { findsRate, type Ranked } from './rank.ts';
 import type { PointLine, Record, StartLine } from './record.ts';
-import type { ServerView } from './watch.ts';
 import { commandOf, isSame, type Setting, type Study, settingWords } from './study.ts';
 import type { Outcome } from './tune.ts';
+import type { ServerView } from './watch.ts';
 
 export interface TuneResult {
   tune: 1;
   fw: string;
   date: string;
-  study: Pick<Study, 'serve' | 'endpoint' | 'space' | 'present' | 'load' | 'slo' | 'goal' | 'price' | 'gpus' | 'seed'> & {
+  study: Pick<
+    Study,
+    'serve' | 'endpoint' | 'space' | 'present' | 'load' | 'slo' | 'goal' | 'price' | 'gpus' | 'seed'
+  > & {
     block_s: number;
     unit: string;
     key: string;
@@ -130,8 +133,8 @@ const FORMULAS: TuneResult['formulas'] = {
     'a part of a closed loop that keeps more requests under way than the server runs at once; an answer counts in it by the share of its tokens that came in it; the beginning of the load is left out',
   full: 'mean over blocks, with its 95 % interval (t)',
   rate: 'requests at a rate, Poisson arrivals, the same times for all settings; latencies are from when a request was due',
-  kept: 'of all requests, those that failed among them, at least the share of the percentile is within the bound, and waiting does not grow over the run; where the bound lies within the 95 % interval of the percentile, a second run is added',
-  gain: '(best - present) / present, mean over runs that were started in turn, with the 95 % interval (t) of the paired differences',
+  kept: 'of all requests, those that failed among them, at least the share of the percentile is within the bound; where the bound lies within the 95 % interval of the percentile, a second run is added',
+  gain: '(best - present) / present, mean over runs that were started in turn, with the 95 % interval (t) of the paired differences; of two rates it is at least as wide as the 2 % between two that are tried',
 };
 
 function verdictOf({ best, present, confirmation }: Outcome): TuneResult['verdict'] {
@@ -146,7 +149,11 @@ export const percentOf = (share: number): string =>
 export const gainWords = ({ value, low, high }: Interval): string =>
   `${percentOf(value)} (95 % interval ${percentOf(low)} to ${percentOf(high)})`;
 
-function wordsOf(study: Study, { best, present, confirmation }: Outcome, verdict: TuneResult['verdict']): string {
+function wordsOf(
+  study: Study,
+  { best, present, confirmation }: Outcome,
+  verdict: TuneResult['verdict'],
+): string {
   const unit = UNITS[study.goal];
   const of = (values: readonly number[]): string => figureOf(meanOf(values));
   if (best === null) return 'No setting could be measured, or none keeps the bounds: nothing is recommended.';
@@ -155,7 +162,9 @@ function wordsOf(study: Study, { best, present, confirmation }: Outcome, verdict
   const { gain, rate, present_rate: other, present_kept: kept } = confirmation;
   const at = rate === null ? '' : ` at ${rate} requests/s`;
   const sides = `${of(confirmation.best)} ${unit}${at}${
-    confirmation.present.length === 0 ? '' : `, the present setting ${of(confirmation.present)}${other === null ? '' : ` at ${other}`}`
+    confirmation.present.length === 0
+      ? ''
+      : `, the present setting ${of(confirmation.present)}${other === null ? '' : ` at ${other}`}`
   }`;
   switch (verdict) {
     case 'better':
@@ -199,9 +208,13 @@ function whyOf(best: Entry, present: Entry): string[] {
   const [then, now] = [meanView(present.blocks), meanView(best.blocks)];
   if (then === null || now === null || best === present) return reasons;
   if (now.running > 1.1 * then.running && then.kv_max < 0.9)
-    reasons.push('the present batch is smaller than memory allows: requests wait while the KV cache has room');
+    reasons.push(
+      'the present batch is smaller than memory allows: requests wait while the KV cache has room',
+    );
   if (then.preemptions > 0 && now.preemptions < then.preemptions)
-    reasons.push('the present setting preempts: the KV cache is too small for its batch, and prompts are computed twice');
+    reasons.push(
+      'the present setting preempts: the KV cache is too small for its batch, and prompts are computed twice',
+    );
   if (now.running < 0.9 * then.running)
     reasons.push('a smaller batch answers each request sooner: tokens of all others delay it less');
   return reasons;
@@ -237,6 +250,7 @@ export function autoTuneLines(result: TuneResult): string {
   return `${lines.join('\n')}\n`;
 }
 
-const bound = ({ slo }: Pick<Study, 'slo'>): string => String(slo.find(({ metric }) => metric === 'e2el')?.ms ?? 0);
+const bound = ({ slo }: Pick<Study, 'slo'>): string =>
+  String(slo.find(({ metric }) => metric === 'e2el')?.ms ?? 0);
 
 export const isRateStudy = (result: Pick<TuneResult, 'study'>): boolean => findsRate(result.study);

@@ -21,8 +21,8 @@ import {
   MARK,
   type Marked,
   markedBy,
-  signal as signalTo,
   signalMarked,
+  signal as signalTo,
 } from './processes.ts';
 
 /** Why there is no server, or none any more. */
@@ -154,7 +154,10 @@ export async function startServer(starting: Starting): Promise<Server> {
   const started = await startOf(asking, endpoint);
   // clocks of one machine, but a server may round its start down
   if (started !== null && started * 1000 < began - 2_000)
-    return failed('old-server', `a server that began ${Math.round(began / 1000 - started)} s earlier answers`);
+    return failed(
+      'old-server',
+      `a server that began ${Math.round(began / 1000 - started)} s earlier answers`,
+    );
   return {
     endpoint,
     log,

@@ -12,7 +12,7 @@ import { keptBy, type Point, requestsFor } from './point.ts';
 import type { Marked } from './processes.ts';
 import { concurrencyOf, numberAt } from './rank.ts';
 import type { Record, Which } from './record.ts';
-import { type Failure, lastLines, type Server, type Starting, StartFailed, startServer } from './server.ts';
+import { type Failure, lastLines, type Server, StartFailed, type Starting, startServer } from './server.ts';
 import { commandOf, SEQS, type Setting, type Study, settingWords } from './study.ts';
 
 /** What a study needs of the world around it. */
@@ -95,7 +95,9 @@ export function openSession(world: World, which: Which): Session {
         tellLeft(error.left);
         // what the server before held of a GPU may not be free yet
         if (tries === 2 || error.failure.kind === 'never-healthy') fail(error.failure, error.left, log);
-        say(`${settingWords(which.setting)}: ${error.failure.message}; once more in ${world.times.pause / 1000} s`);
+        say(
+          `${settingWords(which.setting)}: ${error.failure.message}; once more in ${world.times.pause / 1000} s`,
+        );
         await wait(world.times.pause, undefined, { signal });
       }
     }
@@ -116,7 +118,11 @@ export function openSession(world: World, which: Which): Session {
         command,
         version,
         log,
-        asked: { source: workload.source, model, body: cut(workload.requestAt(0).body.toString(), MOST_BODY) },
+        asked: {
+          source: workload.source,
+          model,
+          body: cut(workload.requestAt(0).body.toString(), MOST_BODY),
+        },
       });
       const meter = meterOf({ server, workload, bounds: study.slo, signal });
       await meter.warmUp(concurrencyOf(study, which.setting));
@@ -213,7 +219,11 @@ export function openSession(world: World, which: Which): Session {
 }
 
 /** A session that is closed whatever comes of it. */
-export async function inSession<T>(world: World, which: Which, use: (session: Session) => Promise<T>): Promise<T> {
+export async function inSession<T>(
+  world: World,
+  which: Which,
+  use: (session: Session) => Promise<T>,
+): Promise<T> {
   const session = openSession(world, which);
   try {
     return await use(session);

@@ -126,7 +126,7 @@ export function readStudy(path: string): Study {
 }
 
 const isCount = (values: readonly Value[] | undefined): boolean =>
-  values !== undefined && values.every(value => Number.isInteger(value) && (value as number) > 0);
+  values?.every(value => Number.isInteger(value) && (value as number) > 0) === true;
 
 function timeOf(yaml: YamlFile, key: 'ready' | 'block', text: string): number {
   let ms: number;
@@ -189,9 +189,7 @@ export function gridOf(space: Study['space'], without: readonly string[] = []): 
     if (without.includes(name)) continue;
     settings = settings.flatMap(setting => values.map(value => ({ ...setting, [name]: value })));
     if (settings.length > MOST_SETTINGS)
-      throw dataError(
-        `space: expected at most ${MOST_SETTINGS} combinations, found more: leave values out`,
-      );
+      throw dataError(`space: expected at most ${MOST_SETTINGS} combinations, found more: leave values out`);
   }
   return settings.filter(isPossible);
 }
@@ -228,7 +226,9 @@ function bytesOf(path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw dataError(`${path}: expected items or batch requests, found ${code === 'ENOENT' ? 'no file' : code}`);
+    throw dataError(
+      `${path}: expected items or batch requests, found ${code === 'ENOENT' ? 'no file' : code}`,
+    );
   }
 }
 

@@ -12,7 +12,14 @@ const share = (value: number): string => `${Math.round(100 * value)} %`;
 export function rankingTable(study: Study, ranked: readonly Ranked[]): string {
   const names = Object.keys(ranked[0]?.setting ?? {});
   const isRate = findsRate(study);
-  const head = [...names, 'requests/s at full load', ...(isRate ? ['within the bounds'] : []), 'KV', 'preempted', ''];
+  const head = [
+    ...names,
+    'requests/s at full load',
+    ...(isRate ? ['within the bounds'] : []),
+    'KV',
+    'preempted',
+    '',
+  ];
   const rows = ranked.map(({ setting, capacity, rate, kv_max: kv, preemptions, refused }) => [
     ...names.map(name => String(setting[name])),
     figureOf(capacity),
@@ -74,7 +81,8 @@ export function summary(result: TuneResult): string {
     ...why.map(reason => `  ${reason}`),
     `starts: ${starts.race} in the race, ${starts.memory} for memory, ${starts.confirm} to confirm`,
   ];
-  if (workload !== null) lines.push(`asked: ${workload.source}; model ${workload.model}; seed ${result.study.seed}`);
+  if (workload !== null)
+    lines.push(`asked: ${workload.source}; model ${workload.model}; seed ${result.study.seed}`);
   if (client.limited > 0)
     lines.push(
       `client-limited in ${client.limited} of ${counted(client.points, 'measurement')}: ${client.limits[0] ?? ''}`,

@@ -10,9 +10,9 @@
  */
 import { meanInterval } from '../bench/statistics.ts';
 import type { Preset } from '../simulator/presets.ts';
-import { confirm, type Confirmation } from './confirm.ts';
+import { type Confirmation, confirm } from './confirm.ts';
 import { type Entry, entryWords } from './entry.ts';
-import { keptBy, meanOf, type Point, valueOf } from './point.ts';
+import { goalValue, keptBy, meanOf, type Point } from './point.ts';
 import type { Lengths } from './predict.ts';
 import { MOST_BLOCKS, ruling } from './race.ts';
 import { chosen, findsRate, hourlyOf, MOST_RACED, type Ranked, rank, rankOne, scaled } from './rank.ts';
@@ -35,7 +35,11 @@ export interface Outcome {
   confirmation: Confirmation | null;
 }
 
-export async function tune(world: World, preset: Preset | null, planned: readonly Lengths[] | null): Promise<Outcome> {
+export async function tune(
+  world: World,
+  preset: Preset | null,
+  planned: readonly Lengths[] | null,
+): Promise<Outcome> {
   const { study, say } = world;
   const memory = await findMemory(world);
   const fixed: Setting = memory?.found == null ? {} : { [MEMORY]: memory.found };
@@ -44,9 +48,12 @@ export async function tune(world: World, preset: Preset | null, planned: readonl
   say(`measures the present setting: ${settingWords(study.present)}`);
   const present = await measure(world, study.present, null);
   const { ranked, scale } = rankAfter(study, preset, present, planned, grid);
-  const settings = preset === null ? [study.present, ...others(grid, study.present)] : chosen(ranked, study.present);
-  if (preset !== null)
-    say(`${settings.length} of ${grid.length} settings are started; virtual time leaves the others out`);
+  const settings =
+    ranked.length === 0 ? [study.present, ...others(grid, study.present)] : chosen(ranked, study.present);
+  if (ranked.length > 0)
+    say(
+      `starts ${settings.length} of ${grid.length} settings, the best in virtual time first (preset × ${(scale ?? 1).toFixed(2)})`,
+    );
 
   const entries = [present];
   let best = isCandidate(present) ? present : null;
@@ -56,14 +63,16 @@ export async function tune(world: World, preset: Preset | null, planned: readonl
     if (isCandidate(entry) && isBetter(entry, best)) best = entry;
   }
   for (;;) {
-    if (best === null || best === present) return { ranked, scale, memory, entries, present, best, confirmation: null };
+    if (best === null || best === present)
+      return { ranked, scale, memory, entries, present, best, confirmation: null };
     say(`confirms ${settingWords(best.setting)} against the present setting`);
     const confirmation = await confirm(world, best, present);
-    if (confirmation !== null)
-      return { ranked, scale, memory, entries, present, best, confirmation };
+    if (confirmation !== null) return { ranked, scale, memory, entries, present, best, confirmation };
     // it failed at a later start: the next best one takes its place
     best.state = 'failed';
-    best = entries.filter(isCandidate).reduce<Entry | null>((top, one) => (isBetter(one, top) ? one : top), null);
+    best = entries
+      .filter(isCandidate)
+      .reduce<Entry | null>((top, one) => (isBetter(one, top) ? one : top), null);
   }
 }
 
@@ -142,7 +151,7 @@ async function measureFull(study: Study, session: Session, entry: Entry, best: E
   const hourly = hourlyOf(study, entry.setting);
   for (let number = 1; number <= MOST_BLOCKS; number++) {
     entry.blocks.push(await session.block(number));
-    const values = entry.blocks.map(point => valueOf(point, study.goal, hourly));
+    const values = entry.blocks.map(point => goalValue(point, study.goal, hourly));
     entry.full = meanInterval(values);
     entry.value = meanOf(values);
     const ruled = ruling(values, best?.full ?? null);
@@ -186,7 +195,7 @@ async function measureRate(study: Study, session: Session, entry: Entry, best: E
   const rate = rungOf.rate(step.value);
   entry.rate = rate;
   const points = entry.rates.find(one => one.rate === rate)?.points ?? [];
-  entry.value = meanOf(points.map(point => valueOf(point, study.goal, hourly)));
+  entry.value = meanOf(points.map(point => goalValue(point, study.goal, hourly)));
 }
 
 /** Lengths as they were at the present setting, and the preset scaled to what that setting did. */
