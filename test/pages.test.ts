@@ -84,10 +84,10 @@ async function makeTemplate(): Promise<string> {
   writeFileSync(join(at, 'tickets.csv'), 'ticket,text\n1,It is down\n2,Where is my invoice?\n');
   writeFileSync(join(at, 'note.schema.json'), '{"type":"object"}');
   writeFileSync(join(at, 'notes.ndjson'), '{"id":"n1","note":"read"}\n');
-  for (const { language, text } of ['agents', 'bench', 'endpoints'].flatMap(name =>
+  for (const { language, text } of ['agents', 'bench', 'endpoints', 'tune'].flatMap(name =>
     blocksOf(`docs/${name}.md`),
   )) {
-    const name = /^# (desk\/\S+|pool\.yaml|models\.yaml)\n/.exec(text)?.[1];
+    const name = /^# (desk\/\S+|pool\.yaml|models\.yaml|tune\.yaml)\n/.exec(text)?.[1];
     if (language === 'yaml' && name) writeFileSync(join(at, name), stoodIn(text));
   }
   const triage = readFileSync(join(at, 'desk', 'triage.yaml'), 'utf8');

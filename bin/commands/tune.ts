@@ -23,7 +23,7 @@ import { gridOf, MEMORY, readStudy, type Setting, type Study, studyKey } from '.
 import { rankingTable, settingTable, summary } from '../../engine/tune/told.ts';
 import { tune } from '../../engine/tune/tune.ts';
 import { command } from '../command.ts';
-import { sayAs } from '../execute.ts';
+import { listen, sayAs } from '../execute.ts';
 import { writeDocument } from './bench/write.ts';
 
 const say = sayAs('fw tune');
@@ -104,7 +104,7 @@ async function measured(
   const asked = await readAsked(study, { signal: stopping.signal, warn: say });
   const key = studyKey(study);
   const folder = openFolder(out);
-  const stopped = listen(stopping);
+  const stopped = stoppable(stopping);
   try {
     const left = await stopMarked(folder.mark, TIMES);
     for (const { name, pid } of left)
@@ -154,26 +154,23 @@ async function measured(
 }
 
 /** The first signal stops the server and ends; a second one ends both at once. */
-function listen(stopping: AbortController): { readonly code: number; off(): void } {
+function stoppable(stopping: AbortController): { readonly code: number; off(): void } {
   let code = 0;
-  const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
   const off = (): void => {
-    for (const name of names) process.off(name, onSignal);
+    unlisten();
     process.off('exit', killServers);
   };
-  const onSignal = (name: (typeof names)[number]): void => {
+  const unlisten = listen(({ name, exit }) => {
     if (code > 0) {
       killServers();
       off();
       process.kill(process.pid, name);
       return;
     }
-    code = 128 + numbers[name];
+    code = exit;
     say('stopping the server (again: at once)');
     stopping.abort();
-  };
-  for (const name of names) process.on(name, onSignal);
+  });
   process.on('exit', killServers);
   return {
     get code() {

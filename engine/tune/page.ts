@@ -193,6 +193,9 @@ function conditions(result: TuneResult): string {
     row('block', `${study.block_s} s`),
     row('seed', count(study.seed)),
     row('server', esc(server.versions.map(version => version ?? 'does not say').join(', ') || '–')),
+    ...Object.entries(server.settings).map(([name, value]) =>
+      row(`${esc(name)}, of the last one`, esc(value)),
+    ),
     ...server.proofs.slice(0, 1).map(proof => row('a new server each time', esc(proof))),
     ...(workload === null
       ? []

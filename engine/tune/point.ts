@@ -120,7 +120,6 @@ export function pointOf(answers: Answers): Point {
   const seen = {
     medianTtft: latencies.ttft.at[50] as number,
     p99Ttft: latencies.ttft.at[99] as number,
-    medianItl: spreadOf(samples.gaps()).at[50] as number,
   };
   const limits = limitsOf(answers.client, seen);
   const latency = (name: keyof typeof latencies): Latency => {

@@ -36,6 +36,8 @@ export interface StartLine extends Common {
   ready_s: number;
   proof: string;
   command: string;
+  /** flags and sizes that its metrics name */
+  settings: { [name: string]: string };
   /** the body is that of the first request */
   asked: { source: string; model: string; body: string };
 }
@@ -66,7 +68,7 @@ export interface Record {
   version(): string | null | undefined;
   start(
     which: Which,
-    more: Pick<StartLine, 'ready_s' | 'proof' | 'command' | 'version' | 'log' | 'asked'>,
+    more: Pick<StartLine, 'ready_s' | 'proof' | 'command' | 'version' | 'log' | 'settings' | 'asked'>,
   ): void;
   notePoint(which: Which, what: string, point: Point, more: Pick<Common, 'version' | 'log'>): void;
   noteFailure(which: Which, failure: Failure, left: readonly string[], log: string): void;

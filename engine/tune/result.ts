@@ -34,7 +34,7 @@ export interface TuneResult {
     output_tokens: Point['output_tokens'];
     cached_share: number | null;
   } | null;
-  server: { versions: (string | null)[]; proofs: string[] };
+  server: { versions: (string | null)[]; proofs: string[]; settings: { [name: string]: string } };
   starts: { memory: number; race: number; confirm: number };
   ranking: { preset: string | null; scale: number | null; settings: Ranked[] };
   memory: Outcome['memory'];
@@ -97,6 +97,7 @@ export function resultOf({ study, key, record, outcome, fw, preset }: Telling): 
           },
     server: {
       versions: [...new Set(started.map(({ version }) => version))],
+      settings: started.at(-1)?.settings ?? {},
       proofs: [...new Set(started.map(({ proof }) => proof.replace(/ and process_start.*$/, '')))],
     },
     starts: {

@@ -70,8 +70,6 @@ export interface Server {
   log: string;
   /** ms from its start until it was ready */
   readyMs: number;
-  /** vLLM's, as /version says it; null where it does not */
-  version: string | null;
   /** how it is known to be the one that was started */
   proof: string;
   /** why it has ended by itself; null while it runs */
@@ -162,7 +160,6 @@ export async function startServer(starting: Starting): Promise<Server> {
     endpoint,
     log,
     readyMs: performance.now() - from,
-    version: await versionOf(asking, endpoint),
     proof: `nothing listened at ${host} before${started === null ? '' : `, and process_start_time_seconds is ${started}`}`,
     ended: () => {
       if (exit === null) return null;
@@ -240,17 +237,6 @@ async function startOf(asking: Asking, endpoint: Endpoint): Promise<number | nul
   const page = await asking.get(metricsPath(endpoint.prefix));
   if (page instanceof Error || page.status !== 200) return null;
   return sumOf(pageOf(page.body), ['process_start_time_seconds']) ?? null;
-}
-
-async function versionOf(asking: Asking, endpoint: Endpoint): Promise<string | null> {
-  const heard = await asking.get(beside(endpoint, 'version'));
-  if (heard instanceof Error || heard.status !== 200) return null;
-  try {
-    const { version } = JSON.parse(heard.body.toString()) as { version?: unknown };
-    return typeof version === 'string' ? visible(cut(version, 100)) : null;
-  } catch {
-    return null;
-  }
 }
 
 /** What CUDA, PyTorch and vLLM say where memory is too small, and the shell where the system has ended a process for it. */

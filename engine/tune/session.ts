@@ -3,9 +3,11 @@
  * be measured, and a start that fails is the outcome of the setting.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { factsOf } from '../bench/server-facts.ts';
 import type { Workload } from '../bench/workload.ts';
 import { dataError } from '../item/failure.ts';
 import { cut } from '../item/words.ts';
+import { systemClock } from '../pool/clock.ts';
 import type { Endpoint } from '../pool/state.ts';
 import { type Meter, meterOf, type Steady } from './measure.ts';
 import { keptBy, type Point, requestsFor } from './point.ts';
@@ -105,19 +107,21 @@ export function openSession(world: World, which: Which): Session {
 
   async function ready(server: Server, command: string, log: string): Promise<NonNullable<typeof live>> {
     try {
-      const { version } = server;
+      const { workload, model } = await world.workload();
+      const [facts] = await factsOf([server.endpoint], model, systemClock);
+      const version = facts?.version ?? null;
       const known = record.version();
       if (known !== undefined && known !== version)
         throw dataError(
           `expected the server version ${known ?? 'unknown'}, as in the measurements so far, found ${version ?? 'unknown'}: name another --out`,
         );
-      const { workload, model } = await world.workload();
       record.start(which, {
         ready_s: Number((server.readyMs / 1000).toFixed(2)),
         proof: server.proof,
         command,
         version,
         log,
+        settings: facts?.settings ?? {},
         asked: {
           source: workload.source,
           model,

@@ -26,7 +26,6 @@ else {
   const answers = {
     '/health': () => (mode === 'loading' ? [503, ''] : [200, '']),
     '/v1/models': () => [200, '{"object":"list","data":[{"id":"m","object":"model"}]}'],
-    '/version': () => [200, '{"version":"1.2.3\\u001b[31m"}'],
     '/metrics': () => [
       200,
       mode === 'old'

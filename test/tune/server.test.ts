@@ -50,10 +50,9 @@ async function failureOf(promise: Promise<Server>): Promise<StartFailed> {
   return error as StartFailed;
 }
 
-test('a server that works is ready, says its version, and is gone after it was stopped', async () => {
+test('a server that works is ready, and is gone after it was stopped', async () => {
   const { start, mark } = await starting('works');
   const server = await start();
-  expect(server.version).toBe('1.2.3<U+001B>[31m');
   expect(server.proof).toMatch(/^nothing listened at .* before, and process_start_time_seconds is/);
   expect(server.ended()).toBeNull();
   expect(markedBy(mark)).not.toEqual([]);
