@@ -4,6 +4,7 @@
  * What the disk does not take pauses a batch, which is looked at again.
  */
 import { statfsSync, statSync } from 'node:fs';
+import { Fatal } from '../../item/failure.ts';
 import type { EndpointPool } from '../../pool/part.ts';
 import type { Access } from '../access.ts';
 import type { Settings } from '../config.ts';
@@ -59,7 +60,6 @@ export function createBatches(options: BatchesOptions): Batches {
   const looking = setInterval(look, LOOK);
   looking.unref();
   let savedAt = now();
-  for (const record of store.all()) drive(record.id);
 
   function seen(record: BatchRecord): BatchRecord {
     const tally = running.get(record.id)?.tally;
@@ -81,7 +81,9 @@ export function createBatches(options: BatchesOptions): Batches {
       .then(
         goesOn => goesOn,
         error => {
-          pause(id, (error as Error).message);
+          const { code, message, stack } = error as NodeJS.ErrnoException;
+          const isExpected = error instanceof Fatal || code !== undefined;
+          pause(id, isExpected ? message : `a bug, please report it: ${stack}`);
           return false;
         },
       )
@@ -128,9 +130,12 @@ export function createBatches(options: BatchesOptions): Batches {
     return true;
   }
 
-  const endingOf = (record: BatchRecord): Ending | null =>
-    record.status === 'cancelling' ? 'cancelled' : isOver(record) ? 'expired' : null;
-  const isOver = (record: BatchRecord): boolean => expiresAt(record) * 1000 <= now();
+  function endingOf(record: BatchRecord): Ending | null {
+    return record.status === 'cancelling' ? 'cancelled' : isOver(record) ? 'expired' : null;
+  }
+  function isOver(record: BatchRecord): boolean {
+    return expiresAt(record) * 1000 <= now();
+  }
 
   async function ran(record: BatchRecord): Promise<boolean> {
     const { id } = record;
@@ -233,6 +238,7 @@ export function createBatches(options: BatchesOptions): Batches {
     }
   }
 
+  for (const record of store.all()) drive(record.id);
   return {
     seen,
     add(record) {

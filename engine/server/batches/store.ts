@@ -9,7 +9,7 @@ import { makeFolder } from '../../files/folder.ts';
 import { ioError } from '../../item/failure.ts';
 import { DISK, type Disk, OWNER_ONLY, removeUnfinished, replaceFile, syncFolder } from '../durable.ts';
 import { BATCH_ID } from '../ids.ts';
-import { type BatchRecord, STATUSES } from './state.ts';
+import { type BatchRecord, isFinal, STATUSES } from './state.ts';
 
 export interface BatchStore {
   /** oldest first */
@@ -54,7 +54,16 @@ export function openBatches(
     const record = readRecord(path, id);
     if (record === null)
       say(`${path}: expected the state of a batch, found something else; the batch is left out`);
-    else known.set(id, record);
+    else {
+      known.set(id, record);
+      if (isFinal(record.status)) clean(id);
+    }
+  }
+
+  function clean(id: string): void {
+    const folder = folderOf(id);
+    for (const name of readdirSync(folder))
+      if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { force: true });
   }
 
   function save(record: BatchRecord): void {
@@ -87,11 +96,7 @@ export function openBatches(
     },
     save,
     count: record => void known.set(record.id, record),
-    clean(id) {
-      const folder = folderOf(id);
-      for (const name of readdirSync(folder))
-        if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { force: true });
-    },
+    clean,
   };
 }
 
