@@ -26,6 +26,8 @@ import { simulated } from './serving.ts';
 const STEP = runs(7, 1, 'STEP');
 const LINES = 12;
 const OWNER = 'alice';
+/** events that somebody was to be told of, with the ids of their batches */
+const events = new Set<string>();
 
 /** A disk that does `steps` things and then none any more: of the write at which it dies half is there. */
 function dying(steps: number): Disk & { steps: number; isDead: boolean } {
@@ -76,7 +78,16 @@ async function live(
     const files = openFiles(data, told);
     const store = openBatches(data, told);
     const access = { charge() {} } as unknown as Access;
-    const batches = createBatches({ ...told, data, settings, pool, access, files, store });
+    const batches = createBatches({
+      ...told,
+      data,
+      settings,
+      pool,
+      access,
+      files,
+      store,
+      webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
+    });
     drain = batches.drain;
     if (isNew) {
       const input = newFileId(Date.now());
@@ -119,6 +130,7 @@ function check(data: string, answered: readonly string[], ends: readonly Status[
     const seen = shown(record);
     expect(STATUSES, point).toContain(record.status);
     expect(ends, point).toContain(record.status);
+    expect(events.has(`batch.${record.status} ${record.id}`), point).toBe(true);
     const ids = [seen.output_file_id, seen.error_file_id].filter(Boolean) as string[];
     let lines = 0;
     for (const id of ids) {

@@ -12,11 +12,14 @@ import { isFull } from '../durable.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import { newFileId } from '../ids.ts';
+import type { Webhooks } from '../webhooks.ts';
 import type { Ending } from './output.ts';
 import { type BatchRun, pathsIn, startRun } from './run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './state.ts';
 import { type BatchStore, linked } from './store.ts';
 import { validate } from './validate.ts';
+
+type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesOptions {
   data: string;
@@ -25,6 +28,7 @@ export interface BatchesOptions {
   access: Access;
   files: FileStore;
   store: BatchStore;
+  webhooks: Pick<Webhooks, 'tell'>;
   now(): number;
   say(message: string): void;
 }
@@ -52,7 +56,7 @@ const ROOM = 32 * 1024 * 1024;
 const MOST_RUNNING = 64;
 
 export function createBatches(options: BatchesOptions): Batches {
-  const { data, settings, pool, access, files, store, now, say } = options;
+  const { data, settings, pool, access, files, store, webhooks, now, say } = options;
   const running = new Map<string, BatchRun>();
   const driven = new Map<string, Promise<void>>();
   const paused = new Map<string, number>(); // until when
@@ -124,8 +128,7 @@ export function createBatches(options: BatchesOptions): Batches {
     if (record.status !== 'validating') store.save({ ...record, ...(errors.length === 0 && found) });
     else if (errors.length === 0) store.save(moved(record, 'in_progress', now(), found));
     else {
-      store.save(moved(record, 'failed', now(), { errors }));
-      store.clean(id);
+      finish(record, 'failed', { errors });
     }
     return true;
   }
@@ -194,9 +197,15 @@ export function createBatches(options: BatchesOptions): Batches {
     }
     const last =
       record.status === 'finalizing' ? 'completed' : record.status === 'cancelling' ? 'cancelled' : 'expired';
-    store.save(moved(record, last, now()));
-    store.clean(id);
+    finish(record, last);
     return false;
+  }
+
+  /** Whoever is to be told of the end is noted before it is on disk: told twice is better than not at all. */
+  function finish(record: BatchRecord, last: Last, more: Partial<BatchRecord> = {}): void {
+    webhooks.tell(record.owner, `batch.${last}`, record.id);
+    store.save(moved(record, last, now(), more));
+    store.clean(record.id);
   }
 
   /** Whether its models are served. While an endpoint was never seen, nobody knows that they are not. */
