@@ -60,11 +60,33 @@ const TOGETHER = [
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
   { name: 'aside', test: /\/engine\/files\/(put-aside|unnamed)\.ts/ },
   { name: 'total', test: /\/engine\/(table\/count|watch\/total)\.ts/ },
-  { name: 'named-files', test: /\/engine\/run\/(first-items|named-files)\.ts/ },
-  { name: 'bench', test: /\/engine\/bench\/|\/bin\/commands\/bench\// },
+  {
+    name: 'run',
+    test: /\/engine\/run\/(asking|ending|first-items|named-files|options|pipeline|run|stopping)\.ts/,
+  },
+  {
+    name: 'pool',
+    test: /\/engine\/pool\/(choose|ending|health|lanes|learn|learner|limit|load|outage|part|pool|queue|recording|stats|tell)\.ts/,
+  },
+  { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/keys\.ts/ },
+  {
+    name: 'verify',
+    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|strict)\.ts/,
+  },
+  { name: 'rows', test: /\/engine\/table\/(row-check|selection|template)\.ts/ },
+  { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/engine\/files\/document-output\.ts/ },
+  {
+    name: 'read',
+    test: /\/engine\/study\/(answers|clusters|collect|gather|names|observe|outcome|read|read-out)\.ts/,
+  },
+  { name: 'facts', test: /\/engine\/watch\/(diagnosis|engine|facts|recent|servers)\.ts/ },
+  { name: 'bench', test: /\/engine\/(bench|models)\/|\/bin\/commands\/bench\// },
   { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
   { name: 'state', test: /\/engine\/pool\/(completion|names|probe|raw|reactions|reply|start|state)\.ts/ },
-  { name: 'holding', test: /\/engine\/ledger\/(keys|holder|watch|lock|texts)\.ts/ },
+  {
+    name: 'holding',
+    test: /\/engine\/ledger\/(changes|keys|holder|ledger|lock|record|texts|watch|writer)\.ts/,
+  },
 ];
 
 const entries = ['bin/fw.ts', 'index.ts', 'fixtures/applications.ts'];
