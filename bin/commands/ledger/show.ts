@@ -60,7 +60,7 @@ interface Told {
 
 function storyOf(place: number, one: Try, { call, request, answers, path = '' }: Told): string[] {
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = call;
-  const { detail, finish, usage, answer, whole, redacted } = call;
+  const { detail, finish, usage, answer, whole, redacted, caller, arm, ttft } = call;
   const facts = [agent, `attempt ${attempt}`, ...(round > 0 ? [`round ${round + 1}`] : []), outcome];
   const isFirst = answer !== undefined && answers.isFirst(key, one.file, one.offset);
   const verdict = isFirst ? answers.verdictOf(key) : null;
@@ -73,6 +73,12 @@ function storyOf(place: number, one: Try, { call, request, answers, path = '' }:
     `   ${[time, `${number(ms)} ms`, endpoint, model].map(visible).join(' · ')}`,
     `   call ${visible(key)} · ${visible(run)} · ${visible(path)} at byte ${one.offset}`,
   ];
+  const live = [
+    ...(caller === undefined ? [] : [`asked by ${caller}`]),
+    ...(arm === undefined ? [] : [`arm ${arm}`]),
+    ...(ttft === undefined ? [] : [`first token after ${number(ttft)} ms`]),
+  ];
+  if (live.length > 0) lines.push(`   ${live.map(visible).join(' · ')}`);
   if (usage)
     lines.push(
       `   tokens ${tokensOf({ in: usage.prompt, cached: usage.cached ?? 0, out: usage.completion })}`,
@@ -93,7 +99,7 @@ function asked({ system, input, parameters }: Request, redacted: boolean): strin
   );
   if (named.length > 0) lines.push(`   ${named.map(visible).join(' · ')}`);
   if (system === null) lines.push('   system: its text is lost');
-  else lines.push('   system', ...block(system));
+  else if (system !== '') lines.push('   system', ...block(system));
   for (const message of input) lines.push(`   ${visible(message.role)}`, ...block(contentText(message)));
   return lines;
 }
