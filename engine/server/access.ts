@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net';
 import { ApiError } from './errors.ts';
-import { type KeyRing, SCOPES, type Scope } from './keys.ts';
+import { type KeyRecord, type KeyRing, SCOPES, type Scope } from './keys.ts';
 
 export interface Caller {
   /** whose files and batches these are: the name of the key */
@@ -22,6 +22,13 @@ export interface Access {
     headers: { authorization?: string | undefined; host?: string | undefined },
     scope: Scope | null,
   ): Caller;
+  /**
+   * Who a browser is that has shown a key before, by the id of the key: null where that is none, or no longer one. Without
+   * keys everybody is `local`. Throws 403 for a foreign Host without keys.
+   */
+  known(id: string | null, host: string | undefined): Caller | null;
+  /** Tokens that a key has used today (UTC); null is whoever asks without keys. */
+  usedToday(key: string | null): number;
   /** Throws 429 where the tokens of the day are spent: for what is going to use some. */
   refuseSpent(caller: Caller): void;
   /** Tokens that a key has used, whoever asked; counted against its day. */
@@ -70,7 +77,7 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
       }
       const found = keys.find(keyIn(authorization));
       if (found === null) throw new ApiError(401, 'Incorrect API key provided.', { code: 'invalid_api_key' });
-      const { name, id, scopes, rpm, tokens_per_day } = found;
+      const { id, scopes, rpm } = found;
       if (scope !== null && !scopes.includes(scope) && !(scope === 'metrics' && scopes.includes('admin')))
         throw new ApiError(
           403,
@@ -78,17 +85,32 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
           { code: 'insufficient_permissions' },
         );
       if (rpm !== undefined) refuseTooMany(id, rpm);
-      return { owner: name, key: id, scopes: new Set(scopes), tokensPerDay: tokens_per_day };
+      return callerOf(found);
+    },
+    known(id, host) {
+      if (!keys.isThere) {
+        refuseForeignHost(host);
+        return LOCAL;
+      }
+      const found = id === null ? null : keys.withId(id);
+      return found && callerOf(found);
+    },
+    usedToday(key) {
+      const spent = tokens.get(key ?? '');
+      return spent?.day === Math.floor(now() / DAY) ? spent.used : 0;
     },
     charge(key, used) {
-      if (key === null) return;
       const day = Math.floor(now() / DAY);
-      const spent = tokens.get(key);
-      if (spent === undefined || spent.day !== day) tokens.set(key, { day, used });
+      const spent = tokens.get(key ?? '');
+      if (spent === undefined || spent.day !== day) tokens.set(key ?? '', { day, used });
       else spent.used += used;
     },
   };
 }
+
+const callerOf = ({ name, id, scopes, tokens_per_day }: KeyRecord): Caller => ({
+  ...{ owner: name, key: id, scopes: new Set(scopes), tokensPerDay: tokens_per_day },
+});
 
 function keyIn(authorization: string | undefined): string {
   const [, key] = /^Bearer +(\S+)\s*$/i.exec((authorization ?? '').slice(0, LONGEST_KEY + 10)) ?? [];

@@ -1,12 +1,14 @@
 /** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
 import type { FastifyInstance } from 'fastify';
 import { createBatches } from './batches/batches.ts';
+import { creator } from './batches/create.ts';
 import { batchMetrics } from './batches/metrics.ts';
 import { addBatchRoutes } from './batches/routes.ts';
 import { openBatches } from './batches/store.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import type { Parts } from './parts.ts';
+import { uploadsInto } from './uploads.ts';
 
 /** ms between two looks for files whose time is over */
 const SWEEP = 60_000;
@@ -16,8 +18,10 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   const files = openFiles(data, { now, say });
   const store = openBatches(data, { say });
   const batches = createBatches({ ...parts, files, store });
-  addFileRoutes(app, parts, files);
-  addBatchRoutes(app, parts, { files, store, batches });
+  const uploads = uploadsInto(files, parts);
+  const create = creator(parts, { files, store, batches });
+  addFileRoutes(app, files, uploads);
+  addBatchRoutes(app, { store, batches, create });
   batchMetrics(parts, store, batches);
   const sweeping = setInterval(() => {
     try {

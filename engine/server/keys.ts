@@ -89,6 +89,8 @@ export interface KeyRing {
   readonly isThere: boolean;
   /** The key that was shown, if it is one of ours and not revoked. All are compared, in the same time. */
   find(key: string): KeyRecord | null;
+  /** The key with this id, if it is not revoked: for who has shown it before. */
+  withId(id: string): KeyRecord | null;
 }
 
 /** Follows the key file. Where it cannot be read any more, `warn` is told and no key is valid. */
@@ -121,6 +123,10 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       for (const one of keys ?? [])
         if (timingSafeEqual(one.digest, digest) && one.revoked === undefined) found = one;
       return found;
+    },
+    withId(id) {
+      follow();
+      return keys?.find(one => one.id === id && one.revoked === undefined) ?? null;
     },
   };
 }

@@ -103,7 +103,9 @@ async function live(
           completion_window: '24h',
         }),
       );
-      const made = batches.add(recordOf({ body, idempotency: null, caller, now: Date.now() }, files));
+      const made = batches.add(
+        recordOf({ body, idempotency: null, caller, isRetry: false }, files, Date.now()),
+      );
       answered.push(made.id);
       if (cancels) batches.cancel(store.of(made.id));
     }

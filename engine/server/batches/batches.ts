@@ -13,7 +13,7 @@ import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import { newFileId } from '../ids.ts';
 import type { Webhooks } from '../webhooks.ts';
-import type { Ending } from './output.ts';
+import { type Ending, withTally } from './output.ts';
 import { type BatchRun, pathsIn, startRun } from './run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './state.ts';
 import { type BatchStore, linked } from './store.ts';
@@ -40,7 +40,9 @@ export interface Batches {
   add(record: BatchRecord): BatchRecord;
   /** 400 where it has ended otherwise, or is ending. */
   cancel(record: BatchRecord): BatchRecord;
-  /** ids of those that wait for the disk */
+  /** Why one that has not ended is not asked now, in words; null where it is. */
+  waits(record: BatchRecord): string | null;
+  /** how many wait for the disk */
   readonly paused: number;
   /** Stops all of them where they are; resolves when nothing is under way. */
   drain(): Promise<void>;
@@ -59,7 +61,7 @@ export function createBatches(options: BatchesOptions): Batches {
   const { data, settings, pool, access, files, store, webhooks, now, say } = options;
   const running = new Map<string, BatchRun>();
   const driven = new Map<string, Promise<void>>();
-  const paused = new Map<string, number>(); // until when
+  const paused = new Map<string, { until: number; why: string }>();
   const closing = new AbortController();
   const looking = setInterval(look, LOOK);
   looking.unref();
@@ -67,15 +69,7 @@ export function createBatches(options: BatchesOptions): Batches {
 
   function seen(record: BatchRecord): BatchRecord {
     const tally = running.get(record.id)?.tally;
-    if (tally === undefined) return record;
-    // a batch that is run again counts from its beginning, and nobody is to see it fall back
-    const { total, completed, failed } = record.counts;
-    const counts = {
-      total,
-      completed: Math.max(completed, tally.counts.completed),
-      failed: tally.counts.completed >= completed ? tally.counts.failed : failed,
-    };
-    return { ...record, counts, usage: tally.usage.input >= record.usage.input ? tally.usage : record.usage };
+    return tally === undefined ? record : withTally(record, tally);
   }
 
   /** Moves a batch on for as long as something can be done about it. */
@@ -101,7 +95,7 @@ export function createBatches(options: BatchesOptions): Batches {
   function pause(id: string, why: string): void {
     const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
     if (!paused.has(id)) say(`${id} is paused, and is tried again: ${words}`);
-    paused.set(id, now() + AGAIN);
+    paused.set(id, { until: now() + AGAIN, why: words });
   }
 
   /** One step of a batch; whether there may be another one at once. */
@@ -157,12 +151,13 @@ export function createBatches(options: BatchesOptions): Batches {
         if (outcome !== 'paused') pause(id, outcome.broken);
         return false;
       }
-      const { counts, usage } = run.tally;
+      const { counts, usage, failures } = run.tally;
       const last = store.of(id);
       const { output, error } = pathsIn(store.folderOf(id));
       const whole = {
         counts: { total: last.counts.total, ...counts },
         usage,
+        failures,
         outputs: { output: idFor(output), error: idFor(error) },
       };
       const isCompleted = last.status === 'in_progress' && run.ending === null;
@@ -222,6 +217,17 @@ export function createBatches(options: BatchesOptions): Batches {
     return [...running.keys()].every(other => store.of(other).owner !== owner || other === id);
   }
 
+  function waits(record: BatchRecord): string | null {
+    const { id, status, models } = record;
+    const broken = paused.get(id)?.why;
+    if (isFinal(status)) return null;
+    if (broken !== undefined) return `paused, and tried again: ${broken}`;
+    if (pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
+    if (status !== 'in_progress' || running.has(id)) return null;
+    if (!isServed(record)) return `no endpoint serves ${models.slice(0, 3).join(', ')}`;
+    return hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
+  }
+
   function save(id: string): void {
     const record = store.of(id);
     const now = seen(record);
@@ -239,7 +245,7 @@ export function createBatches(options: BatchesOptions): Batches {
       try {
         if (run !== undefined && run.ending === null && isOver(record)) run.end('expired');
         if (run !== undefined && isDue) save(id);
-        const until = paused.get(id);
+        const until = paused.get(id)?.until;
         if (until === undefined || (now() >= until && hasRoom(data))) drive(id);
       } catch (error) {
         pause(id, (error as Error).message);
@@ -268,6 +274,7 @@ export function createBatches(options: BatchesOptions): Batches {
       drive(id);
       return store.of(id);
     },
+    waits,
     get paused() {
       return paused.size;
     },

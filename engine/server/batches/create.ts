@@ -1,16 +1,21 @@
-/** What a request to make a batch says, checked: the body alone, since the lines of its file are looked at later. */
+/** Batches are made: the body is checked alone, since the lines of its file are looked at later, and a repeated one found. */
 import { createHash } from 'node:crypto';
 import { ownValidator } from '../../config/own-schema.ts';
 import type { JsonObject } from '../../json/pointer.ts';
 import { show } from '../../json/show.ts';
 import type { Caller } from '../access.ts';
 import { readJson } from '../body.ts';
+import { isFull } from '../durable.ts';
 import { badRequest, notFound } from '../errors.ts';
-import { expiryOf } from '../file-routes.ts';
 import type { FileStore } from '../file-store.ts';
 import { FILE_ID, newBatchId } from '../ids.ts';
+import type { Parts } from '../parts.ts';
+import { diskFull } from '../upload.ts';
+import { expiryOf } from '../uploads.ts';
+import type { Batches } from './batches.ts';
 import { newTally } from './output.ts';
 import type { BatchRecord } from './state.ts';
+import type { BatchStore } from './store.ts';
 
 export const ENDPOINTS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'];
 
@@ -18,22 +23,62 @@ const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
 /** seconds: 30 days */
 const LONGEST_WINDOW = 30 * 86_400;
 
+/** ms in which a create that a client says it repeats is taken for the same one */
+const REPEATED = 15 * 60_000;
+
 export interface Asked {
   body: unknown;
   /** the Idempotency-Key header */
   idempotency: string | null;
   caller: Caller;
-  /** ms since 1970 */
-  now: number;
+  /** the client says that it asks again */
+  isRetry: boolean;
 }
 
-export const hashOfBody = (body: unknown): string =>
+/** Makes the batch, or finds the one that this request has made already. Throws as `recordOf`, 429, and 507 for a full disk. */
+export type Create = (asked: Asked) => BatchRecord;
+
+export function creator(
+  { access, now }: Pick<Parts, 'access' | 'now'>,
+  { files, store, batches }: { files: FileStore; store: BatchStore; batches: Batches },
+): Create {
+  /**
+   * The batch that this request has made already: the answer was lost, and the client asks again. It says so by a count of
+   * its own, or by a key that its user chose.
+   */
+  function repeated({ owner, key, asked }: BatchRecord, isRetry: boolean): BatchRecord | undefined {
+    const own = store.list(owner).reverse();
+    if (asked.idempotency !== null) {
+      const same = own.find(one => one.asked.idempotency === asked.idempotency);
+      if (same === undefined || same.asked.body === asked.body) return same;
+      throw badRequest('This Idempotency-Key was used with another body.', null, 'idempotency_key_reused');
+    }
+    const isRecent = ({ created_at }: BatchRecord): boolean => now() - created_at * 1000 <= REPEATED;
+    return isRetry
+      ? own.find(one => one.key === key && one.asked.body === asked.body && isRecent(one))
+      : undefined;
+  }
+
+  return asked => {
+    const record = recordOf(asked, files, now());
+    const before = repeated(record, asked.isRetry);
+    if (before !== undefined) return before;
+    access.refuseSpent(asked.caller);
+    try {
+      return batches.add(record);
+    } catch (error) {
+      throw isFull(error) ? diskFull() : error;
+    }
+  };
+}
+
+const hashOfBody = (body: unknown): string =>
   createHash('sha256')
     .update(Buffer.isBuffer(body) ? body : '')
     .digest('hex');
 
 /** 400 names the field that is wrong; 404 where the file is not there, or another owner's. */
-export function recordOf({ body, idempotency, caller, now }: Asked, files: FileStore): BatchRecord {
+export function recordOf({ body, idempotency, caller }: Asked, files: FileStore, now: number): BatchRecord {
   const said = readJson(body, ownValidator('batch', 'first'));
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = said as {
     input_file_id: string;
@@ -61,7 +106,7 @@ export function recordOf({ body, idempotency, caller, now }: Asked, files: FileS
   return {
     ...{ id: newBatchId(now), owner: caller.owner, key: caller.key, endpoint, input_file_id },
     ...{ completion_window, window, status: 'validating', created_at: Math.floor(now / 1000), times: {} },
-    ...{ errors: [], counts: { total: 0, completed: 0, failed: 0 }, usage: newTally().usage },
+    ...{ errors: [], counts: { total: 0, completed: 0, failed: 0 }, usage: newTally().usage, failures: [] },
     ...{ metadata: metadata ?? null, model: null, models: [], outputs_kept, outputs: null },
     asked: { body: hashOfBody(body), idempotency },
   };

@@ -12,7 +12,8 @@ import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
 import { failureOf, type Item } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
 import { OWNER_ONLY } from '../durable.ts';
-import type { BatchUsage, Counts } from './state.ts';
+import { type FailureGroup, noteFailure } from './failures.ts';
+import type { BatchRecord, BatchUsage, Counts } from './state.ts';
 
 /** Why the rest of a batch is not asked. */
 export type Ending = 'expired' | 'cancelled';
@@ -28,12 +29,30 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
 export interface Tally {
   counts: Omit<Counts, 'total'>;
   usage: BatchUsage;
+  failures: FailureGroup[];
 }
 
 export const newTally = (): Tally => ({
   counts: { completed: 0, failed: 0 },
   usage: { input: 0, cached: 0, output: 0, reasoning: 0 },
+  failures: [],
 });
+
+/** With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back. */
+export function withTally(record: BatchRecord, tally: Tally): BatchRecord {
+  const { total, completed, failed } = record.counts;
+  const isAhead = tally.counts.completed >= completed;
+  return {
+    ...record,
+    counts: {
+      total,
+      completed: Math.max(completed, tally.counts.completed),
+      failed: isAhead ? tally.counts.failed : failed,
+    },
+    failures: isAhead ? tally.failures : record.failures,
+    usage: tally.usage.input >= record.usage.input ? tally.usage : record.usage,
+  };
+}
 
 /** Counts into `tally`; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
 export function linesInto(
@@ -56,7 +75,9 @@ export function linesInto(
       const isGood = item.failure === undefined;
       tally.counts[isGood ? 'completed' : 'failed'] += 1;
       noteUsage(tally.usage, item);
-      const text = (isGood ? GOOD : BAD) + lineOf(item, one => errorOf(one, ending()));
+      const error = isGood ? null : errorOf(item, ending());
+      if (!isGood) noteFailure(tally.failures, item, error);
+      const text = (isGood ? GOOD : BAD) + lineOf(item, () => error);
       const { row } = item;
       letGo(item);
       return turns.add(row, text);

@@ -7,6 +7,7 @@
  *       └─► failed                            (failed is of validation alone)
  */
 import type { JsonObject } from '../../json/pointer.ts';
+import type { FailureGroup } from './failures.ts';
 
 export const STATUSES = [
   ...(['validating', 'failed', 'in_progress', 'finalizing', 'completed'] as const),
@@ -72,6 +73,8 @@ export interface BatchRecord {
   errors: BatchError[];
   counts: Counts;
   usage: BatchUsage;
+  /** of its lines; `errors` are of its validation */
+  failures: FailureGroup[];
   metadata: Record<string, string> | null;
   /** the models that its lines name, and the one where it is one */
   models: string[];
