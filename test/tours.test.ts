@@ -107,3 +107,8 @@ test('a stage is known to the list of stages, to what is made of others, and to 
   const rows = ['bin/commands/batch.ts', 'stages/legacy.ts'];
   expect(importers.sort()).toEqual([...rows, 'index.ts', 'stages/index.ts'].sort());
 });
+
+test('no line of docs/design.md is longer than 100 characters', () => {
+  const lines = readFileSync(join(ROOT, 'docs/design.md'), 'utf8').split('\n');
+  expect(lines.filter(line => line.length > 100)).toEqual([]);
+});

@@ -2,10 +2,9 @@
  * Which server was measured, as far as it says: its version (GET /version of vLLM, /props of llama.cpp), the settings that
  * its metrics name, and its models. Two benchmarks of which nobody knows the flags cannot be compared.
  */
-import { isObject } from '../json/pointer.ts';
 import { type Clock, TIMING } from '../pool/clock.ts';
 import { labelSetOf, metricsPath, pageOf } from '../pool/load.ts';
-import { type Asking, askingOf, type Heard, probe } from '../pool/probe.ts';
+import { type Asking, askingOf, objectIn, probe } from '../pool/probe.ts';
 import type { Endpoint } from '../pool/state.ts';
 import { hide } from '../pool/words.ts';
 
@@ -58,12 +57,5 @@ async function factsOfOne(endpoint: Endpoint, model: string, clock: Clock): Prom
 }
 
 async function jsonAt(asking: Asking, path: string): Promise<Record<string, unknown> | undefined> {
-  const heard: Heard | Error = await asking.get(path);
-  if (heard instanceof Error || heard.status !== 200) return undefined;
-  try {
-    const value: unknown = JSON.parse(heard.body.toString());
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  return objectIn(await asking.get(path));
 }

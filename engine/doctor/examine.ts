@@ -12,7 +12,15 @@ import { isObject } from '../json/pointer.ts';
 import type { Clock, Timing } from '../pool/clock.ts';
 import { hasSeries, labelsOf, metricsPath, type Page, pageOf } from '../pool/load.ts';
 import { type ModelMap, servedNameOf } from '../pool/names.ts';
-import { type Asking, askingOf, type Heard, type ProbeResult, probe, type Served } from '../pool/probe.ts';
+import {
+  type Asking,
+  askingOf,
+  type Heard,
+  objectIn,
+  type ProbeResult,
+  probe,
+  type Served,
+} from '../pool/probe.ts';
 import type { EndpointSetting } from '../pool/settings.ts';
 import { createEndpoint } from '../pool/state.ts';
 import type { Key } from '../pool/words.ts';
@@ -129,7 +137,7 @@ async function look(facts: Facts, prefix: string, asking: Asking, examiner: Exam
 async function introduce(facts: Facts, prefix: string, asking: Asking): Promise<void> {
   const root = rootOf(prefix);
   if (facts.kind === 'llama.cpp') {
-    const props = jsonOf(await asking.get(`${root}/props`));
+    const props = objectIn(await asking.get(`${root}/props`));
     facts.version = textOrNone(props?.build_info);
     facts.batch = countOrNone(props?.total_slots);
     const settings = props?.default_generation_settings;
@@ -137,10 +145,10 @@ async function introduce(facts: Facts, prefix: string, asking: Asking): Promise<
   } else if (facts.kind !== 'Ollama') {
     const heard = await asking.get(`${root}/version`);
     if (!(heard instanceof Error)) facts.roundTrip = Math.min(facts.roundTrip ?? Infinity, heard.took);
-    facts.version = textOrNone(jsonOf(heard)?.version);
+    facts.version = textOrNone(objectIn(heard)?.version);
   }
   if (facts.version === undefined && facts.kind !== 'vLLM' && facts.kind !== 'llama.cpp') {
-    facts.version = textOrNone(jsonOf(await asking.get(`${root}/api/version`))?.version);
+    facts.version = textOrNone(objectIn(await asking.get(`${root}/api/version`))?.version);
     if (facts.version !== undefined) facts.kind = 'Ollama';
   }
   if (facts.kind === 'Ollama') return;
@@ -153,7 +161,7 @@ async function introduce(facts: Facts, prefix: string, asking: Asking): Promise<
 
 /** Ollama says how long a prompt may be only of a model that is loaded, which it is now. */
 async function lookAtLoaded(facts: Facts, root: string, asking: Asking): Promise<void> {
-  const loaded = jsonOf(await asking.get(`${root}/api/ps`))?.models;
+  const loaded = objectIn(await asking.get(`${root}/api/ps`))?.models;
   const one = (Array.isArray(loaded) ? loaded : [])
     .filter(isObject)
     .find(({ name }) => name === facts.model?.id);
@@ -192,16 +200,6 @@ function batchIn(page: Page): number | undefined {
     labelsOf(page, 'vllm:vllm_config_info', label),
   );
   return countOrNone(Number(said[0]));
-}
-
-function jsonOf(heard: Heard | Error): Record<string, unknown> | undefined {
-  if (heard instanceof Error || heard.status !== 200) return undefined;
-  try {
-    const value: unknown = JSON.parse(heard.body.toString());
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function textOrNone(value: unknown): string | undefined {

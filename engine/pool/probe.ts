@@ -170,6 +170,17 @@ export interface Heard extends Reply {
   arrivals: readonly Arrival[];
 }
 
+/** The object that a server answered with 200; undefined for any other reply. */
+export function objectIn(heard: Heard | Error): Record<string, unknown> | undefined {
+  if (heard instanceof Error || heard.status !== 200) return undefined;
+  try {
+    const value: unknown = JSON.parse(heard.body.toString());
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export interface Arrival {
   at: number;
   bytes: number;
