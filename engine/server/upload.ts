@@ -48,20 +48,20 @@ async function spooled(request: IncomingMessage, path: string, most: number): Pr
   let stop = (): void => {};
   const ended = new Promise<void>((resolve, reject) => {
     stop = watchSender(request, () => reject(tooSlow()));
-    const broken = (): void => reject(badRequest('The upload was broken off.'));
+    const broken = (): void => reject(brokenOff());
     form.on('field', (name, value, nameCut, valueCut) => {
       if (nameCut || valueCut) reject(badRequest(`Expected fields of at most ${LONGEST_FIELD} bytes.`));
       fields.set(name, value);
     });
     form.on('file', (name, part, filename) => {
-      part.on('error', broken);
+      part.on('error', () => {}); // who reads it hears of it
       if (name !== 'file') {
         part.resume();
         return reject(badRequest(`Expected the file in the part 'file', found ${show(name)}.`, 'file'));
       }
       sending = part;
-      writing = written(part, path, filename, most);
-      writing.catch(reject);
+      writing = written(part, path, filename, { most, failed: reject });
+      writing.catch(error => reject(isOfSystem(error) || error instanceof ApiError ? error : brokenOff()));
     });
     for (const limit of ['partsLimit', 'filesLimit', 'fieldsLimit'])
       form.on(limit, () => reject(badRequest(`Expected one file and at most ${MOST_FIELDS} fields.`)));
@@ -101,19 +101,30 @@ function formOf(request: IncomingMessage, most: number): InstanceType<typeof Bus
   }
 }
 
-/** Writes a part, and forces it to disk. 413 where it is longer than `most`. */
+const brokenOff = (): ApiError => badRequest('The upload was broken off.');
+const isOfSystem = (error: unknown): boolean => (error as NodeJS.ErrnoException).syscall !== undefined;
+
+/**
+ * Writes a part, and forces it to disk. 413 where it is longer than `most`; `failed` hears of a disk that takes no more
+ * before the part is given up.
+ */
 async function written(
   part: BusboyFileStream,
   path: string,
   name: string,
-  most: number,
+  { most, failed }: { most: number; failed(error: unknown): void },
 ): Promise<Omit<Uploaded, 'fields'>> {
   let bytes = 0;
   const file = await open(path, 'wx', OWNER_ONLY.file);
   try {
     part.once('limit', () => part.destroy(tooLong(most)));
     for await (const chunk of part as AsyncIterable<Buffer>) {
-      await file.appendFile(chunk);
+      try {
+        await file.appendFile(chunk);
+      } catch (error) {
+        failed(error);
+        throw error;
+      }
       bytes += chunk.length;
     }
     if (part.truncated) throw tooLong(most);

@@ -52,7 +52,7 @@ export interface Batches {
 const LOOK = 250;
 const SAVE = 10_000;
 /** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
-const AGAIN = 15_000;
+const AGAIN = 5_000;
 const ROOM = 32 * 1024 * 1024;
 /** Batches that run at once: each has requests in memory. */
 const MOST_RUNNING = 64;

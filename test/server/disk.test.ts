@@ -1,0 +1,63 @@
+/** A full disk: an upload is refused and not kept, a batch that runs is paused and says so, and goes on with more room. */
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import { expect, onTestFinished, test } from 'vitest';
+import { ALL } from '../all.ts';
+import { canMount } from '../crash/faults.ts';
+import { environment, folder } from '../fw.ts';
+import { begin, lineOf, linesIn, put, reached } from './batching.ts';
+import { simulated } from './serving.ts';
+
+const LINES = 1500;
+const LIMIT = 16;
+
+if (ALL && !canMount) console.log('left out, for a file system of its own is not permitted: a full tmpfs');
+test.runIf(ALL && canMount)('a full disk', async () => {
+  const { url, simulator } = await simulated({ latency: '1ms' });
+  const disk = folder();
+  const flag = join(folder(), 'more');
+  const script = [
+    `mount -t tmpfs -o size=3m none ${disk}`,
+    `{ until [ -e ${flag} ]; do sleep 0.1; done; mount -o remount,size=128m ${disk}; } &`,
+    `exec fw serve --data ${disk}/data --listen 127.0.0.1:0 --endpoint ${url} --endpoint-limit ${LIMIT}`,
+  ].join('\n');
+  const child = spawn('unshare', ['-m', 'bash', '-c', script], { env: environment({}) });
+  onTestFinished(() => {
+    writeFileSync(flag, '');
+    child.kill('SIGKILL');
+  });
+  let said = '';
+  const heard: (() => void)[] = [];
+  child.stderr.on('data', chunk => {
+    said += chunk;
+    for (const hear of heard) hear();
+  });
+  const paused = new Promise<void>(resolve => {
+    heard.push(() => /is paused.*disk is full/.test(said) && resolve());
+  });
+  const base = await new Promise<string>(resolve => {
+    child.stdout.once('data', chunk => resolve(JSON.parse(chunk.toString()).url));
+  });
+  const openai = new OpenAI({ apiKey: 'none', baseURL: `${base}/v1`, maxRetries: 0 });
+  await expect(put(openai, 'x'.repeat(5_000_000))).rejects.toMatchObject({
+    status: 507,
+    code: 'insufficient_storage',
+  });
+  expect((await openai.files.list()).data).toEqual([]);
+  const text = Array.from({ length: LINES }, (_, n) => lineOf(`r-${n}`, { user: 'u'.repeat(900) })).join(
+    '\n',
+  );
+  const { id } = await begin(openai, text);
+  await paused;
+  expect(await openai.batches.retrieve(id)).toMatchObject({ status: 'in_progress' });
+  expect((await fetch(`${base}/health`)).status).toBe(200);
+  expect(await (await fetch(`${base}/metrics`)).text()).toContain('\nfw_batches_paused 1\n');
+  writeFileSync(flag, '');
+  const done = await reached(openai, id);
+  expect(done, said).toMatchObject({ status: 'completed', request_counts: { completed: LINES, failed: 0 } });
+  const lines = await linesIn(openai, done.output_file_id);
+  expect(lines.map(({ custom_id }) => custom_id)).toEqual(Array.from({ length: LINES }, (_, n) => `r-${n}`));
+  expect(simulator.counts().answers - LINES).toBeLessThanOrEqual(4 * LIMIT);
+});
