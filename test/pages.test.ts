@@ -78,7 +78,8 @@ async function home(): Promise<string> {
 
 async function makeTemplate(): Promise<string> {
   const at = folder();
-  for (const name of ['pipelines', 'fixtures', 'schemas']) symlinkSync(join(ROOT, name), join(at, name));
+  for (const name of ['pipelines', 'fixtures', 'schemas', 'deploy'])
+    symlinkSync(join(ROOT, name), join(at, name));
   for (const name of ['parts', 'old', 'out', 'desk']) mkdirSync(join(at, name));
   writeFileSync(join(at, 'ask.liquid'), 'May {{ name }} have {{ loan_amount }}?\n');
   writeFileSync(join(at, 'tickets.csv'), 'ticket,text\n1,It is down\n2,Where is my invoice?\n');
