@@ -24,6 +24,9 @@ const STREAMS = (process.env.STREAMS ?? '1,100,1000').split(',').map(Number);
 const MOST_FOR_ALL = 100;
 const ROUNDS = 5;
 const STEADY = { tokens: 200, gap: 20 };
+const COST_ROUNDS = 3;
+/** Of a connection, where calls are measured and not tokens. */
+const CALLS = 20;
 
 /** What the server wrote for one request: when each event with content was whole, on the clock below. */
 interface Written {
@@ -232,57 +235,66 @@ function lastOf(path: number): number {
   return SHAPES[path]?.chunks.at(-1)?.[0] ?? 100 + STEADY.gap * STEADY.tokens;
 }
 
-/** CPU of this process a token, in µs: fw's client, and handlers that only count, in turn. */
+/**
+ * CPU of this process, in µs: fw's client, and handlers that only count bytes, in turn. A token of long answers, and a call
+ * whose answer is one token.
+ */
 async function costs(port: number, streams: number): Promise<void> {
   const cpuOf = async (work: () => Promise<unknown>): Promise<number> => {
     const from = process.cpuUsage();
     await work();
     const { user, system } = process.cpuUsage(from);
-    return (user + system) / (streams * STEADY.tokens);
+    return user + system;
   };
-  const own: number[] = [];
-  const bare: number[] = [];
-  for (let round = 0; round < 3; round++) {
-    own.push(await cpuOf(() => ask(port, SHAPES.length, streams, 1, true)));
-    bare.push(await cpuOf(() => read(port, SHAPES.length, streams)));
-  }
-  const median = (list: number[]): number => percentile(sorted(list), 50);
-  const ratios = own.map((cost, at) => cost / (bare[at] as number));
-  console.log(
-    `${streams} streams: ${median(own).toFixed(1)} µs of CPU a token, a bare undici loop ${median(bare).toFixed(1)}: ${median(ratios).toFixed(2)} of it`,
-  );
+  const compare = async (what: string, path: number, rounds: number, parts: number): Promise<void> => {
+    const own: number[] = [];
+    const bare: number[] = [];
+    for (let round = 0; round < COST_ROUNDS; round++) {
+      own.push((await cpuOf(() => ask(port, path, streams, rounds, true))) / parts);
+      bare.push((await cpuOf(() => read(port, path, streams, rounds))) / parts);
+    }
+    const median = (list: number[]): number => percentile(sorted(list), 50);
+    const ratios = own.map((cost, at) => cost / (bare[at] as number));
+    console.log(
+      `${streams} streams: ${median(own).toFixed(1)} µs of CPU a ${what}, a bare undici loop ${median(bare).toFixed(1)}: ${median(ratios).toFixed(2)} of it (${ratios.map(ratio => ratio.toFixed(2)).join(', ')})`,
+    );
+  };
+  await compare('token', SHAPES.length, 1, streams * STEADY.tokens);
+  const one = SHAPES.findIndex(({ name }) => name === 'one token');
+  await compare('call', one, CALLS, streams * CALLS);
 }
 
-/** The same streams by handlers that count bytes and do nothing else. */
-async function read(port: number, path: number, streams: number): Promise<void> {
-  const clients = Array.from(
-    { length: streams },
-    () => new Client(`http://127.0.0.1:${port}`, { headersTimeout: 0, bodyTimeout: 0, pipelining: 1 }),
-  );
-  await Promise.all(
-    clients.map(
-      client =>
-        new Promise<void>((done, failed) => {
-          let bytes = 0;
-          client.dispatch(
-            {
-              path: `/${path}/0`,
-              method: 'POST',
-              headers: ['content-type', 'application/json'],
-              body: Buffer.from('{}'),
-            },
-            {
-              onRequestStart() {},
-              onResponseStart() {},
-              onResponseData(_, chunk) {
-                bytes += chunk.length;
-              },
-              onResponseEnd: () => (bytes > 0 ? done() : failed(new Error('an answer without bytes'))),
-              onResponseError: (_, error) => failed(error),
-            },
-          );
-        }),
-    ),
-  );
-  await Promise.all(clients.map(client => client.close()));
+/** The same streams by handlers that count bytes and do nothing else, one after the other on each connection. */
+async function read(port: number, path: number, streams: number, rounds: number): Promise<void> {
+  const one = (client: Client): Promise<void> =>
+    new Promise((done, failed) => {
+      let bytes = 0;
+      client.dispatch(
+        {
+          path: `/${path}/0`,
+          method: 'POST',
+          headers: ['content-type', 'application/json'],
+          body: Buffer.from('{}'),
+        },
+        {
+          onRequestStart() {},
+          onResponseStart() {},
+          onResponseData(_, chunk) {
+            bytes += chunk.length;
+          },
+          onResponseEnd: () => (bytes > 0 ? done() : failed(new Error('an answer without bytes'))),
+          onResponseError: (_, error) => failed(error),
+        },
+      );
+    });
+  const all = Array.from({ length: streams }, async () => {
+    const client = new Client(`http://127.0.0.1:${port}`, {
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      pipelining: 1,
+    });
+    for (let i = 0; i < rounds; i++) await one(client);
+    await client.close();
+  });
+  await Promise.all(all);
 }

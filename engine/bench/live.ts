@@ -16,7 +16,7 @@ export interface Live {
   ttft99: number;
   tpot50: number;
   /** as the servers said last */
-  server: { running: number; waiting: number; kv: number; gpu: number | null } | null;
+  server: { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
 }
 
 const WINDOW_MS = 5_000;
@@ -71,7 +71,7 @@ const COLUMNS: readonly [head: string, width: number, cell: (live: Live) => stri
   ['TPOT p50', 8, ({ tpot50 }) => shown(tpot50, 1)],
   ['running', 7, ({ server }) => (server === null ? '–' : number(server.running))],
   ['waiting', 7, ({ server }) => (server === null ? '–' : number(server.waiting))],
-  ['KV', 5, ({ server }) => (server === null ? '–' : share(server.kv))],
+  ['KV', 5, ({ server }) => share(server?.kv ?? null)],
   ['GPU', 5, ({ server }) => share(server?.gpu ?? null)],
 ];
 const NAME = 22;
@@ -122,7 +122,7 @@ export function liveWords(live: Live): string {
   ];
   if (server !== null)
     words.push(
-      `the servers run ${number(server.running)}, ${number(server.waiting)} wait, KV ${share(server.kv)}${server.gpu === null ? '' : `, GPU ${share(server.gpu)}`}`,
+      `the servers run ${number(server.running)}, ${number(server.waiting)} wait${server.kv === null ? '' : `, KV ${share(server.kv)}`}${server.gpu === null ? '' : `, GPU ${share(server.gpu)}`}`,
     );
   return words.join(' · ');
 }

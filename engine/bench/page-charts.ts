@@ -1,7 +1,7 @@
 /** The pictures of the page: figures by load, latency against throughput, and what came in each second. */
 import { counted } from '../item/words.ts';
 import { curveChart, type Dot, dotChart, MOST_DOTS } from '../study/chart.ts';
-import { type Cell, count, decimal, esc, figure, table } from '../study/html.ts';
+import { type Cell, count, decimal, esc, figure, percent, table } from '../study/html.ts';
 import { type BenchResult, loadWords } from './result.ts';
 
 /** What tells a run from the others. */
@@ -120,6 +120,8 @@ export function timelines(results: readonly BenchResult[]): string {
     [
       ['Tokens that came in each second', 'events/s', 'events'],
       ['Requests under way', 'requests', 'under_way'],
+      ['Requests that waited at the servers', 'requests', 'waiting'],
+      ['KV cache in use, the fullest of the servers', 'share', 'kv'],
     ] as const
   ).map(([title, y, key]) => {
     const curves = shownRuns
@@ -128,15 +130,19 @@ export function timelines(results: readonly BenchResult[]): string {
         points: run.fw.timeline[key].slice(0, MOST_SECONDS).map((value, second) => [second, value] as const),
       }))
       .filter(({ points }) => points.length >= 2);
-    if (curves.length === 0) return '';
-    const to = Math.max(1, ...curves.flatMap(({ points }) => points.map(([, value]) => value)));
+    const isSaid = curves.some(({ points }) => points.some(([, value]) => value > 0));
+    if (!isSaid) return '';
+    const to = Math.max(
+      key === 'kv' ? 0.01 : 1,
+      ...curves.flatMap(({ points }) => points.map(([, value]) => value)),
+    );
     const drawn = curveChart({
       title,
       x: 'seconds since the start of the run',
       y,
       curves,
       showX: shown,
-      showY: shown,
+      showY: key === 'kv' ? value => percent(value, 0) : shown,
       from: 0,
       to,
     });

@@ -168,17 +168,16 @@ function conditions(results: readonly BenchResult[]): string {
       percent(client.coalesced_share),
       count(workload.repeated),
       count(workload.uncounted),
-      run.fw.verdict,
     ];
   });
   const limits = results.flatMap(run =>
     run.fw.client.limits.map(text => `<li>${esc(name(run))}: ${pieces(text)}</li>`),
   );
   return `<h2>The client, and what was asked</h2>
-${table(['load', 'seconds', 'loop at work', 'cores', 'saw late, mean ms', 'saw late, p99 ms', 'waited for a processor', 'sent late p99 ms', 'came together', 'asked before', 'without usage', 'verdict'], rows)}
+${table(['load', 'seconds', 'loop at work', 'cores', 'saw late, mean ms', 'saw late, p99 ms', 'waited for a processor', 'sent late p99 ms', 'came together', 'asked before', 'without usage'], rows)}
 ${limits.length === 0 ? '' : `<ul class="notes">${limits.join('')}</ul>`}
 ${lengths(results)}
-<p>Seed ${count(first.fw.workload.seed)}${
+<p>Seed ${first.fw.workload.seed}${
     first.fw.goodput === null
       ? ''
       : `; good: ${esc(
@@ -187,16 +186,18 @@ ${lengths(results)}
             .join(', '),
         )}`
   }.</p>
-<details><summary>The body of the first request</summary><p>${pieces(first.fw.workload.body)}</p></details>
+<details><summary>The body of the first request</summary><p>${pieces(first.fw.workload.body, LONGEST_BODY)}</p></details>
 <h2>What the words mean</h2>
 <ul class="notes">${Object.entries(first.fw.formulas)
     .map(([word, text]) => `<li><b>${esc(word)}</b>: ${pieces(text)}</li>`)
     .join('')}</ul>`;
 }
 
-/** Longer texts than `esc` shows, up to some kilobytes. */
-function pieces(text: string): string {
-  const most = 4_000;
+/** Bytes of a prompt that fills a long context; the file has all of it. */
+const LONGEST_BODY = 200_000;
+
+/** Longer texts than `esc` shows. */
+function pieces(text: string, most = 4_000): string {
   const whole = text.slice(0, most);
   const parts: string[] = [];
   for (let at = 0; at < whole.length; at += 100) parts.push(esc(whole.slice(at, at + 100)));

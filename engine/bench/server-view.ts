@@ -4,7 +4,7 @@
  */
 import { type Clock, TIMING, type Timing } from '../pool/clock.ts';
 import { averageGpu, type Gpu, type GpuSum, lookAtGpus, noteGpu } from '../pool/gpu.ts';
-import { metricsPath, type Page, pageOf, readLoad, sumOf } from '../pool/load.ts';
+import { metricsPath, type Page, pageOf, readLoad, saysKv, sumOf } from '../pool/load.ts';
 import { askingOf } from '../pool/probe.ts';
 import type { Endpoint } from '../pool/state.ts';
 
@@ -59,7 +59,7 @@ export interface ServerView {
 
 export interface Watched {
   /** as they said last; null where they say nothing */
-  now(): { running: number; waiting: number; kv: number; gpu: number | null } | null;
+  now(): { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
   end(): Promise<ServerView>;
 }
 
@@ -95,6 +95,7 @@ export function watchServers(
     const asked = endpoints.slice(0, servers);
     const before = await Promise.all(asked.map(pageOfEndpoint));
     const seen = asked.filter((_, at) => before[at] !== null);
+    const hasKv = before.some(page => page !== null && saysKv(page));
     const timeline: ServerView['timeline'] = { running: [], waiting: [], kv: [], gpu: [] };
     const gpuSum: GpuSum = { ms: 0, use: 0, memory: 0 };
     let isLooking = false;
@@ -128,7 +129,7 @@ export function watchServers(
           list.at(-1),
         );
         if (running === undefined || waiting === undefined || kv === undefined) return null;
-        return { running, waiting, kv, gpu: timeline.gpu.at(-1) ?? null };
+        return { running, waiting, kv: hasKv ? kv : null, gpu: timeline.gpu.at(-1) ?? null };
       },
       async end() {
         ticker.stop();
@@ -195,7 +196,7 @@ export function viewOf(
     mean,
     ...tokens,
     prefixHits: prefixHits === null || !prefixQueries ? null : prefixHits / prefixQueries,
-    kvMax: kv.max,
+    kvMax: pairs.some(({ last }) => saysKv(last)) ? kv.max : null,
     runningMean: running.mean,
     runningMax: running.max,
     waitingMean: waiting.mean,

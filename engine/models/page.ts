@@ -1,8 +1,17 @@
 /** The choice of a model as one page: the table, what each costs, how fast and how good it is; no script, no network. */
+import { basename } from 'node:path';
 import { counted } from '../item/words.ts';
 import { type Dot, dotChart } from '../study/chart.ts';
 import { count, decimal, esc, figure, page, percent, table, tile } from '../study/html.ts';
-import { columnsOf, type ModelJson, type ModelsJson, rungsOf, share } from './result.ts';
+import {
+  type Column,
+  type ModelJson,
+  type ModelsJson,
+  qualityColumns,
+  rungsOf,
+  share,
+  speedColumns,
+} from './result.ts';
 
 /** With a line break at its end. */
 export function modelsPage(all: ModelsJson): string {
@@ -10,12 +19,13 @@ export function modelsPage(all: ModelsJson): string {
   const broken = all.models.filter(each => each.broken !== null);
   return page({
     title: `A choice of ${counted(all.models.length, 'model')}`,
-    header: `<h1>Which model for ${esc(all.pipeline)}?</h1>
+    header: `<h1>Which model for ${esc(basename(all.pipeline))}?</h1>
 <p class="dim">${counted(all.items, 'item')}, the same for each, one model after the other; ${esc(all.began)}; fw ${esc(all.version)}</p>
 ${broken.map(({ name, broken: why }) => `<p><b>${esc(name)} was not measured</b>: ${esc(why ?? '')}</p>`).join('\n')}
 ${tiles(measured, all)}`,
     main: `<h2>All models</h2>
-${mainTable(all)}
+${mainTable(all, qualityColumns(all))}
+${mainTable(all, speedColumns(all))}
 <p class="dim">Accepted: items that verification accepts. Valid at first try: answers of agents that fitted as they were first given; in brackets the 95 % interval (Wilson). GPU hours: the GPUs of a model × the time that it took.${all.label === null && all.reference === null ? '' : ` Agreement is over items that were accepted: the same ${esc(all.outcome ?? '')}.`}</p>
 ${rungTable(all)}
 ${agreementTable(all)}
@@ -59,8 +69,7 @@ function tiles(models: readonly ModelJson[], { label, reference }: ModelsJson): 
   return parts.length === 0 ? '' : `<div class="tiles">${parts.join('\n')}</div>`;
 }
 
-function mainTable(all: ModelsJson): string {
-  const columns = columnsOf(all);
+function mainTable(all: ModelsJson, columns: readonly Column[]): string {
   return table(
     ['model', ...columns.map(([head]) => esc(head))],
     all.models.map(each => [

@@ -78,34 +78,37 @@ export const share = (interval: Interval | null): string =>
 
 const agreed = (agreement: Agreement | null): string => share(agreement?.share ?? null);
 
-type Column = [head: string, cell: (each: ModelJson) => string];
+export type Column = [head: string, cell: (each: ModelJson) => string];
 
-/** The columns of the choice, for the terminal and the page alike. */
-export function columnsOf({ label, reference, models }: ModelsJson): Column[] {
-  const isPriced = models.some(({ price }) => price !== null);
-  const seesGpus = models.some(({ gpu_use: use }) => use !== null);
-  const per = (each: ModelJson, tokens: number): string =>
-    figure(each.items > 0 ? tokens / each.items : null, 0);
-  return [
+/** How good the answers were. */
+export function qualityColumns({ label, reference }: ModelsJson): Column[] {
+  const columns: Column[] = [
     ['items', each => number(each.items)],
     ['accepted', each => percent(each.accepted_share)],
     ['valid at first try', each => share(each.first_try)],
-    ...(label === null
-      ? []
-      : [[`as ${visible(cut(label, 40))}`, (each: ModelJson) => agreed(each.label)] as Column]),
-    ...(reference === null
-      ? []
-      : [['as the reference', (each: ModelJson) => agreed(each.reference)] as Column]),
+  ];
+  if (label !== null) columns.push([`as ${visible(cut(label, 40))}`, each => agreed(each.label)]);
+  if (reference !== null) columns.push(['as the reference', each => agreed(each.reference)]);
+  return columns;
+}
+
+/** How fast they came, and what they cost. */
+export function speedColumns({ models }: ModelsJson): Column[] {
+  const per = (each: ModelJson, tokens: number): string =>
+    figure(each.items > 0 ? tokens / each.items : null, 0);
+  const columns: Column[] = [
     ['items/s', each => small(each.items_per_second)],
     ['tokens/s out', each => figure(each.output_tokens_per_second, 1)],
-    ['tokens an item, in', each => per(each, each.prompt_tokens)],
-    ['out', each => per(each, each.completion_tokens)],
+    ['tokens in / item', each => per(each, each.prompt_tokens)],
+    ['out / item', each => per(each, each.completion_tokens)],
     ['call p50 ms', each => figure(each.latency_p50_ms, 0)],
     ['p99', each => figure(each.latency_p99_ms, 0)],
-    ...(seesGpus ? [['GPU', (each: ModelJson) => percent(each.gpu_use)] as Column] : []),
-    ['GPU h / 1,000', each => small(each.gpu_hours_per_1000_items)],
-    ...(isPriced ? [['cost / 1,000', (each: ModelJson) => small(each.cost_per_1000_items)] as Column] : []),
   ];
+  if (models.some(({ gpu_use: use }) => use !== null)) columns.push(['GPU', each => percent(each.gpu_use)]);
+  columns.push(['GPU h / 1,000', each => small(each.gpu_hours_per_1000_items)]);
+  if (models.some(({ price }) => price !== null))
+    columns.push(['cost / 1,000', each => small(each.cost_per_1000_items)]);
+  return columns;
 }
 
 const RUNGS = ['clean', 'repaired', 'coerced', 'unknown', 'defaulted', 'failed'];
@@ -118,18 +121,18 @@ export function rungsOf({ models }: ModelsJson): { heads: string[]; rows: number
 
 /** The whole choice on one screen, with a line break at its end. */
 export function modelsTable(all: ModelsJson): string {
-  const columns = columnsOf(all);
-  const right = columns.map((_, at) => at + 1);
-  const lines = aligned(
-    [
-      ['model', ...columns.map(([head]) => head)],
-      ...all.models.map(each => [
-        each.name,
-        ...columns.map(([, cell]) => (each.items > 0 ? cell(each) : '–')),
-      ]),
-    ],
-    right,
-  );
+  const block = (title: string, columns: readonly Column[]): string[] =>
+    aligned(
+      [
+        [title, ...columns.map(([head]) => head)],
+        ...all.models.map(each => [
+          each.name,
+          ...columns.map(([, cell]) => (each.items > 0 ? cell(each) : '–')),
+        ]),
+      ],
+      columns.map((_, at) => at + 1),
+    );
+  const lines = [...block('quality', qualityColumns(all)), '', ...block('speed and cost', speedColumns(all))];
   const { heads, rows } = rungsOf(all);
   if (heads.length > 0)
     lines.push(

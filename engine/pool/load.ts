@@ -36,6 +36,9 @@ const LOAD = {
   },
 } as const;
 
+/** Not every server says it, and then it is 0 in a `Load`. */
+export const saysKv = (page: Page): boolean => largestOf(page, LOAD.kv.names) !== undefined;
+
 const KEYS = Object.keys(LOAD) as (keyof typeof LOAD)[];
 
 /** As of one page; 0 where the server does not say. */

@@ -343,7 +343,7 @@ describe.runIf(found !== '')('the page in Chromium', () => {
     await page.goto(`file://${at}/bench.html`);
     await page.screenshot({ path: join(shots, `bench-${width}-${colorScheme}.png`), fullPage: true });
     const seen = await page.evaluate(readFileSync(join(ROOT, 'test/study/in-page.js'), 'utf8'));
-    expect(seen).toMatchObject({ wrong: [], over: 0, scripts: 0, figures: 8 });
+    expect(seen).toMatchObject({ wrong: [], over: 0, scripts: 0, figures: 10 });
     await page.close();
   });
 });

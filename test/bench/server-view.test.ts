@@ -11,6 +11,7 @@ const at = (answers: number, seconds: number, hits: number): string[] => [
   `vllm:e2e_request_latency_seconds_sum${labels} ${10 * seconds}`,
   `vllm:e2e_request_latency_seconds_count${labels} ${answers}`,
   `vllm:num_preemptions_total${labels} ${answers / 10}`,
+  `vllm:kv_cache_usage_perc${labels} 0.4`,
   `vllm:prefix_cache_queries_total${labels} ${1_000 * answers}`,
   `vllm:prefix_cache_hits_total${labels} ${hits}`,
 ];
@@ -37,6 +38,8 @@ test('means are deltas over all servers; what was counted before the run is not 
   expect(view.mean.ttft).toBeCloseTo((1_000 * (1 + 3)) / 40, 9);
   expect(view.mean.e2el).toBeCloseTo((10_000 * (1 + 3)) / 40, 9);
   expect(view.prefixHits).toBeCloseTo(5_000 / 40_000, 12);
+  const bare = pairs.map(({ first, last }) => ({ first, last: last.replaceAll('vllm:kv', 'other:kv') }));
+  expect(viewOf(bare, 2, timeline, null).kvMax).toBeNull();
   // nobody said these
   expect([view.mean.queue, view.outputTokens]).toEqual([null, null]);
 });

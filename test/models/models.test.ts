@@ -1,10 +1,15 @@
 /** A choice of models: the same items through several servers, and what the table, the file and the page say of each. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
-import { qualityOf } from '../../engine/models/figures.ts';
+import { type Browser, chromium } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type Quality, qualityOf } from '../../engine/models/figures.ts';
+import { modelsPage } from '../../engine/models/page.ts';
+import { type ModelsJson, modelsJson } from '../../engine/models/result.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
-import { folder } from '../fw.ts';
+import { wilson } from '../../engine/study/statistics.ts';
+import { ALL } from '../all.ts';
+import { folder, ROOT, shell } from '../fw.ts';
 import { fw } from '../here.ts';
 
 const running: Simulator[] = [];
@@ -68,7 +73,9 @@ ${more}models:
   file('');
   const ran = await fw('fw bench models.yaml --json m.json --csv m.csv --html m.html', { cwd: at });
   expect([0, 1], ran.stderr).toContain(ran.code);
-  expect(ran.stdout).toMatch(/^model +items +accepted +valid at first try +as truth/);
+  expect(ran.stdout).toMatch(
+    /^quality +items +accepted +valid at first try +as truth\n(?:.*\n){3}speed and cost +items\/s/,
+  );
   expect(existsSync(join(at, 'never.ndjson'))).toBe(false);
   // what did not fit is asked again, with the answer behind the prompt
   const asked = (prompts: string[]): string[] =>
@@ -227,3 +234,73 @@ test('agreement is over items that are accepted, and kappa over all outcomes', a
   expect(quality.label?.kappa?.value).toBeCloseTo((2 / 3 - 4 / 9) / (1 - 4 / 9), 12);
   expect(quality.reference).toMatchObject({ matched: 2, share: { value: 1 / 2 } });
 });
+
+const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
+
+describe.runIf(found !== '')('the page in Chromium', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+  });
+  afterAll(() => browser?.close());
+
+  test.each([
+    [1280, 'light'],
+    [390, 'dark'],
+  ] as const)('%i pixels, %s', async (width, colorScheme) => {
+    const wicked = '<b>"\u202e&name</b>';
+    const at = folder();
+    writeFileSync(join(at, 'models.html'), modelsPage(choiceOf(wicked)));
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    await page.goto(`file://${at}/models.html`);
+    const seen = await page.evaluate(readFileSync(join(ROOT, 'test/study/in-page.js'), 'utf8'));
+    expect(seen).toMatchObject({ wrong: [], over: 0, scripts: 0, figures: 6 });
+    await page.close();
+  });
+});
+
+/** Three models, of which one could not be asked. */
+function choiceOf(text: string): ModelsJson {
+  const quality = (hits: number): Quality => ({
+    items: 100,
+    accepted: hits,
+    rungs: { clean: hits, failed: 100 - hits },
+    answers: 500,
+    firstTry: wilson({ n: 500, hits: 4 * hits }),
+    left: [[text, 100 - hits]],
+    label: { matched: hits, share: wilson({ n: hits, hits: hits - 10 }), kappa: null },
+    reference: { matched: hits, share: wilson({ n: hits, hits: hits - 5 }), kappa: null },
+  });
+  const model = (name: string, hits: number) => ({
+    name,
+    endpoints: [text],
+    model: text,
+    gpus: 2,
+    price: 1.5,
+    broken: hits === 0 ? text : null,
+    seconds: hits,
+    calls: 500,
+    retries: 3,
+    promptTokens: 60_000,
+    completionTokens: 20_000,
+    cachedTokens: 10_000,
+    latency: { p50: 900, p99: 2_000 },
+    gpuUse: 0.9,
+    quality:
+      hits === 0
+        ? { ...quality(20), items: 0, rungs: {}, left: [], label: null, reference: null }
+        : quality(hits),
+  });
+  const told = {
+    version: '0',
+    began: '2026-11-23T03:00:00Z',
+    pipeline: text,
+    outcome: text,
+    label: text,
+    reference: text,
+  };
+  return modelsJson(
+    { items: 100, models: [model('a model', 95), model('another one', 80), model('gone', 0)], stopped: null },
+    told,
+  );
+}
