@@ -58,10 +58,14 @@ function kindsOf(stops: readonly number[]): Uint8Array {
   return kinds;
 }
 
+const IN_QUOTES = kindsOf([LF, QUOTE]);
+/** By delimiter: every quoted field of several lines has a reader of its own for what may be rows behind it. */
+const IN_PLAIN = new Map<number, Uint8Array>();
+
 /** `longest`: bytes of a row that are kept. */
 export function csvReader(delimiter: number, longest = Number.POSITIVE_INFINITY): CsvReader {
-  const inPlain = kindsOf([delimiter, LF, CR, QUOTE]);
-  const inQuotes = kindsOf([LF, QUOTE]);
+  const inPlain = IN_PLAIN.get(delimiter) ?? kindsOf([delimiter, LF, CR, QUOTE]);
+  IN_PLAIN.set(delimiter, inPlain);
   const fields: FieldBounds = { count: 0, bounds: new Int32Array(3 * 64), marks: 0 };
   let state = FIELD_START;
   let start = 0; // of the field, from the beginning of the row
@@ -92,7 +96,7 @@ export function csvReader(delimiter: number, longest = Number.POSITIVE_INFINITY)
           const stop = isLost ? end : Math.min(end, from + longest);
           let seen = 0; // in a variable of the loop, which costs a third of one that outlives it
           while (at < stop) {
-            const kind = inQuotes[block[at]!]!;
+            const kind = IN_QUOTES[block[at]!]!;
             if (kind === STOP) break;
             seen |= kind;
             at += 1;
