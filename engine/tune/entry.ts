@@ -34,7 +34,7 @@ export function entryWords(study: Study, { state, failure, value, rate, rates, f
   const at = full === null ? '' : `${figureOf(full.value)} ${unit} at full load`;
   if (state === 'broken')
     return `${at}; the bounds are not kept${rates.length > 0 ? ` at ${rates.map(each => each.rate).join(', ')} requests/s` : ''}`;
-  if (state === 'behind') return `${at}; behind the best`;
+  if (state === 'behind') return `${at}; not better than the best`;
   return rate === null
     ? at
     : `${at}; ${rate} requests/s within the bounds, ${figureOf(value)} ${UNITS[study.goal]}`;

@@ -4,10 +4,7 @@ import { esc, figure, table } from '../study/html.ts';
 import { figureOf } from './entry.ts';
 import { findsRate } from './rank.ts';
 import type { TuneResult } from './result.ts';
-import { type Setting, settingWords } from './study.ts';
-
-/** Labels of a chart are short: the values in the order of the names, which the title says. */
-const short = (setting: Setting): string => Object.values(setting).join(' / ');
+import { namesOf, valuesOf } from './study.ts';
 
 export function charts(result: TuneResult): string {
   const parts = [fullLoad(result), ...(findsRate(result.study) ? [byRate(result)] : [])].filter(
@@ -21,19 +18,19 @@ function fullLoad({ settings, study }: TuneResult): string {
     full === null ? [] : [{ setting, full, state }],
   );
   if (measured.length === 0) return '';
-  const names = Object.keys(measured[0]?.setting ?? {}).join(' / ');
+  const names = namesOf(study.present);
   const title = `At full load, by ${names}`;
   const unit = findsRate(study) ? 'requests/s' : study.unit;
   const rows: Dot[] = measured.map(({ setting, full, state }) => ({
-    label: short(setting),
+    label: valuesOf(setting),
     ...full,
     faint: state !== 'measured',
   }));
   const drawn = dotChart({ title, axis: unit, rows, show: figureOf, from: 0, to: 0 });
   const behind = table(
-    ['setting', esc(unit), 'low', 'high'],
+    [esc(namesOf(study.present)), esc(unit), 'low', 'high'],
     measured.map(({ setting, full }) => [
-      esc(settingWords(setting)),
+      esc(valuesOf(setting)),
       figureOf(full.value),
       figureOf(full.low),
       figureOf(full.high),
@@ -55,7 +52,7 @@ function byRate({ settings, study }: TuneResult): string {
   const key = `p${bound.percentile}` as 'p99';
   const curves = settings
     .map(({ setting, rates }) => ({
-      label: short(setting),
+      label: valuesOf(setting),
       points: rates
         .map(({ rate, points }) => [rate, points[0]?.[`${bound.metric}_ms`][key] ?? Number.NaN] as const)
         .filter(([, ms]) => Number.isFinite(ms))
@@ -77,10 +74,10 @@ function byRate({ settings, study }: TuneResult): string {
     dots: true,
   });
   const behind = table(
-    ['setting', 'requests/s', 'ms', 'kept'],
+    [esc(namesOf(study.present)), 'requests/s', 'ms', 'kept'],
     settings.flatMap(({ setting, rates }) =>
       rates.map(({ rate, kept, points }) => [
-        esc(settingWords(setting)),
+        esc(valuesOf(setting)),
         figureOf(rate),
         figureOf(points[0]?.[`${bound.metric}_ms`][key]),
         kept ? 'yes' : 'no',

@@ -5,7 +5,7 @@ import { figureOf } from './entry.ts';
 import { charts } from './page-charts.ts';
 import { findsRate } from './rank.ts';
 import { gainWords, percentOf, type TuneResult } from './result.ts';
-import { settingWords } from './study.ts';
+import { namesOf, settingWords, valuesOf } from './study.ts';
 import { STATES } from './told.ts';
 
 /** With a line break at its end. */
@@ -82,7 +82,7 @@ function settings(result: TuneResult): string {
   const { study, settings: all } = result;
   const isRate = findsRate(study);
   const head = [
-    'setting',
+    esc(namesOf(study.present)),
     'outcome',
     `${isRate ? 'requests/s' : esc(study.unit)} at full load (95 % interval)`,
     'blocks',
@@ -97,9 +97,9 @@ function settings(result: TuneResult): string {
     'preempted',
   ];
   const rows = all.map(({ setting, state, failure, full, blocks, rate, rates, requests, server }): Cell[] => {
-    const [point] = rates.find(each => each.rate === rate)?.points ?? blocks;
+    const [point] = isRate ? (rates.find(each => each.rate === rate)?.points ?? []) : blocks;
     return [
-      esc(settingWords(setting)),
+      esc(valuesOf(setting)),
       esc(failure?.kind ?? STATES[state]),
       full === null ? '–' : `${figureOf(full.value)} (${figureOf(full.low)}–${figureOf(full.high)})`,
       count(blocks.length),
@@ -164,7 +164,7 @@ function ranking({ ranking: { preset, scale, settings: all }, study }: TuneResul
   if (all.length === 0) return '';
   const isRate = findsRate(study);
   const rows = all.map(({ setting, capacity, rate, kv_max: kv, preemptions, refused }) => [
-    esc(settingWords(setting)),
+    esc(valuesOf(setting)),
     refused === null ? figureOf(capacity) : 'does not start',
     ...(isRate ? [figureOf(rate)] : []),
     percent(kv, 0),
@@ -172,7 +172,7 @@ function ranking({ ranking: { preset, scale, settings: all }, study }: TuneResul
   ]);
   return `<h2>In virtual time</h2>
 <p>The simulated engine of ${esc(preset ?? '')}${scale === null ? '' : `, whose times were multiplied by ${decimal(scale)} so that it says of the present setting what was measured`}. It only decided what was started.</p>
-<details><summary>${counted(all.length, 'setting')}</summary>${table(['setting', 'requests/s at full load', ...(isRate ? ['within the bounds'] : []), 'KV', 'preempted'], rows)}</details>`;
+<details><summary>${counted(all.length, 'setting')}</summary>${table([esc(namesOf(study.present)), 'requests/s at full load', ...(isRate ? ['within the bounds'] : []), 'KV', 'preempted'], rows)}</details>`;
 }
 
 /** What a reader needs to do it again, or to doubt it. */

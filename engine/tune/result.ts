@@ -123,10 +123,16 @@ export function resultOf({ study, key, record, outcome, fw, preset }: Telling): 
     client: {
       points: points.length,
       limited: points.filter(({ point }) => point.client.verdict !== 'ok').length,
-      limits: [...new Set(points.flatMap(({ point }) => point.client.limits))].slice(0, 20),
+      limits: kindsOf(points.flatMap(({ point }) => point.client.limits)),
     },
     formulas: FORMULAS,
   };
+}
+
+/** One of each kind: they differ in their figures. */
+function kindsOf(limits: readonly string[]): string[] {
+  const kinds = new Map(limits.map(limit => [limit.replaceAll(/[\d.]+/g, ''), limit]));
+  return [...kinds.values()];
 }
 
 const FORMULAS: TuneResult['formulas'] = {
@@ -161,15 +167,16 @@ function wordsOf(
   if (best === present || confirmation === null)
     return `No setting is better than the present one (${settingWords(present.setting)}): nothing is recommended.`;
   const { gain, rate, present_rate: other, present_kept: kept } = confirmation;
-  const at = rate === null ? '' : ` at ${rate} requests/s`;
-  const sides = `${of(confirmation.best)} ${unit}${at}${
-    confirmation.present.length === 0
-      ? ''
-      : `, the present setting ${of(confirmation.present)}${other === null ? '' : ` at ${other}`}`
-  }`;
+  // of requests within bounds the value is the rate itself
+  const isRate = rate !== null && (study.goal === 'requests' || study.goal === 'goodput');
+  const at = (value: number | null): string => (value === null || isRate ? '' : ` at ${value} requests/s`);
+  const ours = `${of(confirmation.best)} ${unit}${isRate ? ' within the bounds' : at(rate)}`;
+  const theirs =
+    confirmation.present.length === 0 ? '' : `, the present setting ${of(confirmation.present)}${at(other)}`;
+  const sides = `${ours}${theirs}`;
   switch (verdict) {
     case 'better':
-      return `${settingWords(best.setting)}: ${sides}${gain === null ? '' : `; gain ${gainWords(gain)}`}${kept ? '' : '; the present setting does not keep the bounds there'}.`;
+      return `${settingWords(best.setting)}: ${sides}${gain === null ? '' : `; gain ${gainWords(gain)}`}${kept || rate !== null ? '' : '; the present setting does not keep the bounds'}.`;
     case 'present fails':
       return `${settingWords(best.setting)}: ${sides}; the present setting ${present.failure === null ? 'keeps the bounds nowhere' : `fails (${present.failure.kind})`}.`;
     default:

@@ -197,7 +197,7 @@ export function openSession(world: World, which: Which): Session {
     },
 
     async rate(rate) {
-      const least = Math.max(requestsFor(study.slo), Math.ceil((rate * study.blockMs) / 1000));
+      const least = Math.max(requestsFor(study.slo), Math.ceil((rate * lengthOf(study)) / 1000));
       const points: Point[] = [];
       for (let again = 0; again < 2; again++) {
         const seed = (study.seed + again) % 2 ** 32;
@@ -220,6 +220,15 @@ export function openSession(world: World, which: Which): Session {
       await end();
     },
   };
+}
+
+/** A queue that grows is not seen in a time which is hardly longer than the bound. */
+const BOUNDS_LONG = 10;
+
+/** ms of a rate that is measured. */
+export function lengthOf({ blockMs, slo }: Pick<Study, 'blockMs' | 'slo'>): number {
+  const longest = Math.max(0, ...slo.filter(({ metric }) => metric !== 'tpot').map(({ ms }) => ms));
+  return Math.max(blockMs, BOUNDS_LONG * longest);
 }
 
 /** A session that is closed whatever comes of it. */

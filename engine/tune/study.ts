@@ -207,6 +207,10 @@ export function settingWords(setting: Setting): string {
     .join(', ');
 }
 
+/** The values alone, for tables whose head has the names. */
+export const valuesOf = (setting: Setting): string => Object.values(setting).join(' / ');
+export const namesOf = (setting: Setting): string => Object.keys(setting).join(' / ');
+
 export const settingKey = (setting: Setting): string =>
   JSON.stringify(Object.entries(setting).sort(([a], [b]) => (a < b ? -1 : 1)));
 

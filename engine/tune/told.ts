@@ -49,7 +49,7 @@ export function settingTable({ study, settings }: TuneResult): string {
   ];
   const rows = settings.map(entry => {
     const { full, rate, rates, blocks, server, state, failure } = entry;
-    const at = rates.find(each => each.rate === rate)?.points ?? blocks;
+    const at = isRate ? (rates.find(each => each.rate === rate)?.points ?? []) : blocks;
     const p99 = at[0]?.e2el_ms.p99 ?? null;
     return [
       ...names.map(name => String(entry.setting[name])),
@@ -69,7 +69,7 @@ export function settingTable({ study, settings }: TuneResult): string {
 
 export const STATES = {
   measured: 'measured',
-  behind: 'behind the best, stopped early',
+  behind: 'not better than the best, stopped early',
   broken: 'does not keep the bounds',
   failed: 'failed',
 } as const;
@@ -85,7 +85,7 @@ export function summary(result: TuneResult): string {
     lines.push(`asked: ${workload.source}; model ${workload.model}; seed ${result.study.seed}`);
   if (client.limited > 0)
     lines.push(
-      `client-limited in ${client.limited} of ${counted(client.points, 'measurement')}: ${client.limits[0] ?? ''}`,
+      `client-limited in ${client.limited} of ${counted(client.points, 'measurement')}, such as: ${client.limits[0] ?? ''}`,
     );
   if (recommended !== null) lines.push('', 'use:', recommended.command);
   return `${lines.join('\n')}\n`;

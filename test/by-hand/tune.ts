@@ -7,7 +7,7 @@ import { closedRun, openRun, throughputOf } from '../../engine/tune/predict.ts';
 
 const work = process.env.WORK as string;
 const fw = resolve('dist/bin/fw.js');
-const PORT = 8390;
+const FIRST_PORT = 8390;
 const SPACE = { max_num_seqs: [16, 32, 64, 128, 256, 512], max_num_batched_tokens: [512, 1024, 2048, 8192] };
 const LOAD = { prompt: 300, shared: 0, output: 24 };
 const BOUND_MS = 2_500;
@@ -68,6 +68,7 @@ for (const [name, rate] of sorted)
 let failed = false;
 for (const seed of (process.env.SEEDS ?? '1,2,3').split(',')) {
   const [weights, token, kv] = OFF[seed] as [number, number, number];
+  const port = FIRST_PORT + Number(seed);
   const folder = join(work, `seed-${seed}`);
   if (!existsSync(folder)) mkdirSync(folder);
   const off: PresetFile = {
@@ -79,8 +80,8 @@ for (const seed of (process.env.SEEDS ?? '1,2,3').split(',')) {
   writeFileSync(join(folder, 'off.json'), JSON.stringify(off));
   writeFileSync(
     join(folder, 'tune.yaml'),
-    `serve: node ${fw} simulate --port ${PORT} --preset 3b-a6000 --max-num-seqs {max_num_seqs} --max-num-batched-tokens {max_num_batched_tokens}
-endpoint: http://127.0.0.1:${PORT}/v1
+    `serve: node ${fw} simulate --port ${port} --preset 3b-a6000 --max-num-seqs {max_num_seqs} --max-num-batched-tokens {max_num_batched_tokens}
+endpoint: http://127.0.0.1:${port}/v1
 space: ${JSON.stringify(SPACE)}
 present: { max_num_seqs: 16, max_num_batched_tokens: 512 }
 load: { input_tokens: ${LOAD.prompt}, output_tokens: ${LOAD.output} }

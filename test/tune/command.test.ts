@@ -57,7 +57,7 @@ async function listens(port: number): Promise<boolean> {
 }
 
 test('measures the present setting, answers every doubt by a field, and measures nothing twice', async () => {
-  const { at, port } = await study('slo: { e2el_p50: 60000 }\n');
+  const { at, port } = await study('slo: { tpot_p50: 60000 }\n');
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code, ran.stderr).toBe(0);
   expect(ran.stdout).toContain('nothing is recommended');
@@ -82,7 +82,7 @@ test('measures the present setting, answers every doubt by a field, and measures
   for (const { points } of setting?.rates ?? []) {
     expect(points[0]?.e2el_ms.n).toBe(points[0]?.completed);
     expect(points[0]?.client.facts.loopUtilisation).toBeGreaterThan(0);
-    expect(points[0]?.within.e2el_p50).toEqual({ good: points[0]?.completed, of: points[0]?.completed });
+    expect(points[0]?.within.tpot_p50).toEqual({ good: points[0]?.completed, of: points[0]?.completed });
   }
   expect(result.server.versions).toHaveLength(1);
   expect(result.server.proofs[0]).toContain('nothing listened');
