@@ -123,8 +123,8 @@ export async function bench(plan: Plan, host: Host): Promise<Run[]> {
       ...(host.progress && { progress: host.progress }),
     });
     const { samples, sent } = driven;
-    const lateness =
-      load.kind === 'open' ? samples.of('sent').map((at, i) => at - (samples.of('due')[i] as number)) : null;
+    const due = samples.of('due');
+    const lateness = load.kind === 'open' ? samples.of('sent').map((at, i) => at - (due[i] as number)) : null;
     const client = watching.stop(lateness);
     const server = await watched.end();
     number += sent;

@@ -181,7 +181,7 @@ async function measureOne(
     model: (made as Awaited<ReturnType<typeof makePool>> | null)?.model ?? null,
     gpus,
     price,
-    broken: isWhole ? null : firstOf(last) || `it ended with ${exit}`,
+    broken: isWhole ? null : exit > 128 ? 'stopped before all items were answered' : firstOf(last),
     seconds,
     calls: stats?.calls ?? 0,
     retries: stats?.retries ?? 0,
