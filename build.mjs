@@ -108,6 +108,10 @@ made.push(
 
 chmodSync('dist/bin/fw.js', 0o755);
 writeFileSync('dist/starters.json', JSON.stringify(starters('pipelines/starters'), null, 1));
+writeFileSync(
+  'dist/page.json',
+  JSON.stringify(texts('engine/server/page', ['page.css', 'page.js']), null, 1),
+);
 writeFileSync('dist/LICENSES.txt', licences(made.flatMap(({ output }) => output)));
 
 /** What each bundled package asks to be told with it: its licence file, or the name of its licence. */
@@ -122,6 +126,11 @@ function licences(chunks) {
     return `${name} ${version} (${license})\n\n${text.trim()}\n`;
   });
   return `fw contains parts of these packages.\n\n${[...new Set(texts)].sort().join(`\n${'-'.repeat(80)}\n\n`)}`;
+}
+
+/** Files of a folder that are sent as they are: {name: text}. */
+function texts(folder, names) {
+  return Object.fromEntries(names.map(name => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
 /** The folders that `fw init` makes, as one file: {starter: {path: text}}. */

@@ -7,6 +7,7 @@ import { addBatchRoutes } from './batches/routes.ts';
 import { openBatches } from './batches/store.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
+import { addPage } from './page/page.ts';
 import type { Parts } from './parts.ts';
 import { uploadsInto } from './uploads.ts';
 
@@ -21,6 +22,7 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });
   addFileRoutes(app, files, uploads);
+  const page = await addPage(app, parts, { files, store, batches, uploads, create });
   addBatchRoutes(app, { store, batches, create });
   batchMetrics(parts, store, batches);
   const sweeping = setInterval(() => {
@@ -34,6 +36,7 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   return {
     async drain() {
       clearInterval(sweeping);
+      page.drain();
       await batches.drain();
     },
   };

@@ -57,6 +57,7 @@ test('the files are those that a run needs', () => {
       'dist/LICENSES.txt',
       'dist/bin/fw.js',
       'dist/index.js',
+      'dist/page.json',
       'dist/starters.json',
       'fixtures/applications-60.csv',
       'package.json',

@@ -1,0 +1,91 @@
+/**
+ * Server-sent events: one snapshot a second for each view that somebody looks at, made once for all who look at it. A client
+ * that does not read gets fewer of them, never late ones.
+ */
+import type { ServerResponse } from 'node:http';
+import { ApiError } from '../errors.ts';
+
+export interface Viewer {
+  response: ServerResponse;
+  /** what is seen: viewers with the same name get the same bytes */
+  name: string;
+  /** whether it may still be seen: once not, the stream ends */
+  may(): boolean;
+  /** the values, as JSON will have them */
+  values(): unknown;
+}
+
+export interface Events {
+  /** Throws 503 where too many look already. */
+  add(viewer: Viewer): void;
+  /** Sends what is to be seen now; called each second. */
+  send(): void;
+  readonly viewers: number;
+  close(): void;
+}
+
+const MOST = 200;
+/** bytes that wait in a connection, beyond which it gets no further frame */
+const WAITING = 64 * 1024;
+/** frames between two comments, which keep a connection through proxies open where frames are dropped or equal */
+const COMMENT = 15;
+/** ms after which a browser comes back */
+const RETRY = 2_000;
+
+export function createEvents(): Events {
+  const viewers = new Map<Viewer, { sent: string; quiet: number }>();
+  let id = 0;
+
+  function end(viewer: Viewer): void {
+    viewers.delete(viewer);
+    viewer.response.end();
+  }
+
+  function send(to: Iterable<Viewer>): void {
+    const made = new Map<string, string>();
+    id += 1;
+    for (const viewer of to) {
+      const { name, response } = viewer;
+      if (!viewer.may()) {
+        end(viewer);
+        continue;
+      }
+      if (response.writableLength > WAITING) continue;
+      const text = made.get(name) ?? JSON.stringify(viewer.values());
+      made.set(name, text);
+      const state = viewers.get(viewer) as { sent: string; quiet: number };
+      if (text === state.sent) {
+        state.quiet += 1;
+        if (state.quiet % COMMENT === 0) response.write(': still here\n\n');
+        continue;
+      }
+      viewers.set(viewer, { sent: text, quiet: 0 });
+      response.write(`id: ${id}\ndata: ${text}\n\n`);
+    }
+  }
+
+  return {
+    add(viewer) {
+      if (viewers.size >= MOST) throw new ApiError(503, `Expected at most ${MOST} open pages, found more.`);
+      const { response } = viewer;
+      response.writeHead(200, {
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+        'x-content-type-options': 'nosniff',
+      });
+      response.write(`retry: ${RETRY}\n\n`);
+      viewers.set(viewer, { sent: '', quiet: 0 });
+      response.on('close', () => viewers.delete(viewer));
+      response.on('error', () => viewers.delete(viewer));
+      send([viewer]);
+    },
+    send: () => send([...viewers.keys()]),
+    get viewers() {
+      return viewers.size;
+    },
+    close() {
+      for (const viewer of [...viewers.keys()]) end(viewer);
+    },
+  };
+}

@@ -1,0 +1,102 @@
+/** What of a server somebody may see: an owner its own batches and files, the scope admin all of them. */
+import { statSync } from 'node:fs';
+import type { Caller } from '../access.ts';
+import type { Batches } from '../batches/batches.ts';
+import { pathsIn } from '../batches/run.ts';
+import type { BatchRecord } from '../batches/state.ts';
+import type { BatchStore } from '../batches/store.ts';
+import { notFound } from '../errors.ts';
+import type { FileRecord, FileStore } from '../file-store.ts';
+import { BATCH_ID } from '../ids.ts';
+import { pageOf } from '../paging.ts';
+import type { Parts } from '../parts.ts';
+import { type OneBatch, oneBatch } from './batch-page.ts';
+import { hookWords, type Overview } from './overview.ts';
+import type { Rates } from './rates.ts';
+import type { KeyTraffic } from './traffic.ts';
+import { batchView, endpointView, keyView, poolWords, type Seen } from './views.ts';
+
+export interface Stores {
+  files: FileStore;
+  store: BatchStore;
+  batches: Batches;
+}
+
+export type Kind = 'output' | 'error';
+
+export const isAdmin = ({ scopes }: Caller): boolean => scopes.has('admin');
+
+const PAGE = { id: BATCH_ID, most: 25, usual: 25 };
+
+export function lookingAt(
+  { pool, webhooks, access, now }: Pick<Parts, 'pool' | 'webhooks' | 'access' | 'now'>,
+  { files, store, batches }: Stores,
+  rates: Rates,
+  traffic: () => KeyTraffic[],
+) {
+  function seenOf(record: BatchRecord): Seen {
+    const there = (kind: Kind): string | null => fileOf(record, kind)?.id ?? null;
+    return {
+      ...{ rate: rates.of(record.id), why: batches.waits(record), now: now() },
+      ...{ output: there('output'), error: there('error') },
+    };
+  }
+
+  /** One of its finished files; null where it has none, or it is gone. */
+  function fileOf({ owner, outputs, status }: BatchRecord, kind: Kind): FileRecord | null {
+    const id = status === 'finalizing' ? null : outputs?.[kind];
+    return id ? files.get(owner, id) : null;
+  }
+
+  /** The lines of a batch, finished or not; null where there are none. */
+  function linesOf(record: BatchRecord, kind: Kind): string | null {
+    const file = fileOf(record, kind);
+    if (file !== null) return files.pathOf(file.id);
+    const path = pathsIn(store.folderOf(record.id))[kind];
+    return (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0 ? path : null;
+  }
+
+  return {
+    fileOf,
+    linesOf,
+    /** 404 where it is not there, or not this caller's. */
+    batch(caller: Caller, id: string): BatchRecord {
+      const found = !BATCH_ID.test(id)
+        ? null
+        : isAdmin(caller)
+          ? (store.of(id) ?? null)
+          : store.get(caller.owner, id);
+      if (found === null) throw notFound(`No batch found with id '${id.slice(0, 100)}'.`);
+      return batches.seen(found);
+    },
+    /** A page of batches, newest first, and what else the overview says. */
+    overview(caller: Caller, after: string | undefined): { values: Overview; next: string | null } {
+      const all = isAdmin(caller) ? store.all() : store.list(caller.owner);
+      const page = pageOf(all, { after }, PAGE);
+      const stats = pool.stats();
+      const mine = traffic().filter(({ owner }) => isAdmin(caller) || owner === caller.owner);
+      const values: Overview = {
+        pool: `${poolWords(stats)}.`,
+        batches: page.data.map(batches.seen).map(record => batchView(record, seenOf(record))),
+        none: page.data.length === 0 ? 'No batch is here.' : '',
+        keys: mine.map(one => keyView(one, access.usedToday(one.key), now())),
+        noKeys: mine.length === 0 ? 'Nobody has asked.' : '',
+        endpoints: isAdmin(caller) ? stats.endpoints.map(endpointView) : [],
+        hooks: isAdmin(caller) ? hookWords(webhooks.counts()) : '',
+      };
+      return { values, next: page.has_more ? page.last_id : null };
+    },
+    one(record: BatchRecord): OneBatch {
+      const has = { output: linesOf(record, 'output') !== null, error: linesOf(record, 'error') !== null };
+      return oneBatch(record, seenOf(record), has);
+    },
+    files: (caller: Caller): FileRecord[] =>
+      files
+        .list(caller.owner)
+        .filter(({ purpose }) => purpose === 'batch')
+        .reverse(),
+    note: (): void => rates.note(store.all().map(batches.seen)),
+  };
+}
+
+export type Looking = ReturnType<typeof lookingAt>;
