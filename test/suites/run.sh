@@ -4,7 +4,7 @@
 # Exit 1 where a case fails that is not named as an exception in the suite's script, or where an exception passes.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
-[ $# -gt 0 ] || set -- json-parsing json-schema csv-spectrum json-repair
+[ $# -gt 0 ] || set -- json-parsing json-schema csv-spectrum json-repair deploy
 FW_SUITES=$(mktemp -d)
 export FW_SUITES
 # what a suite bundles of fw looks for its package.json above itself

@@ -1,0 +1,180 @@
+/** deploy/alerts.yaml and deploy/grafana/fw.json: made of code, current, of metrics that there are, and understood by promtool. */
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { stringify } from 'yaml';
+import { ALERTS, rulesFile, ruleTests } from '../../deploy/alerts.ts';
+import { dashboard } from '../../deploy/grafana/dashboard.ts';
+import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { binFolder, environment, folder, ROOT } from '../fw.ts';
+import { begin, linesOf, reached } from '../server/batching.ts';
+import { served } from '../server/serving.ts';
+
+const RULES = join(ROOT, 'deploy', 'alerts.yaml');
+const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
+
+interface Panel {
+  id: number;
+  type: string;
+  title: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  fieldConfig?: { defaults: { unit: string } };
+  targets?: { refId: string; expr: string }[];
+}
+const panels = dashboard().panels as Panel[];
+const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+test.each([
+  ['alerts.yaml', rulesFile()],
+  ['grafana/fw.json', `${JSON.stringify(dashboard(), null, 2)}\n`],
+])('deploy/%s is what the code makes', (name, text) => {
+  const path = join(ROOT, 'deploy', name);
+  if (process.env.FW_UPDATE === '1') writeFileSync(path, text);
+  expect(readFileSync(path, 'utf8')).toBe(text);
+});
+
+test('the metrics that they name are on the page of a run or of a server, with the labels that they ask for, and all are used', async () => {
+  const page = (await pageOfRun()) + (await pageOfServer());
+  const asked = [...expressions, ...ALERTS.map(({ expr }) => expr)].join('\n');
+  const names = new Set(asked.match(/\bfw_[a-z_]+/g));
+  expect(names.size).toBeGreaterThan(25);
+  const known = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name, type]) =>
+    type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+  );
+  expect([...names].filter(name => !known.includes(name))).toEqual([]);
+  const matchers = [...asked.matchAll(/(fw_\w+)\{(\w+="\w+")\}/g)];
+  expect(matchers.length).toBeGreaterThan(3);
+  for (const [, name, label] of matchers) expect(page).toMatch(new RegExp(`^${name}\\{[^}]*${label}`, 'm'));
+  for (const [, by = '', name] of asked.matchAll(/sum by \(([^)]*)\) \((?:rate\()?(fw_\w+)/g)) {
+    const own = by.split(', ').filter(label => !['job', 'instance', 'le'].includes(label));
+    const sample = new RegExp(`^${name}\\{([^}]*)\\}`, 'm').exec(page)?.[1];
+    // codes of failures have samples only where something failed
+    if (sample !== undefined) for (const label of own) expect(sample, name).toContain(`${label}="`);
+  }
+
+  // what others tell already is left out
+  const shown = expressions.join('\n');
+  const all = [...page.matchAll(/^# TYPE (\S+) /gm)].map(([, name = '']) => name);
+  expect(all.filter(name => !shown.includes(name)).sort()).toEqual([
+    'fw_http_request_seconds',
+    'fw_items_expected',
+    'fw_items_read_total',
+    'fw_replayed_calls_total',
+    'fw_retries_total',
+  ]);
+});
+
+/** While it waits for a server that does not answer. */
+async function pageOfRun(): Promise<string> {
+  const slow = await startSimulator({ port: 0, latency: '600s' });
+  onTestFinished(() => slow.close());
+  const args = [
+    'run',
+    `${ROOT}/pipelines/fairwatch/batch.yaml`,
+    CSV,
+    '--metrics',
+    '0',
+    '--endpoint',
+    slow.url,
+  ];
+  const run = spawn(join(binFolder, 'fw'), args, {
+    cwd: folder(),
+    env: environment({}),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    let said = '';
+    run.stderr.on('data', chunk => {
+      said += chunk;
+      const found = /metrics at (http:\S+)/.exec(said)?.[1];
+      if (found) resolve(found);
+    });
+    run.on('close', () => reject(new Error(said)));
+  });
+  try {
+    let page = '';
+    // its endpoints are there once the first call is out
+    while (!/^fw_endpoint_up\{/m.test(page)) page = await (await fetch(url)).text();
+    return page;
+  } finally {
+    run.kill('SIGKILL');
+    await slow.close();
+  }
+}
+
+async function pageOfServer(): Promise<string> {
+  const server = await served();
+  const client = server.client();
+  const { id } = await begin(client, linesOf(1));
+  await reached(client, id);
+  const page = await (await fetch(`${server.url}/metrics`)).text();
+  await server.stop();
+  return page;
+}
+
+test('docs/deploy.md has a row for each alert', () => {
+  const rows = readFileSync(join(ROOT, 'docs', 'deploy.md'), 'utf8').match(/^\| `Fw.*$/gm) ?? [];
+  const named = rows.flatMap(row => row.match(/\bFw\w+/g) ?? []);
+  expect(named.sort()).toEqual(ALERTS.map(({ name }) => name).sort());
+});
+
+describe('the dashboard', () => {
+  test('has panels with ids of their own, that do not lie on each other', () => {
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    const taken = new Set<string>();
+    for (const { title, gridPos } of panels) {
+      expect(gridPos.x + gridPos.w, title).toBeLessThanOrEqual(24);
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect(taken.has(`${x} ${y}`), title).toBe(false);
+          taken.add(`${x} ${y}`);
+        }
+      }
+    }
+  });
+
+  test('each panel has a unit, and asks only for the chosen jobs', () => {
+    for (const { title, type, fieldConfig, targets = [] } of panels) {
+      if (type === 'row') continue;
+      expect(fieldConfig?.defaults.unit, title).toMatch(/^\w+$/);
+      expect(new Set(targets.map(({ refId }) => refId)).size, title).toBe(targets.length);
+      for (const { expr } of targets) expect(expr).toContain('{job=~"$job", instance=~"$instance"}');
+    }
+  });
+});
+
+const promtool = (...args: string[]) => spawnSync('promtool', args, { encoding: 'utf8', cwd: ROOT });
+const isThere = promtool('--version').error === undefined;
+if (!isThere)
+  console.log('promtool is not there: the rules are checked by test/suites/run.sh deploy, which gets it');
+
+describe.runIf(isThere)('promtool', () => {
+  test('understands the rules, and the expressions of the dashboard', () => {
+    const at = join(folder(), 'dashboard.yaml');
+    const rules = expressions.map((expr, at) => ({ record: `panel:${at}`, expr: filledIn(expr) }));
+    writeFileSync(at, stringify({ groups: [{ name: 'dashboard', rules }] }));
+    const ran = promtool('check', 'rules', RULES, at);
+    expect(ran.status, ran.stdout + ran.stderr).toBe(0);
+    expect(ran.stdout).toContain(`${ALERTS.length} rules found`);
+    expect(ran.stdout).toContain(`${expressions.length} rules found`);
+  });
+
+  test('each alert fires where it should, and not where it should not', () => {
+    const at = join(folder(), 'alerts.test.yaml');
+    writeFileSync(at, ruleTests(RULES));
+    const ran = promtool('test', 'rules', at);
+    expect(ran.status, ran.stdout + ran.stderr).toBe(0);
+  });
+
+  test('and the cases can fail: with the series changed round they do', () => {
+    const at = join(folder(), 'alerts.test.yaml');
+    for (const alert of ALERTS) {
+      writeFileSync(at, ruleTests(RULES, [{ ...alert, fires: alert.quiet, quiet: alert.fires }]));
+      expect(promtool('test', 'rules', at).status, alert.name).toBe(1);
+    }
+  });
+});
+
+const filledIn = (expr: string): string =>
+  expr.replaceAll('$__rate_interval', '5m').replaceAll('$job', 'fw').replaceAll('$instance', '.*');
