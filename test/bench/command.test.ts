@@ -1,11 +1,12 @@
 /** fw bench against simulated servers on real sockets: what it asks, what it writes, how it ends. No time is judged. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { afterEach, describe, expect, test } from 'vitest';
+import { readPreset } from '../../engine/simulator/preset-option.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
@@ -138,6 +139,55 @@ test('one run is one object, which scripts read as that of vLLM', async () => {
   expectValid(read(join(at, 'new/folder/b.json')));
   expect(readFileSync(join(at, 'b.csv'), 'utf8').split('\r\n')).toHaveLength(3);
   expect(readFileSync(join(at, 'b.html'), 'utf8')).toContain('1 at a time');
+});
+
+test('what the servers count of the run itself is beside it, and the use of their GPUs', async () => {
+  const { url } = await start({ preset: readPreset('3b-h100') });
+  const exporter = createServer((_, response) =>
+    response.end(
+      'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 90\nDCGM_FI_DEV_FB_USED{gpu="0"} 30\nDCGM_FI_DEV_FB_FREE{gpu="0"} 10\n',
+    ),
+  );
+  await new Promise<void>(listening => exporter.listen(0, '127.0.0.1', listening));
+  const { port } = exporter.address() as AddressInfo;
+  const at = folder();
+  writeFileSync(
+    join(at, 'pool.yaml'),
+    `endpoints:\n  - { url: ${url}, gpu: http://127.0.0.1:${port}/metrics }\n`,
+  );
+  const ran = await fw(
+    `fw bench --pool pool.yaml ${SMALL} --concurrency 4 --requests 20 --json b.json --html b.html`,
+    { cwd: at },
+  );
+  await new Promise(closed => {
+    exporter.close(closed);
+    exporter.closeAllConnections();
+  });
+  expect(ran.code, ran.stderr).toBe(0);
+  const result = read(join(at, 'b.json'));
+  expectValid(result);
+  const { server, servers } = result.fw;
+  // the warm-up and the requests by which words are counted are not in it
+  expect(server).toMatchObject({
+    seen: 1,
+    restarted: false,
+    requests: 20,
+    output_tokens: 160,
+    prompt_tokens: result.total_input_tokens,
+    preemptions: 0,
+    gpu_use: 0.9,
+    gpu_memory: 0.75,
+  });
+  expect(server.mean_ttft_ms).toBeGreaterThan(0);
+  expect(server.gap_ttft_ms).toBeCloseTo(result.mean_ttft_ms - server.mean_ttft_ms, 3);
+  expect(servers[0]).toMatchObject({
+    url,
+    version: expect.stringContaining('simulated'),
+    max_model_len: 8192,
+  });
+  expect(Object.keys(servers[0].settings)).toContain('num_gpu_blocks');
+  expect(ran.stderr).toMatch(/servers say +TTFT mean ms/);
+  expect(readFileSync(join(at, 'b.html'), 'utf8')).toContain('90.0 %');
 });
 
 test('a ramp has the keys of vLLM, and its own time', async () => {
