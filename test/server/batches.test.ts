@@ -342,3 +342,16 @@ test("an owner's batches are nobody else's, nor its files", async () => {
   expect(kept.length).toBeGreaterThan(4);
   expect([...kept, ...said].filter(text => text.includes(secret.slice(3)))).toEqual([]);
 });
+
+test('a key that has used its tokens of the day makes no further batch', async () => {
+  let now = Date.UTC(2026, 0, 1, 23, 59);
+  const data = join(folder(), 'data');
+  const { client } = await served({ data, now: () => now });
+  const openai = client(keyOf(data, 'small', ['batch'], { tokens_per_day: 10 }));
+  expect(await reached(openai, (await begin(openai, linesOf(2))).id)).toMatchObject({ status: 'completed' });
+  const input_file_id = await put(openai, linesOf(1));
+  const create = () => openai.batches.create({ input_file_id, endpoint: ENDPOINT, completion_window: '24h' });
+  await expect(create()).rejects.toMatchObject({ status: 429, type: 'tokens', code: 'rate_limit_exceeded' });
+  now += 60_000;
+  expect((await create()).status).toBe('validating');
+});

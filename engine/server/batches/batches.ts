@@ -3,7 +3,7 @@
  * server finds where each batch was: it is validated again, runs again with its ledger, or has its files placed again.
  * What the disk does not take pauses a batch, which is looked at again.
  */
-import { statfsSync, statSync } from 'node:fs';
+import { statfsSync } from 'node:fs';
 import { Fatal } from '../../item/failure.ts';
 import type { EndpointPool } from '../../pool/part.ts';
 import type { Access } from '../access.ts';
@@ -11,12 +11,12 @@ import type { Settings } from '../config.ts';
 import { isFull } from '../durable.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
-import { newFileId } from '../ids.ts';
 import type { Webhooks } from '../webhooks.ts';
 import { type Ending, withTally } from './output.ts';
-import { type BatchRun, pathsIn, startRun } from './run.ts';
+import { outputsIn, placeOutputs } from './placing.ts';
+import { type BatchRun, startRun } from './run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './state.ts';
-import { type BatchStore, linked } from './store.ts';
+import type { BatchStore } from './store.ts';
 import { validate } from './validate.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
@@ -141,6 +141,7 @@ export function createBatches(options: BatchesOptions): Batches {
     const run = startRun({
       ...{ record, input: store.inputOf(id), folder: store.folderOf(id), ending, pool },
       ...{ maxLine: settings.limits.line, grace: settings.grace },
+      share: () => shareOf(record.owner),
       onTokens: tokens => access.charge(record.key, tokens),
     });
     running.set(id, run);
@@ -153,12 +154,11 @@ export function createBatches(options: BatchesOptions): Batches {
       }
       const { counts, usage, failures } = run.tally;
       const last = store.of(id);
-      const { output, error } = pathsIn(store.folderOf(id));
       const whole = {
         counts: { total: last.counts.total, ...counts },
         usage,
         failures,
-        outputs: { output: idFor(output), error: idFor(error) },
+        outputs: outputsIn(store.folderOf(id), now()),
       };
       const isCompleted = last.status === 'in_progress' && run.ending === null;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
@@ -169,27 +169,14 @@ export function createBatches(options: BatchesOptions): Batches {
     }
   }
 
-  /** Null for a file without a line: there is none. */
-  function idFor(path: string): string | null {
-    return statSync(path).size === 0 ? null : newFileId(now());
-  }
-
   /** Gives the lines their place among the files, and then the batch its last state. */
   function place(record: BatchRecord, outputs: Outputs): boolean {
-    const { id, owner, outputs_kept } = record;
-    const created_at = Math.floor(now() / 1000);
-    const expires_at = created_at + (outputs_kept ?? Math.floor(settings.keep / 1000));
-    for (const kind of ['output', 'error'] as const) {
-      const file = outputs[kind];
-      if (file === null || files.get(owner, file) !== null) continue;
-      const path = pathsIn(store.folderOf(id))[kind];
-      linked(path, files.spoolOf(file));
-      const bytes = statSync(path).size;
-      files.add({
-        ...{ id: file, owner, filename: `${id}_${kind}.jsonl`, purpose: 'batch_output', bytes },
-        ...{ created_at, expires_at },
-      });
-    }
+    placeOutputs(record, outputs, {
+      files,
+      folder: store.folderOf(record.id),
+      keep: settings.keep,
+      now: now(),
+    });
     const last =
       record.status === 'finalizing' ? 'completed' : record.status === 'cancelling' ? 'cancelled' : 'expired';
     finish(record, last);
@@ -209,6 +196,12 @@ export function createBatches(options: BatchesOptions): Batches {
     const served = new Set(endpoints.flatMap(one => one.models));
     if (models.every(model => served.has(model))) return served.size > 0;
     return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
+  }
+
+  /** As the pool gives places: owners in equal parts, and each to its batches. */
+  function shareOf(owner: string): number {
+    const owners = [...running.keys()].map(id => store.of(id).owner);
+    return 1 / (new Set(owners).size * owners.filter(other => other === owner).length || 1);
   }
 
   /** Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. */

@@ -33,6 +33,8 @@ export interface BatchRunOptions {
   /** bytes of a line; ms for calls in flight at a stop */
   maxLine: number;
   grace: number;
+  /** the part of all places that is its own where every batch has requests: 1 of one that is alone */
+  share(): number;
   /** told the tokens of an answer that was asked for now */
   onTokens(tokens: number): void;
 }
@@ -59,9 +61,11 @@ const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 /** bytes that an answer may have on the wire at most, and of an item beside its request and its answer */
 const MOST_ANSWER = 16 * 1024 * 1024;
 const ROOM = 64 * 1024;
+/** Items in flight of a batch, however many others there are. */
+const LEAST_ITEMS = 32;
 
 export function startRun(options: BatchRunOptions): BatchRun {
-  const { record, input, folder, pool, maxLine, grace, onTokens } = options;
+  const { record, input, folder, pool, maxLine, grace, share, onTokens } = options;
   const tally = newTally();
   let { ending } = options;
   let part: EndpointPool | undefined;
@@ -101,9 +105,16 @@ export function startRun(options: BatchRunOptions): BatchRun {
     part = own;
     if (ending !== null) own.stop();
     // all else is the part's
-    return Object.assign(Object.create(own) as EndpointPool, {
-      call: (asked: Call) => call(own, ledger, asked),
-    });
+    return Object.create(own, {
+      call: { value: (asked: Call) => call(own, ledger, asked) },
+      // many batches at once share the memory, too
+      itemsInFlight: {
+        get() {
+          const all = own.itemsInFlight;
+          return Math.max(Math.min(all, LEAST_ITEMS), Math.ceil(all * share()));
+        },
+      },
+    }) as EndpointPool;
   }
 
   async function call(own: EndpointPool, ledger: Ledger, asked: Call): Promise<Answer> {
