@@ -188,14 +188,36 @@ async function measureRate(study: Study, session: Session, entry: Entry, best: E
     entry.rates.push({ rate, kept, points });
     step = searching.next(kept);
   }
-  if (step.value === null) {
+  const floor = level === null ? Number.NEGATIVE_INFINITY : rungOf.below(level.value);
+  const points =
+    step.value === null ? null : await verified(study, session, entry, { rung: step.value, floor });
+  if (points === null) {
     entry.state = level === null ? 'broken' : 'behind';
     return;
   }
-  const rate = rungOf.rate(step.value);
-  entry.rate = rate;
-  const points = entry.rates.find(one => one.rate === rate)?.points ?? [];
   entry.value = meanOf(points.map(point => goalValue(point, study.goal, hourly)));
+}
+
+/** Lower rungs are tried, where other arrivals break the bounds at the one that was found. */
+const MOST_STEPS = 12;
+
+/** The highest rung, from the one that was found down, whose bounds are kept with other arrivals, too; its points. */
+async function verified(
+  study: Study,
+  session: Session,
+  entry: Entry,
+  { rung, floor }: { rung: number; floor: number },
+): Promise<Point[] | null> {
+  for (let at = rung; at > Math.max(floor, rung - MOST_STEPS); at--) {
+    const rate = rungOf.rate(at);
+    const points = await session.rate(rate, true);
+    const { kept } = keptBy(points, study.slo);
+    entry.rates = entry.rates.filter(each => each.rate !== rate).concat({ rate, kept, points });
+    if (!kept) continue;
+    entry.rate = rate;
+    return points;
+  }
+  return null;
 }
 
 /** Lengths as they were at the present setting, and the preset scaled to what that setting did. */
