@@ -56,10 +56,10 @@ export default command({
     if (more.length > 0) throw usageError(`expected one tune file, found another: "${more[0]}"`);
     const study = readStudy(path);
     const preset = study.preset === undefined ? null : readPreset(study.preset);
-    const settings = gridOf(study.space, [MEMORY]);
-    if (preset === null && (plan || settings.length > MOST_RACED))
+    const settings = gridOf(study.space, [MEMORY]).length;
+    if (preset === null && (plan || settings > MOST_RACED))
       throw usageError(
-        `${path}: expected preset, by which ${counted(settings.length, 'setting')} are ranked, found none: name the nearest one (fw plan --help), or try at most ${MOST_RACED} settings`,
+        `${path}: expected preset, by which ${counted(settings, 'setting')} would be ranked, found none: name the nearest one, such as 3b-a6000 (docs/simulator.md has them)${plan ? '' : `, or try at most ${MOST_RACED} settings`}`,
       );
     if (plan) return planned(study, preset as Preset, json === true);
     return measured(study, preset, { out: out ?? nameOf(path), json: json === true });

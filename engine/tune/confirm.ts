@@ -1,14 +1,14 @@
 /**
  * The best setting against the present one: started in turn, three times each, so that a machine which drifts does so for
  * both. A gain is the mean of the paired differences with its 95 % interval; where that holds 0 there is no difference.
- * Under a rate both are asked the same rate first: one that keeps it too is not worse, whatever its search had found.
+ * Under a rate both are asked the same one first: a setting that keeps it too is not worse, whatever its search had found.
  */
 import { meanInterval } from '../bench/statistics.ts';
 import type { Interval } from '../study/statistics.ts';
 import type { Entry } from './entry.ts';
 import { goalValue, keptBy, meanOf, type Point } from './point.ts';
 import { findsRate, hourlyOf } from './rank.ts';
-import { rungOf } from './rate.ts';
+import { rungOf, STEP } from './rate.ts';
 import { inSession, SettingFailed, type World } from './session.ts';
 import type { Setting } from './study.ts';
 
@@ -16,13 +16,13 @@ export const RUNS = 3;
 const BLOCKS = 2;
 
 export interface Confirmation {
-  /** requests a second at which both were asked; null at full load */
+  /** requests a second of the values: the highest rate that was kept over all runs; null at full load */
   rate: number | null;
+  present_rate: number | null;
   /** of the goal, a value a run */
   best: number[];
   present: number[];
-  /** the rate of the present values: its own, where it does not keep that of the best */
-  present_rate: number | null;
+  /** over all runs, at those rates */
   best_kept: boolean;
   present_kept: boolean;
   /** best - present, as a share of present; null where the present setting does not run */
@@ -31,36 +31,35 @@ export interface Confirmation {
   points: { best: Point[]; present: Point[] };
 }
 
-interface Sides {
-  best: Entry;
-  present: Entry;
+/** What a setting did at a rate (null: at full load), run by run. */
+interface Asked {
+  rate: number | null;
+  runs: Point[][];
 }
 
 /** null where the best setting failed at one of these starts. */
 export async function confirm(world: World, best: Entry, present: Entry): Promise<Confirmation | null> {
   const { study } = world;
-  const sides: Sides = { best, present };
-  const own = best.rate === null ? null : rungOf.below(best.rate);
-  const theirs = present.rate === null ? null : rungOf.below(present.rate);
-  // one rung below the highest that was kept, for that one was found by luck as often as not
-  const rate = own === null ? null : rungOf.rate(Math.max(own - 1, theirs ?? Number.NEGATIVE_INFINITY));
-  const lower = theirs !== null && rate !== null && rungOf.rate(theirs) < rate ? rungOf.rate(theirs) : null;
-  const runs = { best: [] as Point[][], present: [] as Point[][], lower: [] as Point[][] };
+  const rates = ratesOf(best, present);
+  const asked = {
+    best: rates.best.map((rate): Asked => ({ rate, runs: [] })),
+    present: rates.present.map((rate): Asked => ({ rate, runs: [] })),
+  };
   let presentRuns = present.state !== 'failed';
   for (let run = 1; run <= RUNS; run++) {
     for (const side of ['best', 'present'] as const) {
       if (side === 'present' && !presentRuns) continue;
-      const { setting } = sides[side];
+      const { setting } = side === 'best' ? best : present;
       try {
         await inSession(world, { phase: 'confirm', setting, run }, async session => {
-          if (rate === null) {
-            const blocks: Point[] = [];
-            for (let block = 1; block <= BLOCKS; block++) blocks.push(await session.block(block));
-            runs[side].push(blocks);
-            return;
+          for (const { rate, runs } of asked[side]) {
+            if (rate !== null) runs.push(await session.rate(rate));
+            else {
+              const blocks: Point[] = [];
+              for (let block = 1; block <= BLOCKS; block++) blocks.push(await session.block(block));
+              runs.push(blocks);
+            }
           }
-          runs[side].push(await session.rate(rate));
-          if (side === 'present' && lower !== null) runs.lower.push(await session.rate(lower));
         });
       } catch (error) {
         if (!(error instanceof SettingFailed)) throw error;
@@ -69,28 +68,51 @@ export async function confirm(world: World, best: Entry, present: Entry): Promis
       }
     }
   }
-  const values = (all: readonly Point[][], setting: Setting): number[] =>
-    all.map(points => meanOf(points.map(point => goalValue(point, study.goal, hourlyOf(study, setting)))));
-  const judged = (all: readonly Point[][]) => keptBy(all.flat(), study.slo);
-  const ofBest = values(runs.best, best.setting);
-  const kept = { best: judged(runs.best), present: judged(runs.present) };
-  const isLower = lower !== null && presentRuns && !kept.present.kept;
-  const ofPresent = presentRuns ? values(isLower ? runs.lower : runs.present, present.setting) : [];
-  const paired = gainOf(ofBest, ofPresent);
-  const gain = paired && isLower ? widened(paired, own as number, theirs as number) : paired;
-  // what was found at two rates must hold at one, too
-  const atOne = isLower ? gainOf(ofBest, values(runs.present, present.setting)) : paired;
-  const isKept = kept.best.kept || !kept.best.sure;
+  const isKept = ({ runs }: Asked): boolean => keptBy(runs.flat(), study.slo).kept;
+  // the highest rate that is kept, else the lowest
+  const standing = (all: readonly Asked[]): Asked => all.find(isKept) ?? (all.at(-1) as Asked);
+  const valuesAt = ({ runs }: Asked, setting: Setting): number[] =>
+    runs.map(points => meanOf(points.map(point => goalValue(point, study.goal, hourlyOf(study, setting)))));
+  const ours = standing(asked.best);
+  const theirs = standing(asked.present);
+  const ofBest = valuesAt(ours, best.setting);
+  const ofPresent = presentRuns ? valuesAt(theirs, present.setting) : [];
+  const gain = gainOf(ofBest, ofPresent);
+  const wide = gain && ours.rate !== theirs.rate ? widened(gain, ours.rate, theirs.rate) : gain;
+  // what was found at two rates must hold at one, too, if both were asked the same one
+  const same = asked.present.find(({ rate }) => rate === ours.rate);
+  const atOne = same && presentRuns ? gainOf(ofBest, valuesAt(same, present.setting)) : wide;
+  const kept = { best: isKept(ours), present: isKept(theirs) };
   return {
-    rate,
+    rate: ours.rate,
+    present_rate: theirs.rate,
     best: ofBest,
     present: ofPresent,
-    present_rate: isLower ? lower : rate,
-    best_kept: kept.best.kept,
-    present_kept: kept.present.kept,
-    gain,
-    verdict: verdictOf(gain, atOne, { best: isKept, present: kept.present.kept || findsRate(study) }),
-    points: { best: runs.best.flat(), present: (isLower ? runs.lower : runs.present).flat() },
+    best_kept: kept.best,
+    present_kept: kept.present,
+    gain: wide,
+    verdict: verdictOf(wide, atOne, { best: kept.best, present: kept.present || findsRate(study) }),
+    points: { best: ours.runs.flat(), present: theirs.runs.flat() },
+  };
+}
+
+/** How much lower the second rate of the best is, in rungs. */
+const LOWER = 3;
+
+/**
+ * From the highest to the lowest. The best setting is asked one rung below the highest that it kept, since that one was
+ * found by luck as often as not, and one that is clearly lower; the present one at the first of these, and at its own.
+ */
+function ratesOf(best: Entry, present: Entry): { best: (number | null)[]; present: (number | null)[] } {
+  if (best.rate === null) return { best: [null], present: [null] };
+  const own = rungOf.below(best.rate) - 1;
+  const theirs = present.rate === null ? null : rungOf.below(present.rate);
+  if (theirs !== null && own <= theirs)
+    return { best: [rungOf.rate(theirs)], present: [rungOf.rate(theirs)] };
+  const lower = own - LOWER;
+  return {
+    best: [own, ...(theirs === null || lower > theirs ? [lower] : [])].map(rungOf.rate),
+    present: [own, ...(theirs === null ? [] : [theirs])].map(rungOf.rate),
   };
 }
 
@@ -102,12 +124,12 @@ function gainOf(best: readonly number[], present: readonly number[]): Interval |
 }
 
 /** Rates are rungs: each setting may keep a little more than the highest one that was tried. */
-function widened({ value, low, high }: Interval, best: number, present: number): Interval {
-  const ratio = (a: number, b: number): number => rungOf.rate(a) / rungOf.rate(b) - 1;
+function widened({ value, low, high }: Interval, best: number | null, present: number | null): Interval {
+  if (best === null || present === null) return { value, low, high };
   return {
     value,
-    low: Math.min(low, ratio(best - 1, present + 1)),
-    high: Math.max(high, ratio(best + 1, present)),
+    low: Math.min(low, best / (present * STEP) - 1),
+    high: Math.max(high, (best * STEP) / present - 1),
   };
 }
 

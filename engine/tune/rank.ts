@@ -6,7 +6,7 @@
 import type { Preset } from '../simulator/presets.ts';
 import { withFlags } from '../simulator/presets.ts';
 import { closedRun, type Ended, type Lengths, openRun, throughputOf } from './predict.ts';
-import { lastKept, rungOf } from './rate.ts';
+import { lastKept, mostFor, rungOf } from './rate.ts';
 import { type Bound, isSame, MEMORY, SEQS, type Setting, type Study, TOKENS, type Value } from './study.ts';
 
 export interface Ranked {
@@ -97,7 +97,7 @@ export function rankOne(
       const count = Math.ceil(Math.max(VIRTUAL_REQUESTS, VIRTUAL_SECONDS * perSecond));
       return isKept(openRun(server, lengths, { rate: perSecond, count, seed }).ended, slo);
     };
-    const rung = lastKept(rungOf.below(capacity), keeps);
+    const rung = lastKept(mostFor(capacity), keeps);
     rate = rung === null ? null : rungOf.rate(rung);
     share = (rate ?? 0) / capacity;
   } else if (slo.length > 0) share = isKept(full.ended, slo) ? 1 : 0;

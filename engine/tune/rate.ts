@@ -15,6 +15,12 @@ export const rungOf = {
   below: (rate: number): number => Math.floor(Math.log(rate) / Math.log(STEP) + 0.02),
 };
 
+/** Nearer to what a server takes at full load a queue grows without end, though it takes longer than a measurement to see. */
+const SUSTAINED = 0.98;
+
+/** The highest rung that is asked of a server that takes so many requests a second at full load. */
+export const mostFor = (capacity: number): number => rungOf.below(SUSTAINED * capacity);
+
 /**
  * The points that are to be measured, one after the other: each `yield` is a rung, and gets whether it was kept; returned
  * is the highest that was, or null. No rung above `most` is asked: what a server takes at full load is the most that it

@@ -180,7 +180,7 @@ function wordsOf(
     case 'present fails':
       return `${settingWords(best.setting)}: ${sides}; the present setting ${present.failure === null ? 'keeps the bounds nowhere' : `fails (${present.failure.kind})`}.`;
     default:
-      return `No difference: ${settingWords(best.setting)} made ${sides}${gain === null ? '' : `; gain ${gainWords(gain)}`}. Nothing is recommended.`;
+      return `${confirmation.best_kept ? 'No difference' : 'Not confirmed, for the bounds were not kept'}: ${settingWords(best.setting)} made ${sides}${gain === null ? '' : `; gain ${gainWords(gain)}`}. Nothing is recommended.`;
   }
 }
 

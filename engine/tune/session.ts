@@ -53,6 +53,8 @@ export interface Session {
 
 /** Characters of a body that are kept. */
 const MOST_BODY = 20_000;
+const isMemory = ({ kind }: Failure): boolean => kind === 'out-of-memory';
+
 /** Of requests that fail a few may be an accident. */
 const MOST_FAILED = 0.02;
 
@@ -67,7 +69,8 @@ export function openSession(world: World, which: Which): Session {
   function fail(failure: Failure, left: readonly Marked[], log: string): never {
     const names = left.map(({ name, pid }) => `${name} (process ${pid})`);
     record.noteFailure(which, failure, names, log);
-    say(`${settingWords(which.setting)}: ${failure.kind}: ${failure.message}`);
+    const last = failure.lines.at(-1);
+    say(`${last === undefined ? 'it said nothing' : `it said last: ${last}`}; all of it is in ${log}`);
     throw new SettingFailed(failure);
   }
 
@@ -95,8 +98,10 @@ export function openSession(world: World, which: Which): Session {
         await endpoint.wire.close();
         if (!(error instanceof StartFailed)) throw error;
         tellLeft(error.left);
-        // what the server before held of a GPU may not be free yet
-        if (tries === 2 || error.failure.kind === 'never-healthy') fail(error.failure, error.left, log);
+        // what a server before this one held of a GPU may not be free yet
+        const mayBeHeld = record.lines.some(({ kind }) => kind === 'start') || isMemory(error.failure);
+        if (tries === 2 || !mayBeHeld || error.failure.kind === 'never-healthy')
+          fail(error.failure, error.left, log);
         say(
           `${settingWords(which.setting)}: ${error.failure.message}; once more in ${world.times.pause / 1000} s`,
         );

@@ -16,7 +16,7 @@ import { goalValue, keptBy, meanOf, type Point } from './point.ts';
 import type { Lengths } from './predict.ts';
 import { MOST_BLOCKS, ruling } from './race.ts';
 import { chosen, findsRate, hourlyOf, MOST_RACED, type Ranked, rank, rankOne, scaled } from './rank.ts';
-import { rungOf, search } from './rate.ts';
+import { mostFor, rungOf, search } from './rate.ts';
 import type { Failure } from './server.ts';
 import { inSession, raced, type Session, SettingFailed, type World } from './session.ts';
 import { gridOf, isSame, MEMORY, SEQS, type Setting, type Study, settingWords, TOKENS } from './study.ts';
@@ -178,7 +178,7 @@ async function measureRate(study: Study, session: Session, entry: Entry, best: E
     }
     if (ruled !== 'more') break;
   }
-  const most = rungOf.below(meanOf(entry.blocks.map(({ requests_per_s }) => requests_per_s)));
+  const most = mostFor(meanOf(entry.blocks.map(({ requests_per_s }) => requests_per_s)));
   const searching = search(most, level === null ? null : rungOf.below(level.value));
   let step = searching.next();
   while (!step.done) {

@@ -131,7 +131,7 @@ test('a space of more than eight settings needs a preset', async () => {
   const { at } = await study('', { space: '{ max_num_seqs: [1, 2, 3, 4, 5, 6, 7, 8, 9] }' });
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code).toBe(64);
-  expect(ran.stderr).toContain('expected preset, by which 9 settings are ranked');
+  expect(ran.stderr).toContain('expected preset, by which 9 settings would be ranked');
 });
 
 const SCRIPT = join(ROOT, 'test/tune/server.mjs');
