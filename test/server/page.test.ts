@@ -46,7 +46,7 @@ test('without keys nobody logs in: a file is uploaded, its batch runs, its answe
   const first = await at.get(`${path}/results`);
   expect(first.text.match(/class="answer"/g)).toHaveLength(20);
   expect(first.text).toContain('<h2>r-0</h2>');
-  expect(first.text).toContain('As the model said it.');
+  expect(first.text).toContain('as the model said it');
   const next = /href="([^"]+)" rel="next"/.exec(first.text)?.[1]?.replace('&amp;', '&') as string;
   const second = await at.get(next);
   expect(second.text).toContain('<h2>r-20</h2>');
@@ -282,13 +282,14 @@ test('one snapshot a second goes to all who look; it is as the page, ends with t
   expect(one.reply.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
   expect(one.reply.headers.get('cache-control')).toBe('no-store');
   const frames = [
-    await one.until(/data: .*"state":"completed".*\n\n/),
-    await other.until(/data: .*"state":"completed".*\n\n/),
+    await one.until(/data: .*"status":"completed".*\n\n/),
+    await other.until(/data: .*"status":"completed".*\n\n/),
   ];
   expect(frames[0]).toMatch(/^retry: 2000\n\nid: \d+\ndata: \{/);
-  const values = JSON.parse(/data: (.*"state":"completed".*)/.exec(frames[0] as string)?.[1] as string);
+  const values = JSON.parse(/data: (.*"status":"completed".*)/.exec(frames[0] as string)?.[1] as string);
   expect(values.batches).toMatchObject([{ completed: '1', failed: '0', total: '1' }]);
   expect(values.endpoints).toEqual([]);
+  expect(frames.join('')).not.toContain('\u202e');
   await at.post('/ui/logout');
   expect(await one.until(/never/)).toContain('<end>');
   const root = await logged(server, keys.root);

@@ -94,18 +94,18 @@ export function batchPage(batch: OneBatch, record: BatchRecord): Html {
     ['Model', model ?? (models.length > 0 ? models.join(', ') : 'not known yet')],
     ['Input file', input_file_id],
     ['Window', batch.window],
-    ...Object.entries(metadata ?? {}),
+    ...Object.entries(metadata ?? {}).map(([name, value]): [string, string] => [`Metadata: ${name}`, value]),
   ];
   return html`<p class="up"><a href="/ui/">Batches</a></p>
 <h1>${batch.name}</h1>
 <p><span class="state" data-is="${batch.status}" data-state="status" data-text="state">${batch.state}</span>
 <span class="why"${shownBy('why', batch.why)} data-text="why">${batch.why}</span>
 <span class="dim" data-live role="status"></span></p>
-<div class="big">${bar(batch.good, batch.bad, 'completed and failed')}</div>
+<div class="big"${shownBy('total', batch.total)}>${bar(batch.good, batch.bad, 'completed and failed')}</div>
 <dl class="tiles">${[
     tile(
       'Completed',
-      html`${text('completed', batch.completed)} <small>of ${text('total', batch.total)}</small>`,
+      html`${text('completed', batch.completed)} <small${shownBy('total', batch.total)}>of ${text('total', batch.total)}</small>`,
     ),
     tile('Failed', text('failed', batch.failed)),
     tile('Rate', text('rate', batch.rate)),
@@ -167,11 +167,12 @@ ${lines.length > 3 ? pages : NONE}`;
 
 function resultItem(result: Result, kind: ResultsAt['kind']): Html {
   const { custom_id, status, isGood, facts, answers, changes } = result;
-  const said = html`<p class="dim">As the model said it.</p>`;
+  const isAsSaid = kind === 'answers' && isGood && changes.length === 0;
+  const words = isAsSaid ? [...facts, 'as the model said it'] : facts;
   const changed = html`<details open><summary>${counted(changes.length, 'line')} of changes by fw</summary>
 <pre class="changes">${changes.join('\n')}</pre></details>`;
   return html`<li><h2>${custom_id || 'a line without an id'}</h2>
-<p class="dim"><span class="state" data-is="${isGood ? 'completed' : 'failed'}">${status}</span> ${facts.join(' · ')}</p>
+<p class="dim"><span class="state" data-is="${isGood ? 'completed' : 'failed'}">${status}</span> ${words.join(' · ')}</p>
 ${answers.map(answer => html`<pre class="answer" tabindex="0">${answer}</pre>`)}
-${kind === 'errors' || !isGood ? NONE : changes.length > 0 ? changed : said}</li>`;
+${changes.length > 0 ? changed : NONE}</li>`;
 }

@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { ApiError } from '../errors.ts';
+import { shown } from './html.ts';
 
 export interface Viewer {
   response: ServerResponse;
@@ -32,6 +33,9 @@ const COMMENT = 15;
 /** ms after which a browser comes back */
 const RETRY = 2_000;
 
+/** Texts of an update are put in as they are, and are to look as those of the page. */
+const asShown = (_key: string, value: unknown): unknown => (typeof value === 'string' ? shown(value) : value);
+
 export function createEvents(): Events {
   const viewers = new Map<Viewer, { sent: string; quiet: number }>();
   let id = 0;
@@ -51,7 +55,7 @@ export function createEvents(): Events {
         continue;
       }
       if (response.writableLength > WAITING) continue;
-      const text = made.get(name) ?? JSON.stringify(viewer.values());
+      const text = made.get(name) ?? JSON.stringify(viewer.values(), asShown);
       made.set(name, text);
       const state = viewers.get(viewer) as { sent: string; quiet: number };
       if (text === state.sent) {

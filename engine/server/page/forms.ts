@@ -25,8 +25,9 @@ export function startPage({ files, chosen, once, now }: StartPage): Html {
       html`<option value="${file.id}"${file.id === chosen ? html` selected` : NONE}>${fileWords(file, now)}</option>`,
   );
   return html`<h1>Start a batch</h1>
+<div class="two">
 <form method="post" action="/ui/upload" enctype="multipart/form-data" class="fields">
-<h2>From a file on this machine</h2>
+<h2>From a file of yours</h2>
 <input type="hidden" name="purpose" value="batch">
 <label for="file">File of requests, one a line</label><input id="file" name="file" type="file" required>
 ${common('u')}
@@ -41,7 +42,7 @@ ${
     : html`<label for="input">File</label><select id="input" name="input_file_id">${options}</select>
 ${common('s')}<button>Start</button>`
 }
-</form>`;
+</form></div>`;
 }
 
 function common(prefix: string): Html {

@@ -1,5 +1,5 @@
 /** HTML as values: whatever is put into a template is escaped, unless it is HTML that a template made. */
-import { visible } from '../../json/visible.ts';
+import { visibleLines } from '../../json/visible.ts';
 
 export class Html {
   readonly text: string;
@@ -33,13 +33,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Any text, a model's too; what would turn or hide text on a screen is shown as its code. Line breaks stay. */
-function escaped(text: string): string {
-  const shown = text.includes('\n') ? text.split('\n').map(shownLine).join('\n') : shownLine(text);
-  return shown.replace(/[&<>"']/g, character => ENTITIES[character] as string);
-}
+/** Any text, a model's too, as it may be on a screen: what would turn or hide text is shown as its code. Line breaks stay. */
+export const shown = (text: string): string => visibleLines(text).join('\n');
 
-const shownLine = (line: string): string => line.split('\t').map(visible).join('\t');
+function escaped(text: string): string {
+  return shown(text).replace(/[&<>"']/g, character => ENTITIES[character] as string);
+}
 
 /** Nothing. */
 export const NONE = new Html('');

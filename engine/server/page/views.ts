@@ -65,28 +65,48 @@ const CANCELLABLE: readonly Status[] = ['validating', 'in_progress'];
 const LONGEST = 100;
 
 export function batchView(record: BatchRecord, { rate, why, output, error, now }: Seen): BatchView {
-  const { id, owner, status, created_at, counts, times } = record;
+  const { id, owner, status, created_at, counts } = record;
   const { total, completed, failed } = counts;
   const done = completed + failed;
   const isOver = isFinal(status);
   const href = `/ui/batches/${id}`;
-  const ended = Math.max(0, ...Object.values(times));
   return {
-    ...{ key: id, href, owner, status, name: nameOf(record), state: status.replace('_', ' ') },
-    why: why === null ? '' : cut(why, 300),
+    ...{
+      key: id,
+      href,
+      owner,
+      status,
+      name: nameOf(record),
+      state: isOver ? endWords(record) : status.replace('_', ' '),
+    },
+    why: cut(why ?? invalidWords(record), 300),
     percent: total === 0 ? '' : percent(Math.floor((1000 * done) / total) / 1000),
     good: total === 0 ? 0 : (100 * completed) / total,
     bad: total === 0 ? 0 : (100 * failed) / total,
-    ...{ completed: number(completed), failed: number(failed), total: number(total) },
+    ...{ completed: number(completed), failed: number(failed), total: total === 0 ? '' : number(total) },
     rate: rate === null || isOver ? '' : `${rateWords(rate)} /s`,
     left: isOver || rate === null || rate === 0 ? '' : timeWords((1000 * (total - done)) / rate),
-    age: timeWords(Math.max(0, (isOver && ended > 0 ? ended * 1000 : now) - created_at * 1000)),
+    age: timeWords(Math.max(0, now - created_at * 1000)),
     cancel: CANCELLABLE.includes(status) && record.outputs === null ? `${href}/cancel` : '',
     output: output === null ? '' : `${href}/output`,
     errors: error === null ? '' : `${href}/errors`,
     hasFailures: record.failures.length > 0 ? 'some' : '',
     failures: [...record.failures].sort((one, other) => other.count - one.count).map(failureView),
   };
+}
+
+/** `completed in 12 min` */
+function endWords({ status, created_at, times }: BatchRecord): string {
+  const took = timeWords((Math.max(created_at, ...Object.values(times)) - created_at) * 1000);
+  return `${status} ${status === 'completed' ? 'in' : 'after'} ${took}`;
+}
+
+/** Why it was not taken, in the words of the first error. */
+function invalidWords({ errors }: BatchRecord): string {
+  const [first] = errors;
+  if (first === undefined) return '';
+  const more = errors.length > 1 ? ` (and ${number(errors.length - 1)} more)` : '';
+  return `${first.line === null ? '' : `line ${number(first.line)}: `}${first.message}${more}`;
 }
 
 /** Most users put a name into the metadata. */

@@ -1,0 +1,220 @@
+/** The parts of the page: files read a part at a time, lines as people see them, rates, streams of slow clients. */
+import { EventEmitter } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { BatchRecord } from '../../engine/server/batches/state.ts';
+import { createEvents } from '../../engine/server/page/events.ts';
+import { html } from '../../engine/server/page/html.ts';
+import { linesAt } from '../../engine/server/page/lines.ts';
+import { createRates } from '../../engine/server/page/rates.ts';
+import { resultOf } from '../../engine/server/page/results.ts';
+import { createSessions } from '../../engine/server/page/sessions.ts';
+import { runs } from '../all.ts';
+import { folder } from '../fw.ts';
+
+const at = folder();
+
+test('pages forward have each whole line once, pages backward are the same ones', async () => {
+  const path = join(at, 'lines');
+  const length = fc.oneof(fc.nat(40), fc.nat(40), fc.integer({ min: 60_000, max: 140_000 }));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(length, { maxLength: 30 }),
+      fc.integer({ min: 1, max: 7 }),
+      fc.boolean(),
+      async (lengths, count, isTorn) => {
+        const lines = lengths.map((size, n) => `${n}`.padEnd(size, 'é'));
+        writeFileSync(path, lines.map(line => `${line}\n`).join('') + (isTorn ? 'torn' : ''));
+        const seen: (string | null)[] = [];
+        const starts: number[] = [];
+        for (let from: number | null = 0; from !== null; ) {
+          const slice = await linesAt(path, from, count);
+          if (slice === null) throw new Error(`no line at ${from}`);
+          if (slice.lines.length > 0) expect(slice.before).toBe(starts.at(-1) ?? null);
+          starts.push(from);
+          seen.push(...slice.lines.map(({ text }) => text));
+          from = slice.next;
+          if (slice.lines.length === 0) break;
+        }
+        expect(seen).toEqual(lines);
+      },
+    ),
+    { numRuns: runs(40, 300) },
+  );
+});
+
+test('a line that is too long for a page is passed over, with its length; a place within a line is none', async () => {
+  const path = join(at, 'long');
+  const long = 'x'.repeat(3 * 1024 * 1024);
+  writeFileSync(path, `a\n${long}\nb\n`);
+  const slice = await linesAt(path, 0, 20);
+  expect(slice?.lines.map(({ at: place, length, text }) => [place, length, text])).toEqual([
+    [0, 1, 'a'],
+    [2, long.length, null],
+    [long.length + 3, 1, 'b'],
+  ]);
+  expect(await linesAt(path, 1, 20)).toBeNull();
+  expect(await linesAt(path, 3 * 1024 * 1024 + 99, 20)).toBeNull();
+  expect((await linesAt(path, long.length + 3, 1))?.before).toBe(2);
+});
+
+const seenIn = (line: unknown) => {
+  const text = typeof line === 'string' ? line : JSON.stringify(line);
+  return resultOf({ at: 0, length: text.length, text });
+};
+const answered = (body: object) => ({
+  custom_id: 'a',
+  response: { status_code: 200, request_id: 'r', body },
+  error: null,
+});
+
+test('each kind of answer is text', () => {
+  const chat = {
+    choices: [{ message: { content: 'Yes.' }, finish_reason: 'stop' }],
+    model: 'm',
+    usage: { prompt_tokens: 1200, completion_tokens: 2 },
+  };
+  expect(seenIn(answered(chat))).toEqual({
+    ...{ custom_id: 'a', status: 'HTTP 200', isGood: true, answers: ['Yes.'], changes: [] },
+    facts: ['m', '1,200 tokens in', '2 out', 'ended by stop'],
+  });
+  expect(seenIn(answered({ choices: [{ text: 'one' }, { text: 'two' }] })).answers).toEqual(['one', 'two']);
+  expect(seenIn(answered({ choices: [{ message: { content: null, refusal: 'No.' } }] })).answers).toEqual([
+    'No.',
+  ]);
+  expect(seenIn(answered({ choices: [{ message: { tool_calls: [{ id: 1 }] } }] })).answers[0]).toContain(
+    '"id": 1',
+  );
+  expect(seenIn(answered({ data: [{ embedding: [1, 2, 3] }] })).answers).toEqual(['3 numbers: 1, 2, 3, …']);
+  expect(seenIn(answered({ other: true })).answers[0]).toContain('"other": true');
+  expect(
+    seenIn({ custom_id: 'b', response: null, error: { code: 'timeout', message: 'late' } }),
+  ).toMatchObject({
+    ...{ custom_id: 'b', status: 'timeout', isGood: false, answers: ['late'] },
+  });
+  expect(seenIn(answered({ choices: [{ text: 'x'.repeat(30_000) }] })).answers[0]).toMatch(
+    /and 10,000 more characters/,
+  );
+});
+
+test('whatever a line is, it is shown', () => {
+  for (const line of [
+    'null',
+    '[]',
+    '{',
+    '',
+    '{"response":[]}',
+    '{"response":{"body":7}}',
+    '{"custom_id":{},"error":[]}',
+    '{"response":{"body":{"choices":[null,7],"data":{}}}}',
+    '{"response":{"body":{"error":{"message":7}}}}',
+    '{"_fw":{"repairs":[null,{"rule":7}]},"steps":"x"}',
+    `{"response":{"body":${'['.repeat(50_000)}${']'.repeat(50_000)}}}`,
+  ])
+    expect(seenIn(line).answers.length).toBeGreaterThan(0);
+});
+
+test('changes are said as fw explain says them', () => {
+  const repairs = [{ rule: 'null-default', at: '/interest_rate', from: null, to: 25 }];
+  const step = {
+    agent: 'a',
+    output: { interest_rate: 25 },
+    raw: '{"interest_rate": null}',
+    rung: 'defaulted',
+    saw: 'clean',
+    repairs,
+    calls: [],
+    attempts: 1,
+  };
+  const { changes } = seenIn({ id: 'i', prompt: 'p', steps: [step] });
+  expect(changes).toEqual(['null-default /interest_rate: null → 25', expect.stringMatching(/^ {2}\S.*\.$/)]);
+  expect(seenIn({ id: 'x', _fw: { rung: 'defaulted', repairs } }).changes).toEqual(changes);
+});
+
+test('a rate is of the last minute, and of what has not ended', () => {
+  let now = 0;
+  const rates = createRates(() => now);
+  const record = (done: number, status = 'in_progress') =>
+    ({ id: 'b', status, counts: { total: 1e6, completed: done, failed: 0 } }) as BatchRecord;
+  rates.note([record(0)]);
+  expect(rates.of('b')).toBeNull();
+  for (let second = 1; second <= 300; second++) {
+    now = second * 1000;
+    rates.note([record(second < 200 ? second * 10 : 2_000 + (second - 200) * 50)]);
+    if (second === 100) expect(rates.of('b')).toBeCloseTo(10, 5);
+  }
+  expect(rates.of('b')).toBeCloseTo(50, 5);
+  rates.note([record(9, 'completed')]);
+  expect(rates.of('b')).toBeNull();
+});
+
+test('a client that does not read gets no further frame; equal ones are not sent; each is made once for all', () => {
+  const events = createEvents();
+  let made = 0;
+  let value = 'one\u202e';
+  const viewer = (waiting: number) => {
+    const written: string[] = [];
+    const response = Object.assign(new EventEmitter(), {
+      ...{
+        writableLength: waiting,
+        writeHead() {},
+        write: (text: string) => written.push(text),
+        end: () => written.push('end'),
+      },
+    });
+    events.add({
+      ...{ response: response as unknown as ServerResponse, name: 'all', may: () => value !== 'over' },
+      values() {
+        made += 1;
+        return { value };
+      },
+    });
+    return { written, response };
+  };
+  const quick = viewer(0);
+  const slow = viewer(1_000_000);
+  expect(quick.written).toEqual(['retry: 2000\n\n', 'id: 1\ndata: {"value":"one<U+202E>"}\n\n']);
+  made = 0;
+  for (let second = 0; second < 15; second++) events.send();
+  expect([made, quick.written.slice(2), slow.written]).toEqual([
+    15,
+    [': still here\n\n'],
+    ['retry: 2000\n\n'],
+  ]);
+  value = 'two';
+  slow.response.writableLength = 0;
+  events.send();
+  expect([made, quick.written.at(-1), slow.written.at(-1)]).toEqual([
+    16,
+    quick.written.at(-1),
+    quick.written.at(-1),
+  ]);
+  value = 'over';
+  events.send();
+  expect([events.viewers, slow.written.at(-1)]).toEqual([0, 'end']);
+});
+
+test('a session ends after twelve hours, and its token is nowhere but in the cookie', () => {
+  let now = 0;
+  const sessions = createSessions(() => now);
+  const place = { port: 80, isSecure: true };
+  const cookie = sessions.begin('key_1', place);
+  expect(cookie).toMatch(/; Secure$/);
+  const header = `other=1; ${cookie.split(';')[0]}`;
+  expect([sessions.keyIn(header, 80), sessions.keyIn(header, 81), sessions.keyIn(undefined, 80)]).toEqual([
+    'key_1',
+    null,
+    null,
+  ]);
+  now = 12 * 3_600_000;
+  expect(sessions.keyIn(header, 80)).toBeNull();
+});
+
+test('what is put into a template is text', () => {
+  expect(html`<a href="${'"><b>'}">${"'&<"}${[html`<i>${'<'}</i>`]}</a>`.text).toBe(
+    '<a href="&quot;&gt;&lt;b&gt;">&#39;&amp;&lt;<i>&lt;</i></a>',
+  );
+});

@@ -1,0 +1,198 @@
+/**
+ * The page in a real Chromium, from upload to download, at the widths of a desk and of a phone, light and dark: it goes on by
+ * itself, nothing overflows, nothing that is not its own runs, and the keyboard is enough. FW_SHOTS=folder keeps the pictures.
+ * It is left out where there is no chromium on the PATH (or at CHROMIUM).
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ALL } from '../all.ts';
+import { folder, shell } from '../fw.ts';
+import { begin, lineOf, linesOf, reached } from './batching.ts';
+import { answering, HOSTILE } from './pages.ts';
+import { keyOf, served } from './serving.ts';
+
+const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
+const SHOTS = process.env.FW_SHOTS ?? folder();
+
+/** Before anything else on each page: what its policy refuses is counted, and what ran is seen. */
+const WATCH = `
+  globalThis.refused = [];
+  document.addEventListener('securitypolicyviolation', event => refused.push(event.violatedDirective + ' ' + event.blockedURI));
+`;
+
+/** What is wrong with a page as it is drawn. */
+const LOOK = `(() => {
+  const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const unnamed = [...document.querySelectorAll('input:not([type=hidden]), select, button, a')]
+    .filter(one => one.checkVisibility() && !(one.labels?.length > 0) && one.textContent.trim() === '').map(one => one.outerHTML);
+  const levels = [...document.querySelectorAll('h1, h2, h3')].map(one => Number(one.localName[1]));
+  const headless = [...document.querySelectorAll('table')].filter(one => !one.querySelector('thead th') || !one.caption).length;
+  return { over, unnamed, first: levels[0], jumps: levels.filter((level, at) => at > 0 && level - levels[at - 1] > 1).length,
+    headless, refused: globalThis.refused, ran: globalThis.ran ?? null, turned: document.body.textContent.includes('\u202e'), ground: getComputedStyle(document.body).backgroundColor };
+})()`;
+
+describe.runIf(found !== '')('in chromium', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+  }, 60_000);
+  afterAll(() => browser?.close());
+
+  test.each([
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
+  ] as const)('%i pixels, %s: from upload to download', { timeout: 120_000 }, async (width, colorScheme) => {
+    const data = folder();
+    const key = keyOf(data, 'risk team', ['batch', 'chat', 'admin']);
+    let gate: 'open' | 'shut' = 'open';
+    const endpoint = await answering(body => {
+      if (body.includes('refuse')) return 400;
+      if (body.includes('wicked')) return HOSTILE;
+      return gate === 'shut' && body.includes('later')
+        ? 503
+        : `The applicant of ${/Say ([\w-]+)/.exec(body)?.[1]} meets the criteria: a stable income, no default in five years, a debt ratio of 0.31.`;
+    });
+    const server = await served({ data, endpoints: [endpoint] });
+    const openai = server.client(key);
+    const old = await begin(
+      openai,
+      [lineOf('wicked'), ...Array.from({ length: 7 }, (_, n) => lineOf(`refuse-${n}`)), linesOf(30)].join(
+        '\n',
+      ),
+      { metadata: { name: `Applications ${HOSTILE.slice(0, 27)}` } },
+    );
+    await reached(openai, old.id);
+    await begin(openai, '{"custom_id": 1}\nno line\n', { metadata: { name: 'A file that is none' } });
+    await openai.chat.completions.create({
+      model: 'simulated-3b',
+      messages: [{ role: 'user', content: 'Hello' }],
+    });
+
+    const context = await browser.newContext({
+      viewport: { width, height: 900 },
+      colorScheme,
+      acceptDownloads: true,
+    });
+    await context.addInitScript(WATCH);
+    const page = await context.newPage();
+    const asked: string[] = [];
+    page.on('request', request => asked.push(new URL(request.url()).origin));
+    const errors: string[] = [];
+    page.on('pageerror', error => errors.push(error.message));
+    page.on('dialog', dialog => void dialog.accept());
+    const look = async (name: string): Promise<void> => {
+      await page.screenshot({
+        path: join(SHOTS, `serve-${name}-${width}-${colorScheme}.png`),
+        fullPage: true,
+      });
+      expect([name, await page.evaluate(LOOK)]).toEqual([
+        name,
+        {
+          ...{ over: 0, unnamed: [], first: 1, jumps: 0, headless: 0, refused: [], ran: null, turned: false },
+          ground: colorScheme === 'dark' ? 'rgb(22, 24, 27)' : 'rgb(252, 252, 251)',
+        },
+      ]);
+    };
+
+    await page.goto(server.url);
+    await look('login');
+    await page.keyboard.type('fw_wrong');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    await page.getByLabel('Key').fill(key);
+    await page.keyboard.press('Enter');
+    await page.getByText('Live.').waitFor();
+    await page.locator('summary:visible').first().click();
+    await look('batches');
+
+    await page.getByRole('link', { name: 'Start a batch' }).click();
+    await look('new');
+    gate = 'shut';
+    const text = `${linesOf(40)}${Array.from({ length: 20 }, (_, n) => `${lineOf(`later-${n}`)}\n`).join('')}`;
+    await page
+      .getByLabel('File of requests, one a line')
+      .setInputFiles({ name: 'today.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(text) });
+    await page.getByLabel('Name').first().fill('Applications of today');
+    await page.getByRole('button', { name: 'Upload and start' }).click();
+    await page.getByRole('heading', { name: 'Applications of today' }).waitFor();
+    await page.locator('[data-text=completed]', { hasText: /^40$/ }).waitFor();
+    await look('running');
+    gate = 'open';
+    // it goes on by itself: nothing is loaded anew
+    await page.locator('.state', { hasText: 'completed' }).waitFor();
+    await page.locator('.tiles [data-text=completed]', { hasText: /^60$/ }).waitFor();
+    await look('batch');
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Output', exact: true }).click(),
+    ]);
+    expect(
+      readFileSync(await download.path(), 'utf8')
+        .trimEnd()
+        .split('\n'),
+    ).toHaveLength(60);
+
+    await page.getByRole('link', { name: 'Look through the answers' }).click();
+    await page.getByRole('link', { name: 'Next' }).first().click();
+    await page.getByRole('heading', { name: 'r-20' }).waitFor();
+    await page.goto(`${server.url}/ui/batches/${old.id}/results`);
+    await look('answers');
+    await page.goto(`${server.url}/ui/batches/${old.id}/results?of=errors`);
+    await look('errors');
+    await page.goto(`${server.url}/ui/batches/${old.id}`);
+    await look('failures');
+
+    await page.goto(`${server.url}/ui/`);
+    await page.getByText('Live.').waitFor();
+    gate = 'shut';
+    const made = await begin(openai, lineOf('later'), { metadata: { name: 'Made elsewhere' } });
+    const row = page.getByRole('row', { name: /Made elsewhere/ });
+    await row.getByRole('button', { name: 'Cancel' }).click();
+    await page.waitForURL(`**/ui/batches/${made.id}`);
+    await page.locator('.state', { hasText: 'cancelled' }).waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('heading', { name: 'Log in' }).waitFor();
+    expect([errors, [...new Set(asked)]]).toEqual([[], [server.url]]);
+    await context.close();
+  });
+
+  test('the keyboard is enough, and each place that has the focus shows it', async () => {
+    const server = await served();
+    const openai = server.client();
+    await reached(openai, (await begin(openai, linesOf(1), { metadata: { name: 'one' } })).id);
+    const page: Page = await browser.newPage();
+    await page.goto(server.url);
+    await page.getByText('Live.').waitFor();
+    const places: string[] = [];
+    for (let tab = 0; tab < 6; tab++) {
+      await page.keyboard.press('Tab');
+      places.push(
+        await page.evaluate(
+          `(() => { const at = document.activeElement; return at.textContent.trim() + (getComputedStyle(at).outlineStyle === 'none' ? ' (unseen)' : ''); })()`,
+        ),
+      );
+    }
+    expect(places).toEqual(['To the content', 'fw serve', 'Batches', 'Start a batch', 'one', 'Output']);
+    await page.close();
+  });
+
+  test('without scripts it is uploaded, looked through and cancelled too', async () => {
+    const server = await served();
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(`${server.url}/ui/new`);
+    await page
+      .getByLabel('File of requests, one a line')
+      .setInputFiles({ name: 'a.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(linesOf(3)) });
+    await page.getByRole('button', { name: 'Upload and start' }).click();
+    const state = page.locator('.state');
+    while (!(await state.textContent())?.startsWith('completed')) await page.reload();
+    await page.getByRole('link', { name: 'Look through the answers' }).click();
+    await page.getByRole('heading', { name: 'r-2' }).waitFor();
+    await context.close();
+  });
+});
