@@ -33,8 +33,6 @@ export interface FileRecord {
 export interface FileStore {
   /** of an owner, oldest first; without those whose time is over */
   list(owner: string): FileRecord[];
-  /** of all owners, as `list` */
-  all(): FileRecord[];
   /** null where there is none, or it is another owner's */
   get(owner: string, id: string): FileRecord | null;
   /** where its bytes are */
@@ -91,7 +89,6 @@ export function openFiles(
 
   return {
     list: owner => [...known.values()].filter(record => record.owner === owner && !isOver(record)),
-    all: () => [...known.values()].filter(record => !isOver(record)),
     get(owner, id) {
       const record = known.get(id);
       return record === undefined || record.owner !== owner || isOver(record) ? null : record;
