@@ -12,7 +12,7 @@ import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/item/failure.ts';
 import { openLasting, POOL_OPTIONS } from '../../engine/run/open-pool.ts';
 import { command } from '../command.ts';
-import { sayAs } from '../execute.ts';
+import { expectManyRequests, sayAs } from '../execute.ts';
 
 const NAME = 'serve';
 const {
@@ -52,6 +52,7 @@ export default command({
 
   async run(options, positionals) {
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+    expectManyRequests();
     const { settingsOf } = await import('../../engine/server/config.ts');
     const { startServer } = await import('../../engine/server/serve.ts');
     const { data, settings, pool: file } = settingsOf(options);

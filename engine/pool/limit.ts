@@ -177,7 +177,7 @@ export function createItems(
   set: number | undefined,
   listening: () => number = () => 0,
 ) {
-  const listeners: (() => void)[] = [];
+  const listeners = new Set<() => void>();
   const countNow = (): number =>
     set ?? (2 * endpoints.reduce((sum, { limit }) => sum + limit, 0) || REPLAYED_ITEMS);
   let most = countNow();
@@ -195,7 +195,10 @@ export function createItems(
       most = countNow();
       if (most > before) for (const listener of listeners) listener();
     },
-    /** `listener` is told when there is room for more. */
-    onRoom: (listener: () => void): void => void listeners.push(listener),
+    /** `listener` is told when there is room for more, until what is returned is called. */
+    onRoom(listener: () => void): () => void {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
   };
 }

@@ -229,6 +229,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     });
     parts.add(part);
     const { ledger, ending } = part;
+    const left: (() => void)[] = []; // what lasts as long as the part
     return {
       model: found.model,
       servedAs: name => found.servedAs?.get(name) ?? name,
@@ -236,7 +237,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       get itemsInFlight() {
         return items.most;
       },
-      onRoom: items.onRoom,
+      onRoom: listener => void left.push(items.onRoom(listener)),
       call: asked => call(part, asked),
       ask(asked) {
         let ticket: Ticket | undefined;
@@ -276,6 +277,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
         await closeAll();
         await ending.settled();
         parts.delete(part);
+        for (const leave of left) leave();
         await ledger?.close(how);
       },
     };

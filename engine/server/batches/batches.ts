@@ -54,8 +54,11 @@ const SAVE = 10_000;
 /** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
 const AGAIN = 5_000;
 const ROOM = 32 * 1024 * 1024;
-/** Batches that run at once: each has requests in memory. */
-const MOST_RUNNING = 64;
+/** Batches that are validated, and that run, at once: each has blocks of its file and requests in memory. */
+const MOST_VALIDATING = 4;
+const MOST_RUNNING = 24;
+/** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
+const SMALL = 1_000;
 
 export function createBatches(options: BatchesOptions): Batches {
   const { data, settings, pool, access, files, store, webhooks, now, say } = options;
@@ -66,6 +69,7 @@ export function createBatches(options: BatchesOptions): Batches {
   const looking = setInterval(look, LOOK);
   looking.unref();
   let savedAt = now();
+  let validating = 0;
 
   function seen(record: BatchRecord): BatchRecord {
     const tally = running.get(record.id)?.tally;
@@ -113,7 +117,16 @@ export function createBatches(options: BatchesOptions): Batches {
   async function validated({ id, endpoint }: BatchRecord): Promise<boolean> {
     const { lines, line } = settings.limits;
     const { signal } = closing;
-    const { total, models, errors } = await validate(store.inputOf(id), { endpoint, lines, line, signal });
+    if (validating === MOST_VALIDATING) return false; // it is looked at again
+    validating += 1;
+    const { total, models, errors } = await validate(store.inputOf(id), {
+      endpoint,
+      lines,
+      line,
+      signal,
+    }).finally(() => {
+      validating -= 1;
+    });
     if (signal.aborted) return false;
     const record = store.of(id); // it may have been cancelled meanwhile
     const counts = { total, completed: 0, failed: 0 };
@@ -121,9 +134,7 @@ export function createBatches(options: BatchesOptions): Batches {
     const found = { counts, models, model: others.length === 0 ? model : null };
     if (record.status !== 'validating') store.save({ ...record, ...(errors.length === 0 && found) });
     else if (errors.length === 0) store.save(moved(record, 'in_progress', now(), found));
-    else {
-      finish(record, 'failed', { errors });
-    }
+    else finish(record, 'failed', { errors });
     return true;
   }
 
@@ -205,8 +216,8 @@ export function createBatches(options: BatchesOptions): Batches {
   }
 
   /** Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. */
-  function hasTurn({ owner, id }: BatchRecord): boolean {
-    if (running.size < MOST_RUNNING) return true;
+  function hasTurn({ owner, id, counts }: BatchRecord): boolean {
+    if (running.size < (counts.total <= SMALL ? 4 * MOST_RUNNING : MOST_RUNNING)) return true;
     return [...running.keys()].every(other => store.of(other).owner !== owner || other === id);
   }
 

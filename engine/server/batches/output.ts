@@ -64,7 +64,7 @@ export function linesInto(
   const good = lines(paths.output);
   const bad = lines(paths.error);
   const turns = inTurns({
-    order: inOrder(dirname(paths.output)),
+    order: inOrder(dirname(paths.output), NEAR),
     emit: text => (text.startsWith(GOOD) ? good : bad).put(text.slice(1)),
     isOpen: () => true,
     ready: act => act(),
@@ -90,6 +90,8 @@ export function linesInto(
   };
 }
 
+/** Characters of lines that wait in memory for those before them: several batches run at once. */
+const NEAR = 1024 * 1024;
 const GOOD = ' ';
 const BAD = '!';
 
