@@ -53,25 +53,24 @@ const undici = {
 const TOGETHER = [
   {
     name: 'words',
-    test: /\/engine\/(item|json)\/|\/engine\/(audit\/accept|pool\/clock)\.ts|\/bin\/command\.ts/,
+    test: /\/engine\/(item|json)\/|\/engine\/(audit\/accept|config\/package|config\/version|pool\/clock)\.ts|\/bin\/command\.ts/,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/engine\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
-  { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts/ },
-  { name: 'aside', test: /\/engine\/files\/(put-aside|unnamed)\.ts/ },
-  { name: 'total', test: /\/engine\/(table\/count|watch\/total)\.ts/ },
+  { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/engine\/table\/look\.ts/ },
+  { name: 'aside', test: /\/engine\/(files\/(put-aside|unnamed)|table\/count|watch\/total)\.ts/ },
   {
     name: 'run',
-    test: /\/engine\/run\/(asking|ending|first-items|named-files|options|pipeline|run|stopping)\.ts/,
+    test: /\/engine\/run\/(asking|ending|first-items|named-files|options|pipeline|run|stopping)\.ts|\/engine\/flow\/written\.ts/,
   },
   {
     name: 'pool',
     test: /\/engine\/pool\/(choose|ending|health|lanes|learn|learner|limit|load|outage|part|pool|queue|recording|stats|tell)\.ts/,
   },
-  { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/keys\.ts/ },
+  { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/(keys|serve)\.ts/ },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|recheck|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
   },
   { name: 'rows', test: /\/engine\/table\/(row-check|selection|template)\.ts/ },
   { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/engine\/files\/document-output\.ts/ },
