@@ -75,6 +75,30 @@ describe('24 settings, a bound on the p99 of E2EL, a preset that is a fifth off'
   );
 });
 
+describe('the same bound, by whoever stands where', () => {
+  const values = { max_num_seqs: [128], max_num_batched_tokens: [1024, 2048] };
+
+  test('a present setting that looks better than it is, by the arrivals of its race, is found out', async () => {
+    const of = study({ space: values, present: { max_num_seqs: 128, max_num_batched_tokens: 2048 } });
+    const { confirmation } = await tune(virtualWorld({ preset, study: of }).world, preset, null);
+    expect(confirmation?.verdict).toBe('better');
+    expect(confirmation?.rate).toBeGreaterThan(confirmation?.present_rate as number);
+    expect(confirmation).toMatchObject({ best_kept: true, present_kept: true });
+  });
+
+  test('of two settings that are one to the engine nothing is claimed', async () => {
+    const of = study({
+      space: { max_num_seqs: [128], max_num_batched_tokens: [1024], swap_space: [4, 8] },
+      present: { max_num_seqs: 128, max_num_batched_tokens: 1024, swap_space: 4 },
+    });
+    for (const seed of [1, 2, 3]) {
+      const made = virtualWorld({ preset, study: of, noise: { block: 0.01, start: 0.01 }, seed });
+      const { best, present, confirmation } = await tune(made.world, preset, null);
+      expect(best === present || confirmation?.verdict === 'no difference').toBe(true);
+    }
+  });
+});
+
 describe('without bounds', () => {
   const of = study({
     slo: [],
