@@ -22,7 +22,7 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });
   addFileRoutes(app, files, uploads);
-  const page = await addPage(app, parts, { files, store, batches, uploads, create });
+  await addPage(app, parts, { files, store, batches, uploads, create });
   addBatchRoutes(app, { store, batches, create });
   batchMetrics(parts, store, batches);
   const sweeping = setInterval(() => {
@@ -36,7 +36,6 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   return {
     async drain() {
       clearInterval(sweeping);
-      page.drain();
       await batches.drain();
     },
   };

@@ -180,6 +180,22 @@ describe.runIf(found !== '')('in chromium', () => {
     await page.close();
   });
 
+  test('what is not of the page is refused, and the count of it is seen', async () => {
+    const server = await served();
+    const page = await browser.newPage();
+    await page.addInitScript(WATCH);
+    await page.goto(server.url);
+    const wrong = `[
+      () => document.createElement('img').setAttribute('onerror', 'ran = 1'),
+      () => document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="ran = 1">'),
+      () => { document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:1/x.png' })); },
+    ].map(act => { try { act(); } catch (error) { return error.name; } })`;
+    expect(await page.evaluate(wrong)).toEqual(['TypeError', 'TypeError', undefined]);
+    await page.waitForFunction('refused.length >= 3');
+    expect(await page.evaluate('globalThis.ran ?? null')).toBeNull();
+    await page.close();
+  });
+
   test('without scripts it is uploaded, looked through and cancelled too', async () => {
     const server = await served();
     const context = await browser.newContext({ javaScriptEnabled: false });

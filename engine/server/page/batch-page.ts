@@ -61,7 +61,7 @@ export function oneBatch(
     ...view,
     times: [['created', created_at] as const, ...moments].map(([status, at]) => ({
       ...{ key: status, label: status.replace('_', ' '), at: timeOf(at) },
-      after: at === created_at ? '' : `after ${timeWords((at - created_at) * 1000)}`,
+      after: at === created_at ? '' : timeWords((at - created_at) * 1000),
     })),
     usage: `${number(input)} tokens in, ${more.join(', ')}`,
     window: `${cut(record.completion_window, 20)}, until ${timeOf(expires)} UTC`,
@@ -161,7 +161,7 @@ ${next === null ? NONE : html`<a href="${at(next)}" rel="next">Next</a>`}</nav>`
 <h1>${kind === 'errors' ? 'Errors' : 'Answers'} of ${name}</h1>
 <p class="dim">${where}</p>
 ${pages}
-<ol class="results" start="1">${lines.map(line => resultItem(resultOf(line), kind))}</ol>
+<ol class="results">${lines.map(line => resultItem(resultOf(line), kind))}</ol>
 ${lines.length > 3 ? pages : NONE}`;
 }
 

@@ -44,7 +44,7 @@ export async function addPage(
   app: FastifyInstance,
   parts: Parts,
   { uploads, create, ...stores }: PageParts,
-): Promise<{ drain(): void }> {
+): Promise<void> {
   const { access, now, closing } = parts;
   const sessions = createSessions(now);
   const events = createEvents();
@@ -61,7 +61,6 @@ export async function addPage(
 
   app.get('/', async (_request, reply) => reply.redirect('/ui/', 303));
   await app.register(async ui => addRoutes(ui), { prefix: '/ui' });
-  return { drain: events.close };
 
   function addRoutes(ui: FastifyInstance): void {
     ui.addContentTypeParser(
