@@ -5,6 +5,7 @@
  *   out/sequential_{ordering}_legacy.jsonl  →  out/sequential_{ordering}_legacy.2-of-8.jsonl
  *   ledger/                                 →  ledger/2-of-8/
  */
+import { existsSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { unfinished } from '../files/partial.ts';
 import type { Values } from '../flow/options.ts';
@@ -35,7 +36,7 @@ export function writingOf(shard: string, { row, ledger, target }: Writing): Writ
   refuseWhole(row);
   return {
     row: row.map(placed => ({ ...placed, options: writingTo(placed, name) })),
-    ledger: ledger === false ? false : join(ledger, name),
+    ledger: ledger === false ? false : ledgerIn(ledger, name),
     target: target === '-' ? target : inShard(target, name),
   };
 }
@@ -53,13 +54,19 @@ function inShard(path: string, name: string): string {
   return `${path.slice(0, end)}.${name}${path.slice(end)}`;
 }
 
+/** A ledger that is one file is only read once it is there, so that all shards may have it. */
+function ledgerIn(path: string, name: string): string {
+  if (!path.endsWith('.ndjson')) return join(path, name);
+  return existsSync(path) ? path : inShard(path, name);
+}
+
 function writingTo({ stage, options }: OptionsOfStage, name: string): Values {
   const own = { ...options };
   for (const [option, schema] of Object.entries(optionsOf(stage))) {
     const path = options[option] as string | undefined;
     if (path === undefined || !('file' in schema)) continue;
     if (schema.file === 'write') own[option] = inShard(path, name);
-    if (schema.file === 'write-folder') own[option] = join(path, name);
+    if (schema.file === 'write-folder') own[option] = ledgerIn(path, name);
   }
   return own;
 }

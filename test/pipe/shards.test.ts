@@ -118,6 +118,16 @@ describe('a study in four shards', () => {
   });
 });
 
+test('a ledger that is one file is made for each shard, and once it is there read by all', async () => {
+  const at = folder();
+  const run = `fw run ${BATCH} ${CSV} --limit 2 --set chain.attempts=1`;
+  const made = await fw(`${run} --shard 1/2 --ledger l.ndjson --endpoint ${url}`, { cwd: at });
+  expect(made.code, made.stderr).toBeLessThanOrEqual(1);
+  expect(namesIn(at, /^l\./)).toEqual(['l.1-of-2.ndjson']);
+  const again = await fw(`${run} --shard 1/2 --ledger l.1-of-2.ndjson`, { cwd: at });
+  expect(again.code, again.stderr).toBe(made.code);
+});
+
 test('the ids of all rows count: a row that is there twice fails in its shard', async () => {
   const at = folder();
   writeFileSync(join(at, 'twice.csv'), 'id,prompt\na,one\nb,two\nc,three\na,four\n');
