@@ -12,7 +12,7 @@ import { begin, linesIn, linesOf, reached } from './batching.ts';
 import { serveProcess, simulated } from './serving.ts';
 
 const KILLS = runs(1, 8);
-const LINES = runs(150, 3000);
+const LINES = runs(150, 3000, 'LINES');
 const LIMIT = 4;
 
 test('killed at random moments', async () => {
