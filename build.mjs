@@ -59,29 +59,36 @@ const TOGETHER = [
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/engine\/table\/look\.ts/ },
   { name: 'aside', test: /\/engine\/(files\/(put-aside|unnamed)|table\/count|watch\/total)\.ts/ },
+  { name: 'rows', test: /\/engine\/table\/(row-check|selection|template)\.ts/ },
   {
     name: 'run',
-    test: /\/engine\/run\/(asking|ending|first-items|named-files|options|pipeline|run|stopping)\.ts|\/engine\/flow\/written\.ts/,
+    test: /\/engine\/run\/(first-items|named-files|options)\.ts/,
   },
   {
     name: 'pool',
-    test: /\/engine\/pool\/(choose|ending|health|lanes|learn|learner|limit|load|outage|part|pool|queue|recording|stats|tell)\.ts/,
+    test: /\/engine\/pool\/(?!clock|gpu|exchange|wire)[a-z]+\.ts/,
   },
   { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/(keys|serve)\.ts/ },
   {
     name: 'verify',
     test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|recheck|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
   },
-  { name: 'rows', test: /\/engine\/table\/(row-check|selection|template)\.ts/ },
+  {
+    name: 'answers',
+    test: /\/engine\/answer\/(defaults|edits|kinds|repetition|text-check)\.ts/,
+  },
+  {
+    name: 'explain',
+    test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
+  },
   { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/engine\/files\/document-output\.ts/ },
   {
     name: 'read',
-    test: /\/engine\/study\/(answers|clusters|collect|gather|names|observe|outcome|read|read-out)\.ts/,
+    test: /\/engine\/study\/(answers|clusters|collect|gather|names|observe|outcome|read|read-out|compare|compare-page)\.ts|\/bin\/commands\/compare\.ts/,
   },
-  { name: 'facts', test: /\/engine\/watch\/(diagnosis|engine|facts|recent|servers)\.ts/ },
+  { name: 'facts', test: /\/engine\/watch\/(diagnosis|engine|facts|recent|servers|words)\.ts/ },
   { name: 'bench', test: /\/engine\/(bench|models)\/|\/bin\/commands\/bench\// },
   { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
-  { name: 'state', test: /\/engine\/pool\/(completion|names|probe|raw|reactions|reply|start|state)\.ts/ },
   {
     name: 'holding',
     test: /\/engine\/ledger\/(changes|keys|holder|ledger|lock|record|texts|watch|writer)\.ts/,
