@@ -71,7 +71,7 @@ const TOGETHER = [
   { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/(keys|serve)\.ts/ },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|recheck|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
   },
   {
     name: 'answers',
