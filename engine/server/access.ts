@@ -1,7 +1,7 @@
 /**
  * Who asks, and what they may: a key in the Authorization header, its scopes, its rate. Without a key file everybody who
- * reaches the server on this machine is `local`; the Host header is then checked, so that no page in a browser can ask
- * under a name of its own (DNS rebinding).
+ * reaches the server on this machine is `local`; the headers Host and Origin are then checked, so that no page of another
+ * site can ask in a browser: neither under a name of its own (DNS rebinding), nor by a form.
  */
 import { isIP } from 'node:net';
 import { ApiError } from './errors.ts';
@@ -19,7 +19,7 @@ export interface Caller {
 export interface Access {
   /** Throws 401, 403 or 429. */
   check(
-    headers: { authorization?: string | undefined; host?: string | undefined },
+    headers: { authorization?: string | undefined; host?: string | undefined; origin?: string | undefined },
     scope: Scope | null,
   ): Caller;
   /**
@@ -45,11 +45,11 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
   const requests = new Map<string, { left: number; at: number }>();
   const tokens = new Map<string, { day: number; used: number }>();
 
-  /** A bucket that holds a minute's requests and fills evenly. */
+  /** A bucket that holds a minute's requests and fills evenly. A clock that is set back takes nothing from it. */
   function refuseTooMany(id: string, rpm: number): void {
     const at = now();
     const bucket = requests.get(id) ?? { left: rpm, at };
-    bucket.left = Math.min(rpm, bucket.left + ((at - bucket.at) / MINUTE) * rpm);
+    bucket.left = Math.min(rpm, bucket.left + (Math.max(0, at - bucket.at) / MINUTE) * rpm);
     bucket.at = at;
     requests.set(id, bucket);
     if (bucket.left < 1) {
@@ -70,9 +70,10 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
 
   return {
     refuseSpent,
-    check({ authorization, host }, scope) {
+    check({ authorization, host, origin }, scope) {
       if (!keys.isThere) {
         refuseForeignHost(host);
+        if (origin !== undefined) refuseForeignOrigin(origin);
         return LOCAL;
       }
       const found = keys.find(keyIn(authorization));
@@ -141,4 +142,9 @@ function refuseForeignHost(host: string | undefined): void {
     403,
     'This server has no keys, so it answers under names of this machine alone: ask it as 127.0.0.1 or localhost.',
   );
+}
+
+function refuseForeignOrigin(origin: string): void {
+  if (URL.canParse(origin) && isLoopback(new URL(origin).hostname)) return;
+  throw new ApiError(403, 'This server has no keys, so it answers no page of another site.');
 }

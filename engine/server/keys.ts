@@ -93,18 +93,23 @@ export interface KeyRing {
   withId(id: string): KeyRecord | null;
 }
 
-/** Follows the key file. Where it cannot be read any more, `warn` is told and no key is valid. */
+/**
+ * Follows the key file. Where it cannot be read any more, or is gone, `warn` is told and no key is valid: a server that
+ * had keys never lets everybody in.
+ */
 export function openKeys(data: string, warn: (message: string) => void): KeyRing {
   let seen = '';
   let keys: (KeyRecord & { digest: Buffer })[] | null = null;
 
   function follow(): void {
-    const stat = statSync(keysPath(data), { bigint: true, throwIfNoEntry: false });
-    const now = stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeNs}`;
+    const now = stateOf(keysPath(data));
     if (now === seen) return;
     seen = now;
     try {
-      keys = readKeys(data)?.map(one => ({ ...one, digest: Buffer.from(one.sha256, 'hex') })) ?? null;
+      const read = readKeys(data);
+      if (read === null && keys !== null)
+        throw dataError(`${keysPath(data)}: expected the keys of fw keys, found no file`);
+      keys = read?.map(one => ({ ...one, digest: Buffer.from(one.sha256, 'hex') })) ?? null;
     } catch (error) {
       keys = [];
       warn(`${(error as Error).message}; until it is mended no key is valid`);
@@ -129,4 +134,14 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       return keys?.find(one => one.id === id && one.revoked === undefined) ?? null;
     },
   };
+}
+
+/** Changes with the file. */
+function stateOf(path: string): string {
+  try {
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeNs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code as string;
+  }
 }

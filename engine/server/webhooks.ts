@@ -138,8 +138,17 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
     delivery.next = now() + Math.max(next * (1 + random() / 10), retryAfter);
     if (delivery.tries === 1)
       say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
-    keep(delivery);
+    onDisk(() => keep(delivery));
     wait(delivery);
+  }
+
+  /** What the disk does not take ends no server: the delivery continues, and a restart finds it as it was. */
+  function onDisk(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      say(`webhooks: expected to write to ${folder}, found ${(error as Error).message}`);
+    }
   }
 
   function giveUp(delivery: Delivery, why: string): void {
@@ -150,7 +159,7 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
 
   function end(delivery: Delivery): void {
     timers.delete(delivery.id);
-    removeFile(pathOf(delivery), DISK);
+    onDisk(() => removeFile(pathOf(delivery), DISK));
   }
 
   function keep(delivery: Delivery): void {

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { folder } from '../fw.ts';
 import { type Ask, nonceIn, serve } from '../pool/serving.ts';
 import { keyOf, MODEL, served, simulated } from './serving.ts';
 
@@ -169,6 +170,15 @@ test('a server that refuses our own key is no fault of the client', async () => 
   expect(said.join('\n')).toContain('refuses the key');
 });
 
+test.each([204, 302])('HTTP %i of a server is no answer to a client', async status => {
+  const server = await serve(one => one.send(status, {}), { models: ['m'] });
+  const { url } = await served({ endpoints: [server.url] });
+  for (const stream of [false, true]) {
+    const reply = await post(url, { ...ask('x', { stream }), model: 'm' });
+    expect([reply.status, await reply.json()]).toMatchObject([502, { error: { type: 'server_error' } }]);
+  }
+});
+
 test('asked again elsewhere before the first byte, and never after it', async () => {
   const flaky = await serve(one => one.cut(), { models: ['m'] });
   const sent = [event({ content: 'one' }), event({ content: 'two' }, 'stop'), 'data: [DONE]\n\n'];
@@ -311,6 +321,20 @@ test('with cache, a request that is always answered alike is asked once; each on
     false,
   ]);
   expect(lines[1]?.usage).toEqual({ prompt: 0, completion: 0 });
+});
+
+test('an answer in the cache is of the owner that asked', async () => {
+  const server = await serve(one => one.answer(`answer ${one.n}`), { models: ['m'] });
+  const data = join(folder(), 'data');
+  const [ann, annToo, bob] = [keyOf(data, 'ann'), keyOf(data, 'ann'), keyOf(data, 'bob')];
+  const { url } = await served({ data, endpoints: [server.url], gateway: { cacheFor: 60_000 } });
+  const hits: (string | null)[] = [];
+  for (const key of [ann, annToo, bob]) {
+    const reply = await post(url, { ...ask('x'), model: 'm', seed: 1 }, { authorization: `Bearer ${key}` });
+    await reply.text();
+    hits.push(reply.headers.get('x-fw-cache'));
+  }
+  expect(hits).toEqual([null, 'hit', null]);
 });
 
 test('nothing of a client but the body reaches a server: no header, no second request in a body', async () => {

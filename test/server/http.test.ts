@@ -1,5 +1,5 @@
 /** What holds for every route: errors, ids, keys, and bytes that are no request. */
-import { statSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -50,6 +50,40 @@ test('without keys it answers under names of this machine alone', async () => {
   expect(await Promise.all(hosts.map(statusAs))).toEqual([200, 200, 200, 403, 403]);
 });
 
+test('without keys no page of another site is answered', async () => {
+  const { url } = await served();
+  const statusFrom = async (origin: string): Promise<number> =>
+    (await fetch(`${url}/v1/files`, { headers: { origin } })).status;
+  const origins = ['http://localhost:3000', 'http://[::1]', 'https://evil.example', 'null', 'x'];
+  expect(await Promise.all(origins.map(statusFrom))).toEqual([200, 200, 403, 403, 403]);
+});
+
+test('a key file that is gone, or is none any more, lets nobody in until it is there again', async () => {
+  const data = join(folder(), 'data');
+  await fw(`fw keys add first --data ${data}`);
+  const key = keyOf(data, 'second');
+  const path = join(data, 'keys.json');
+  const kept = readFileSync(path);
+  const { url, said } = await served({ data });
+  const statuses = async (): Promise<number[]> => [
+    (await fetch(`${url}/v1/files`)).status,
+    (await fetch(`${url}/v1/files`, { headers: { authorization: `Bearer ${key}` } })).status,
+  ];
+  rmSync(path);
+  expect(await statuses()).toEqual([401, 401]);
+  expect(said.join()).toContain('found no file; until it is mended no key is valid');
+  for (const spoil of ['garbage', '{"keys":[{}]}']) {
+    writeFileSync(path, spoil);
+    expect(await statuses()).toEqual([401, 401]);
+  }
+  rmSync(path);
+  mkdirSync(path);
+  expect(await statuses()).toEqual([401, 401]);
+  rmSync(path, { recursive: true });
+  writeFileSync(path, kept);
+  expect(await statuses()).toEqual([401, 200]);
+});
+
 test('a server that others reach needs keys', async () => {
   const data = join(folder(), 'data');
   const line = `fw serve --data ${data} --endpoint http://127.0.0.1:1/v1 --listen 0.0.0.0:0`;
@@ -98,6 +132,10 @@ test('a key that may ask twice a minute is told when to come back', async () => 
   const refused = await ask();
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '30']);
   expect(await refused.json()).toMatchObject({ error: { type: 'requests', code: 'rate_limit_exceeded' } });
+  now += 30_000;
+  expect((await ask()).status).toBe(200);
+  now -= 3_600_000; // a clock that is set back takes nothing away
+  expect((await ask()).status).toBe(429);
   now += 30_000;
   expect((await ask()).status).toBe(200);
 });

@@ -1,5 +1,5 @@
 /** Webhooks: signed so that the official client believes them, told once they arrive, over failures and restarts. */
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -140,4 +140,14 @@ test('a secret of another form is refused, and is in no message', () => {
     expect(() => secretIn(secret, 'HOOK')).toThrow('in HOOK, found');
     expect(() => secretIn(secret, 'HOOK')).not.toThrow('topsecret');
   }
+});
+
+test('a disk that takes nothing more stops no delivery', async () => {
+  const { got, url } = await receiver([500]);
+  const { tell, counts, said, folder: path } = hooks(url, { waits: [20, 1, 1] });
+  tell('ann', 'batch.completed', 'batch_1');
+  rmSync(path, { recursive: true }); // whatever is written or removed there fails
+  await until(() => counts().delivered === 1);
+  expect(got).toHaveLength(2);
+  expect(said.join()).toContain('expected to write to');
 });

@@ -23,8 +23,8 @@ export interface Cached {
 }
 
 export interface Cache {
-  /** What such a request is known by; null where it may be answered another way the next time. */
-  questionOf(path: string, request: JsonObject, body: Buffer): string | null;
+  /** What such a request of an owner is known by; null where it may be answered another way the next time. */
+  questionOf(owner: string, path: string, request: JsonObject, body: Buffer): string | null;
   find(question: string): Cached | null;
   /** The answer to the request `item` will be one to `question`. */
   expect(item: string, question: string): void;
@@ -42,10 +42,10 @@ export function createCache(lasts: number, now: () => number): Cache {
   const known = new Map<string, Place & { since: number }>();
   const expected = new Map<string, string>();
   return {
-    questionOf(path, { temperature, seed, stream }, body) {
+    questionOf(owner, path, { temperature, seed, stream }, body) {
       const isAlike = temperature === 0 || Number.isInteger(seed);
       return isAlike && stream !== true
-        ? hash('sha256', Buffer.concat([Buffer.from(`${path}\n`), body]), 'hex')
+        ? hash('sha256', Buffer.concat([Buffer.from(`${JSON.stringify(owner)}\n${path}\n`), body]), 'hex')
         : null;
     },
     find(question) {

@@ -30,20 +30,23 @@ const AGAIN = { 'retry-after': '5' };
 export function answerOf(error: unknown, where: Where): Said {
   if (!(error instanceof CallFailure)) throw error;
   const { message, response } = error;
-  if (response !== undefined && response.status_code !== 401 && response.status_code !== 403)
+  const status = response?.status_code ?? 0;
+  const isOurKey = status === 401 || status === 403;
+  // one below 400, such as a redirect, is no answer: a client would take it for one
+  if (response !== undefined && status >= 400 && !isOurKey)
     return {
-      status: response.status_code,
+      status,
       headers: {},
       body: isObject(response.body)
         ? JSON.stringify(response.body)
-        : bodyOfError(new ApiError(response.status_code, message)),
+        : bodyOfError(new ApiError(status, message)),
     };
   const said = errorOf(error, where);
   return {
     status: said.status,
     headers: said.headers,
     body: bodyOfError(said),
-    ...(response && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
+    ...(isOurKey && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
   };
 }
 

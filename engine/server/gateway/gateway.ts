@@ -74,7 +74,7 @@ export const addGateway: Routes = async (app, parts) => {
         }),
       }),
     };
-    const question = cache?.questionOf(path, fields, body) ?? null;
+    const question = cache?.questionOf(caller.owner, path, fields, body) ?? null;
     const known = question === null ? null : cache?.find(question);
     if (known) {
       ledger.append(recordOfCached(call, known, now()));
