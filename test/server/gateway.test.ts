@@ -1,5 +1,5 @@
 /** The gateway: what the official client gets through it, and what is kept of that. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -292,6 +292,22 @@ test('a day has a file of its own', async () => {
   expect(bodies).toEqual(['before', 'after']);
 });
 
+test('while nothing can be put on record nothing is asked; when it can again, it is', async () => {
+  const { url } = await simulated();
+  const { url: gateway, data, said } = await served({ endpoints: [url] });
+  const path = join(data, 'gateway');
+  rmSync(path, { recursive: true, force: true });
+  writeFileSync(path, 'no folder');
+  for (let n = 0; n < 2; n++) {
+    const reply = await post(gateway, ask('x'));
+    expect([reply.status, (await errorIn(reply)).code]).toEqual([507, 'insufficient_storage']);
+  }
+  expect(said.filter(line => line.includes('put on record'))).toHaveLength(1);
+  rmSync(path);
+  await expect.poll(async () => (await post(gateway, ask('x'))).status, { timeout: 30_000 }).toBe(200);
+  expect(recorded(data)).toHaveLength(1);
+});
+
 test('with cache, a request that is always answered alike is asked once; each one is on record', async () => {
   let now = Date.now();
   const server = await serve(one => one.answer(`answer ${one.n}`), { models: ['m'] });
@@ -325,7 +341,7 @@ test('with cache, a request that is always answered alike is asked once; each on
 
 test('an answer in the cache is of the owner that asked', async () => {
   const server = await serve(one => one.answer(`answer ${one.n}`), { models: ['m'] });
-  const data = join(folder(), 'data');
+  const data = folder();
   const [ann, annToo, bob] = [keyOf(data, 'ann'), keyOf(data, 'ann'), keyOf(data, 'bob')];
   const { url } = await served({ data, endpoints: [server.url], gateway: { cacheFor: 60_000 } });
   const hits: (string | null)[] = [];

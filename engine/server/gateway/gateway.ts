@@ -11,6 +11,7 @@ import { version } from '../../config/version.ts';
 import type { Call } from '../../item/call.ts';
 import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
+import { ApiError } from '../errors.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
 import { answerOf, NO_PLACE } from './failures.ts';
@@ -36,7 +37,8 @@ export const addGateway: Routes = async (app, parts) => {
     fsync: 100,
     version: version(),
     now,
-    onBroken: error => own.giveUp(error),
+    onBroken: ({ message }) =>
+      say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
     onAnswer: (item, place) => cache?.note(item, place),
   });
   const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '' } });
@@ -58,6 +60,7 @@ export const addGateway: Routes = async (app, parts) => {
   async function ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { caller } = request;
     access.refuseSpent(caller);
+    if (ledger.whyNot() !== null) throw notOnRecord();
     const { fields, stream, body, model, arm } = readRequest(request.body, names);
     const { raw } = reply;
     const key = randomBytes(16).toString('hex');
@@ -123,6 +126,11 @@ export const addGateway: Routes = async (app, parts) => {
     },
   };
 };
+
+const notOnRecord = (): ApiError =>
+  new ApiError(507, 'No request can be put on record: the disk of the server is full or broken.', {
+    ...{ code: 'insufficient_storage', headers: { 'retry-after': '5' } },
+  });
 
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {

@@ -1,7 +1,8 @@
 /**
  * The gateway's ledger: a file a day, to be read and pruned by days. Nothing of it is replayed, so it keeps no index in
- * memory, however long the server runs.
+ * memory, however long the server runs. A disk that takes nothing is tried again, with a new file: a server outlives it.
  */
+import { rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { AsksWith } from '../../item/call.ts';
 import type { Fatal } from '../../item/failure.ts';
@@ -19,6 +20,7 @@ export interface GatewayLedgerOptions {
   version: string;
   /** ms since 1970 */
   now(): number;
+  /** told once, until a file was begun again */
   onBroken(error: Fatal): void;
   /** an answer was written: the request, and where its line is */
   onAnswer(item: string, place: Place): void;
@@ -26,13 +28,37 @@ export interface GatewayLedgerOptions {
 
 const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
 
-export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
+/** ms after which a broken disk is tried again */
+const AGAIN = 1_000;
+
+export interface GatewayLedger extends Ledger {
+  /** Why nothing can be put on record now; null where it can. */
+  whyNot(): Fatal | null;
+}
+
+export function openGatewayLedger(options: GatewayLedgerOptions): GatewayLedger {
   const { path, fsync, version, now, onBroken, onAnswer } = options;
   let served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
   let day = '';
   let file = '';
   let writer: Writer | null = null;
   let blocked = 0;
+  let broken: { error: Fatal; since: number } | null = null;
+
+  function breakOff(error: Fatal): void {
+    if (broken === null) onBroken(error);
+    broken = { error, since: performance.now() };
+    if (writer !== null) void close(writer);
+    writer = null;
+  }
+
+  function whyNot(): Fatal | null {
+    if (broken !== null && performance.now() - broken.since < AGAIN) return broken.error;
+    const error = ofToday().begin();
+    if (error === null) broken = null;
+    else discard(file);
+    return error;
+  }
 
   /** That of today: the file of another day is closed behind it. */
   function ofToday(): Writer {
@@ -47,7 +73,7 @@ export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
     };
     const head = () => [header, STAGE].map(line => JSON.stringify(line).slice(0, -1));
     file = nameOf(path, started);
-    writer = createWriter({ path: file, ownFolder: true, fsync, onBroken, head });
+    writer = createWriter({ path: file, ownFolder: true, fsync, onBroken: breakOff, head });
     return writer;
   }
 
@@ -65,7 +91,8 @@ export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
     get blocked() {
       return blocked + (writer?.blocked ?? 0);
     },
-    ready: () => ofToday().begin(),
+    ready: () => null, // what is broken now is mended later, so it ends no pool: whyNot is asked
+    whyNot,
     begin({ model, root }, endpoints) {
       served = { model, ...(root !== undefined && { root }), endpoints };
     },
@@ -74,6 +101,8 @@ export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
     has: () => false,
     // of raw calls: nothing is shared between requests
     append(record, done) {
+      const error = whyNot();
+      if (error !== null) return done?.(error);
       const today = ofToday();
       const own = file;
       today.append(callLine(record, '', ''), (error, at, length) => {
@@ -87,4 +116,13 @@ export function openGatewayLedger(options: GatewayLedgerOptions): Ledger {
       if (writer !== null) await close(writer);
     },
   };
+}
+
+/** What was begun, and has no whole first line. */
+function discard(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // a reader leaves it out
+  }
 }
