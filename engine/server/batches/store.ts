@@ -24,8 +24,6 @@ export interface BatchStore {
   create(record: BatchRecord, input: string): void;
   /** Throws the error of the disk; what was there is then there still. */
   save(record: BatchRecord): void;
-  /** What changes with every line: shown, and kept with the next change of state. */
-  count(record: BatchRecord): void;
   /** Removes what only a batch that runs needs; its ledger stays. */
   clean(id: string): void;
 }
@@ -95,7 +93,6 @@ export function openBatches(
       }
     },
     save,
-    count: record => void known.set(record.id, record),
     clean,
   };
 }
