@@ -82,3 +82,6 @@ node_modules/.installed: package.json package-lock.json
 dist/.built: node_modules/.installed $(SOURCES)
 	npm run --silent build
 	@touch $@
+
+# nobody makes these: a pattern such as bench-% must not try
+$(SOURCES): ;
