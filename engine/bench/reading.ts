@@ -7,8 +7,8 @@
 import type { Code } from '../item/codes.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { isTooLong } from '../pool/reply.ts';
+import { type EventSplitter, eventSplitter } from '../pool/sse.ts';
 import { causeOf, type Key, serverWords, TooLong, unsentFor } from '../pool/words.ts';
-import { type EventSplitter, eventSplitter } from './sse.ts';
 
 /** Times are milliseconds of one monotonic clock. */
 export interface Stamps {

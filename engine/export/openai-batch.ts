@@ -7,7 +7,6 @@
  * of the key of the call, so that the ledger knows them and two runs write the same bytes.
  */
 import { hash } from 'node:crypto';
-import { letGo } from '../files/origin.ts';
 import type { Drain, Frame, OnBroken, Output } from '../files/output.ts';
 import { type SideFile, sideFile } from '../files/side-file.ts';
 import { textOfBody } from '../item/body-text.ts';
@@ -54,10 +53,7 @@ function frameOf({ errors: path, ordered }: FormatOptions): Frame {
     return {
       write(item) {
         const mark = errors !== undefined && item.failure !== undefined ? ERROR : LINE;
-        const text = mark + lineOf(item);
-        const { row } = item;
-        letGo(item);
-        return turns.add(row, text);
+        return turns.add(item, mark + lineOf(item));
       },
       ready: turns.ready,
       async end() {

@@ -1,14 +1,16 @@
 /** Lines that leave in the order of their rows, some at a time: those that come early wait, and so does who brings them. */
+import { letGo } from '../files/origin.ts';
 import type { OnBroken } from '../files/output.ts';
 import type { Fatal } from '../item/failure.ts';
+import type { Item } from '../item/item.ts';
 import type { InOrder } from './in-order.ts';
 
 /** Characters of lines that waited and leave before the event loop has its turn. */
 const AT_ONCE = 4 * 1024 * 1024;
 
 export interface Turns {
-  /** Takes the line of a row; false where lines whose turn it is have not all left: wait for `ready`. */
-  add(row: unknown, text: string): boolean;
+  /** Takes the line of an item, whose source is needed no longer; false where lines whose turn it is have not all left: wait for `ready`. */
+  add(item: Item, text: string): boolean;
   ready(act: () => void): void;
   /** Resolves when all lines have left. */
   end(): Promise<void>;
@@ -50,7 +52,9 @@ export function inTurns({ order, emit, isOpen, ready, onBroken }: Leaving): Turn
   }
 
   return {
-    add(row, text) {
+    add(item, text) {
+      const { row } = item;
+      letGo(item);
       if (order === null || !isRow(row)) emit(text);
       else {
         order.add(row, text);

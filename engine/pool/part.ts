@@ -20,6 +20,8 @@ export const ALONE: Share = { owner: '', batch: '' };
 export interface PartOptions {
   /** Answers on record are taken from here, and every try is recorded. */
   ledger?: Ledger | undefined;
+  /** what its ledger says that it asks; the pool's own unless given */
+  model?: string | undefined;
   share?: Share | undefined;
   /** It never gives up: each call fails alone. For a gateway. */
   lasts?: boolean | undefined;

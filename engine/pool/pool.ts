@@ -254,7 +254,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       },
       part(more) {
         more.ledger?.begin(
-          found,
+          more.model === undefined ? found : { model: more.model },
           endpoints.map(({ url }) => url),
         );
         return open(more, async () => {});

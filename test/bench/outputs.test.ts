@@ -1,7 +1,7 @@
 /** What is made of runs: the page, the table, the comparison. The runs are made up, and so are the servers' words in them. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compareBenches } from '../../engine/bench/compare.ts';
 import { fallingLoads } from '../../engine/bench/falling.ts';
@@ -9,8 +9,8 @@ import { FORMULAS } from '../../engine/bench/figures.ts';
 import { benchPage } from '../../engine/bench/page.ts';
 import type { BenchResult, Load, SpreadJson } from '../../engine/bench/result.ts';
 import { csvOf } from '../../engine/bench/table.ts';
-import { ALL } from '../all.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { CHROMIUM, startChromium } from '../chromium.ts';
+import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 
 const spread = (mean: number): SpreadJson => ({
@@ -316,8 +316,7 @@ test('the page holds all runs, and no word of a server becomes markup', () => {
   expect(benchPage([run(closed(1), { windows: 0 })])).toContain('</html>');
 });
 
-const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
-describe.runIf(found !== '')('the page in Chromium', () => {
+describe.runIf(CHROMIUM !== '')('the page in Chromium', () => {
   const shots = process.env.FW_SHOTS ?? folder();
   let browser: Browser;
   let at: string;
@@ -331,7 +330,7 @@ describe.runIf(found !== '')('the page in Chromium', () => {
         ...[1, 2].map(number => run(closed(20), { servers: 3, number, of: 2 })),
       ]),
     );
-    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+    browser = await startChromium();
   });
   afterAll(() => browser?.close());
 

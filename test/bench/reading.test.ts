@@ -12,7 +12,7 @@ import {
   Stopped,
   TookTooLong,
 } from '../../engine/bench/reading.ts';
-import { eventSplitter, LARGEST_EVENT } from '../../engine/bench/sse.ts';
+import { eventSplitter, LARGEST_EVENT } from '../../engine/pool/sse.ts';
 import { runs } from '../all.ts';
 import { content, DONE, event, finished, role, SHAPES, usage } from './shapes.ts';
 

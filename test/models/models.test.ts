@@ -1,15 +1,15 @@
 /** A choice of models: the same items through several servers, and what the table, the file and the page say of each. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Quality, qualityOf } from '../../engine/models/figures.ts';
 import { modelsPage } from '../../engine/models/page.ts';
 import { type ModelsJson, modelsJson } from '../../engine/models/result.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
 import { wilson } from '../../engine/study/statistics.ts';
-import { ALL } from '../all.ts';
-import { folder, ROOT, shell } from '../fw.ts';
+import { CHROMIUM, startChromium } from '../chromium.ts';
+import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 
 const running: Simulator[] = [];
@@ -235,12 +235,10 @@ test('agreement is over items that are accepted, and kappa over all outcomes', a
   expect(quality.reference).toMatchObject({ matched: 2, share: { value: 1 / 2 } });
 });
 
-const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
-
-describe.runIf(found !== '')('the page in Chromium', () => {
+describe.runIf(CHROMIUM !== '')('the page in Chromium', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+    browser = await startChromium();
   });
   afterAll(() => browser?.close());
 

@@ -5,15 +5,14 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ALL } from '../all.ts';
-import { folder, shell } from '../fw.ts';
+import { CHROMIUM, startChromium } from '../chromium.ts';
+import { folder } from '../fw.ts';
 import { begin, lineOf, linesOf, reached } from './batching.ts';
 import { answering, HOSTILE } from './pages.ts';
 import { keyOf, served } from './serving.ts';
 
-const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
 const SHOTS = process.env.FW_SHOTS ?? folder();
 
 /** Before anything else on each page: what its policy refuses is counted, and what ran is seen. */
@@ -33,10 +32,10 @@ const LOOK = `(() => {
     headless, refused: globalThis.refused, ran: globalThis.ran ?? null, turned: document.body.textContent.includes('\u202e'), ground: getComputedStyle(document.body).backgroundColor };
 })()`;
 
-describe.runIf(found !== '')('in chromium', () => {
+describe.runIf(CHROMIUM !== '')('in chromium', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+    browser = await startChromium();
   }, 60_000);
   afterAll(() => browser?.close());
 

@@ -1,25 +1,16 @@
 /** The first commands of docs/serve.md, as a reader types them, on a simulated server. */
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
 import { STATUSES, shown as shownBatch } from '../../engine/server/batches/state.ts';
+import { freePort } from '../free-port.ts';
 import { environment, folder, ROOT } from '../fw.ts';
 import { linesIn, linesOf, reached } from './batching.ts';
 import { simulated } from './serving.ts';
 
 const page = readFileSync(join(ROOT, 'docs/serve.md'), 'utf8');
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise(resolve => server.close(resolve));
-  return port;
-}
 
 test('from nothing to a batch that is completed', async () => {
   const [, block = ''] = /^```sh\n(.*?)^```/ms.exec(page) ?? [];

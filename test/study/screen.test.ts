@@ -5,12 +5,11 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ALL } from '../all.ts';
+import { CHROMIUM, startChromium } from '../chromium.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 
-const found = ALL ? (process.env.CHROMIUM ?? (await shell('command -v chromium')).stdout.trim()) : '';
 const SHOTS = process.env.FW_SHOTS ?? folder();
 
 interface Seen {
@@ -70,7 +69,7 @@ function lines(): string {
 const AGENT = (key: string, role: string): string =>
   `key: ${key}\nshort: ${key.replaceAll('_', '')}\ndisplay: ${key}\nrole: ${role}\npersona: p\nschema: { type: object }\nsampling: { temperature: 0, max_tokens: 9 }\n`;
 
-describe.runIf(found !== '')('in chromium', () => {
+describe.runIf(CHROMIUM !== '')('in chromium', () => {
   let browser: Browser;
   const at = folder();
   beforeAll(async () => {
@@ -83,7 +82,7 @@ describe.runIf(found !== '')('in chromium', () => {
       'fw report items.ndjson --outcome approval_decision --approve approve --group name --twins cell --risk score > report.html';
     const { code, stderr } = await shell(line, { cwd: at });
     expect(code, stderr).toBe(0);
-    browser = await chromium.launch({ executablePath: found, args: ['--no-sandbox'] });
+    browser = await startChromium();
   }, 60_000);
   afterAll(() => browser?.close());
 

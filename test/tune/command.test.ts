@@ -2,22 +2,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Line } from '../../engine/tune/record.ts';
 import type { TuneResult } from '../../engine/tune/result.ts';
 import { slow } from '../all.ts';
+import { freePort } from '../free-port.ts';
 import { environment, folder, ROOT, shell } from '../fw.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** A folder with a tune.yaml in it; `serve` is a part of its command line, or all of it. */
 async function study(

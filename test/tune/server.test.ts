@@ -8,18 +8,10 @@ import { expect, test } from 'vitest';
 import { createEndpoint } from '../../engine/pool/state.ts';
 import { isGroupAlive, MARK, markedBy } from '../../engine/tune/processes.ts';
 import { type Server, StartFailed, startServer, stopMarked } from '../../engine/tune/server.ts';
+import { freePort } from '../free-port.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const TIMES = { poll: 10, grace: 400, pause: 0 };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 let marks = 0;
 async function starting(mode: string, { port, readyMs = 60_000 }: { port?: number; readyMs?: number } = {}) {

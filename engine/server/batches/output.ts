@@ -7,7 +7,6 @@ import { dirname } from 'node:path';
 import { inOrder } from '../../export/in-order.ts';
 import { lineOf, responseOf } from '../../export/openai-batch.ts';
 import { inTurns } from '../../export/turns.ts';
-import { letGo } from '../../files/origin.ts';
 import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
 import { failureOf, type Item } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
@@ -77,10 +76,7 @@ export function linesInto(
       noteUsage(tally.usage, item);
       const error = isGood ? null : errorOf(item, ending());
       if (!isGood) noteFailure(tally.failures, item, error);
-      const text = (isGood ? GOOD : BAD) + lineOf(item, () => error);
-      const { row } = item;
-      letGo(item);
-      return turns.add(row, text);
+      return turns.add(item, (isGood ? GOOD : BAD) + lineOf(item, () => error));
     },
     ready: turns.ready,
     async end() {

@@ -91,17 +91,13 @@ export function startRun(options: BatchRunOptions): BatchRun {
       warn: () => {},
       onBroken: error => part?.giveUp(error),
     });
-    const { endpoints } = pool.stats();
     const own = pool.part({
       ledger,
+      model: record.model ?? '',
       share: { owner: record.owner, batch: record.id },
       lasts: true,
       onGivenUp,
     });
-    ledger.begin(
-      { model: record.model ?? '' },
-      endpoints.map(({ url }) => url),
-    );
     part = own;
     if (ending !== null) own.stop();
     // all else is the part's

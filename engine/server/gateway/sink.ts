@@ -3,8 +3,8 @@
  * What they tell is read beside that, for the record and for the limits.
  */
 import type { ServerResponse } from 'node:http';
-import { eventSplitter } from '../../bench/sse.ts';
 import type { Flow, ReplySink } from '../../item/call.ts';
+import { eventSplitter } from '../../pool/sse.ts';
 import { createTold, type Runaway } from './told.ts';
 
 export interface SinkOptions {

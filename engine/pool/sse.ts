@@ -2,7 +2,7 @@
  * Server-sent events (WHATWG HTML, 9.2) out of the chunks of a socket: an event may come in many chunks, a chunk may hold
  * many events, and a character of UTF-8 may be cut in two. Each byte is copied at most once, however small the chunks.
  */
-import { TooLong } from '../pool/words.ts';
+import { TooLong } from './words.ts';
 
 /** Bytes of one event. A chunk of a completion has some hundred; one with log probabilities some ten thousand. */
 export const LARGEST_EVENT = 1024 * 1024;
