@@ -43,10 +43,25 @@ function ownWidth(id, importer = '') {
 const UNDICI = `
   export { default as Client } from 'undici/lib/dispatcher/client.js';
   export { default as buildConnector } from 'undici/lib/core/connect.js';`;
-const undici = {
-  name: 'undici',
-  resolveId: id => (id === 'undici' ? resolve('undici-client.mjs') : undefined), // nowhere but here
-  load: id => (id === resolve('undici-client.mjs') ? UNDICI : undefined),
+
+/** Of BullMQ and msgpackr the same: their indexes also load PostgreSQL, flows, streams and native code. */
+const BULLMQ = `
+  export { Queue } from 'bullmq/dist/esm/classes/queue.js';
+  export { Worker } from 'bullmq/dist/esm/classes/worker.js';
+  export { createRedisBackend } from 'bullmq/dist/esm/utils/create-backend.js';`;
+/** A scheduler of jobs is never made: a calendar and all time zones are for it alone. */
+const CRON = 'export const CronExpressionParser = undefined;';
+/** Of these packages no more than what is written here. */
+const parts = {
+  undici: UNDICI,
+  bullmq: BULLMQ,
+  msgpackr: `export { Packr } from 'msgpackr/pack';`,
+  'cron-parser': CRON,
+};
+const lean = {
+  name: 'lean',
+  resolveId: id => (id in parts ? resolve(`${id}-part.mjs`) : undefined), // nowhere but here
+  load: id => Object.entries(parts).find(([name]) => id === resolve(`${name}-part.mjs`))?.[1],
 };
 
 /** Small modules that would be files of a kilobyte: a file more costs a start more than what it does not need of these. */
@@ -68,10 +83,13 @@ const TOGETHER = [
     name: 'pool',
     test: /\/engine\/pool\/(?!clock|gpu|exchange|wire)[a-z]+\.ts/,
   },
-  { name: 'keys', test: /\/engine\/server\/(config|durable|keys)\.ts|\/bin\/commands\/(keys|serve)\.ts/ },
+  {
+    name: 'keys',
+    test: /\/engine\/server\/(config|keys)\.ts|\/engine\/shards\/queue-options\.ts|\/engine\/files\/durable\.ts|\/bin\/commands\/(batch|keys|serve|work)\.ts/,
+  },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/engine\/flow\/each-line\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
   },
   {
     name: 'answers',
@@ -89,6 +107,11 @@ const TOGETHER = [
   { name: 'facts', test: /\/engine\/watch\/(diagnosis|engine|facts|recent|servers|words)\.ts/ },
   { name: 'bench', test: /\/engine\/(bench|models)\/|\/bin\/commands\/bench\// },
   { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
+  { name: 'worker', test: /\/engine\/shards\/worker\// },
+  {
+    name: 'queue',
+    test: /\/engine\/shards\/(first-look|place|queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
+  },
   {
     name: 'holding',
     test: /\/engine\/ledger\/(changes|keys|holder|ledger|lock|record|texts|watch|writer)\.ts/,
@@ -101,7 +124,7 @@ made.push(
     ...common,
     input: Object.fromEntries(entries.map(path => [path.replace(/\.ts$/, ''), path])),
     preserveEntrySignatures: 'allow-extension', // as rolldown wants it for the groups
-    plugins: [undici, { name: 'width', resolveId: ownWidth }],
+    plugins: [lean, { name: 'width', resolveId: ownWidth }],
     output: {
       dir: 'dist',
       format: 'esm',

@@ -42,6 +42,7 @@ const HEADINGS = {
   Endpoints: 'Endpoints:',
   Ledger: 'Ledger:',
   Watching: 'Watching:',
+  Workers: 'Workers:',
   Common: 'Common:',
 } as const;
 

@@ -20,6 +20,8 @@ export interface Alert {
   description: string;
   /** without job and instance, which the test adds; looked at after `at` minutes */
   fires: Series;
+  /** in another way */
+  alsoFires?: Series;
   quiet: Series;
   at: number;
 }
@@ -119,6 +121,95 @@ export const ALERTS: readonly Alert[] = [
     at: 20,
   },
   {
+    name: 'FwDeadlineOutOfReach',
+    // results of workers come some hundred lines at a time
+    expr: 'avg_over_time(fw_batch_left_seconds[15m]) > on (job, instance) fw_batch_deadline_seconds',
+    for: '10m',
+    severity: 'warning',
+    summary:
+      'At the present rate the batches at {{ $labels.instance }} take {{ $value | humanizeDuration }}, and the first deadline is before that.',
+    says: 'At the present rate the batches at one:9400 take 4h 0m 0s, and the first deadline is before that.',
+    description: 'More servers or workers, or a longer completion_window for the next ones.',
+    fires: { fw_batch_left_seconds: '14400x30', fw_batch_deadline_seconds: '10800-60x30' },
+    quiet: { fw_batch_left_seconds: '7200-60x30', fw_batch_deadline_seconds: '10800-60x30' },
+    at: 25,
+  },
+  {
+    name: 'FwNoWorker',
+    expr: `sum ${BY} (fw_shards{state=~"planned|offered"}) > 0\n  and ${onlyWith('fw_workers == 0')}`,
+    // a worker that is started now has a model to load
+    for: '15m',
+    severity: 'critical',
+    summary: '{{ $value }} shards wait at {{ $labels.instance }}, and there is no worker.',
+    says: '8 shards wait at one:9400, and there is no worker.',
+    description:
+      'Does anything start workers, and what do their logs say? A worker needs Redis, the server and its key.',
+    fires: {
+      'fw_shards{state="planned"}': '6x30',
+      'fw_shards{state="offered"}': '2x30',
+      'fw_shards{state="done"}': '3x30',
+      fw_workers: '1x3 0x27',
+    },
+    quiet: {
+      'fw_shards{state="planned"}': '0x30',
+      'fw_shards{state="offered"}': '0x30',
+      'fw_shards{state="done"}': '3x30',
+      fw_workers: '0x30',
+    },
+    at: 25,
+  },
+  {
+    name: 'FwWorkersStandStill',
+    expr:
+      `(fw_shard_last_result_seconds > 900 or ${onlyWithout('fw_workers', 'fw_shard_last_result_seconds')})\n` +
+      `  and ${onlyWith(`sum ${BY} (fw_shards{state!="done"}) > 0`)} and ${onlyWith('fw_workers > 0')}`,
+    for: '15m',
+    severity: 'critical',
+    summary: '{{ $labels.instance }} has shards and workers, and no result came for a quarter of an hour.',
+    says: 'one:9400 has shards and workers, and no result came for a quarter of an hour.',
+    description:
+      'The page of the server shows what each worker has. Look at its log, its endpoint, and at fw_queue_up.',
+    fires: {
+      fw_shard_last_result_seconds: '0+60x40',
+      'fw_shards{state="running"}': '2x40',
+      fw_workers: '2x40',
+    },
+    // there was never a result
+    alsoFires: { 'fw_shards{state="offered"}': '2x40', fw_workers: '2x40' },
+    // it had nothing to do for long, and has now
+    quiet: {
+      fw_shard_last_result_seconds: '9000+60x34 0x6',
+      'fw_shards{state="running"}': '0x25 2x15',
+      fw_workers: '2x40',
+    },
+    at: 36,
+  },
+  {
+    name: 'FwQueueAway',
+    expr: 'fw_queue_up == 0',
+    for: '2m',
+    severity: 'critical',
+    summary: '{{ $labels.instance }} does not reach Redis.',
+    says: 'one:9400 does not reach Redis.',
+    description:
+      'Workers finish what they have, and get nothing new. Nothing is lost: it goes on when Redis is back, also without its data.',
+    fires: { fw_queue_up: '1x3 0x10' },
+    quiet: { fw_queue_up: '1x3 0x1 1x10' },
+    at: 10,
+  },
+  {
+    name: 'FwDiskLow',
+    expr: 'fw_data_free_bytes < 5 * 1024 ^ 3',
+    for: '5m',
+    severity: 'warning',
+    summary: 'The folder of {{ $labels.instance }} has {{ $value | humanize1024 }}B left.',
+    says: 'The folder of one:9400 has 2GiB left.',
+    description: 'On a full disk batches pause and uploads are refused. Delete files, or make room.',
+    fires: { fw_data_free_bytes: '2147483648x15' },
+    quiet: { fw_data_free_bytes: '21474836480x15' },
+    at: 10,
+  },
+  {
     name: 'FwBatchesPaused',
     expr: 'fw_batches_paused > 0',
     for: '1m',
@@ -149,6 +240,11 @@ function onlyWith(expr: string): string {
   return `on (job, instance) ${expr}`;
 }
 
+/** `expr` of those that do not have `metric` yet */
+function onlyWithout(expr: string, metric: string): string {
+  return `${expr} unless on (job, instance) ${metric}`;
+}
+
 const HEAD = `# Alerts for Prometheus, of fw serve and of runs with --metrics. Made of deploy/alerts.ts: change them there.
 #   rule_files: [ /etc/prometheus/fw-alerts.yaml ]
 `;
@@ -168,7 +264,7 @@ export function rulesFile(): string {
 /** Cases for `promtool test rules`: each alert fires at its own series, and not at its quiet ones. */
 export function ruleTests(rules: string, alerts: readonly Alert[] = ALERTS): string {
   const tests = alerts.flatMap(alert => [
-    caseOf(alert, alert.fires, [told(alert)]),
+    ...[alert.fires, alert.alsoFires ?? []].flat().map(series => caseOf(alert, series, [told(alert)])),
     caseOf(alert, alert.quiet, []),
   ]);
   return stringify({ rule_files: [rules], evaluation_interval: '1m', tests }, { lineWidth: 0 });

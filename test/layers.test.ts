@@ -8,6 +8,7 @@ import { ROOT } from './fw.ts';
 const ROOMS = [
   'bin',
   'engine/server',
+  'engine/shards',
   'engine/tune',
   'engine/plan',
   'engine/models',
@@ -98,6 +99,11 @@ test('only the joints and the sources know highland', () => {
   const users = files.filter(file => importsOf(file).includes('highland'));
   const sources = ['engine/audit/merge.ts', 'engine/files/lines.ts', 'engine/table/table.ts'];
   expect(users.filter(file => !['engine/flow', 'stages'].includes(roomOf(file))).sort()).toEqual(sources);
+});
+
+test('one way to HTTP: the bundle has no more of undici than its client', () => {
+  const users = files.filter(file => importsOf(file).includes('undici'));
+  expect(users.sort()).toEqual(['engine/bench/line.ts', 'engine/pool/exchange.ts', 'engine/pool/wire.ts']);
 });
 
 test('only bin/fw.ts ends the process', () => {

@@ -8,11 +8,10 @@ import { identityOf } from '../../engine/files/identity.ts';
 import { expandPaths } from '../../engine/files/input.ts';
 import { toStdout } from '../../engine/files/output.ts';
 import { ASKING, COMMON } from '../../engine/flow/join.ts';
-import { resolveOptions, type Values } from '../../engine/flow/options.ts';
-import type { Stage } from '../../engine/flow/stage.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { EXIT, usageError } from '../../engine/item/failure.ts';
 import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
-import { optionsOf } from '../../engine/run/options.ts';
+import { placed } from '../../engine/run/options.ts';
 import { refuseOutputs, runToFiles, runToStream } from '../../engine/run/to-files.ts';
 import exporting from '../../stages/export.ts';
 import ingest from '../../stages/ingest.ts';
@@ -116,10 +115,3 @@ function refuseInputs(written: Record<string, string | undefined>, files: readon
 
 /** Bytes of an item beside its request and its answer, and more. */
 const ROOM = 64 * 1024;
-
-function placed(stage: Stage, given: Values): { stage: Stage; options: Values } {
-  const options = resolveOptions(optionsOf(stage), given, (name, message) => {
-    throw usageError(`--${name}: ${message}`);
-  });
-  return { stage, options };
-}

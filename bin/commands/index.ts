@@ -18,4 +18,5 @@ export const commands: Readonly<Record<string, () => Promise<{ default: Command 
   serve: () => import('./serve.ts'),
   simulate: () => import('./simulate.ts'),
   tune: () => import('./tune.ts'),
+  work: () => import('./work.ts'),
 };

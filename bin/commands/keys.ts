@@ -4,12 +4,12 @@
  *   fw keys add alice --data serve
  */
 import { join } from 'node:path';
+import { OWNER_ONLY } from '../../engine/files/durable.ts';
 import { makeFolder } from '../../engine/files/folder.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import { EXIT, ioError, usageError } from '../../engine/item/failure.ts';
 import { didYouMean } from '../../engine/item/near.ts';
 import { takeLock } from '../../engine/ledger/lock.ts';
-import { OWNER_ONLY } from '../../engine/server/durable.ts';
 import {
   type KeyRecord,
   keysPath,

@@ -14,7 +14,14 @@ import { withPart } from '../../engine/run/part-of-lines.ts';
 import { type Pipeline, readPipeline } from '../../engine/run/pipeline.ts';
 import { shardOfRun, writingOf } from '../../engine/run/shard.ts';
 import { outputOf } from '../../engine/run/target.ts';
-import { refuseOutputs, runToFiles, runToStream } from '../../engine/run/to-files.ts';
+import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/run/to-files.ts';
+import { movingIn } from '../../engine/shards/moving.ts';
+import {
+  QUEUE_OPTIONS,
+  type QueueFlags,
+  type QueueSettings,
+  queueOf,
+} from '../../engine/shards/queue-options.ts';
 import { command } from '../command.ts';
 import { execute, sayAs } from '../execute.ts';
 import { dryRun } from './dry-run.ts';
@@ -29,6 +36,7 @@ export default command({
     "fw run pipelines/fairwatch/revalidate.yaml 'out/*.jsonl' --output checked.jsonl",
     'fw run pipelines/fairwatch/batch.yaml prompts.csv --set ingest.orderings=batch4 --set chain.in-flight=512',
     'fw run pipelines/fairwatch/batch.yaml prompts.csv --shard 1/8 --endpoint http://gpu1:8005/v1',
+    'fw run pipelines/fairwatch/batch.yaml prompts.csv --redis redis://127.0.0.1:6379 --listen 0.0.0.0:8080',
   ],
   options: {
     ...POOL_OPTIONS,
@@ -52,6 +60,13 @@ export default command({
       type: 'boolean',
       description: 'Ask nothing. Show the first prompt, the calls, the tokens and the disk space.',
     },
+    ...QUEUE_OPTIONS,
+    listen: {
+      type: 'string',
+      group: 'Workers',
+      description:
+        'HOST:PORT where workers (fw work --server) fetch their lines; 0 takes a free port. Another host than this machine needs FW_WORKER_KEY. Default: 127.0.0.1:8080.',
+    },
   },
 
   async run(options, [file, ...inputs]) {
@@ -68,14 +83,31 @@ export default command({
     const { base, pool, reads } = pipeline;
     const path = target === '-' || target === '/dev/stdout' ? undefined : target;
     const run = { label, row, files, base, sets, pool, ledger };
+    const queue = queueOfRun(options);
+    if (queue !== null) movingIn(row);
     await refuseOutputs(run, path, reads);
     if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger });
-    const how = { start: execute, say: sayAs(label) };
-    return path === undefined
-      ? runToStream({ ...run, output: toStdout }, how)
-      : runToFiles(run, { ...how, target: path });
+    const say = sayAs(label);
+    const act = (start: Start): Promise<number> =>
+      path === undefined
+        ? runToStream({ ...run, output: toStdout }, { start, say })
+        : runToFiles(run, { start, say, target: path });
+    if (queue === null) return act(execute);
+    const { overWorkers } = await import('../run-shards.ts');
+    return overWorkers({ run, queue, listen: options.listen, say }, act);
   },
 });
+
+/** Null where this process asks itself: FW_REDIS alone, which is there for workers too, sends nothing away. */
+function queueOfRun(flags: QueueFlags & { listen?: string; shard?: string }): QueueSettings | null {
+  const { redis, listen, shard } = flags;
+  if (redis === undefined && listen === undefined) return null;
+  const queue = queueOf(flags, process.env);
+  if (queue === null)
+    throw usageError('--listen: expected the Redis that workers wait at too, found none: --redis URL');
+  if (shard === undefined) return queue;
+  throw usageError('--shard: expected without --redis, which shares the lines out among workers by itself');
+}
 
 /** The flags of the command line, in the stages that they are for. */
 function withFlags({ row }: Pipeline, flags: Record<string, unknown>): Pipeline['row'] {

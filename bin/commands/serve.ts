@@ -11,6 +11,7 @@ import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/item/failure.ts';
 import { openLasting, POOL_OPTIONS } from '../../engine/run/open-pool.ts';
+import { QUEUE_OPTIONS } from '../../engine/shards/queue-options.ts';
 import { command } from '../command.ts';
 import { expectManyRequests, sayAs } from '../execute.ts';
 
@@ -29,6 +30,7 @@ export default command({
   examples: [
     'fw serve --data serve --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
     'fw serve --config serve.yaml --listen 0.0.0.0:8080',
+    'fw serve --data serve --redis redis://127.0.0.1:6379',
   ],
   options: {
     data: { type: 'string', file: 'write-folder', description: 'Folder of all that the server keeps.' },
@@ -36,7 +38,7 @@ export default command({
       type: 'string',
       file: 'read',
       description:
-        'YAML file: listen, data, grace, keep, limits, pool, models, runaway. A flag goes before it.',
+        'YAML file: listen, data, grace, keep, limits, pool, models, runaway, redis. A flag goes before it.',
     },
     listen: {
       type: 'string',
@@ -48,6 +50,7 @@ export default command({
       description: 'Time for what is under way when the server is told to stop. Default: 30s.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody },
+    ...QUEUE_OPTIONS,
   },
 
   async run(options, positionals) {
@@ -55,7 +58,7 @@ export default command({
     expectManyRequests();
     const { settingsOf } = await import('../../engine/server/config.ts');
     const { startServer } = await import('../../engine/server/serve.ts');
-    const { data, settings, pool: file } = settingsOf(options);
+    const { data, settings, pool: file } = settingsOf(options, process.env);
     const say = sayAs(`fw ${NAME}`);
     const ending = stopped();
     let broken: Fatal | undefined;
@@ -66,6 +69,8 @@ export default command({
         openLasting(options, {
           ...(file && { file }),
           reserve: settings.gateway.reserve,
+          // workers have endpoints of their own
+          needsNone: settings.queue !== null,
           warn: say,
           signal,
         }),

@@ -160,9 +160,25 @@ export const ROWS: readonly Row[] = [
       },
       {
         title: 'Time to the first deadline',
-        about: 'Of a batch that is not done.',
+        about: 'Of a batch that is not done; and what all of them still take at the present rate.',
         unit: 's',
-        queries: [['fw_batch_deadline_seconds{$where}', '{{instance}}']],
+        queries: [
+          ['fw_batch_deadline_seconds{$where}', 'deadline {{instance}}'],
+          ['fw_batch_left_seconds{$where}', 'work left {{instance}}'],
+        ],
+      },
+      {
+        title: 'Lines left',
+        about: 'Of all batches that are not done.',
+        unit: 'short',
+        queries: [['fw_batch_items_left{$where}', '{{instance}}']],
+        kind: 'stat',
+      },
+      {
+        title: 'Free disk',
+        about: 'Where the server keeps what it has. Batches pause when it is full.',
+        unit: 'bytes',
+        queries: [['fw_data_free_bytes{$where}', '{{instance}}']],
         kind: 'stat',
       },
       {
@@ -201,6 +217,50 @@ export const ROWS: readonly Row[] = [
         about: 'From sending a request to the first token of its streamed answer.',
         unit: 's',
         queries: quantiles('fw_gateway_ttft_seconds'),
+      },
+    ],
+  },
+  {
+    title: 'Workers and shards',
+    panels: [
+      {
+        title: 'Workers',
+        about: 'Those that were heard of lately. Where each is and what it has is on the page of the server.',
+        unit: 'short',
+        queries: [['fw_workers{$where}', '{{instance}}']],
+        kind: 'stat',
+      },
+      {
+        title: 'Redis reached',
+        about: '0: workers finish what they have, and get nothing new.',
+        unit: 'bool',
+        queries: [['fw_queue_up{$where}', '{{instance}}']],
+        kind: 'stat',
+      },
+      {
+        title: 'Since the last result',
+        about: 'From any worker.',
+        unit: 's',
+        queries: [['fw_shard_last_result_seconds{$where}', '{{instance}}']],
+        kind: 'stat',
+      },
+      {
+        title: 'Shards',
+        about: 'Planned: not in the queue yet. Offered: for any worker to take. Running: a worker has it.',
+        unit: 'short',
+        queries: [['sum by (state) (fw_shards{$where})', '{{state}}']],
+      },
+      {
+        title: 'Work left',
+        about: 'For one worker, at the rate of those that there are: what an autoscaler goes by.',
+        unit: 's',
+        queries: [['sum by (state) (fw_shard_work_seconds{$where})', '{{state}}']],
+      },
+      {
+        title: 'Lines',
+        about: 'Those that wait, and those that workers have.',
+        unit: 'short',
+        queries: [['sum by (state) (fw_shard_lines{$where})', '{{state}}']],
       },
     ],
   },

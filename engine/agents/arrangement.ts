@@ -178,7 +178,7 @@ function passedOn(
   if (passed !== 'full' && (agents.passing === undefined || !isObject(output)))
     throw new ItemFailure(
       'not-an-item',
-      `expected an answer of which the ${passed} can be shown: an object, and passing.verdict in ${agents.folder}/folder.yaml`,
+      `expected an answer of which the ${passed} can be shown: an object, and passing.verdict in the folder.yaml of the agents`,
     );
   if (!isObject(output)) return output;
   const { verdict = [], names = [] } = agents.passing ?? {};

@@ -5,7 +5,7 @@ import { usageError } from '../item/failure.ts';
 import { nearest } from '../item/near.ts';
 
 /** Under which heading of the help an option is shown; without one it is the verb's own. */
-export type Group = 'Asking' | 'Endpoints' | 'Ledger' | 'Watching' | 'Common';
+export type Group = 'Asking' | 'Endpoints' | 'Ledger' | 'Watching' | 'Workers' | 'Common';
 
 interface Described {
   description: string;

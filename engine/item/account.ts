@@ -52,6 +52,15 @@ export interface AskedTotals {
   cachedTokens: number;
 }
 
+export const noneAsked = (): AskedTotals => ({
+  ...{ calls: 0, retries: 0, replayed: 0, promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
+});
+
+/** Adds what was asked elsewhere, with a ledger. */
+export function addAsked(sum: AskedTotals, more: AskedTotals): void {
+  for (const key of Object.keys(sum) as (keyof AskedTotals)[]) sum[key] = (sum[key] ?? 0) + (more[key] ?? 0);
+}
+
 export function newAccount(stage: string): Account {
   return {
     stage,

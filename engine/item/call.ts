@@ -107,10 +107,13 @@ export class CallFailure extends Error {
   readonly code: Code;
   /** of a raw call that a server refused: what it answered */
   readonly response: Response | undefined;
-  constructor(code: Code, message: string, response?: Response) {
+  /** it was refused for who asks, and not for what is asked (401, 403) */
+  readonly ofKey: boolean;
+  constructor(code: Code, message: string, response?: Response, ofKey = false) {
     super(message);
     this.code = code;
     this.response = response;
+    this.ofKey = ofKey;
   }
 }
 

@@ -40,6 +40,7 @@ export const CODES = {
   'id-not-utf8': 'The id holds half of a surrogate pair, which UTF-8 cannot write.',
   'steps-out-of-order': 'The steps of the item are not the beginning of its ordering.',
   interrupted: 'The run was stopped before this item was finished.',
+  'worker-lost': 'The workers that took this line did not come back with it, three times over.',
   'no-row': 'The item lacks the row number of its source, which a legacy result needs.',
   'no-steps': 'The item lacks the answer of an agent of its ordering.',
   'no-decision': 'The item has no decision to convert.',

@@ -4,9 +4,10 @@
  * taken over when it continues, and stops.
  */
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readText, wordsOf } from './holder.ts';
-import { Held } from './lock.ts';
+import { Held, type Lock, type LockOptions, takeLock } from './lock.ts';
 
 /** beats without a renewal after which a holder is gone */
 const SILENT = 12;
@@ -40,6 +41,16 @@ export async function whenFree<T>(
       gone.add(text);
     }
   }
+}
+
+/** Holds a folder of this process alone, waiting as `whenFree` does; `hint` is for who finds it held. */
+export function lockFolder(
+  folder: string,
+  as: string,
+  { hint, onLost, ...watching }: Watching & Pick<LockOptions, 'onLost'> & { hint: string },
+): Promise<Lock> {
+  const what = { name: folder, hint };
+  return whenFree(gone => takeLock(join(folder, 'locks'), as, { gone, what, onLost }), watching);
 }
 
 async function isRenewed(path: string, text: string, beat: number, signal: AbortSignal): Promise<boolean> {

@@ -15,6 +15,7 @@ import {
   noteIn,
   noteShare,
   noteSpeed,
+  ownOf,
   windowFrom,
 } from './learner.ts';
 
@@ -76,10 +77,12 @@ export function noteAnswered(learner: Learner, answered: Answered, now: number, 
 }
 
 /** Answers after which a window tells something. */
-function answersNeeded({ phase, limit, base }: Learner): number {
-  if (phase === 'grow') return Math.max(GLANCE_ANSWERS, limit / 2);
+function answersNeeded(learner: Learner): number {
+  const { phase, base } = learner;
+  const own = ownOf(learner);
+  if (phase === 'grow') return Math.max(GLANCE_ANSWERS, own / 2);
   const isExact = phase === 'hold' && base !== null && base.isRough !== true;
-  return Math.max(MIN_ANSWERS, isExact ? DECIDING_ROUNDS * limit : limit);
+  return Math.max(MIN_ANSWERS, isExact ? DECIDING_ROUNDS * own : own);
 }
 
 function isFilled(learner: Learner): boolean {
@@ -88,8 +91,9 @@ function isFilled(learner: Learner): boolean {
 }
 
 /** What batches use of the limit: they leave places free for live calls (health.ts, placesFor). */
-function usedOf({ limit, reserve }: Learner): number {
-  return limit - Math.min(reserve, limit >> 1);
+function usedOf(learner: Learner): number {
+  const own = ownOf(learner);
+  return own - Math.min(learner.reserve, own >> 1);
 }
 
 /**
@@ -244,7 +248,8 @@ function hold(learner: Learner, level: Level, now: number, room: Room): void {
   }
   noteWindow(learner, level);
   learner.window = windowFrom(now);
-  if (learner.rest-- > 0) return;
+  // one of several who tries more alone yields more at the cost of the others, and all of them would go on so
+  if (learner.sharers > 1 || learner.rest-- > 0) return;
   const mayBeFewer = level.limit <= learner.fastestAt || isHeldUp(learner, level);
   if (learner.next === 'down' && mayBeFewer) tryLess(learner, now);
   else if (room !== 'none') tryMore(learner, now);

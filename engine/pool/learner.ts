@@ -40,7 +40,10 @@ export interface Level {
 }
 
 export interface Learner {
+  /** calls that the server should have at once, of all who share it */
   limit: number;
+  /** who share it: so many clients that do as this one does, itself among them */
+  sharers: number;
   /** a person has set it: it stays, and only throttled calls are judged */
   readonly pinned: boolean;
   /** calls that a person expects it to take, 0 where nothing was said: growth goes there once what is usual had room */
@@ -103,6 +106,7 @@ const FADING = 0.999;
 export function createLearner(limit: number, pinned: boolean, now: number, meant = 0, reserve = 0): Learner {
   return {
     limit,
+    sharers: 1,
     pinned,
     meant,
     reserve,
@@ -138,8 +142,13 @@ export function noteIn(window: Window, { latency, tokens, here }: Answered): voi
   window.square += (latency / tokens) ** 2;
 }
 
-/** What is in a window with answers. */
-export function levelOf({ limit, window }: { limit: number; window: Window }): Level {
+/** Of the limit, what this client may have. */
+export function ownOf({ limit, sharers }: Pick<Learner, 'limit' | 'sharers'>): number {
+  return Math.max(1, Math.floor(limit / sharers));
+}
+
+/** What is in a window with answers: the others who share the server have as many calls there. */
+export function levelOf({ limit, window, sharers }: Pick<Learner, 'limit' | 'window' | 'sharers'>): Level {
   const { answers, ms, tokens, here, square } = window;
   const speed = tokens / Math.max(ms, 1e-9);
   const mean = 1 / speed;
@@ -148,7 +157,7 @@ export function levelOf({ limit, window }: { limit: number; window: Window }): L
     limit,
     speed,
     latency: ms / answers,
-    yield: (here / answers) * speed,
+    yield: sharers * (here / answers) * speed,
     error: Math.sqrt(variance / answers) / mean,
   };
 }
@@ -218,7 +227,7 @@ const MAX_RANDOM = 0.5;
  */
 export type Throttling = 'random' | 'full' | 'burst' | 'none';
 
-/** A call was throttled; `here` are those that the server still has. */
+/** A call was throttled; `here` are those that the server still has, of all who share it. */
 export function noteThrottled(learner: Learner, round: number, here: number, now: number): Throttling {
   const { window, before } = learner;
   if (round < learner.round) {

@@ -60,7 +60,8 @@ function roomAt({ load, standing }: Endpoint): Room {
 /** A call was throttled (429, 503), and its place is free again. */
 export function followThrottled(endpoint: Endpoint, { round }: Ticket, now: number): Throttling {
   if (endpoint.goal > 0) return 'full';
-  const found = noteThrottled(endpoint.learner, round, endpoint.running.length, now);
+  const { learner, running } = endpoint;
+  const found = noteThrottled(learner, round, running.length * learner.sharers, now);
   if (found === 'none') startSmall(endpoint, now);
   return found;
 }
@@ -70,7 +71,7 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number): 
   endpoint.load = load;
   if (endpoint.pinned || load === null) return;
   const { running, waiting, preemptions } = load;
-  const here = endpoint.running.length;
+  const here = endpoint.running.length * endpoint.learner.sharers;
   endpoint.seen ??= { from: now, leastWaiting: waiting, mostHere: here, preemptions };
   const { seen } = endpoint;
   seen.leastWaiting = Math.min(seen.leastWaiting, waiting);
@@ -88,13 +89,13 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number): 
 }
 
 function trim(endpoint: Endpoint, to: number, now: number): void {
-  if (to < endpoint.limit) setLimit(endpoint.learner, to, now);
+  if (to < endpoint.learner.limit) setLimit(endpoint.learner, to, now);
 }
 
 /** The limit of an endpoint that came back doubles with each round of answers. */
 function growBack(endpoint: Endpoint, now: number): void {
   const { learner, goal } = endpoint;
-  learner.limit += 1;
+  learner.limit += learner.sharers;
   if (learner.limit < goal) return;
   endpoint.goal = 0;
   setLimit(learner, goal, now);
@@ -110,6 +111,26 @@ export function startSmall(endpoint: Endpoint, now: number): void {
   setLimit(learner, Math.min(limit, RETURN_LIMIT), now);
   if (learner.limit >= endpoint.goal) endpoint.goal = 0;
 }
+
+/** For clients that share servers with others: each takes its part of what a server bears. */
+export function createSharing(endpoints: readonly Endpoint[], clock: Clock, onChange: () => void) {
+  return {
+    /** So many clients ask the endpoint `url` by now, this one among them. */
+    shareLimit(url: string, clients: number): void {
+      for (const { url: own, learner } of endpoints) {
+        if (own !== url || learner.sharers === clients) continue;
+        const { phase, base, limit } = learner;
+        learner.sharers = clients;
+        // a limit that was only tried says nothing of all of them
+        const isTried = base !== null && (phase === 'up' || phase === 'down');
+        setLimit(learner, isTried ? base.limit : limit, clock.now());
+      }
+      onChange();
+    },
+  };
+}
+
+export type Sharing = ReturnType<typeof createSharing>;
 
 /** Looks in a row that may be missed before what was said last is too old to go by. */
 const MAX_MISSED_LOOKS = 3;

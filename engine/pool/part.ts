@@ -9,6 +9,7 @@ import type { Usage } from '../item/item.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
 import { createEnding } from './ending.ts';
+import type { Sharing } from './limit.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
 import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './state.ts';
 import type { PoolStats } from './stats.ts';
@@ -30,7 +31,7 @@ export interface PartOptions {
 }
 
 /** What a pool offers those who run it; those who ask see item's Pool alone. */
-export interface EndpointPool extends Pool, Telling {
+export interface EndpointPool extends Pool, Telling, Sharing {
   /** For the record: what a further stage on this pool asks with. */
   asksWith(asksWith: AsksWith): void;
   /** Ends the run with `fatal`: for who finds that the ledger is broken. */

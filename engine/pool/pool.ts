@@ -15,7 +15,7 @@ import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
 import { interruptedBy } from './ending.ts';
 import { lookAtGpus } from './gpu.ts';
 import { dropLateCalls, noteAnswer } from './health.ts';
-import { createItems, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
+import { createItems, createSharing, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createOutages, createSuspects } from './outage.ts';
 import { createPart, type EndpointPool, type PartOptions } from './part.ts';
 
@@ -103,6 +103,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   let sweptAt = clock.now();
   const tally = createTally(endpoints, sweptAt);
   const telling = createTelling(endpoints, prober, pump);
+  const sharing = createSharing(endpoints, clock, () => items.recount());
   const ticker = clock.every(timing.tick, sweep);
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
@@ -271,6 +272,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       giveUp: fatal => ending.breakOff(fatal, LEDGER_BROKEN),
       verdict: ending.verdict,
       ...telling,
+      ...sharing,
       stats: () => tally.stats(part.sums(), queue.waiting, clock.now()),
       async close(how) {
         ending.stop();

@@ -142,10 +142,16 @@ export function createReading(
       };
     }
     const said = words === '' ? '' : `: "${words}"`;
-    const what = isOfKey(status) ? refusedKey(status, key) : `HTTP ${status}`;
+    const ofKey = isOfKey(status);
+    const what = ofKey ? refusedKey(status, key) : `HTTP ${status}`;
     const cause = what + said;
     tellRefusal(endpoint, `${status} ${words.replace(/\d+/g, '#')}`, cause);
-    return { kind, label: 'refused', cause, failure: new CallFailure('call-refused', cause, response) };
+    return {
+      kind,
+      label: 'refused',
+      cause,
+      failure: new CallFailure('call-refused', cause, response, ofKey),
+    };
   }
 
   function tellRefusal({ url }: Endpoint, kind: string, message: string): void {

@@ -60,7 +60,7 @@ export async function startPool(endpoints: readonly Endpoint[], start: Start): P
   const urls = endpoints.map(({ url }) => url);
   let found: Found;
   try {
-    if (endpoints.length === 0) throw noneNamed();
+    if (endpoints.length === 0 && !start.lasting) throw noneNamed();
     found = await startEndpoints(endpoints, replayable ? { ...start, wait: 0 } : start);
   } catch (error) {
     const isGone = error instanceof Fatal && (error.exit === EXIT.unavailable || endpoints.length === 0);

@@ -10,7 +10,7 @@ import { noLatencies, type Recent } from './clock.ts';
 import type { Ending } from './ending.ts';
 import type { Exchange } from './exchange.ts';
 import type { Gpu, GpuSetting } from './gpu.ts';
-import { createLearner } from './learner.ts';
+import { createLearner, ownOf } from './learner.ts';
 import type { Load } from './load.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
 import type { EndpointSetting } from './settings.ts';
@@ -94,9 +94,9 @@ export function createEndpoint(
     /** when a person was told that it fails */
     toldAt: Number.NEGATIVE_INFINITY,
 
-    /** calls at a time, as limit.ts moves it */
+    /** calls at a time that it may have from here, as limit.ts moves it */
     get limit() {
-      return learner.limit;
+      return ownOf(learner);
     },
     learner,
     /** a person has set the limit, and it stays there */

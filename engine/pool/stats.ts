@@ -54,6 +54,8 @@ export interface PoolStats extends Sums {
   noEndpointMs: number;
   /** ms of it in which this process was suspended; what calls took of them is in none of the other sums */
   suspendedMs: number;
+  /** where other processes ask: the items that they have now, and what they did, in words for the end */
+  elsewhere?: { items: number; told: readonly string[] };
 }
 
 export function createTally(endpoints: readonly Endpoint[], madeAt: number) {

@@ -17,6 +17,7 @@ import {
   Running,
   type Watch,
 } from './exchange.ts';
+import { NoAnswerInTime, seconds } from './words.ts';
 
 /**
  * An answer has some kilobytes. A longer body is no answer and is not read: one of 12 MB of tiny values takes so much
@@ -25,12 +26,16 @@ import {
 const MAX_BODY = 4 * 1024 * 1024;
 
 export interface Request {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT';
   /** from the root of the server, starting with a slash */
   path: string;
   body?: Buffer;
+  /** of the body; JSON unless given */
+  type?: string;
   /** sent as X-Request-Id */
   id?: string;
+  /** further headers, by turns a name and a value */
+  headers?: readonly string[];
   watch?: Watch;
   /** takes a reply with HTTP 200 as it comes */
   sink?: ReplySink | undefined;
@@ -124,8 +129,8 @@ function connectionTo(origin: string): Connection {
 }
 
 export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) => {
-  const headers = ['content-type', 'application/json'];
-  if (authorization !== undefined) headers.push('authorization', authorization);
+  const own = authorization === undefined ? [] : ['authorization', authorization];
+  const usual = ['content-type', 'application/json', ...own];
   const free: Connection[] = [];
   let closing = false;
   const keeper: Keeper = {
@@ -159,12 +164,14 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
   return {
     send(request, settle) {
       const connection = take();
-      const { path, method, body, id, watch, sink } = request;
+      const { path, method, body, type, id, watch, sink, headers: more } = request;
       // lists of models and metrics are no answers
       const most = method === 'POST' ? maxBody : Math.max(maxBody, MAX_BODY);
       const running = new Running(connection, keeper, most, { watch, sink }, settle);
-      const sent = id === undefined ? headers : [...headers, REQUEST_ID, id];
-      connection.client.dispatch({ path, method, headers: sent, body }, running);
+      const first = type === undefined ? usual : ['content-type', type, ...own];
+      const named = id === undefined ? first : [...first, REQUEST_ID, id];
+      const headers = more === undefined ? named : [...named, ...more];
+      connection.client.dispatch({ path, method, headers, body }, running);
       return running;
     },
     async close() {
@@ -175,3 +182,16 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
     },
   };
 };
+
+/** One request, within `ms`: the reply, or the error that prevented one. */
+export function sendWithin(wire: Wire, request: Request, ms: number): Promise<Reply | Error> {
+  return new Promise(resolve => {
+    const exchange = wire.send(request, outcome => {
+      clearTimeout(timer);
+      resolve(outcome);
+    });
+    const timer = setTimeout(() => {
+      exchange.abort(new NoAnswerInTime(`no answer within ${seconds(ms)}`));
+    }, ms);
+  });
+}

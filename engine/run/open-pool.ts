@@ -160,17 +160,26 @@ export async function makePool(
   }
 }
 
-/** The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named. */
+/**
+ * The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named, unless it needs
+ * none.
+ */
 export async function openLasting(
   values: Values,
-  { file, reserve, warn, signal }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number },
+  {
+    file,
+    reserve,
+    needsNone = false,
+    warn,
+    signal,
+  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number; needsNone?: boolean },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../pool/pool.ts');
   const { noneNamed, poolSettings } = await import('../pool/settings.ts');
   const flags = await settingsOf(values, file);
   sayUnused(flags, warn);
   const settings = poolSettings(flags, process.env);
-  if (settings.endpoints.length === 0) throw noneNamed();
+  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
   await boundSockets(settings.endpoints, warn);
   const maxBody = (values as Flags)['max-body'];
   const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };

@@ -29,6 +29,8 @@ export interface Run {
   output(onBroken: OnBroken, frame: Frame | undefined): Output;
   /** hears what there is to say while it runs and at the end, a message a call, without the label */
   say(message: string): void;
+  /** what becomes of what is in flight when it is stopped, in words; the grace of the calls unless given */
+  atStop?: string;
   /** shows how it goes, once models are asked */
   progress?(watched: Watched): Promise<Progress>;
   /** is handed what stops the run, and returns what is to be called when it has ended */

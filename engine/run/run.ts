@@ -59,6 +59,7 @@ function prepare(run: Run): Running {
   const stopping = createStopping({
     account,
     say,
+    atStop: run.atStop,
     grace: durationOf((asker?.options.grace as string | undefined) ?? '30s', '--grace'),
     takesItsOwn: () => asker?.stage.asks === 'always' || asking.made !== null || makesItems,
     readsFile: inputs[0]?.regular === true,

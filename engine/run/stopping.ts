@@ -17,6 +17,8 @@ interface Stoppable {
   say(message: string): void;
   /** ms for the calls in flight */
   grace: number;
+  /** what becomes of them, where that is not up to this process */
+  atStop?: string | undefined;
   /** models are asked, or the items are made here: nothing new is taken, and nothing drained */
   takesItsOwn(): boolean;
   /** the input is a file, so its rest may stay unread */
@@ -53,7 +55,7 @@ const LAST_ITEMS = 2_000;
 /** ms that the last lines have to leave after a second signal */
 const LAST_WORDS = 2_000;
 
-export function createStopping({ account, say, grace, takesItsOwn, readsFile }: Stoppable): Stopping {
+export function createStopping({ account, say, grace, atStop, takesItsOwn, readsFile }: Stoppable): Stopping {
   const reading = new AbortController();
   const asking = new AbortController();
   const flight = new AbortController();
@@ -84,7 +86,8 @@ export function createStopping({ account, say, grace, takesItsOwn, readsFile }: 
     if (account.read === 0) return endAtOnce(by); // nothing was taken yet, so nothing can finish
     ending = by;
     reading.abort();
-    say(`${by.name}: no new items; calls in flight have ${grace / 1000} s (again: stop at once)`);
+    const words = atStop ?? `calls in flight have ${grace / 1000} s`;
+    say(`${by.name}: no new items; ${words} (again: stop at once)`);
     timer = setTimeout(() => flight.abort(), grace);
   };
   const again = (by: Stopper): void => {

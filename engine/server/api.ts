@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { createBatches } from './batches/batches.ts';
 import { creator } from './batches/create.ts';
 import { batchMetrics } from './batches/metrics.ts';
+import { createRates } from './batches/rates.ts';
 import { addBatchRoutes } from './batches/routes.ts';
 import { openBatches } from './batches/store.ts';
 import { addFileRoutes } from './file-routes.ts';
@@ -22,9 +23,10 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });
   addFileRoutes(app, files, uploads);
-  await addPage(app, parts, { files, store, batches, uploads, create });
+  const rates = createRates(now);
+  await addPage(app, parts, { files, store, batches, rates, uploads, create });
   addBatchRoutes(app, { store, batches, create });
-  batchMetrics(parts, store, batches);
+  batchMetrics(parts, { store, batches, rates });
   const sweeping = setInterval(() => {
     try {
       files.sweep();

@@ -37,8 +37,15 @@ export const tooSlow = (): ApiError =>
     `Expected at least ${LEAST_BYTES} bytes of the body in ${LOOK_MS / 1000} s, found fewer.`,
   );
 
-/** The whole body, of at most `most` bytes: 413 beyond, 408 where it comes too slowly. */
-export function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+/**
+ * The whole body, of at most `most` bytes: 413 beyond, 408 where it comes too slowly. `refuses` is told the bytes of each
+ * piece that has come, and may end the reading.
+ */
+export function readBody(
+  request: IncomingMessage,
+  most: number,
+  refuses: (bytes: number) => ApiError | null = () => null,
+): Promise<Buffer> {
   const tooLarge = (): ApiError =>
     new ApiError(413, `Expected a body of at most ${most} bytes, found a longer one.`, {
       code: 'body_too_large',
@@ -56,7 +63,8 @@ export function readBody(request: IncomingMessage, most: number): Promise<Buffer
     };
     const take = (chunk: Buffer): void => {
       length += chunk.length;
-      if (length > most) end(tooLarge());
+      const refused = length > most ? tooLarge() : refuses(chunk.length);
+      if (refused !== null) end(refused);
       else chunks.push(chunk);
     };
     const whole = (): void => end(null);

@@ -3,6 +3,7 @@ import { readYaml } from '../config/yaml.ts';
 import { durationOf } from '../flow/options.ts';
 import { usageError } from '../item/failure.ts';
 import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
+import { type QueueFlags, type QueueSettings, queueOf } from '../shards/queue-options.ts';
 import type { Models } from './gateway/models.ts';
 import type { Runaway } from './gateway/told.ts';
 import type { WebhookTarget } from './webhooks.ts';
@@ -30,6 +31,8 @@ export interface Settings {
   limits: Limits;
   gateway: GatewaySettings;
   webhooks: readonly WebhookTarget[];
+  /** batches are done by workers that it points to; null where the endpoints do them */
+  queue: QueueSettings | null;
 }
 
 export interface GatewaySettings {
@@ -56,6 +59,9 @@ interface ServeFile {
   interactive_wait?: string;
   cache?: string;
   runaway?: Partial<Runaway>;
+  redis?: string;
+  redis_prefix?: string;
+  lease?: string;
 }
 
 export interface Told {
@@ -76,7 +82,7 @@ const RESERVE = 32;
 const RUNAWAY: Runaway = { repeats: true, blanks: 2_000 };
 const DAY = 24 * 3_600_000;
 
-export interface ServeFlags {
+export interface ServeFlags extends QueueFlags {
   config?: string | undefined;
   data?: string | undefined;
   listen?: string | undefined;
@@ -84,7 +90,7 @@ export interface ServeFlags {
 }
 
 /** Exit 65 for a file that does not fit, 64 for a flag. */
-export function settingsOf(flags: ServeFlags): Told {
+export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told {
   const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
   const said = (file?.value ?? {}) as ServeFile;
   const data = flags.data ?? said.data;
@@ -100,6 +106,14 @@ export function settingsOf(flags: ServeFlags): Told {
       keep: (said.keep ?? KEEP_DAYS) * DAY,
       limits: { ...LIMITS, ...said.limits },
       webhooks: said.webhooks ?? [],
+      queue: queueOf(
+        {
+          redis: flags.redis ?? said.redis,
+          'redis-prefix': flags['redis-prefix'] ?? said.redis_prefix,
+          lease: flags.lease ?? said.lease,
+        },
+        env,
+      ),
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
@@ -112,7 +126,7 @@ export function settingsOf(flags: ServeFlags): Told {
   };
 }
 
-function placeOf(at: string): { host: string; port: number } {
+export function placeOf(at: string): { host: string; port: number } {
   const match = /^(?:(\[[0-9a-fA-F:.]{2,45}\]|[^:\s]{1,255}):)?(\d{1,5})$/.exec(at);
   const port = Number(match?.[2]);
   if (!match || port > 65_535)

@@ -4,8 +4,6 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../files/folder.ts';
-import { ioError } from '../item/failure.ts';
 import {
   DISK,
   type Disk,
@@ -14,7 +12,9 @@ import {
   removeFile,
   removeUnfinished,
   replaceFile,
-} from './durable.ts';
+} from '../files/durable.ts';
+import { makeFolder } from '../files/folder.ts';
+import { ioError } from '../item/failure.ts';
 import { FILE_ID } from './ids.ts';
 
 export type Purpose = 'batch' | 'batch_output';

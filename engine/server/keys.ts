@@ -5,8 +5,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { replaceFile } from '../files/durable.ts';
 import { dataError } from '../item/failure.ts';
-import { replaceFile } from './durable.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
 export const SCOPES = ['batch', 'chat', 'admin', 'metrics', 'worker'] as const;

@@ -4,10 +4,10 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { replaceFile } from '../files/durable.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import type { Told } from '../pool/tell.ts';
 import { readObject } from './body.ts';
-import { replaceFile } from './durable.ts';
 import { ApiError, badRequest } from './errors.ts';
 import type { Routes } from './parts.ts';
 

@@ -6,6 +6,7 @@ import type { Settings } from './config.ts';
 import type { Scope } from './keys.ts';
 import type { ServerMetrics } from './metrics.ts';
 import type { Webhooks } from './webhooks.ts';
+import type { Workers } from './workers.ts';
 
 export interface Parts {
   /** DIR: all that the server keeps */
@@ -18,6 +19,8 @@ export interface Parts {
   metrics: ServerMetrics;
   /** tells owners that their batches have ended; told before the state of the batch says so, for a crash between */
   webhooks: Webhooks;
+  /** null where all batches are done over the pool */
+  workers: Workers | null;
   /** aborted when the server is told to stop: take nothing new */
   closing: AbortSignal;
   /** ms since 1970 */

@@ -7,22 +7,24 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { OWNER_ONLY } from '../files/durable.ts';
 import { makeFolder } from '../files/folder.ts';
 import { type Fatal, ioError, usageError } from '../item/failure.ts';
-import { takeLock } from '../ledger/lock.ts';
-import { whenFree } from '../ledger/watch.ts';
+import { lockFolder } from '../ledger/watch.ts';
 import type { EndpointPool } from '../pool/part.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { addApi } from './api.ts';
 import type { Settings } from './config.ts';
-import { OWNER_ONLY } from './durable.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { openKeys } from './keys.ts';
 import { addLora } from './lora.ts';
 import { createMetrics } from './metrics.ts';
 import type { Parts, Routes } from './parts.ts';
+import { shardMetrics } from './shard-metrics.ts';
+import { addShards } from './shard-routes.ts';
 import { createWebhooks } from './webhooks.ts';
+import { openWorkers, type Workers } from './workers.ts';
 
 export interface Serving {
   data: string;
@@ -56,7 +58,9 @@ export async function startServer(serving: Serving): Promise<Server> {
   const closing = new AbortController();
   const lock = await lockOf(serving, closing.signal);
   let pool: EndpointPool | undefined;
+  let workers: Workers | null = null;
   try {
+    workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const metrics = createMetrics(pool.stats);
     const access = createAccess(keys, now);
@@ -65,10 +69,14 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = createWebhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks.counts);
     const parts: Parts = {
-      ...{ data, settings, access, pool, metrics, webhooks },
+      ...{ data, settings, access, pool, metrics, webhooks, workers },
       ...{ closing: closing.signal, now, say },
     };
     addOwn(app, parts);
+    if (workers !== null) {
+      addShards(app, workers.desk);
+      shardMetrics(parts, workers.desk);
+    }
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
     const url = await listen(app, settings);
@@ -82,11 +90,13 @@ export async function startServer(serving: Serving): Promise<Server> {
         );
         await Promise.race([drained, late.then(() => drained)]);
         webhooks.stop();
+        await workers?.desk.close();
         await pool?.close();
         lock.release();
       },
     };
   } catch (error) {
+    await workers?.desk.close();
     await pool?.close();
     lock.release();
     throw error;
@@ -98,10 +108,8 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
   try {
     makeFolder(data, OWNER_ONLY.folder);
     chmodSync(data, OWNER_ONLY.folder);
-    const what = { name: data, hint: 'a folder has one server at a time' };
-    const open = (gone: ReadonlySet<string>) =>
-      takeLock(join(data, 'locks'), 'serve', { gone, what, onLost: onBroken });
-    return await whenFree(open, { warn: say, signal });
+    const hint = 'a folder has one server at a time';
+    return await lockFolder(data, 'serve', { hint, onLost: onBroken, warn: say, signal });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
@@ -110,14 +118,17 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
 }
 
 /** What says how the server is. */
-function addOwn(app: FastifyInstance, { pool, metrics, closing }: Parts): void {
+function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts): void {
   app.get('/health', async () => ({ status: 'ok' }));
   app.get('/ready', async (_request, reply) => {
     const up = pool.stats().endpoints.filter(({ state }) => state === 'up').length;
-    const isReady = up > 0 && !closing.aborted;
+    // the first worker finds its way here by what is ready
+    const isReady = (up > 0 || workers?.takesNew === true) && !closing.aborted;
+    const { alive = 0, isQueueUp = false } = workers?.desk.stats() ?? {};
     return reply.code(isReady ? 200 : 503).send({
       status: closing.aborted ? 'stopping' : isReady ? 'ready' : 'no endpoint is up',
       endpoints_up: up,
+      ...(workers !== null && { workers: alive, queue_up: isQueueUp }),
     });
   });
   app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
@@ -125,7 +136,10 @@ function addOwn(app: FastifyInstance, { pool, metrics, closing }: Parts): void {
   );
 }
 
-async function listen(app: FastifyInstance, { host, port }: Settings): Promise<string> {
+export async function listen(
+  app: FastifyInstance,
+  { host, port }: Pick<Settings, 'host' | 'port'>,
+): Promise<string> {
   try {
     await app.listen({ host, port });
   } catch (error) {

@@ -6,9 +6,9 @@ import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
+import { isFull, OWNER_ONLY } from '../files/durable.ts';
 import { show } from '../json/show.ts';
 import { tooSlow, watchSender } from './body.ts';
-import { isFull, OWNER_ONLY } from './durable.ts';
 import { ApiError, badRequest } from './errors.ts';
 
 export interface Uploaded {

@@ -1,7 +1,7 @@
 /** Uploads become files: so many at a time, each judged once all of its form is here. */
 import type { IncomingMessage } from 'node:http';
+import { isFull } from '../files/durable.ts';
 import type { Caller } from './access.ts';
-import { isFull } from './durable.ts';
 import { ApiError, badRequest } from './errors.ts';
 import type { FileRecord, FileStore } from './file-store.ts';
 import { newFileId } from './ids.ts';

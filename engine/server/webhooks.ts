@@ -6,10 +6,10 @@
 import { createHmac, hash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'undici';
+import { DISK, OWNER_ONLY, removeFile, removeUnfinished, replaceFile } from '../files/durable.ts';
 import { dataError } from '../item/failure.ts';
 import { readRetryAfter } from '../pool/reactions.ts';
-import { DISK, OWNER_ONLY, removeFile, removeUnfinished, replaceFile } from './durable.ts';
+import { openWire, sendWithin } from '../pool/wire.ts';
 
 export const EVENTS = ['batch.completed', 'batch.failed', 'batch.expired', 'batch.cancelled'] as const;
 export type WebhookEvent = (typeof EVENTS)[number];
@@ -61,6 +61,8 @@ const HOUR = 60 * MINUTE;
 /** Standard Webhooks' schedule, for a day. */
 const WAITS = [0, 5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 8 * HOUR, 8 * HOUR];
 const TIMEOUT = 20 * SECOND;
+/** bytes of an answer, of which nothing is used */
+const MOST_REPLY = 65_536;
 /** setTimeout takes no more than 2^31 ms; a delivery is looked at that often. */
 const LOOK = HOUR;
 const PREFIX = 'whsec_';
@@ -169,30 +171,21 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
   async function post(url: string, body: string, headers: Record<string, string>) {
     const failed = (refusal: string, status = 0, retryAfter = 0) => ({ refusal, status, retryAfter });
     const { origin, pathname, search } = new URL(url);
-    const client = new Client(origin);
-    try {
-      const reply = await client.request({
-        path: pathname + search,
-        method: 'POST',
-        headers: { ...headers, 'content-type': 'application/json', 'user-agent': 'fw' },
-        body,
-        headersTimeout: TIMEOUT,
-        bodyTimeout: TIMEOUT,
-        signal: AbortSignal.timeout(TIMEOUT),
-      });
-      await reply.body.dump({ limit: 65_536 });
-      const { statusCode: status } = reply;
-      const retryAfter = reply.headers['retry-after'];
-      const after = readRetryAfter(Array.isArray(retryAfter) ? retryAfter[0] : retryAfter, now(), HOUR);
-      return status >= 200 && status < 300
-        ? { refusal: null, status, retryAfter: 0 }
-        : failed(`HTTP ${status}`, status, after ?? 0);
-    } catch (error) {
-      const { code, name } = error as NodeJS.ErrnoException;
-      return failed(code ?? name);
-    } finally {
-      void client.close().catch(() => {});
-    }
+    const wire = openWire(origin, undefined, MOST_REPLY);
+    const sent = { ...headers, 'user-agent': 'fw' };
+    const request = {
+      method: 'POST' as const,
+      path: pathname + search,
+      body: Buffer.from(body),
+      headers: Object.entries(sent).flat(),
+    };
+    const reply = await sendWithin(wire, request, TIMEOUT);
+    void wire.close();
+    if (reply instanceof Error) return failed((reply as NodeJS.ErrnoException).code ?? reply.name);
+    const { status } = reply;
+    return status >= 200 && status < 300
+      ? { refusal: null, status, retryAfter: 0 }
+      : failed(`HTTP ${status}`, status, readRetryAfter(reply.retryAfter, now(), HOUR) ?? 0);
   }
 
   for (const name of readdirSync(folder).filter(each => each.endsWith('.json')))

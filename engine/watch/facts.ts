@@ -42,7 +42,7 @@ export function createLook(
   const recent = createRecent();
   const estimate = createEstimate();
   return now => {
-    const { answered, failed, replayed, retries, usage, endpoints, noEndpointMs } = pool.stats();
+    const { answered, failed, replayed, retries, usage, endpoints, noEndpointMs, elsewhere } = pool.stats();
     const done = doneOf(account);
     const { prompt, cached, completion } = usage;
     const busy = performance.eventLoopUtilization().active;
@@ -51,7 +51,7 @@ export function createLook(
     const counted = account.endedAt !== null ? here : total(account.aside);
     // an input that grows has more than was counted
     const known = counted !== null && counted >= here ? counted : null;
-    const inFlight = here - done;
+    const inFlight = elsewhere?.items ?? here - done;
     const ahead = aheadOf(account.workloads, known ?? here, done);
     estimate.add({
       at: now,

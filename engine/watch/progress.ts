@@ -63,7 +63,8 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
     facts = look(performance.now());
     for (const words of news()) say(words);
     const words = stalled(state());
-    if (words !== null) say(words);
+    // who waits for others learns from them what holds them up
+    if (words !== null && pool.stats().elsewhere === undefined) say(words);
   }, LOOK_EVERY).unref();
   const isFree = process.stderr.isTTY && !(toStdout && process.stdout.isTTY);
   const release = isFree ? ownTerminal() : null;
@@ -115,16 +116,19 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
     closing: () => {
       const now = performance.now();
       room.look(now);
+      const stats = pool.stats();
+      const missed = total.missed(account);
+      const over = missed === null ? [] : [missed];
+      if (stats.elsewhere) return [...stats.elsewhere.told, ...over];
       const lines = closingLines({
         room: room.room(),
-        stats: pool.stats(),
+        stats,
         times: account.times,
         now,
         loop: performance.eventLoopUtilization(begun).utilization,
         itemsInFlight: itemsInFlightOf(row) ?? pool.itemsInFlight,
       });
-      const missed = total.missed(account);
-      return missed === null ? lines : [...lines, missed];
+      return [...lines, ...over];
     },
   };
 }

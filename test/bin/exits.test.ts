@@ -52,6 +52,7 @@ const WORKS: Record<string, string> = {
   serve: 'fw serve ENDPOINT --data served --config FILE',
   keys: 'fw keys ls --data FILE',
   simulate: 'fw simulate --port none',
+  work: 'fw work --redis redis://127.0.0.1:1 --server http://127.0.0.1:1 --data worked ENDPOINT --model-map FILE',
 };
 const verbs = [...Object.keys(stages), ...Object.keys(commands)];
 const lineOf = (verb: string, file: string, endpoint = DEAD): string =>
@@ -183,6 +184,7 @@ test.each<[string, number, RegExp]>([
   ['fw keys add a --data keyed --scope root', 64, /batch, chat/],
   ['fw keys revoke a --data keyed', 64, /in use/],
   ['fw serve', 64, /--data/],
+  ['fw work', 64, /--redis/],
   ['fw ledger', 64, /expected one of/],
   ['fw ledger shw', 64, /did you mean 'show'/],
   ['fw ledger ls --ledger none', 65, /none/],

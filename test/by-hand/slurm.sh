@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# deploy/slurm/shards.sbatch under a real Slurm of one node: the demo's 60 rows as an array of four shards. One task gets
-# the signal that comes before the time limit, and goes back into the queue by itself; of another one fw is killed, and
-# the task is requeued by hand. Then the shards are merged, verified, and compared with one run, byte for byte.
+# deploy/slurm under a real Slurm of one node.
+# shards.sbatch: the demo's 60 rows as an array of four shards. One task gets the signal that comes before the time limit,
+# and goes back into the queue by itself; of another one fw is killed, and the task is requeued by hand. Then the shards
+# are merged, verified, and compared with one run, byte for byte.
+# workers.sbatch and scale.sh: a batch of fw serve, with a vllm that is a simulated server. The worker that has all of it
+# comes to its time limit and hands back; scale.sh starts others, cancels what waits when all is done, and the rest end
+# by themselves.
 #   test/by-hand/slurm.sh
-# Needs root. Installs slurmctld, slurmd and munge from Debian where they are missing, and runs them in a folder of its
-# own, on ports of its own, until it ends. Two minutes. Needs `make` to have run.
+# Needs root. Installs slurmctld, slurmd, munge and Redis from Debian where they are missing, and runs them in a folder of
+# its own, on ports of its own, until it ends. Five minutes. Needs `make` to have run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 [ "$(id -u)" = 0 ] || { echo 'slurm.sh: skipped: Slurm here needs root'; exit 0; }
-if ! command -v slurmctld slurmd munged sbatch > /dev/null; then
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge
+if ! command -v slurmctld slurmd munged sbatch redis-server > /dev/null; then
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge redis-server
 fi
 
 at=$(mktemp -d)
@@ -18,6 +22,7 @@ started=()
 finish() {
   code=$?
   scancel --name=fw 2> /dev/null || true
+  scancel --name=fw-worker 2> /dev/null || true
   for process in "${started[@]}"; do kill "$process" 2> /dev/null || true; done
   wait
   [ "$code" = 0 ] || tail -n 30 "$at"/*.log "$at"/work/logs/*.log
@@ -113,3 +118,62 @@ fw run "${run[@]}" --output one.jsonl --ledger ledger-of-one
 cmp <(sort all.jsonl) <(sort one.jsonl)
 requests=$(cat ledger/*/2*/*.ndjson | jq -c 'select(.key and .outcome)' | wc -l)
 echo "slurm.sh: 60 results of four shards are those of one run, byte for byte; $requests answers on record for 300 questions"
+
+# workers
+mkdir -p "$at/workers/logs"
+cd "$at/workers"
+unset FW_ENDPOINTS
+cat > "$at/bin/vllm" <<END
+#!/bin/sh
+while [ "\$1" != --port ]; do shift; done
+exec fw simulate --port "\$2" --latency "\${LATENCY:-20ms}"
+END
+chmod +x "$at/bin/vllm"
+redis-server --port 26390 --bind 127.0.0.1 --save '' --maxmemory-policy noeviction > "$at/redis.log" & started+=($!)
+export FW_REDIS=redis://127.0.0.1:26390
+key=$(fw keys add alice --data serve)
+FW_WORKER_KEY=$(fw keys add gpus --data serve --scope worker)
+FW_METRICS_KEY=$(fw keys add prometheus --data serve --scope metrics)
+export FW_WORKER_KEY FW_METRICS_KEY
+fw serve --data serve --listen 127.0.0.1:0 > "$at/serve.json" 2> "$at/serve.log" & started+=($!)
+until_true 20 'the server listens' test -s "$at/serve.json"
+FW_SERVER=$(jq -r .url "$at/serve.json")
+# one core a worker, so that four fit on the node; scale.sh may have six
+export LATENCY=5s FW_SERVER IDLE=20s GRACE=1s MOST=6 SECONDS_EACH=100 SUBMIT='--gres=none --cpus-per-task=1 --mem=200M'
+metric() { curl -s -H "authorization: Bearer $FW_METRICS_KEY" "$FW_SERVER/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
+
+seq 900 | jq -c '{custom_id: "q-\(.)", method: "POST", url: "/v1/chat/completions", body: {model: "simulated-3b", messages: [{role: "user", content: "Is \(.) a prime?"}]}}' > input.jsonl
+ask() { curl -s -H "authorization: Bearer $key" "$@"; }
+file=$(ask "$FW_SERVER/v1/files" -F purpose=batch -F file=@input.jsonl | jq -r .id)
+batch=$(ask "$FW_SERVER/v1/batches" -H 'content-type: application/json' \
+  -d '{"input_file_id": "'"$file"'", "endpoint": "/v1/chat/completions", "completion_window": "24h"}' | jq -r .id)
+all_wait() { [ "$(metric 'fw_shard_lines{state="queued"}')" = 900 ]; }
+until_true 20 'all lines wait' all_wait
+
+# three minutes less two: the signal comes within the first one
+# shellcheck disable=SC2086 # several options
+slow=$(LATENCY=600s sbatch --parsable --time=3 $SUBMIT "$root/deploy/slurm/workers.sbatch")
+has_some() { [ "$(metric 'fw_shard_lines{state="running"}')" -gt 0 ]; }
+until_true 60 'the slow worker has lines' has_some
+echo "worker $slow has $(metric 'fw_shard_lines{state="running"}') of 900 lines, and answers none"
+hands_back() { grep -q . "logs/fw-worker-$slow.log" && [ "$(scontrol show job "$slow" | sed -n 's/.*JobState=\([A-Z]*\).*/\1/p')" = COMPLETED ]; }
+until_true 180 'it is told to stop before its time limit, and ends well' hands_back
+until_true 20 'all lines wait again' all_wait
+tail -n 3 "logs/fw-worker-$slow.log"
+
+# no rate is known: a line is a second, 900 lines are nine workers, of which it may have six, of which four have a place
+bash "$root/deploy/slurm/scale.sh"
+jobs_that() { squeue -h --name fw-worker --states "$1" --format %A | wc -l; }
+four_run() { [ "$(jobs_that RUNNING)" = 4 ] && [ "$(jobs_that PENDING)" = 2 ]; }
+until_true 60 'four run and two wait' four_run
+is_completed() { ask "$FW_SERVER/v1/batches/$batch" | jq -e '.status == "completed"' > /dev/null; }
+until_true 120 'the batch is completed' is_completed
+bash "$root/deploy/slurm/scale.sh"
+none_waits() { [ "$(jobs_that PENDING)" = 0 ]; }
+until_true 20 'those that waited are cancelled' none_waits
+none_runs() { [ "$(jobs_that PENDING,RUNNING,COMPLETING)" = 0 ]; }
+until_true 120 'idle workers end by themselves' none_runs
+output=$(ask "$FW_SERVER/v1/batches/$batch" | jq -r .output_file_id)
+ask "$FW_SERVER/v1/files/$output/content" > output.jsonl
+[ "$(jq -r .custom_id output.jsonl | sort -u | wc -l)-$(wc -l < output.jsonl)" = 900-900 ]
+echo "slurm.sh: 900 answers of workers in jobs, each once"

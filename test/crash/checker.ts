@@ -107,7 +107,8 @@ export function check({ ids, ledger, endpoints, ends, inFlight, output, again, m
   }
 }
 
-function answersIn(ledger: string): Recorded[] {
+/** All answers of the ledger files in a folder, and in those below it. */
+export function answersIn(ledger: string): Recorded[] {
   const texts = new Map<string, string>();
   const found: Recorded[] = [];
   for (const path of filesOf(ledger)) {

@@ -37,21 +37,22 @@ export interface Endpoints {
   /** Takes an endpoint away, connections and all, and brings it back on the same port. */
   down(index: number): void;
   up(index: number): Promise<void>;
-  /** told of each request, after it was counted */
-  onRequest: () => void;
+  /** told of each request, after it was counted, and of the item that it is about */
+  onRequest: (item?: string) => void;
   /** what happens to the next request */
   trouble: () => Trouble | null;
   close(): Promise<void>;
 }
 
-export async function startEndpoints(count: number, latency: () => number): Promise<Endpoints> {
+/** Nonces are numbered behind `from`: several of these do not share one. */
+export async function startEndpoints(count: number, latency: () => number, from = 0): Promise<Endpoints> {
   const sent = new Map<string, Sent>();
-  let serial = 0;
+  let serial = from;
   const handler = (body: string, response: ServerResponse): void => {
     endpoints.received += 1;
     for (const [nonce] of body.matchAll(/n\d+\./g)) endpoints.used.add(nonce);
     const trouble = endpoints.trouble();
-    endpoints.onRequest();
+    endpoints.onRequest(askedIn(body).item);
     const say = (): void => {
       if (trouble !== null && trouble !== 'slow') return fail(response, trouble);
       const nonce = `n${++serial}.`;

@@ -12,6 +12,7 @@ import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { check, type Ended } from './checker.ts';
 import { AGENTS, agentFile, type Endpoints, startEndpoints, TROUBLES } from './endpoint.ts';
+import { between, pick, type Random, randomFrom } from './random.ts';
 
 const COUNT = runs(1, 20, 'SCHEDULES');
 const SEED = Number(process.env.SEED ?? Date.now() % 0x7fffffff);
@@ -30,21 +31,6 @@ const libfaketime = readdirSync('/usr/lib')
   .find(path => existsSync(path));
 if (libfaketime === undefined) console.log('left out, for libfaketime is not here: steps of the clock');
 
-type Random = () => number;
-/** Mulberry32 (Tommy Ettinger), in [0, 1). */
-function randomFrom(seed: number): Random {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-const pick = <T>(random: Random, values: readonly T[]): T =>
-  values[Math.floor(random() * values.length)] as T;
-const between = (random: Random, from: number, to: number): number =>
-  from + Math.floor(random() * (to - from + 1));
 const after = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 const KINDS = ['kill', 'kill', 'stop', 'stop', 'freeze', 'clock', 'rival', 'none'] as const;

@@ -68,7 +68,7 @@ export async function virtual(
   return { clock, servers, pool, warnings, ask };
 }
 
-function callOf(n: number, prompt: string): Call {
+export function callOf(n: number, prompt: string): Call {
   const head = '{"model":"simulated","messages":[';
   const tail = ',"max_tokens":200}';
   const body = `${head}{"role":"user","content":${JSON.stringify(prompt)}}]${tail}`;

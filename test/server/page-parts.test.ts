@@ -5,13 +5,14 @@ import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { createRates } from '../../engine/server/batches/rates.ts';
 import type { BatchRecord } from '../../engine/server/batches/state.ts';
 import { createEvents } from '../../engine/server/page/events.ts';
 import { html } from '../../engine/server/page/html.ts';
 import { linesAt } from '../../engine/server/page/lines.ts';
-import { createRates } from '../../engine/server/page/rates.ts';
 import { resultOf } from '../../engine/server/page/results.ts';
 import { createSessions } from '../../engine/server/page/sessions.ts';
+import { shardsView, workersView } from '../../engine/server/page/workers.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 
@@ -217,4 +218,29 @@ test('what is put into a template is text', () => {
   expect(html`<a href="${'"><b>'}">${"'&<"}${[html`<i>${'<'}</i>`]}</a>`.text).toBe(
     '<a href="&quot;&gt;&lt;b&gt;">&#39;&amp;&lt;<i>&lt;</i></a>',
   );
+});
+
+test('workers: who is there comes first, a silent one is lost, and long lists are cut short', () => {
+  const held = Array.from({ length: 9 }, (_, root) => ({ work: 'w', root, part: 0, done: 1, lines: 200 }));
+  const worker = (at: number, seen: number) => ({
+    ...{ worker: `n${String(at).padStart(2, '0')}`, host: `n${at}`, pid: at, version: '1', models: ['m'] },
+    ...{ endpoints: [], places: 0, rate: 0, held, isStopping: false, seen, since: 0, took: 1234 },
+  });
+  const all = Array.from({ length: 60 }, (_, at) => worker(at, at < 3 ? 0 : 99_000));
+  const more = { lease: 60_000, now: 100_000, nameOf: (id: string) => `batch ${id}` };
+  const view = workersView({ workers: all }, more);
+  expect(view.workers.slice(0, 2).map(({ key }) => key)).toEqual(['n03', 'n04']);
+  expect([view.workers.length, view.moreWorkers]).toEqual([50, 'And 10 more.']);
+  expect(view.workers[0]).toMatchObject({ state: 'no endpoint is up', took: '1,234', seen: '1 s ago' });
+  expect(view.workers[0]?.held.map(({ name, part }) => `${name}, ${part}`)).toEqual([
+    ...['batch w, shard 0: 1 of 200 lines', 'batch w, shard 1: 1 of 200 lines'],
+    'batch w, shard 2: 1 of 200 lines',
+  ]);
+  expect(view.workers[0]?.more).toBe('and 6 more');
+  const few = workersView({ workers: all.slice(0, 4) }, more).workers;
+  expect(few.map(({ state }) => state)).toEqual(['no endpoint is up', 'lost', 'lost', 'lost']);
+  const work = { id: 'w', label: 'w', owner: 'o', models: [], lines: 9, done: 0, shards: 9, shardsDone: 2 };
+  const shards = shardsView({ ...work, running: 1, workers: 2 }, 'w', all, false);
+  expect([shards.parts.length, shards.moreParts, shards.parts[0]?.host]).toEqual([20, 'And 520 more.', '']);
+  expect(shards.shards).toBe('2 of 9 shards done; 2 workers have 1 line without an answer');
 });

@@ -54,7 +54,13 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
   const server = await startServer({
     data,
     settings,
-    openPool: signal => openLasting(values, { reserve: settings.gateway.reserve, warn: say, signal }),
+    openPool: signal =>
+      openLasting(values, {
+        reserve: settings.gateway.reserve,
+        needsNone: settings.queue !== null,
+        warn: say,
+        signal,
+      }),
     say,
     onBroken: error => void broken.push(error),
     ...(options.now && { now: options.now }),
@@ -82,9 +88,10 @@ export function keyOf(
   return key;
 }
 
-/** `fw serve` as a process of its own; resolves to it and its URL. */
+/** `fw serve` as a process of its own, on a free port unless `args` say another; resolves to it and its URL. */
 export async function serveProcess(args: readonly string[]): Promise<{ child: ChildProcess; url: string }> {
-  const child = spawn(join(binFolder, 'fw'), ['serve', '--listen', '127.0.0.1:0', ...args], {
+  const place = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+  const child = spawn(join(binFolder, 'fw'), ['serve', ...place, ...args], {
     env: environment({}),
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -6,6 +6,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { DISK, type Disk } from '../../engine/files/durable.ts';
 import type { EndpointPool } from '../../engine/pool/part.ts';
 import { openLasting } from '../../engine/run/open-pool.ts';
 import type { Access } from '../../engine/server/access.ts';
@@ -14,7 +15,6 @@ import { recordOf } from '../../engine/server/batches/create.ts';
 import { isFinal, STATUSES, type Status, shown } from '../../engine/server/batches/state.ts';
 import { openBatches } from '../../engine/server/batches/store.ts';
 import { settingsOf } from '../../engine/server/config.ts';
-import { DISK, type Disk } from '../../engine/server/durable.ts';
 import { openFiles } from '../../engine/server/file-store.ts';
 import { newFileId } from '../../engine/server/ids.ts';
 import { runs } from '../all.ts';
@@ -83,6 +83,7 @@ async function live(
       data,
       settings,
       pool,
+      workers: null,
       access,
       files,
       store,

@@ -1,10 +1,11 @@
 /**
- * deploy/ under what others publish: the Kubernetes manifests under the API's schemas (kubernetes-models from npm, whose
- * validators are made of Kubernetes' own JSON schemas, and whose types find a key that no schema has), the dashboard under Grafana's types, and
- * the alerts and the expressions of the dashboard under Debian's promtool, by test/deploy/watching.test.ts.
+ * deploy/ under what others publish: the Kubernetes manifests under the API's schemas and KEDA's (kubernetes-models and
+ * @kubernetes-models/keda from npm, whose validators are made of Kubernetes' own JSON schemas and of KEDA's types, and whose
+ * types find a key that no schema has), the dashboard under Grafana's types, the scripts under Debian's shellcheck, and
+ * the alerts, the expressions of the dashboard and the query of the autoscaler under Debian's promtool, by test/deploy.
  */
 import { spawnSync } from 'node:child_process';
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
@@ -12,20 +13,29 @@ import { parseAllDocuments } from 'yaml';
 import { conclude, fromDebian, fromNpm, temporary, type Verdict } from './suite.ts';
 
 const models = fromNpm('kubernetes-models@4.5.1');
+const keda = fromNpm('@kubernetes-models/keda@2.0.0');
 const grafana = fromNpm('@grafana/schema@13.2.3');
 
 interface Manifest {
   apiVersion: string;
   kind: string;
+  metadata: { name: string };
+  spec: object;
 }
 
-const manifests: Manifest[] = parseAllDocuments(readFileSync('deploy/kubernetes/shards.yaml', 'utf8')).map(
-  document => document.toJS(),
+const manifests: (Manifest & { file: string })[] = readdirSync('deploy/kubernetes').flatMap(file =>
+  parseAllDocuments(readFileSync(join('deploy/kubernetes', file), 'utf8')).map(document => ({
+    ...document.toJS(),
+    file,
+  })),
 );
+const isKeda = ({ apiVersion }: Pick<Manifest, 'apiVersion'>): boolean => apiVersion.startsWith('keda.sh/');
 
 /** What the schema says against a manifest; null where nothing. */
 async function refusal({ apiVersion, kind, ...rest }: Manifest): Promise<string | null> {
-  const file = join(models, apiVersion, `${kind}.mjs`);
+  const file = isKeda({ apiVersion })
+    ? join(keda, apiVersion, `${kind}.js`)
+    : join(models, apiVersion, `${kind}.mjs`);
   const { [kind]: Model } = await import(pathToFileURL(file).href);
   try {
     new Model({ apiVersion, kind, ...rest }).validate();
@@ -59,27 +69,36 @@ function misfit(folder: string, module: string, type: string, value: unknown): s
 
 async function kubernetes(): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
-  for (const manifest of manifests) {
-    const { kind } = manifest;
-    verdicts.push({ name: `${kind} fits its schema`, problem: await refusal(manifest) });
-    verdicts.push({ name: `${kind} has no key beside it`, problem: misfitOf(manifest) });
+  for (const { file, ...manifest } of manifests) {
+    const { kind, metadata } = manifest;
+    const what = `${file}: ${kind} ${metadata.name}`;
+    verdicts.push({ name: `${what} fits its schema`, problem: await refusal(manifest) });
+    verdicts.push({ name: `${what} has no key beside it`, problem: misfitOf(manifest) });
   }
-  const [job] = manifests.filter(({ kind }) => kind === 'Job') as (Manifest & { spec: object })[];
-  const wrong = { ...job, spec: { ...job?.spec, completions: '4' } } as Manifest;
-  const unknown = { ...job, spec: { ...job?.spec, completion: 4 } } as Manifest;
-  verdicts.push({
-    name: 'a text for a number is found',
-    problem: (await refusal(wrong))?.includes('completions') ? null : 'it was not',
-  });
-  verdicts.push({
-    name: 'a key that is misspelt is found',
-    problem: misfitOf(unknown)?.includes('"completion"') ? null : 'it was not',
-  });
+  // and the checks can fail: a text for a number, and a key that is misspelt
+  for (const [kind, number, key] of [
+    ['Job', 'completions', 'completion'],
+    ['ScaledObject', 'pollingInterval', 'pollInterval'],
+  ] as const) {
+    const { file: _, ...one } = manifests.find(each => each.kind === kind) as Manifest & { file: string };
+    const wrong = { ...one, spec: { ...one.spec, [number]: '4' } };
+    const unknown = { ...one, spec: { ...one.spec, [key]: 4 } };
+    verdicts.push({
+      name: `${kind}: a text for a number is found`,
+      problem: (await refusal(wrong))?.includes(number) ? null : 'it was not',
+    });
+    verdicts.push({
+      name: `${kind}: a key that is misspelt is found`,
+      problem: misfitOf(unknown)?.includes(`"${key}"`) ? null : 'it was not',
+    });
+  }
   return verdicts;
 }
 
-const misfitOf = (manifest: Manifest): string | null =>
-  misfit(models, `kubernetes-models/${manifest.apiVersion}/${manifest.kind}`, `I${manifest.kind}`, manifest);
+function misfitOf(manifest: Manifest): string | null {
+  const [folder, name] = isKeda(manifest) ? [keda, '@kubernetes-models/keda'] : [models, 'kubernetes-models'];
+  return misfit(folder, `${name}/${manifest.apiVersion}/${manifest.kind}`, `I${manifest.kind}`, manifest);
+}
 
 function dashboards(): Verdict[] {
   const value = JSON.parse(readFileSync('deploy/grafana/fw.json', 'utf8'));
@@ -97,12 +116,30 @@ function dashboards(): Verdict[] {
 
 function rules(): Verdict[] {
   const bin = join(fromDebian('prometheus'), 'usr', 'bin');
-  const ran = spawnSync('npx', ['vitest', 'run', 'test/deploy/watching.test.ts', '-t', 'promtool'], {
+  const tests = ['watching', 'scaling'].map(name => `test/deploy/${name}.test.ts`);
+  const ran = spawnSync('npx', ['vitest', 'run', ...tests, '-t', 'promtool'], {
     encoding: 'utf8',
     env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
   });
-  const isDone = ran.status === 0 && / 3 passed/.test(stripVTControlCharacters(ran.stdout));
-  return [{ name: 'promtool takes the rules', problem: isDone ? null : ran.stdout.slice(-2_000) }];
+  const isDone = ran.status === 0 && / 10 passed/.test(stripVTControlCharacters(ran.stdout));
+  return [
+    { name: 'promtool takes the rules and the query', problem: isDone ? null : ran.stdout.slice(-2_000) },
+  ];
 }
 
-conclude('deploy', [...(await kubernetes()), ...dashboards(), ...rules()], {});
+/** Those that are handed out, and those by hand that run them. */
+function scripts(): Verdict[] {
+  const shellcheck = join(fromDebian('shellcheck'), 'usr', 'bin', 'shellcheck');
+  return [
+    ...readdirSync('deploy/slurm').map(name => join('deploy/slurm', name)),
+    'test/by-hand/slurm.sh',
+  ].map(file => {
+    const ran = spawnSync(shellcheck, [file], { encoding: 'utf8' });
+    return {
+      name: `${file} under shellcheck`,
+      problem: ran.status === 0 ? null : ran.stdout.slice(0, 2_000),
+    };
+  });
+}
+
+conclude('deploy', [...(await kubernetes()), ...dashboards(), ...rules(), ...scripts()], {});

@@ -4,19 +4,22 @@
  * What the disk does not take pauses a batch, which is looked at again.
  */
 import { statfsSync } from 'node:fs';
+import { isFull } from '../../files/durable.ts';
 import { Fatal } from '../../item/failure.ts';
 import type { EndpointPool } from '../../pool/part.ts';
 import type { Access } from '../access.ts';
 import type { Settings } from '../config.ts';
-import { isFull } from '../durable.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import type { Webhooks } from '../webhooks.ts';
+import type { Workers } from '../workers.ts';
+import { createAnswerers } from './answerers.ts';
 import { type Ending, withTally } from './output.ts';
 import { outputsIn, placeOutputs } from './placing.ts';
-import { type BatchRun, startRun } from './run.ts';
+import { startRun } from './run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './state.ts';
 import type { BatchStore } from './store.ts';
+import { createTurns, MOST_RUNNING } from './turns.ts';
 import { validate } from './validate.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
@@ -25,6 +28,7 @@ export interface BatchesOptions {
   data: string;
   settings: Settings;
   pool: EndpointPool;
+  workers: Workers | null;
   access: Access;
   files: FileStore;
   store: BatchStore;
@@ -54,15 +58,13 @@ const SAVE = 10_000;
 /** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
 const AGAIN = 5_000;
 const ROOM = 32 * 1024 * 1024;
-/** Batches that are validated, and that run, at once: each has blocks of its file and requests in memory. */
+/** Batches that are validated at once: each has blocks of its file in memory. */
 const MOST_VALIDATING = 4;
-const MOST_RUNNING = 24;
-/** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
-const SMALL = 1_000;
 
 export function createBatches(options: BatchesOptions): Batches {
-  const { data, settings, pool, access, files, store, webhooks, now, say } = options;
-  const running = new Map<string, BatchRun>();
+  const { data, settings, pool, workers, access, files, store, webhooks, now, say } = options;
+  const answerers = createAnswerers(pool, workers, { folderOf: store.folderOf, now });
+  const { running, ...turns } = createTurns(store, answerers.areThere);
   const driven = new Map<string, Promise<void>>();
   const paused = new Map<string, { until: number; why: string }>();
   const closing = new AbortController();
@@ -148,14 +150,15 @@ export function createBatches(options: BatchesOptions): Batches {
   async function ran(record: BatchRecord): Promise<boolean> {
     const { id } = record;
     const ending = endingOf(record);
-    if (ending === null && (!isServed(record) || !hasTurn(record))) return false;
+    if (ending === null && !(answerers.mayBegin(record) && turns.hasTurn(record))) return false;
+    const own = { input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace };
     const run = startRun({
-      ...{ record, input: store.inputOf(id), folder: store.folderOf(id), ending, pool },
-      ...{ maxLine: settings.limits.line, grace: settings.grace },
-      share: () => shareOf(record.owner),
+      ...{ record, folder: store.folderOf(id), ending, ...own },
+      answeredBy: asked =>
+        answerers.answering({ ...asked, ...own, share: () => turns.shareOf(record.owner) }),
       onTokens: tokens => access.charge(record.key, tokens),
     });
-    running.set(id, run);
+    turns.begin(record, run);
     try {
       const outcome = await run.ended;
       if (outcome !== 'whole') {
@@ -176,7 +179,7 @@ export function createBatches(options: BatchesOptions): Batches {
       paused.delete(id);
       return true;
     } finally {
-      running.delete(id);
+      turns.end(id);
     }
   }
 
@@ -201,35 +204,14 @@ export function createBatches(options: BatchesOptions): Batches {
     store.clean(record.id);
   }
 
-  /** Whether its models are served. While an endpoint was never seen, nobody knows that they are not. */
-  function isServed({ models }: BatchRecord): boolean {
-    const { endpoints } = pool.stats();
-    const served = new Set(endpoints.flatMap(one => one.models));
-    if (models.every(model => served.has(model))) return served.size > 0;
-    return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
-  }
-
-  /** As the pool gives places: owners in equal parts, and each to its batches. */
-  function shareOf(owner: string): number {
-    const owners = [...running.keys()].map(id => store.of(id).owner);
-    return 1 / (new Set(owners).size * owners.filter(other => other === owner).length || 1);
-  }
-
-  /** Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. */
-  function hasTurn({ owner, id, counts }: BatchRecord): boolean {
-    if (running.size < (counts.total <= SMALL ? 4 * MOST_RUNNING : MOST_RUNNING)) return true;
-    return [...running.keys()].every(other => store.of(other).owner !== owner || other === id);
-  }
-
   function waits(record: BatchRecord): string | null {
-    const { id, status, models } = record;
+    const { id, status } = record;
     const broken = paused.get(id)?.why;
     if (isFinal(status)) return null;
     if (broken !== undefined) return `paused, and tried again: ${broken}`;
-    if (pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
-    if (status !== 'in_progress' || running.has(id)) return null;
-    if (!isServed(record)) return `no endpoint serves ${models.slice(0, 3).join(', ')}`;
-    return hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
+    const missing = answerers.missing(record);
+    if (missing !== null || status !== 'in_progress' || running.has(id)) return missing;
+    return turns.hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
   }
 
   function save(id: string): void {
@@ -242,6 +224,7 @@ export function createBatches(options: BatchesOptions): Batches {
   function look(): void {
     const isDue = now() - savedAt >= SAVE;
     if (isDue) savedAt = now();
+    turns.look();
     for (const record of store.all()) {
       const { id } = record;
       if (isFinal(record.status)) continue;

@@ -1,11 +1,11 @@
 /** Batches are made: the body is checked alone, since the lines of its file are looked at later, and a repeated one found. */
 import { createHash } from 'node:crypto';
 import { ownValidator } from '../../config/own-schema.ts';
+import { isFull } from '../../files/durable.ts';
 import type { JsonObject } from '../../json/pointer.ts';
 import { show } from '../../json/show.ts';
 import type { Caller } from '../access.ts';
 import { readJson } from '../body.ts';
-import { isFull } from '../durable.ts';
 import { badRequest, notFound } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import { FILE_ID, newBatchId } from '../ids.ts';

@@ -1,14 +1,15 @@
 /** What Prometheus is told of batches: by state, never by id or owner. */
+import { statfsSync } from 'node:fs';
 import { Counter, Gauge } from 'prom-client';
 import type { Parts } from '../parts.ts';
 import type { Batches } from './batches.ts';
+import type { Rates } from './rates.ts';
 import { expiresAt, isFinal, STATUSES } from './state.ts';
 import type { BatchStore } from './store.ts';
 
 export function batchMetrics(
-  { metrics: { registry }, now }: Parts,
-  store: BatchStore,
-  batches: Batches,
+  { metrics: { registry }, data, now }: Parts,
+  { store, batches, rates }: { store: BatchStore; batches: Batches; rates: Rates },
 ): void {
   const registers = [registry];
   // the first that is asked: it sets the others
@@ -20,6 +21,9 @@ export function batchMetrics(
     collect() {
       for (const one of [this, oldest, deadline, items]) one.reset();
       deadline.remove();
+      time.remove();
+      let open = 0;
+      let rate = 0;
       const seconds = now() / 1000;
       let next = Number.POSITIVE_INFINITY;
       const ages = new Map<string, number>();
@@ -30,6 +34,8 @@ export function batchMetrics(
         items.inc({ outcome: 'completed' }, record.counts.completed);
         items.inc({ outcome: 'failed' }, record.counts.failed);
         if (isFinal(status)) continue;
+        open += record.counts.total - record.counts.completed - record.counts.failed;
+        rate += rates.of(record.id) ?? 0;
         ages.set(status, Math.max(ages.get(status) ?? 0, seconds - created_at));
         next = Math.min(next, expiresAt(record) - seconds);
       }
@@ -37,7 +43,27 @@ export function batchMetrics(
       for (const [state, age] of ages) oldest.set({ state }, age);
       if (next < Number.POSITIVE_INFINITY) deadline.set(next);
       paused.set(batches.paused);
+      left.set(open);
+      // while nothing comes back nobody knows
+      if (open === 0 || rate > 0) time.set(open === 0 ? 0 : open / rate);
+      const { bavail, bsize } = statfsSync(data);
+      free.set(bavail * bsize);
     },
+  });
+  const left = new Gauge({
+    name: 'fw_batch_items_left',
+    help: 'Lines of batches that have not ended, and have not come back.',
+    registers,
+  });
+  const time = new Gauge({
+    name: 'fw_batch_left_seconds',
+    help: 'Time until all of these have come back, at the rate of the last minute.',
+    registers,
+  });
+  const free = new Gauge({
+    name: 'fw_data_free_bytes',
+    help: 'Room on the disk of the folder that the server keeps all in.',
+    registers,
   });
   const oldest = new Gauge({
     name: 'fw_batch_oldest_seconds',

@@ -7,10 +7,10 @@ import { dirname } from 'node:path';
 import { inOrder } from '../../export/in-order.ts';
 import { lineOf, responseOf } from '../../export/openai-batch.ts';
 import { inTurns } from '../../export/turns.ts';
+import { OWNER_ONLY } from '../../files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
 import { failureOf, type Item } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
-import { OWNER_ONLY } from '../durable.ts';
 import { type FailureGroup, noteFailure } from './failures.ts';
 import type { BatchRecord, BatchUsage, Counts } from './state.ts';
 

@@ -1,6 +1,6 @@
 /** /v1/batches: create, list, get, cancel. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { isFull } from '../durable.ts';
+import { isFull } from '../../files/durable.ts';
 import { notFound } from '../errors.ts';
 import { BATCH_ID } from '../ids.ts';
 import { type ListQuery, pageOf } from '../paging.ts';

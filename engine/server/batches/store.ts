@@ -5,9 +5,16 @@
  */
 import { copyFileSync, existsSync, linkSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import {
+  DISK,
+  type Disk,
+  OWNER_ONLY,
+  removeUnfinished,
+  replaceFile,
+  syncFolder,
+} from '../../files/durable.ts';
 import { makeFolder } from '../../files/folder.ts';
 import { ioError } from '../../item/failure.ts';
-import { DISK, type Disk, OWNER_ONLY, removeUnfinished, replaceFile, syncFolder } from '../durable.ts';
 import { BATCH_ID } from '../ids.ts';
 import { type BatchRecord, isFinal, STATUSES } from './state.ts';
 
@@ -61,7 +68,7 @@ export function openBatches(
   function clean(id: string): void {
     const folder = folderOf(id);
     for (const name of readdirSync(folder))
-      if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { force: true });
+      if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { recursive: true, force: true });
   }
 
   function save(record: BatchRecord): void {

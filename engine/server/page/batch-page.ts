@@ -7,6 +7,7 @@ import { bar, rows, shownBy, table, text } from './live.ts';
 import { actions, failureList } from './overview.ts';
 import { type Result, resultOf } from './results.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './views.ts';
+import { type ShardsView, shardSection } from './workers.ts';
 
 interface Moment {
   key: string;
@@ -17,7 +18,7 @@ interface Moment {
 
 const BLANK_MOMENT: Moment = { key: '', label: '', at: '', after: '' };
 
-export interface OneBatch extends BatchView {
+export interface OneBatch extends BatchView, ShardsView {
   times: Moment[];
   usage: string;
   window: string;
@@ -43,7 +44,7 @@ export function oneBatch(
   record: BatchRecord,
   seen: Seen,
   has: { output: boolean; error: boolean },
-): OneBatch {
+): Omit<OneBatch, keyof ShardsView> {
   const view = batchView(record, seen);
   const { created_at, times, usage } = record;
   const { input, cached, output, reasoning } = usage;
@@ -85,7 +86,7 @@ function invalidOf({ errors }: BatchRecord): FailureView[] {
   });
 }
 
-export function batchPage(batch: OneBatch, record: BatchRecord): Html {
+export function batchPage(batch: OneBatch, record: BatchRecord, isAdmin: boolean): Html {
   const { id, endpoint, model, models, metadata, input_file_id } = record;
   const facts: [string, Html | string][] = [
     ['Id', id],
@@ -119,6 +120,7 @@ ${actions(batch)}</p>
 ${failureList(batch.invalid, 'invalid')}</section>
 <section${shownBy('hasFailures', batch.hasFailures)}><h2>Failures by code</h2>
 ${failureList(batch.failures)}</section>
+${shardSection(batch, isAdmin)}
 <h2>Times</h2>
 ${table(
   'times',

@@ -1,7 +1,9 @@
 /** What of a server somebody may see: an owner its own batches and files, the scope admin all of them. */
 import { statSync } from 'node:fs';
+import type { PoolStats } from '../../pool/stats.ts';
 import type { Caller } from '../access.ts';
 import type { Batches } from '../batches/batches.ts';
+import type { Rates } from '../batches/rates.ts';
 import { pathsIn } from '../batches/run.ts';
 import type { BatchRecord } from '../batches/state.ts';
 import type { BatchStore } from '../batches/store.ts';
@@ -12,14 +14,22 @@ import { pageOf } from '../paging.ts';
 import type { Parts } from '../parts.ts';
 import { type OneBatch, oneBatch } from './batch-page.ts';
 import { hookWords, type Overview } from './overview.ts';
-import type { Rates } from './rates.ts';
 import type { KeyTraffic } from './traffic.ts';
-import { batchView, endpointView, keyView, poolWords, type Seen } from './views.ts';
+import { batchView, endpointView, keyView, nameOf, poolWords, type Seen } from './views.ts';
+import {
+  NO_SHARDS,
+  type ShardsView,
+  shardsView,
+  type WorkersMore,
+  workersView,
+  workersWords,
+} from './workers.ts';
 
 export interface Stores {
   files: FileStore;
   store: BatchStore;
   batches: Batches;
+  rates: Rates;
 }
 
 export type Kind = 'output' | 'error';
@@ -29,9 +39,8 @@ export const isAdmin = ({ scopes }: Caller): boolean => scopes.has('admin');
 const PAGE = { id: BATCH_ID, most: 25, usual: 25 };
 
 export function lookingAt(
-  { pool, webhooks, access, now }: Pick<Parts, 'pool' | 'webhooks' | 'access' | 'now'>,
-  { files, store, batches }: Stores,
-  rates: Rates,
+  { pool, webhooks, workers, access, now }: Pick<Parts, 'pool' | 'webhooks' | 'workers' | 'access' | 'now'>,
+  { files, store, batches, rates }: Stores,
   traffic: () => KeyTraffic[],
 ) {
   function seenOf(record: BatchRecord): Seen {
@@ -46,6 +55,29 @@ export function lookingAt(
   function fileOf({ owner, outputs, status }: BatchRecord, kind: Kind): FileRecord | null {
     const id = status === 'finalizing' ? null : outputs?.[kind];
     return id ? files.get(owner, id) : null;
+  }
+
+  const workersMore = (): WorkersMore => ({
+    lease: workers?.lease ?? 0,
+    now: now(),
+    nameOf(work) {
+      const record = store.of(work);
+      return record === undefined ? work : nameOf(record);
+    },
+  });
+
+  /** Workers first; endpoints are then those of the gateway. */
+  function howItGoes(stats: PoolStats): string {
+    const own = poolWords(stats);
+    if (workers === null) return own;
+    const words = workersWords(workers.desk.stats(), workersMore());
+    return stats.endpoints.length > 0 ? `${words}; the gateway: ${own}` : words;
+  }
+
+  function shardsOf({ id }: BatchRecord, mayAll: boolean): ShardsView {
+    const stats = workers?.desk.stats();
+    const work = stats?.works.find(one => one.id === id);
+    return work === undefined ? NO_SHARDS : shardsView(work, id, stats?.workers ?? [], mayAll);
   }
 
   /** The lines of a batch, finished or not; null where there are none. */
@@ -76,20 +108,26 @@ export function lookingAt(
       const stats = pool.stats();
       const mine = traffic().filter(({ owner }) => isAdmin(caller) || owner === caller.owner);
       const values: Overview = {
-        pool: `${poolWords(stats)}.`,
+        pool: `${howItGoes(stats)}.`,
         batches: page.data.map(batches.seen).map(record => batchView(record, seenOf(record))),
         none: page.data.length === 0 ? 'No batch is here.' : '',
         keys: mine.map(one => keyView(one, access.usedToday(one.key), now())),
         noKeys: mine.length === 0 ? 'Nobody has asked.' : '',
         endpoints: isAdmin(caller) ? stats.endpoints.map(endpointView) : [],
         hooks: isAdmin(caller) ? hookWords(webhooks.counts()) : '',
+        ...(isAdmin(caller) && workers !== null
+          ? workersView(workers.desk.stats(), workersMore())
+          : { workers: [], noWorkers: '', moreWorkers: '' }),
       };
       return { values, next: page.has_more ? page.last_id : null };
     },
-    one(record: BatchRecord): OneBatch {
+    one(record: BatchRecord, caller: Caller): OneBatch {
       const has = { output: linesOf(record, 'output') !== null, error: linesOf(record, 'error') !== null };
-      return oneBatch(record, seenOf(record), has);
+      return { ...oneBatch(record, seenOf(record), has), ...shardsOf(record, isAdmin(caller)) };
     },
+    hasWorkers: workers !== null,
+    /** where batches go to workers there may be none */
+    hasEndpoints: (): boolean => workers === null || pool.stats().endpoints.length > 0,
     files: (caller: Caller): FileRecord[] =>
       files
         .list(caller.owner)

@@ -13,9 +13,10 @@ import {
   type FailureView,
   type KeyView,
 } from './views.ts';
+import { type WorkersView, workerSection } from './workers.ts';
 
 /** Its values, as they are sent to page.js too. */
-export interface Overview {
+export interface Overview extends WorkersView {
   pool: string;
   batches: BatchView[];
   /** where there is no batch */
@@ -29,12 +30,17 @@ export interface Overview {
 
 export interface OverviewMore {
   isAdmin: boolean;
+  hasWorkers: boolean;
+  hasEndpoints: boolean;
   /** the cursor of the next page, and whether this is the first */
   next: string | null;
   isFirst: boolean;
 }
 
-export function overviewPage(values: Overview, { isAdmin, next, isFirst }: OverviewMore): Html {
+export function overviewPage(
+  values: Overview,
+  { isAdmin, hasWorkers, hasEndpoints, next, isFirst }: OverviewMore,
+): Html {
   return html`<h1>Batches</h1>
 <p class="pool"><span data-text="pool">${values.pool}</span> <span class="dim" data-live role="status"></span></p>
 <p class="empty"${shownBy('none', values.none)}><span data-text="none">${values.none}</span>
@@ -55,7 +61,8 @@ ${table(
 )}
 <p class="pages">${isFirst ? NONE : html`<a href="/ui/">Newest</a>`}
 ${next === null ? NONE : html`<a href="/ui/?after=${next}">Older batches</a>`}</p>
-${isAdmin ? endpointSection(values.endpoints) : NONE}
+${isAdmin && hasWorkers ? workerSection(values) : NONE}
+${isAdmin && hasEndpoints ? endpointSection(values.endpoints) : NONE}
 ${keySection(values)}
 ${isAdmin ? html`<h2>Webhooks</h2><p data-text="hooks">${values.hooks}</p>` : NONE}`;
 }

@@ -20,7 +20,6 @@ import { ASSETS, errorPage, HEADERS, loginPage, page } from './layout.ts';
 import { linesAt } from './lines.ts';
 import { isAdmin, type Kind, lookingAt, type Stores } from './looking.ts';
 import { overviewPage } from './overview.ts';
-import { createRates } from './rates.ts';
 import { createSessions } from './sessions.ts';
 import { countTraffic } from './traffic.ts';
 import { nameOf } from './views.ts';
@@ -48,7 +47,7 @@ export async function addPage(
   const { access, now, closing } = parts;
   const sessions = createSessions(now);
   const events = createEvents();
-  const looking = lookingAt(parts, stores, createRates(now), countTraffic(app, now));
+  const looking = lookingAt(parts, stores, countTraffic(app, now));
   const ticking = setInterval(() => {
     looking.note();
     events.send();
@@ -152,13 +151,15 @@ export async function addPage(
       const { caller } = request;
       const after = textIn(request.query, 'after');
       const { values, next } = looking.overview(caller, after);
-      const more = { isAdmin: isAdmin(caller), next, isFirst: after === undefined };
+      const has = { hasWorkers: looking.hasWorkers, hasEndpoints: looking.hasEndpoints() };
+      const more = { isAdmin: isAdmin(caller), ...has, next, isFirst: after === undefined };
       const address = after === undefined ? '/ui/events' : `/ui/events?after=${after}`;
       return show(request, reply, 'Batches', overviewPage(values, more), address);
     });
     ui.get('/batches/:id', async (request: One, reply) => {
       const record = looking.batch(request.caller, request.params.id);
-      const main = batchPage(looking.one(record), record);
+      const { caller } = request;
+      const main = batchPage(looking.one(record, caller), record, isAdmin(caller));
       return show(request, reply, nameOf(record), main, `/ui/events?batch=${record.id}`);
     });
     ui.get('/batches/:id/results', async (request: One, reply) => {
@@ -193,7 +194,7 @@ export async function addPage(
       const values =
         batch === undefined
           ? () => looking.overview(caller, after).values
-          : () => looking.one(looking.batch(caller, batch));
+          : () => looking.one(looking.batch(caller, batch), caller);
       values(); // what is wrong is said before the stream begins
       const name = `${isAdmin(caller) ? '' : caller.owner}\n${batch ?? ''}\n${after ?? ''}`;
       events.add({ response: reply.raw, name, values, may: () => callerOf(request) !== null });

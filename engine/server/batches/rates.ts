@@ -1,7 +1,5 @@
 /** How fast batches go: what of each had come back at a few moments of the last minute, noted all the time, so that who looks first sees them too. */
-
-import type { BatchRecord } from '../batches/state.ts';
-import { isFinal } from '../batches/state.ts';
+import { type BatchRecord, isFinal } from './state.ts';
 
 export interface Rates {
   /** To be called once a second or so. */

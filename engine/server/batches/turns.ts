@@ -1,0 +1,60 @@
+/** Batches that run at once, and whose turn it is where more wait. */
+import type { BatchRun } from './run.ts';
+import type { BatchRecord } from './state.ts';
+import type { BatchStore } from './store.ts';
+
+export interface Turns {
+  /** by id of the batch */
+  readonly running: ReadonlyMap<string, BatchRun>;
+  begin(record: BatchRecord, run: BatchRun): void;
+  end(id: string): void;
+  hasTurn(record: BatchRecord): boolean;
+  /** As the pool gives places: owners in equal parts, and each to its batches. */
+  shareOf(owner: string): number;
+  /** Who answers them may have come or gone. */
+  look(): void;
+}
+
+/** Each has blocks of its file and requests in memory. */
+export const MOST_RUNNING = 24;
+/** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
+const SMALL = 1_000;
+
+export function createTurns(
+  store: Pick<BatchStore, 'of'>,
+  isServed: (record: BatchRecord) => boolean,
+): Turns {
+  const running = new Map<string, BatchRun>();
+  /** of these, whether who answers them is there */
+  const served = new Map<string, boolean>();
+  return {
+    running,
+    begin(record, run) {
+      running.set(record.id, run);
+      served.set(record.id, isServed(record));
+    },
+    end(id) {
+      running.delete(id);
+      served.delete(id);
+    },
+    /**
+     * Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. Those that
+     * no worker serves do not keep others waiting.
+     */
+    hasTurn(record) {
+      const { owner, id, counts } = record;
+      const most = counts.total <= SMALL ? 4 * MOST_RUNNING : MOST_RUNNING;
+      if (running.size < most) return true;
+      const isLike = isServed(record);
+      const others = [...served].filter(([, is]) => is === isLike).map(([other]) => store.of(other));
+      return others.length < most || others.every(other => other.owner !== owner || other.id === id);
+    },
+    shareOf(owner) {
+      const owners = [...running.keys()].map(id => store.of(id).owner);
+      return 1 / (new Set(owners).size * owners.filter(other => other === owner).length || 1);
+    },
+    look() {
+      for (const id of running.keys()) served.set(id, isServed(store.of(id)));
+    },
+  };
+}

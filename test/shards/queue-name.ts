@@ -1,0 +1,2 @@
+/** Of the queue that the tests use. */
+export const QUEUE = 'test-any';
