@@ -280,7 +280,8 @@ describe('how many calls a server takes, from its answers', () => {
     fc.assert(
       fc.property(
         seeds,
-        fc.integer({ min: 4, max: 64 }),
+        // of 4 places and 12 calls there are four answers from below the top: of 100 such runs one says nothing
+        fc.integer({ min: 5, max: 64 }),
         fc.integer({ min: 3, max: 12 }),
         (seed, places, times) => {
           const found = slotsOf(levelsOf(12 * times * places, times * places, seed, () => 1_000, places));
