@@ -1,52 +1,62 @@
 /**
- * Calls that begin something, in lanes: owners take turns, and so do the batches of an owner. So a small batch is not
- * behind a large one, and an owner with twenty batches has no more than one with one. A batch has a lane for each model
- * that it asks, since one whose servers are full must not hold up another. A run alone has one lane for each model.
+ * Calls that begin something, in lanes: owners take turns, and so do the batches of an owner, each as often as it weighs. So
+ * a small batch is not behind a large one, and an owner with twenty batches has no more than one with one. A batch has a lane
+ * for each model that it asks, since one whose servers are full must not hold up another. A run alone has one lane for each
+ * model.
+ *
+ * Of the lanes of an owner the one with the least pass is next, and a turn adds 1/weight to it (stride scheduling, after
+ * Waldspurger and Weihl, 1995).
  */
 import type { Ticket } from './state.ts';
 
 interface Lane extends Queue {
   readonly model: string;
+  /** 1/weight */
+  readonly stride: number;
+  pass: number;
 }
 
-type LanesOf = Map<string, Lane>;
+interface Owner {
+  /** by batch and model; of lanes with the same pass the first is next */
+  lanes: Map<string, Lane>;
+  /** the pass of the lane that was served last: new ones begin here */
+  pass: number;
+}
 
 export function createLanes() {
   /** Maps keep the order of insertion: who has had a turn goes to the end. */
-  const owners = new Map<string, LanesOf>();
+  const owners = new Map<string, Owner>();
   let size = 0;
 
   function push(ticket: Ticket): void {
-    const { owner, batch } = ticket.part.share;
+    const { owner: whose, batch, weight } = ticket.part.share;
     const { model } = ticket.call;
-    let lanes = owners.get(owner);
-    if (lanes === undefined) {
-      lanes = new Map();
-      owners.set(owner, lanes);
+    let owner = owners.get(whose);
+    if (owner === undefined) {
+      owner = { lanes: new Map(), pass: 0 };
+      owners.set(whose, owner);
     }
     const name = `${batch}\0${model}`;
-    let lane = lanes.get(name);
+    let lane = owner.lanes.get(name);
     if (lane === undefined) {
-      lane = Object.assign(createQueue(), { model });
-      lanes.set(name, lane);
+      const stride = 1 / weight;
+      lane = Object.assign(createQueue(), { model, stride, pass: owner.pass + stride });
+      owner.lanes.set(name, lane);
     }
     lane.push(ticket);
     size++;
   }
 
   /** The next lane whose model has not been turned away, and whose it is; null where there is none. */
-  function next(turnedAway: ReadonlySet<string>): { owner: string; name: string; lane: Lane } | null {
-    for (const [owner, lanes] of owners) {
-      for (const [name, lane] of lanes) if (!turnedAway.has(lane.model)) return { owner, name, lane };
+  function next(turnedAway: ReadonlySet<string>): { whose: string; name: string; lane: Lane } | null {
+    for (const [whose, { lanes }] of owners) {
+      let first: { whose: string; name: string; lane: Lane } | null = null;
+      for (const [name, lane] of lanes)
+        if (!turnedAway.has(lane.model) && (first === null || lane.pass < first.lane.pass))
+          first = { whose, name, lane };
+      if (first !== null) return first;
     }
     return null;
-  }
-
-  function toTheEnd<V>(map: Map<string, V>, key: string): void {
-    if (map.size < 2) return;
-    const value = map.get(key) as V;
-    map.delete(key);
-    map.set(key, value);
   }
 
   return {
@@ -60,7 +70,7 @@ export function createLanes() {
       const turnedAway = new Set<string>();
       let taken = 0;
       for (let turn = next(turnedAway); turn !== null; turn = next(turnedAway)) {
-        const { owner, name, lane } = turn;
+        const { whose, name, lane } = turn;
         if (!place(lane.first() as Ticket)) {
           turnedAway.add(lane.model);
           continue;
@@ -68,23 +78,25 @@ export function createLanes() {
         lane.take();
         size--;
         taken++;
-        const lanes = owners.get(owner) as LanesOf;
-        if (lane.size > 0) toTheEnd(lanes, name);
-        else lanes.delete(name);
-        if (lanes.size > 0) toTheEnd(owners, owner);
-        else owners.delete(owner);
+        const owner = owners.get(whose) as Owner;
+        // one that was turned away for long has not saved up turns
+        owner.pass = Math.max(owner.pass, lane.pass);
+        lane.pass = owner.pass + lane.stride;
+        if (lane.size === 0) owner.lanes.delete(name);
+        owners.delete(whose);
+        if (owner.lanes.size > 0) owners.set(whose, owner);
       }
       return taken;
     },
     /** Takes out the calls that `isMeant`. */
     withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
       const out: Ticket[] = [];
-      for (const [owner, lanes] of owners) {
+      for (const [whose, { lanes }] of owners) {
         for (const [name, lane] of lanes) {
           out.push(...lane.withdraw(isMeant));
           if (lane.size === 0) lanes.delete(name);
         }
-        if (lanes.size === 0) owners.delete(owner);
+        if (lanes.size === 0) owners.delete(whose);
       }
       size -= out.length;
       return out;

@@ -16,7 +16,7 @@ import type { PoolStats } from './stats.ts';
 import type { Telling } from './tell.ts';
 
 /** Everybody has the same share where a pool has one part. */
-export const ALONE: Share = { owner: '', batch: '' };
+export const ALONE: Share = { owner: '', batch: '', weight: 1 };
 
 export interface PartOptions {
   /** Answers on record are taken from here, and every try is recorded. */

@@ -123,10 +123,12 @@ export function createEndpoint(
 
 export type Endpoint = ReturnType<typeof createEndpoint>;
 
-/** Who shares the places with others: owners take turns, and so do the batches of an owner. */
+/** Who shares the places with others: owners in equal parts, and the batches of an owner by weight. */
 export interface Share {
   owner: string;
   batch: string;
+  /** above 0; one of twice the weight gets two turns where another gets one */
+  weight: number;
 }
 
 /** Where the time of calls went, in ms, over all calls that have ended. */

@@ -57,7 +57,7 @@ export async function handingOf({ label, row, base, sets, pool }: Handed): Promi
     const wanted = needsModel && model !== null ? { model } : {};
     const models = [...byAgents.filter(name => name !== undefined), ...Object.values(wanted), ...ofLines];
     return {
-      ...{ label, files, owner: 'run', models: [...new Set(models)].sort() },
+      ...{ label, files, owner: 'run', weight: 1, models: [...new Set(models)].sort() },
       row: bundle.row.map(({ stage, options }) => ({ stage, options: { ...options, ...wanted } })),
     };
   }

@@ -1,7 +1,7 @@
 /**
  * Which parts are in the queue now. A few pointers more than there are workers wait in it, so that none has to wait; which
- * part is next is decided as late as that: of the owner who has the fewest lines out, of his work that has the fewest. So a
- * small batch does not wait behind a large one, as it would in a queue that knew all from the beginning.
+ * part is next is decided as late as that: of the owner who has the fewest lines out, of his work that has the fewest for
+ * its weight. So a small batch does not wait behind a large one, as it would in a queue that knew all from the beginning.
  *
  * Towards the end of a work parts become smaller, so that all workers end at the same time (guided self-scheduling, after
  * Polychronopoulos and Kuck, 1987): a part has at most 1/(2 workers) of the lines that nobody has yet.
@@ -93,12 +93,13 @@ export function createOffers({ queue, id, lease, works, workers, now, tried }: O
     }
   }
 
-  /** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest. */
+  /** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest for its weight. */
   function nextOf(own: readonly PlannedWork[]): PlannedWork | null {
     const owners = new Map<string, number>();
     for (const work of own) owners.set(work.task.owner, (owners.get(work.task.owner) ?? 0) + outOf(work));
     const before = (a: PlannedWork, b: PlannedWork): number =>
-      (owners.get(a.task.owner) as number) - (owners.get(b.task.owner) as number) || outOf(a) - outOf(b);
+      (owners.get(a.task.owner) as number) - (owners.get(b.task.owner) as number) ||
+      outOf(a) / a.task.weight - outOf(b) / b.task.weight;
     return own.filter(({ parts }) => parts.waiting.parts > 0).sort(before)[0] ?? null;
   }
 

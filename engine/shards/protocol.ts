@@ -80,6 +80,8 @@ export interface Task {
   models: string[];
   /** whose it is: of several works, owners get equal parts */
   owner: string;
+  /** … and of those of an owner, one of twice the weight gets twice as much */
+  weight: number;
 }
 
 /** Files that the stages read, by path: relative, with / and without .. */

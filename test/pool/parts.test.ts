@@ -68,7 +68,7 @@ test('abort of a part drops its own calls, and nobody else hears of it', async (
 
 test('owners take turns, and so do the batches of an owner; each keeps its order', () => {
   const partOf = (owner: string, batch: string) =>
-    createPart({ share: { owner, batch } }, [], systemClock, () => {});
+    createPart({ share: { owner, batch, weight: 1 } }, [], systemClock, () => {});
   fc.assert(
     fc.property(
       fc.array(fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 4 }), {
@@ -126,6 +126,77 @@ test('owners take turns, and so do the batches of an owner; each keeps its order
       },
     ),
   );
+});
+
+test('of the batches of an owner each has turns by its weight, also when one comes later', () => {
+  const weights = fc.array(fc.double({ min: 0.03, max: 100, noNaN: true }), { minLength: 2, maxLength: 5 });
+  fc.assert(
+    fc.property(weights, fc.integer({ min: 0, max: 50 }), (all, before) => {
+      const lanes = createLanes();
+      const push = (batch: number, count: number): void => {
+        const share = { owner: 'o', batch: `${batch}`, weight: all[batch] as number };
+        const part = createPart({ share }, [], systemClock, () => {});
+        for (let n = 0; n < count; n++)
+          lanes.push(
+            ticketOf(
+              callOf({ item: 'x' }),
+              part,
+              0,
+              () => {},
+              () => {},
+            ),
+          );
+      };
+      const turns = all.map(() => 0);
+      /** So many calls are placed. */
+      const offer = (count: number): void => {
+        let left = count;
+        lanes.offer(({ part }) => {
+          if (left === 0) return false;
+          left--;
+          const batch = Number(part.share.batch);
+          turns[batch] = (turns[batch] as number) + 1;
+          return true;
+        });
+      };
+      const [last, ...others] = [all.length - 1, ...all.keys()];
+      for (const batch of others) if (batch !== last) push(batch, 1_000);
+      offer(before);
+      const had = [...turns];
+      push(last, 1_000);
+      offer(400);
+      for (const [a, one] of all.entries()) {
+        for (const [b, other] of all.entries()) {
+          const gained = (batch: number): number => (turns[batch] as number) - (had[batch] as number);
+          // a turn of each: the one that it had ahead, and the one that is next
+          const most = 1 / one + 1 / other + 1e-6;
+          expect(Math.abs(gained(a) / one - gained(b) / other)).toBeLessThanOrEqual(most);
+        }
+      }
+    }),
+  );
+});
+
+test('one that was turned away for long has not saved up turns', () => {
+  const lanes = createLanes();
+  for (const batch of ['a', 'b']) {
+    const part = createPart({ share: { owner: 'o', batch, weight: 1 } }, [], systemClock, () => {});
+    for (let n = 0; n < 100; n++)
+      lanes.push(
+        ticketOf(
+          callOf({ item: 'x', model: batch }),
+          part,
+          0,
+          () => {},
+          () => {},
+        ),
+      );
+  }
+  let left = 50;
+  lanes.offer(({ call }) => call.model === 'a' && left-- > 0);
+  const order: string[] = [];
+  lanes.offer(({ call }) => order.length < 10 && order.push(call.model) > 0);
+  expect(order.filter(model => model === 'b').length).toBeLessThanOrEqual(6);
 });
 
 test('a lane whose model has no place does not hold up another', () => {

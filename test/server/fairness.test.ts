@@ -51,3 +51,22 @@ test('owners share equally, and so do the batches of an owner; the smallest is d
   const [one, other] = [sum(ofFew), sum(ofMany)];
   expect(Math.abs(one - other)).toBeLessThanOrEqual((WITHIN * (one + other)) / 2);
 });
+
+test('of an owner, the batch with a fourth of the time gets four times as much', async () => {
+  const { url, close } = await startSimulator({ port: 0, model: MODEL });
+  await close(); // nobody answers until both are there
+  const openai = (await served({ endpoints: [url], limit: 8 })).client();
+  const batches: string[] = [];
+  for (const hours of ['4h', '1h'])
+    batches.push((await begin(openai, linesOf(1_000), { completion_window: hours as '24h' })).id);
+  for (const id of batches) await reached(openai, id, ({ status }) => status === 'in_progress');
+
+  const simulator = await startSimulator({ port: Number(new URL(url).port), latency: '3ms', model: MODEL });
+  const done = async (id: string): Promise<number> =>
+    (await openai.batches.retrieve(id)).request_counts?.completed ?? 0;
+  await reached(openai, batches[1] as string, one => (one.request_counts?.completed ?? 0) > 400);
+  await simulator.close(); // from now on nothing moves
+  const [late, urgent] = [await done(batches[0] as string), await done(batches[1] as string)];
+  expect(urgent / late).toBeGreaterThan(3);
+  expect(urgent / late).toBeLessThan(5);
+});

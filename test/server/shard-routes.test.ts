@@ -22,7 +22,14 @@ const HELLO: Hello = {
 };
 const ORDERS: Orders = { queues: ['q-any'], drop: [], sharing: {}, every: 5_000, lease: 60_000 };
 const TASK: Task = {
-  ...{ label: 'batch_1', row: [{ stage: 'request', options: {} }], files: null, models: [], owner: 'loans' },
+  ...{
+    label: 'batch_1',
+    row: [{ stage: 'request', options: {} }],
+    files: null,
+    models: [],
+    owner: 'loans',
+    weight: 1,
+  },
 };
 const RESULT: Result = {
   ...{ worker: 'node7-4711-a1b2', answered: [0, 1], model: 'simulated-3b', seconds: 1.25 },

@@ -95,6 +95,7 @@ export async function fakeCoordinator(works: Record<string, Given>): Promise<Fak
     files: null,
     models: [],
     owner: 'somebody',
+    weight: 1,
     ...works[work]?.task,
   });
 

@@ -170,7 +170,7 @@ slowWithRedis(
     const at = folder();
     const planner = newPlanner(join(at, 'spool'), { lines: 1, bytes: 1_000 });
     planner.add(Buffer.from('{"id":"a"}\n'));
-    const task = { label: 'w', row: [], files: null, models: [], owner: 'o' };
+    const task = { label: 'w', row: [], files: null, models: [], owner: 'o', weight: 1 };
     desk.open(
       { id: 'w', task, files: null },
       planner.finish(() => join(at, 'work')),

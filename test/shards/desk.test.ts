@@ -69,7 +69,7 @@ interface Bench {
   queue: FakeQueue;
   said: string[];
   wait(ms: number): void;
-  open(plan: Plan, more?: { id?: string; owner?: string; models?: string[] }): PlannedWork;
+  open(plan: Plan, more?: { id?: string; owner?: string; weight?: number; models?: string[] }): PlannedWork;
   hello(worker: string, more?: Partial<Hello>): ReturnType<Desk['hello']>;
   /** The lines of a part, as a worker has them. */
   take(name: PartName, worker: string): string[];
@@ -103,8 +103,8 @@ function bench(time = { now: 1_000_000 }): Bench {
         desk.look();
       }
     },
-    open(plan, { id = 'w', owner = 'o', models = [] } = {}) {
-      const task = { label: id, row: [], files: null, models, owner };
+    open(plan, { id = 'w', owner = 'o', weight = 1, models = [] } = {}) {
+      const task = { label: id, row: [], files: null, models, owner, weight };
       return desk.open({ id, task, files: null }, plan);
     },
     hello: (worker, more) =>
@@ -393,6 +393,22 @@ test('owners get equal parts, whoever came first and however much he brought', (
   expect(taken.filter(work => work === 'large')).toHaveLength(3);
 });
 
+test('of the works of an owner one with twice the weight gets twice as much', () => {
+  const { open, hello, pull, take } = bench();
+  hello('a', { places: 10_000 });
+  open(planOf(newFolder(), 4_000, 100), { id: 'slow', weight: 1 });
+  open(planOf(newFolder(), 4_000, 100), { id: 'urgent', weight: 24 });
+  open(planOf(newFolder(), 4_000, 100), { id: 'slow too', weight: 1 });
+  const taken: string[] = [];
+  for (let at = 0; at < 26; at++) {
+    const name = pull();
+    take(name, 'a');
+    taken.push(name.work);
+  }
+  expect(taken.filter(work => work === 'urgent').length).toBeGreaterThanOrEqual(23);
+  expect(new Set(taken).size).toBe(3);
+});
+
 test('a work that is ended is asked no more: workers hand back what they have, and the rest is interrupted', async () => {
   const { open, hello, pull, take, put } = bench();
   const work = open(planOf(newFolder(), 20, 10));
@@ -520,7 +536,7 @@ test.each<[string, object, boolean]>([
   ['chain', {}, false],
 ])('what %s makes of a line has an answer or a failure: %j', (stage, made, isOne) => {
   const { desk } = bench();
-  const task = { label: 'w', row: [{ stage, options: {} }], files: null, models: [], owner: 'o' };
+  const task = { label: 'w', row: [{ stage, options: {} }], files: null, models: [], owner: 'o', weight: 1 };
   desk.open({ id: 'w', task, files: null }, planOf(newFolder(), 1));
   const result = { worker: 'a', answered: [0], asked: ASKED, model: 'm', seconds: 1 };
   const putting = () => desk.put({ work: 'w', root: 0, part: 0 }, result, lineOf(0, made));

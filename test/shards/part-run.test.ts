@@ -19,7 +19,7 @@ function ran(spec: Stage, lines = LINES): Promise<PartOutcome> {
   const options = resolveOptions(optionsOf(spec), {}, (_, message) => {
     throw new Error(message);
   });
-  const task = { label: 'w', row: [], files: null, models: [], owner: 'o' };
+  const task = { label: 'w', row: [], files: null, models: [], owner: 'o', weight: 1 };
   const pool = () => {
     throw new Error('asked for a pool');
   };

@@ -43,7 +43,7 @@ async function sharded({ dir, input, work = lines => lines, stop }: Asked) {
     workOf: sha256 => ({
       id: sha256.slice(0, 16),
       folder: join(dir, 'work'),
-      task: { label: 'test', row: [], files: null, models: [], owner: '' },
+      task: { label: 'test', row: [], files: null, models: [], owner: '', weight: 1 },
       files: null,
     }),
     onOpen: work => {

@@ -154,8 +154,7 @@ export function createBatches(options: BatchesOptions): Batches {
     const own = { input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace };
     const run = startRun({
       ...{ record, folder: store.folderOf(id), ending, ...own },
-      answeredBy: asked =>
-        answerers.answering({ ...asked, ...own, share: () => turns.shareOf(record.owner) }),
+      answeredBy: asked => answerers.answering({ ...asked, ...own, share: () => turns.shareOf(record) }),
       onTokens: tokens => access.charge(record.key, tokens),
     });
     turns.begin(record, run);

@@ -8,6 +8,7 @@ import { sharding } from '../../shards/sharding.ts';
 import type { PlannedWork } from '../../shards/work.ts';
 import { shardsIn } from '../workers.ts';
 import { type Answering, type AnsweringOptions, withAnswer } from './answering.ts';
+import { weightOf } from './turns.ts';
 
 export interface ByWorkersOptions extends AnsweringOptions {
   desk: Desk;
@@ -27,7 +28,14 @@ export function answeredByWorkers(options: ByWorkersOptions): Answering {
   const { record, folder, ending, onTokens, desk, maxLine, grace, now } = options;
   const { id, models, owner } = record;
   const most = { 'max-line': withAnswer(maxLine) };
-  const task = { label: id, row: [{ stage: 'request', options: most }], files: null, models, owner };
+  const task = {
+    label: id,
+    row: [{ stage: 'request', options: most }],
+    files: null,
+    models,
+    owner,
+    weight: weightOf(record),
+  };
   const root = shardsIn(folder);
   let work: PlannedWork | null = null;
   const stage = sharding({

@@ -9,6 +9,7 @@ import type { EndpointPool } from '../../pool/part.ts';
 import { placed } from '../../run/options.ts';
 import type { PoolAsked } from '../../run/run-options.ts';
 import { type Answering, type AnsweringOptions, withAnswer } from './answering.ts';
+import { weightOf } from './turns.ts';
 
 export interface HereOptions extends AnsweringOptions {
   input: string;
@@ -44,7 +45,7 @@ export function answeredHere(options: HereOptions): Answering {
     const own = pool.part({
       ledger,
       model: record.model ?? '',
-      share: { owner: record.owner, batch: record.id },
+      share: { owner: record.owner, batch: record.id, weight: weightOf(record) },
       lasts: true,
       onGivenUp,
     });

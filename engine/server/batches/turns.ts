@@ -9,8 +9,8 @@ export interface Turns {
   begin(record: BatchRecord, run: BatchRun): void;
   end(id: string): void;
   hasTurn(record: BatchRecord): boolean;
-  /** As the pool gives places: owners in equal parts, and each to its batches. */
-  shareOf(owner: string): number;
+  /** As the pool gives places: owners in equal parts, and each to its batches by their weight. */
+  shareOf(record: BatchRecord): number;
   /** Who answers them may have come or gone. */
   look(): void;
 }
@@ -19,6 +19,10 @@ export interface Turns {
 export const MOST_RUNNING = 24;
 /** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
 const SMALL = 1_000;
+
+/** Of the batches of an owner, one with half the time gets twice as much: it is over with its window, so none starves. */
+export const weightOf = ({ window }: Pick<BatchRecord, 'window'>): number => DAY / window;
+const DAY = 24 * 60 * 60;
 
 export function createTurns(
   store: Pick<BatchStore, 'of'>,
@@ -49,9 +53,12 @@ export function createTurns(
       const others = [...served].filter(([, is]) => is === isLike).map(([other]) => store.of(other));
       return others.length < most || others.every(other => other.owner !== owner || other.id === id);
     },
-    shareOf(owner) {
-      const owners = [...running.keys()].map(id => store.of(id).owner);
-      return 1 / (new Set(owners).size * owners.filter(other => other === owner).length || 1);
+    shareOf(record) {
+      const all = [...running.keys()].map(store.of);
+      const owners = new Set(all.map(({ owner }) => owner)).size;
+      const own = all.filter(({ owner }) => owner === record.owner);
+      const sum = own.reduce((total, one) => total + weightOf(one), 0);
+      return sum === 0 ? 1 : weightOf(record) / (owners * sum);
     },
     look() {
       for (const id of running.keys()) served.set(id, isServed(store.of(id)));

@@ -41,7 +41,7 @@ export const addGateway: Routes = async (app, parts) => {
       say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
     onAnswer: (item, place) => cache?.note(item, place),
   });
-  const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '' } });
+  const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '', weight: 1 } });
   const served = (): string[] =>
     own.stats().endpoints.flatMap(({ state, models }) => (state === 'up' ? models : []));
   const times = timesIn(parts);

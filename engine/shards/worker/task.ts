@@ -71,7 +71,7 @@ export function readOrders(value: unknown): Orders {
 }
 
 export function readTask(value: unknown): Task {
-  const { label, row, files, models, owner } = isObject(value) ? value : {};
+  const { label, row, files, models, owner, weight } = isObject(value) ? value : {};
   const text = (said: unknown, name: string): string => {
     if (typeof said === 'string' && said.length <= MOST.text) return said;
     throw new BadOrder(`${name}: expected a text, found ${show(said)}`);
@@ -80,6 +80,8 @@ export function readTask(value: unknown): Task {
     throw new BadOrder(`row: expected 1 to ${MOST.stages} stages, found ${show(row)}`);
   if (files !== null && !(typeof files === 'string' && SHA256.test(files)))
     throw new BadOrder(`files: expected a SHA-256 or null, found ${show(files)}`);
+  if (!(typeof weight === 'number' && weight > 0))
+    throw new BadOrder(`weight: expected a number above 0, found ${show(weight)}`);
   if (!isTexts(models, MOST.models)) throw new BadOrder(`models: expected names, found ${show(models)}`);
   return {
     label: text(label, 'label'),
@@ -91,6 +93,7 @@ export function readTask(value: unknown): Task {
     files,
     models,
     owner: text(owner, 'owner'),
+    weight,
   };
 }
 

@@ -89,7 +89,7 @@ export function createWorks(options: WorksOptions): Works {
         const model = named === undefined ? usual : servedAs(named);
         const own = pool.part({
           ledger: Object.create(ledger, { close: { value: async () => {} } }) as Ledger,
-          ...{ model, share: { owner: task.owner, batch: id }, lasts: true, onGivenUp },
+          ...{ model, share: { owner: task.owner, batch: id, weight: task.weight }, lasts: true, onGivenUp },
         });
         const { once, leave } = askingOnce(held.asked);
         return Object.create(own, {
