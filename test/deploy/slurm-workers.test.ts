@@ -12,7 +12,7 @@ import { startRedis } from '../shards/redis.ts';
 import { begun, newKey, type Running, serving, until, wholeWithRedis } from './processes.ts';
 
 const SCRIPT = join(ROOT, 'deploy', 'slurm', 'workers.sbatch');
-const SERVE = ['serve', '--data', '', '--listen', '', '--lease', '2s'];
+const SERVE = ['serve', '--data', '', '--listen', ''];
 
 interface Cluster {
   url: string;

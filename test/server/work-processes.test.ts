@@ -29,7 +29,8 @@ async function site(): Promise<Site> {
   const key = keyOf(data, 'loans', ['batch']);
   const workerKey = keyOf(data, 'gpus', ['worker']);
   const port = await freePort();
-  const args = ['--data', data, '--redis', redis.url, '--listen', `127.0.0.1:${port}`, '--lease', '2s'];
+  // a process may have to wait for its turn for seconds, beside other tests: it is not to lose what it has
+  const args = ['--data', data, '--redis', redis.url, '--listen', `127.0.0.1:${port}`, '--lease', '24s'];
   const start = async (): Promise<ChildProcess> => (await serveProcess(args)).child;
   const baseURL = `http://127.0.0.1:${port}`;
   return {

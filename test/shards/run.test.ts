@@ -64,7 +64,7 @@ interface Over {
 }
 
 async function startRun(at: string, { redis, port = 0, more = [], env = {} }: Over) {
-  const args = ['run', 'pipeline.yaml', '--redis', redis, '--listen', `127.0.0.1:${port}`, '--lease', '5s'];
+  const args = ['run', 'pipeline.yaml', '--redis', redis, '--listen', `127.0.0.1:${port}`, '--lease', '24s'];
   const run = startFw([...args, ...more], { cwd: at, env });
   const [, server = ''] = await run.says(/find this run at (\S+)/);
   return { run, server };

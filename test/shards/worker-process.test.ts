@@ -32,11 +32,11 @@ function work(args: readonly string[]): Process {
 }
 
 /** A coordinator with its Redis, and one simulated server. */
-async function coordinator(latency: string) {
+async function coordinator(latency: string, lease = '30s') {
   const redis = await startRedis();
   const { url: endpoint, simulator } = await simulated({ latency });
   const at = folder();
-  const { url } = await serveProcess(['--data', join(at, 'serve'), '--redis', redis.url, '--lease', '1s']);
+  const { url } = await serveProcess(['--data', join(at, 'serve'), '--redis', redis.url, '--lease', lease]);
   const openai = new OpenAI({ apiKey: 'none', baseURL: `${url}/v1`, maxRetries: 0 });
   const argsOf = (name: string) => [
     ...['--redis', redis.url, '--server', url, '--endpoint', endpoint, '--data', join(at, name)],
@@ -101,7 +101,7 @@ slowWithRedis(
 );
 
 slowWithRedis('suspended for longer than its lease, it drops what others have meanwhile', async () => {
-  const { openai, simulator, argsOf } = await coordinator('20ms');
+  const { openai, simulator, argsOf } = await coordinator('20ms', '1s');
   const one = work(argsOf('one'));
   const { id } = await begin(openai, linesOf(120));
   await until(() => simulator.counts().answers >= 20);

@@ -132,7 +132,7 @@ slow('servers that fail are named, and cleaned up; the rest is measured', async 
   const { at, port } = await study('ready: 20s\n', {
     space: '{ max_num_seqs: [8, 1, 2, 3, 4] }',
     serve: to =>
-      `case {max_num_seqs} in 1) exec node ${SCRIPT} memory ${to};; 2) exec node ${SCRIPT} silent ${to};; 3) exec node ${SCRIPT} crash ${to};; 4) node ${SCRIPT} children 0 & exec fw simulate --port ${to} --preset 3b-a6000;; *) exec fw simulate --port ${to} --preset 3b-a6000 --max-num-seqs {max_num_seqs};; esac`,
+      `case {max_num_seqs} in 1) exec node ${SCRIPT} memory ${to};; 2) exec node ${SCRIPT} silent ${to};; 3) exec node ${SCRIPT} crash ${to};; 4) node ${SCRIPT} children 0 & exec fw simulate --port ${to} --preset 3b-a6000 --max-num-seqs 4;; *) exec fw simulate --port ${to} --preset 3b-a6000 --max-num-seqs {max_num_seqs};; esac`,
   });
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code, ran.stderr).toBe(0);
