@@ -62,6 +62,7 @@ export interface Served {
 }
 
 export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Promise<Fake> {
+  const prefix = served.prefix ?? '/v1';
   const waits: { ready: () => boolean; resolve: () => void }[] = [];
   let dropped = 0;
   const tell = () => {
@@ -83,6 +84,8 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
       response.setHeader('content-type', 'application/json');
       return response.end(JSON.stringify({ object: 'list', data }));
     }
+    // of another test's process, which looks for a server that had this port before
+    if (!path.startsWith(prefix)) return response.writeHead(404).end();
     const chunks: Buffer[] = [];
     request.on('data', chunk => chunks.push(chunk));
     request.on('end', () => {
@@ -140,7 +143,7 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
   await new Promise<void>(resolve => server.listen(served.port ?? 0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const fake: Fake = {
-    url: `http://127.0.0.1:${port}${served.prefix ?? '/v1'}`,
+    url: `http://127.0.0.1:${port}${prefix}`,
     port,
     asked: 0,
     inFlight: 0,

@@ -44,7 +44,8 @@ export interface RedisOptions {
 export async function startRedis({ kept = false, args = [] }: RedisOptions = {}): Promise<RealRedis> {
   const port = await freePort();
   const own = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder(), '--save', ''];
-  const log = ['--logfile', 'redis.log', '--appendonly', kept ? 'yes' : 'no'];
+  // what it has said it has, also while its disk is busy: a write of `everysec` waits for a sync that is under way
+  const log = ['--logfile', 'redis.log', '--appendonly', kept ? 'yes' : 'no', '--appendfsync', 'always'];
   let child: ChildProcess | null = null;
   const kill = async () => {
     if (child === null) return;

@@ -184,7 +184,7 @@ test('the coordinator goes away: what is in hand goes on, and is handed in when 
 test('stopped while the coordinator is away, it keeps results for its next start, which asks nothing', async () => {
   const slow = await holding();
   const fake = await fakeCoordinator({ w: { task: taskOf(REQUEST), shards: [requests(3, 0, OF_M)] } });
-  const first = await working(fake, { endpoints: [slow.url] });
+  const first = await working(fake, { endpoints: [slow.url], timing: { handIn: 200 } });
   await slow.server.reached(3);
   await fake.away();
   slow.answerHeld();
@@ -204,7 +204,12 @@ test('a coordinator that is gone for good keeps no idle worker', async () => {
   const slow = await holding();
   const fake = await fakeCoordinator({ w: { task: taskOf(REQUEST), shards: [requests(3, 0, OF_M)] } });
   fake.orders = { lease: 100 };
-  const worker = await working(fake, { endpoints: [slow.url], grace: 50, idle: 150 });
+  const worker = await working(fake, {
+    endpoints: [slow.url],
+    grace: 50,
+    idle: 150,
+    timing: { handIn: 200 },
+  });
   await slow.server.reached(3);
   await fake.away();
   await until(() => worker.said.some(text => text.includes('does not answer')));

@@ -38,7 +38,7 @@ export async function working(fake: FakeCoordinator, options: WorkingOptions = {
     pool: await openLasting(values, { reserve: 0, warn: say, signal }),
     folder: kept,
     ...{ grace, idle, say },
-    timing: { look: 20, handIn: 200, ...timing },
+    timing: { look: 20, ...timing },
   });
   onTestFinished(async () => {
     worker.stop();
