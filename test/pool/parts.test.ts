@@ -8,6 +8,7 @@ import { systemClock } from '../../engine/pool/clock.ts';
 import { createLanes } from '../../engine/pool/lanes.ts';
 import { createPart } from '../../engine/pool/part.ts';
 import { type Ticket, ticketOf } from '../../engine/pool/state.ts';
+import { runs } from '../all.ts';
 import { type Ask, echo, nonceIn, open, outcome, callOf as plainCall, serve } from './serving.ts';
 
 /** a call whose prompt is its item */
@@ -160,11 +161,11 @@ test('of the batches of an owner each has turns by its weight, also when one com
         });
       };
       const [last, ...others] = [all.length - 1, ...all.keys()];
-      for (const batch of others) if (batch !== last) push(batch, 1_000);
+      for (const batch of others) if (batch !== last) push(batch, 200);
       offer(before);
       const had = [...turns];
-      push(last, 1_000);
-      offer(400);
+      push(last, 200);
+      offer(150);
       for (const [a, one] of all.entries()) {
         for (const [b, other] of all.entries()) {
           const gained = (batch: number): number => (turns[batch] as number) - (had[batch] as number);
@@ -174,6 +175,7 @@ test('of the batches of an owner each has turns by its weight, also when one com
         }
       }
     }),
+    { numRuns: runs(50, 500) },
   );
 });
 
