@@ -22,7 +22,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     [1280, 'dark'],
     [390, 'light'],
     [390, 'dark'],
-  ] as const)('%i pixels, %s: workers come, work and go', { timeout: 60_000 }, async (width, colorScheme) => {
+  ] as const)('%i pixels, %s: workers come, work and go', async (width, colorScheme) => {
     const data = folder();
     const key = keyOf(data, 'risk team', ['batch', 'admin']);
     const workerKey = keyOf(data, 'gpus', ['worker']);

@@ -25,7 +25,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     [1280, 'dark'],
     [390, 'light'],
     [390, 'dark'],
-  ] as const)('%i pixels, %s: from upload to download', { timeout: 120_000 }, async (width, colorScheme) => {
+  ] as const)('%i pixels, %s: from upload to download', async (width, colorScheme) => {
     const data = folder();
     const key = keyOf(data, 'risk team', ['batch', 'chat', 'admin']);
     let gate: 'open' | 'shut' = 'open';

@@ -58,38 +58,33 @@ const told = (lines: readonly Line[]) =>
 const asked = (...servers: Awaited<ReturnType<typeof simulated>>[]): number =>
   servers.reduce((sum, { simulator }) => sum + simulator.counts().requests, 0);
 
-withRedis(
-  'two workers: the same lines in the same order as without, and each is asked once',
-  { timeout: 60_000 },
-  async () => {
-    const { openai, work, redis } = await site();
-    const [one, other] = [await simulated(), await simulated()];
-    const workers = [work(one.url), work(other.url)];
-    const { id } = await begin(openai, linesOf(LINES));
-    const done = await reached(openai, id);
-    expect(done).toMatchObject({
-      status: 'completed',
-      request_counts: { total: LINES, completed: LINES, failed: 0 },
-    });
-    const lines = told(await linesIn(openai, done.output_file_id));
-    expect(asked(one, other)).toBe(LINES);
+withRedis('two workers: the same lines in the same order as without, and each is asked once', async () => {
+  const { openai, work, redis } = await site();
+  const [one, other] = [await simulated(), await simulated()];
+  const workers = [work(one.url), work(other.url)];
+  const { id } = await begin(openai, linesOf(LINES));
+  const done = await reached(openai, id);
+  expect(done).toMatchObject({
+    status: 'completed',
+    request_counts: { total: LINES, completed: LINES, failed: 0 },
+  });
+  const lines = told(await linesIn(openai, done.output_file_id));
+  expect(asked(one, other)).toBe(LINES);
 
-    const alone = (await served({ endpoints: [one.url] })).client();
-    const same = await reached(alone, (await begin(alone, linesOf(LINES))).id);
-    expect(lines).toEqual(told(await linesIn(alone, same.output_file_id)));
-    expect(done.usage).toEqual(same.usage);
+  const alone = (await served({ endpoints: [one.url] })).client();
+  const same = await reached(alone, (await begin(alone, linesOf(LINES))).id);
+  expect(lines).toEqual(told(await linesIn(alone, same.output_file_id)));
+  expect(done.usage).toEqual(same.usage);
 
-    for (const worker of workers) worker.kill('SIGTERM');
-    expect(await Promise.all(workers.map(worker => once(worker, 'exit')))).toEqual(Array(2).fill([0, null]));
-    // nothing of what was asked, and no key, is in Redis
-    const kept = redis.cli('keys', '*').trim().split('\n');
-    for (const key of kept) expect(redis.cli('dump', key)).not.toMatch(/Say|fw_[\w-]{43}/);
-  },
-);
+  for (const worker of workers) worker.kill('SIGTERM');
+  expect(await Promise.all(workers.map(worker => once(worker, 'exit')))).toEqual(Array(2).fill([0, null]));
+  // nothing of what was asked, and no key, is in Redis
+  const kept = redis.cli('keys', '*').trim().split('\n');
+  for (const key of kept) expect(redis.cli('dump', key)).not.toMatch(/Say|fw_[\w-]{43}/);
+});
 
 slowWithRedis(
   'the server is killed and started again: workers go on, and nothing is asked twice',
-  { timeout: 60_000 },
   async () => {
     const { openai, work, server, start } = await site();
     const slow = { latency: '50ms' };
@@ -110,7 +105,6 @@ slowWithRedis(
 
 slowWithRedis(
   'a cancel calls workers back: what is answered is kept, and they are free for the next batch',
-  { timeout: 60_000 },
   async () => {
     const { openai, work, port } = await site();
     const [one, other] = [await simulated({ latency: '30ms' }), await simulated({ latency: '30ms' })];

@@ -219,7 +219,7 @@ withRedis(
   },
 );
 
-slowWithRedis('a Redis that comes after the server is found', { timeout: 20_000 }, async () => {
+slowWithRedis('a Redis that comes after the server is found', async () => {
   const redis = await startRedis();
   await redis.kill();
   const server = await served({ endpoints: [], settings: { queue: queueAt(redis.url) } });
