@@ -12,8 +12,8 @@ const ALONE = [
 const common = {
   setupFiles: ['test/clean.ts'],
   // far beyond what any of them takes: beside other work it may be ten times that
-  testTimeout: 180_000,
-  hookTimeout: 180_000,
+  testTimeout: 600_000,
+  hookTimeout: 600_000,
 };
 
 export default defineConfig({

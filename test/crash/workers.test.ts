@@ -436,7 +436,6 @@ interface Line {
 
 (COUNT > 0 ? withRedis : test.skip)(
   'a request that takes its worker with it is alone in the end, and fails by name',
-  { timeout: 180_000 },
   async () => {
     const items = Array.from({ length: 16 }, (_, n) => `item-${n}`);
     const at = material(items);

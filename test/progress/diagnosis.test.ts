@@ -180,7 +180,7 @@ const SITUATIONS: Record<string, Situation> = {
 const AT_ONCE = 2;
 
 // it lasts as long as real servers take; what is said of which figures is in closing.test.ts too
-slow('the closing line of real runs', { timeout: 240_000 }, async () => {
+slow('the closing line of real runs', async () => {
   const left = Object.entries(SITUATIONS);
   const wrong: typeof left = [];
   const work = async (): Promise<void> => {
