@@ -13,9 +13,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 [ "$(id -u)" = 0 ] || { echo 'slurm.sh: skipped: Slurm here needs root'; exit 0; }
-if ! command -v slurmctld slurmd munged sbatch redis-server > /dev/null; then
+for tool in slurmctld slurmd munged sbatch redis-server; do # each by itself: of several, `command -v` wants one
+  command -v "$tool" > /dev/null && continue
   apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge redis-server
-fi
+done
 
 at=$(mktemp -d)
 started=()
