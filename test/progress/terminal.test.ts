@@ -38,7 +38,7 @@ describe.concurrent('on a terminal', () => {
 
   test('bars of the run and of each endpoint, and nothing of them at the end but the lines of all stages', async () => {
     const { ran, text } = await onTerminal(
-      `fw ingest ${CSV} | fw chain ${three.flags} | fw legacy > out.jsonl`,
+      `fw ingest ${CSV} | fw chain --wait 1m ${three.flags} | fw legacy > out.jsonl`,
       size,
     );
     expect(ran.code, text).toBe(0);
@@ -65,7 +65,7 @@ describe.concurrent('on a terminal', () => {
 
   slow('of a file the bar knows how far it is', async () => {
     const { ran, text } = await onTerminal(
-      `fw ingest ${CSV} > items.ndjson; fw chain ${three.flags} < items.ndjson > done.ndjson`,
+      `fw ingest ${CSV} > items.ndjson; fw chain --wait 1m ${three.flags} < items.ndjson > done.ndjson`,
       size,
     );
     expect(ran.code, text).toBe(0);
@@ -74,7 +74,10 @@ describe.concurrent('on a terminal', () => {
 
   slow('more than eight endpoints are one line, and a narrow terminal gets what fits', async () => {
     const narrow = { columns: 44, rows: 24 };
-    const { ran, text } = await onTerminal(`fw ingest ${CSV} | fw chain ${nine.flags} > done.ndjson`, narrow);
+    const { ran, text } = await onTerminal(
+      `fw ingest ${CSV} | fw chain --wait 1m ${nine.flags} > done.ndjson`,
+      narrow,
+    );
     expect(ran.code, text).toBe(0);
     const frames = text.split(FRAME).slice(1);
     const drawn = frames.map(frame => screenAfter(frame.split('\u001b[2A\r')[0] ?? '', narrow));
@@ -85,7 +88,7 @@ describe.concurrent('on a terminal', () => {
   slow('a terminal that is made smaller is drawn anew', async () => {
     const { ran, text } = await onTerminal(
       `(until grep -qE '0/192|/64' typescript; do read -rt 0.1 < <(:); done; stty cols 60 < /dev/tty) & ` +
-        `fw ingest ${CSV} | fw chain ${nine.flags.split(' ').slice(0, 6).join(' ')} > done.ndjson; wait`,
+        `fw ingest ${CSV} | fw chain --wait 1m ${nine.flags.split(' ').slice(0, 6).join(' ')} > done.ndjson; wait`,
       size,
     );
     expect(ran.code, text).toBe(0);
@@ -100,7 +103,7 @@ describe.concurrent('on a terminal', () => {
     'two stages that ask share a terminal: one draws bars, the other writes lines above them',
     async () => {
       const { ran, text } = await onTerminal(
-        `fw ingest ${CSV} | fw chain --no-decision ${nine.flags} | fw synthesize-decision ${nine.flags} > done.ndjson`,
+        `fw ingest ${CSV} | fw chain --wait 1m --no-decision ${nine.flags} | fw synthesize-decision --wait 1m ${nine.flags} > done.ndjson`,
         size,
       );
       expect(ran.code, text).toBe(0);
@@ -116,13 +119,16 @@ describe.concurrent('on a terminal', () => {
 
   slow('fw run, whose items go to a file, draws them though nothing was redirected', async () => {
     const batch = join(ROOT, 'pipelines', 'fairwatch', 'batch.yaml');
-    const { ran, text } = await onTerminal(`fw run ${batch} ${CSV} ${three.flags}`, size);
+    const { ran, text } = await onTerminal(`fw run ${batch} ${CSV} --wait 1m ${three.flags}`, size);
     expect(ran.code, text).toBe(0);
     expect(text).toMatch(/batch\.yaml [█░]{20} \d+ % of calls · \d+ of 60 items done/);
   });
 
   test('where the items themselves go to the terminal there are no bars', async () => {
-    const { ran, text } = await onTerminal(`fw ingest ${CSV} --limit 3 | fw chain ${nine.flags}`, size);
+    const { ran, text } = await onTerminal(
+      `fw ingest ${CSV} --limit 3 | fw chain --wait 1m ${nine.flags}`,
+      size,
+    );
     expect(ran.code, text).toBe(0);
     expect(text).not.toContain('█');
     expect(text).not.toContain('░');
@@ -131,9 +137,12 @@ describe.concurrent('on a terminal', () => {
 
 test('in a log: a line after some seconds, with the same facts', async () => {
   const [one] = nine.all;
-  const ran = await shell(`fw ingest ${CSV} | fw chain --endpoint ${one?.url} --in-flight 40 > done.ndjson`, {
-    cwd: folder(),
-  });
+  const ran = await shell(
+    `fw ingest ${CSV} | fw chain --wait 1m --endpoint ${one?.url} --in-flight 40 > done.ndjson`,
+    {
+      cwd: folder(),
+    },
+  );
   expect(ran.code, ran.stderr).toBe(0);
   const lines = ran.stderr.split('\n').filter(line => /^chain: .*\d+ in flight/.test(line));
   expect(lines.length).toBeGreaterThan(0);
