@@ -10,3 +10,11 @@ export const CHROMIUM = ALL
 
 export const startChromium = (): Promise<Browser> =>
   chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+
+/** Of a desk and of a phone: pixels of width, and what the system prefers. */
+export const SCREENS = [
+  [1280, 'light'],
+  [1280, 'dark'],
+  [390, 'light'],
+  [390, 'dark'],
+] as const;

@@ -10,6 +10,9 @@
 import type { Ticket } from './state.ts';
 
 interface Lane extends Queue {
+  readonly owner: Owner;
+  /** of the batch and the model */
+  readonly name: string;
   readonly model: string;
   /** 1/weight */
   readonly stride: number;
@@ -17,7 +20,8 @@ interface Lane extends Queue {
 }
 
 interface Owner {
-  /** by batch and model; of lanes with the same pass the first is next */
+  readonly name: string;
+  /** by name; of lanes with the same pass the first is next */
   lanes: Map<string, Lane>;
   /** the pass of the lane that was served last: new ones begin here */
   pass: number;
@@ -33,27 +37,26 @@ export function createLanes() {
     const { model } = ticket.call;
     let owner = owners.get(whose);
     if (owner === undefined) {
-      owner = { lanes: new Map(), pass: 0 };
+      owner = { name: whose, lanes: new Map(), pass: 0 };
       owners.set(whose, owner);
     }
     const name = `${batch}\0${model}`;
     let lane = owner.lanes.get(name);
     if (lane === undefined) {
       const stride = 1 / weight;
-      lane = Object.assign(createQueue(), { model, stride, pass: owner.pass + stride });
+      lane = Object.assign(createQueue(), { owner, name, model, stride, pass: owner.pass + stride });
       owner.lanes.set(name, lane);
     }
     lane.push(ticket);
     size++;
   }
 
-  /** The next lane whose model has not been turned away, and whose it is; null where there is none. */
-  function next(turnedAway: ReadonlySet<string>): { whose: string; name: string; lane: Lane } | null {
-    for (const [whose, { lanes }] of owners) {
-      let first: { whose: string; name: string; lane: Lane } | null = null;
-      for (const [name, lane] of lanes)
-        if (!turnedAway.has(lane.model) && (first === null || lane.pass < first.lane.pass))
-          first = { whose, name, lane };
+  /** The next lane whose model has not been turned away; null where there is none. */
+  function next(turnedAway: ReadonlySet<string>): Lane | null {
+    for (const { lanes } of owners.values()) {
+      let first: Lane | null = null;
+      for (const lane of lanes.values())
+        if (!turnedAway.has(lane.model) && (first === null || lane.pass < first.pass)) first = lane;
       if (first !== null) return first;
     }
     return null;
@@ -69,8 +72,7 @@ export function createLanes() {
       if (size === 0) return 0;
       const turnedAway = new Set<string>();
       let taken = 0;
-      for (let turn = next(turnedAway); turn !== null; turn = next(turnedAway)) {
-        const { whose, name, lane } = turn;
+      for (let lane = next(turnedAway); lane !== null; lane = next(turnedAway)) {
         if (!place(lane.first() as Ticket)) {
           turnedAway.add(lane.model);
           continue;
@@ -78,13 +80,14 @@ export function createLanes() {
         lane.take();
         size--;
         taken++;
-        const owner = owners.get(whose) as Owner;
+        const { owner, name } = lane;
         // one that was turned away for long has not saved up turns
         owner.pass = Math.max(owner.pass, lane.pass);
         lane.pass = owner.pass + lane.stride;
         if (lane.size === 0) owner.lanes.delete(name);
-        owners.delete(whose);
-        if (owner.lanes.size > 0) owners.set(whose, owner);
+        if (owners.size === 1 && owner.lanes.size > 0) continue;
+        owners.delete(owner.name);
+        if (owner.lanes.size > 0) owners.set(owner.name, owner);
       }
       return taken;
     },

@@ -67,6 +67,16 @@ test('abort of a part drops its own calls, and nobody else hears of it', async (
   expect(await stays).toContain('b');
 });
 
+/** A call that waits in a lane; nobody is told how it ends. */
+const waitingFor = (call: Call, part: ReturnType<typeof createPart>): Ticket =>
+  ticketOf(
+    call,
+    part,
+    0,
+    () => {},
+    () => {},
+  );
+
 test('owners take turns, and so do the batches of an owner; each keeps its order', () => {
   const partOf = (owner: string, batch: string) =>
     createPart({ share: { owner, batch, weight: 1 } }, [], systemClock, () => {});
@@ -85,13 +95,7 @@ test('owners take turns, and so do the batches of an owner; each keeps its order
             left.set(`o${owner}/b${batch}`, size);
             for (let n = 0; n < size; n++)
               lanes.push({
-                ...ticketOf(
-                  callOf({ item: 'x' }),
-                  part,
-                  0,
-                  () => {},
-                  () => {},
-                ),
+                ...waitingFor(callOf({ item: 'x' }), part),
                 tries: n,
               });
           });
@@ -137,16 +141,7 @@ test('of the batches of an owner each has turns by its weight, also when one com
       const push = (batch: number, count: number): void => {
         const share = { owner: 'o', batch: `${batch}`, weight: all[batch] as number };
         const part = createPart({ share }, [], systemClock, () => {});
-        for (let n = 0; n < count; n++)
-          lanes.push(
-            ticketOf(
-              callOf({ item: 'x' }),
-              part,
-              0,
-              () => {},
-              () => {},
-            ),
-          );
+        for (let n = 0; n < count; n++) lanes.push(waitingFor(callOf({ item: 'x' }), part));
       };
       const turns = all.map(() => 0);
       /** So many calls are placed. */
@@ -183,16 +178,7 @@ test('one that was turned away for long has not saved up turns', () => {
   const lanes = createLanes();
   for (const batch of ['a', 'b']) {
     const part = createPart({ share: { owner: 'o', batch, weight: 1 } }, [], systemClock, () => {});
-    for (let n = 0; n < 100; n++)
-      lanes.push(
-        ticketOf(
-          callOf({ item: 'x', model: batch }),
-          part,
-          0,
-          () => {},
-          () => {},
-        ),
-      );
+    for (let n = 0; n < 100; n++) lanes.push(waitingFor(callOf({ item: 'x', model: batch }), part));
   }
   let left = 50;
   lanes.offer(({ call }) => call.model === 'a' && left-- > 0);
@@ -205,15 +191,7 @@ test('a lane whose model has no place does not hold up another', () => {
   const part = createPart({}, [], systemClock, () => {});
   const lanes = createLanes();
   for (const model of ['full', 'full', 'free', 'free'])
-    lanes.push(
-      ticketOf(
-        callOf({ item: model, model }),
-        part,
-        0,
-        () => {},
-        () => {},
-      ),
-    );
+    lanes.push(waitingFor(callOf({ item: model, model }), part));
   expect(lanes.offer(({ call }) => call.model === 'free')).toBe(2);
   expect(lanes.size).toBe(2);
 });

@@ -1,7 +1,7 @@
 /** Workers and shards on the page, in a real Chromium: as screen.test.ts looks at all else. What workers say of themselves is hostile. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CHROMIUM, startChromium } from '../chromium.ts';
+import { CHROMIUM, SCREENS, startChromium } from '../chromium.ts';
 import { freePort } from '../free-port.ts';
 import { folder } from '../fw.ts';
 import { begin, linesOf, reached } from './batching.ts';
@@ -17,12 +17,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
   }, 60_000);
   afterAll(() => browser?.close());
 
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('%i pixels, %s: workers come, work and go', async (width, colorScheme) => {
+  test.each(SCREENS)('%i pixels, %s: workers come, work and go', async (width, colorScheme) => {
     const data = folder();
     const key = keyOf(data, 'risk team', ['batch', 'admin']);
     const workerKey = keyOf(data, 'gpus', ['worker']);

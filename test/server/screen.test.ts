@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CHROMIUM, startChromium } from '../chromium.ts';
+import { CHROMIUM, SCREENS, startChromium } from '../chromium.ts';
 import { folder } from '../fw.ts';
 import { begin, lineOf, linesOf, reached } from './batching.ts';
 import { lookAt, WATCH } from './looks.ts';
@@ -20,12 +20,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
   }, 60_000);
   afterAll(() => browser?.close());
 
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('%i pixels, %s: from upload to download', async (width, colorScheme) => {
+  test.each(SCREENS)('%i pixels, %s: from upload to download', async (width, colorScheme) => {
     const data = folder();
     const key = keyOf(data, 'risk team', ['batch', 'chat', 'admin']);
     let gate: 'open' | 'shut' = 'open';

@@ -3,28 +3,20 @@ import { spawnSync } from 'node:child_process';
 import { createServer as createHttp } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { openPointers } from '../../engine/shards/queue.ts';
 import { slow } from '../all.ts';
 import { freePort } from '../free-port.ts';
 import { folder } from '../fw.ts';
 import { childFile, startChild } from './children.ts';
 import { QUEUE } from './queue-name.ts';
-import { offer, pointersOf, taken, takerOf } from './queueing.ts';
+import { nothingOnConsole, offer, pointersOf, taken, takerOf } from './queueing.ts';
 import { startRedis, withRedis } from './redis.ts';
 
 const PASSWORD = 'p/w:@geheim#1';
 const SECRET = encodeURIComponent(PASSWORD);
 
-const CONSOLE = ['log', 'info', 'warn', 'error', 'debug'] as const;
-beforeEach(() => {
-  for (const name of CONSOLE) vi.spyOn(console, name).mockImplementation(() => {});
-});
-afterEach(() => {
-  const written = CONSOLE.flatMap(name => vi.mocked(console[name]).mock.calls);
-  vi.restoreAllMocks();
-  expect(written).toEqual([]);
-});
+nothingOnConsole();
 
 /** The words of the refusal, with its exit code before them. */
 async function refusal(url: string): Promise<string> {

@@ -1,21 +1,13 @@
 /** Redis goes away and comes back: nobody hangs, nobody ends, and both sides go on by themselves. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 import { ALL } from '../all.ts';
 import { holeTo } from './hole.ts';
 import { QUEUE } from './queue-name.ts';
-import { offer, pointersOf, taken, takerOf, until } from './queueing.ts';
+import { nothingOnConsole, offer, pointersOf, taken, takerOf, until } from './queueing.ts';
 import { type RealRedis, startRedis, withRedis } from './redis.ts';
 
-const CONSOLE = ['log', 'info', 'warn', 'error', 'debug'] as const;
-beforeEach(() => {
-  for (const name of CONSOLE) vi.spyOn(console, name).mockImplementation(() => {});
-});
-afterEach(() => {
-  const written = CONSOLE.flatMap(name => vi.mocked(console[name]).mock.calls);
-  vi.restoreAllMocks();
-  expect(written).toEqual([]);
-});
+nothingOnConsole();
 
 interface Outage {
   name: string;

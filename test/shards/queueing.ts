@@ -1,5 +1,5 @@
 /** Both sides of a queue on a real Redis, closed at the end of the test. */
-import { onTestFinished } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, vi } from 'vitest';
 import { openPointers } from '../../engine/shards/queue.ts';
 import { openTaker, type Taken, type Taker } from '../../engine/shards/taker.ts';
 import { QUEUE } from './queue-name.ts';
@@ -33,4 +33,17 @@ export async function taken(taker: Taker): Promise<Taken> {
 /** Looks again until it holds. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise(resolve => setTimeout(resolve, 10));
+}
+
+/** In each test of a file: nothing is written to the console, where the libraries of the queue would write. */
+export function nothingOnConsole(): void {
+  const CONSOLE = ['log', 'info', 'warn', 'error', 'debug'] as const;
+  beforeEach(() => {
+    for (const name of CONSOLE) vi.spyOn(console, name).mockImplementation(() => {});
+  });
+  afterEach(() => {
+    const written = CONSOLE.flatMap(name => vi.mocked(console[name]).mock.calls);
+    vi.restoreAllMocks();
+    expect(written).toEqual([]);
+  });
 }

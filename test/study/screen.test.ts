@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CHROMIUM, startChromium } from '../chromium.ts';
+import { CHROMIUM, SCREENS, startChromium } from '../chromium.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 
 const SHOTS = process.env.FW_SHOTS ?? folder();
@@ -86,12 +86,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
   }, 60_000);
   afterAll(() => browser?.close());
 
-  test.each([
-    [1280, 'light'],
-    [1280, 'dark'],
-    [390, 'light'],
-    [390, 'dark'],
-  ] as const)('%i pixels, %s', async (width, colorScheme) => {
+  test.each(SCREENS)('%i pixels, %s', async (width, colorScheme) => {
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
     const asked: string[] = [];
     page.on('request', request => asked.push(request.url()));

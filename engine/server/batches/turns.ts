@@ -20,9 +20,9 @@ export const MOST_RUNNING = 24;
 /** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
 const SMALL = 1_000;
 
+const DAY = 24 * 60 * 60;
 /** Of the batches of an owner, one with half the time gets twice as much: it is over with its window, so none starves. */
 export const weightOf = ({ window }: Pick<BatchRecord, 'window'>): number => DAY / window;
-const DAY = 24 * 60 * 60;
 
 export function createTurns(
   store: Pick<BatchStore, 'of'>,
