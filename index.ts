@@ -54,8 +54,8 @@ export { EXIT, Fatal, ItemFailure } from './engine/item/failure.ts';
 export type { Failure, Item, Repair, Rung, Step } from './engine/item/item.ts';
 export { type Ledger, type LedgerOptions, openLedger } from './engine/ledger/ledger.ts';
 export type { EndpointPool } from './engine/pool/part.ts';
-export type { PoolOptions } from './engine/pool/pool.ts';
 export { createPool } from './engine/pool/pool.ts';
+export type { PoolOptions } from './engine/pool/pool-options.ts';
 export type { Ended } from './engine/run/run-options.ts';
 export type { Facts } from './engine/watch/facts.ts';
 

@@ -1,6 +1,6 @@
 /** Finds the verb and runs it; every expected ending of the process becomes its exit code here. */
 import { existsSync, writeSync } from 'node:fs';
-import { expandPaths } from '../engine/files/input.ts';
+import { expandPaths, onTerminalRead } from '../engine/files/input.ts';
 import { toNowhere, toStdout } from '../engine/files/output.ts';
 import { expectResults } from '../engine/files/provenance-files.ts';
 import { writePage } from '../engine/files/stdout.ts';
@@ -29,6 +29,7 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
     process.stdout.write(await overview());
     return verb === undefined ? EXIT.usage : EXIT.ok;
   }
+  onTerminalRead(() => sayAs(`fw ${verb}`)('reading from the terminal; end with Ctrl-D'));
   try {
     const stage = Object.hasOwn(stages, verb) ? await stages[verb]?.() : undefined;
     if (stage) return await runStage(stage.default, rest);

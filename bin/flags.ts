@@ -3,6 +3,7 @@ import yargs from 'yargs';
 import { type OptionSchemas, resolveOptions, type Values } from '../engine/flow/options.ts';
 import { usageError } from '../engine/item/failure.ts';
 import { didYouMean } from '../engine/item/near.ts';
+import { habit } from './habits.ts';
 
 export interface Spoken {
   name: string;
@@ -161,7 +162,8 @@ function refuseUnknown(flag: string, options: OptionSchemas, verb: string): void
   const booleans = Object.keys(options).filter(name => options[name]?.type === 'boolean');
   if (positive !== flag && booleans.includes(positive)) return;
   const known = [...Object.keys(options), 'help', ...booleans.map(name => `no-${name}`)];
+  const meant = habit(flag, options) ?? didYouMean(flag, known, '--');
   throw usageError(
-    `expected an option of fw ${verb}, found '--${flag}'${didYouMean(flag, known, '--') || ''}; fw ${verb} --help lists the options`,
+    `expected an option of fw ${verb}, found '--${flag}'${meant}; fw ${verb} --help lists the options`,
   );
 }

@@ -57,6 +57,7 @@ export async function overWorkers(
   const how = `${withKey}fw work --redis ${redis} --server ${url} --endpoint http://127.0.0.1:8005/v1`;
   say(`workers find this run at ${url}`);
   let { model } = handing;
+  let stopped = new AbortController().signal;
   const works: string[] = [];
   const news = createNews(how, true);
   const handedIn = createHandedIn();
@@ -67,15 +68,19 @@ export async function overWorkers(
   };
   const telling = setInterval(tell, LOOK);
 
+  async function settleModel(): Promise<void> {
+    model = await firstModel(desk.stats, stopped);
+    tell();
+    say(`asking ${model}, which the first worker serves; another one: --model NAME`);
+  }
+
   async function openPool({ onGivenUp, signal }: PoolAsked): Promise<EndpointPool> {
     giveUp = onGivenUp;
-    if (handing.needsModel) {
-      model = await firstModel(desk.stats, signal);
-      tell();
-      say(`asking ${model}, which the first worker serves; another one: --model NAME`);
-    }
+    stopped = signal;
+    if (handing.needsModel) await settleModel();
     return Object.create(pool, {
       verdict: { value: () => lost },
+      giveUp: { value: onLost },
       stats: { value: stats },
       // nobody says it any more where all had been handed in before
       model: { get: () => (pool.model === 'unknown' ? (model ?? pool.model) : pool.model) },
@@ -92,7 +97,7 @@ export async function overWorkers(
       execute({
         ...execution,
         row: handing.rowOf(execution.row, {
-          ...{ desk, folder, model: () => model },
+          ...{ desk, folder, model: () => model, firstModel: settleModel },
           onOpen(work) {
             works.push(work.id);
             coordinator.opened(work);

@@ -9,7 +9,8 @@
  * Fails   as chain does
  */
 import { arrangementOf } from '../engine/agents/arrangement.ts';
-import { takesUp } from '../engine/agents/chain.ts';
+import { takesUp } from '../engine/agents/asked-again.ts';
+import { orderWords } from '../engine/agents/asked-order.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { resolveOrdering } from '../engine/agents/orderings.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -37,15 +38,21 @@ export default stage({
         `--agent ${options.agent}: expected one agent, found ${others.length + 1}; fw chain asks several, in their ordering`,
       );
     }
-    const chain = await openChain(agents, options, tools, 'agent-step');
+    const chain = await openChain(agents, options, tools, {
+      stage: 'agent-step',
+      asked: orderWords(key === undefined ? [] : [key], agents, decides),
+    });
     return item => {
-      if (arrangementOf(item).topology === 'peer')
+      const { topology } = arrangementOf(item);
+      if (topology === 'peer')
         throw new ItemFailure(
           'steps-out-of-order',
           'expected an item of another topology, found peer, which fw chain asks',
         );
       if (key === undefined) return chain(item, null, true);
-      const answered = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);
+      // of independent agents one may have failed before others: each keeps its turn, and is asked again
+      const kept = (item.steps ?? []).filter(step => topology === 'independent' || step.output !== undefined);
+      const answered = kept.map(step => step.agent);
       return chain(item, answered.includes(key) ? answered : [...answered, key], false);
     };
   },

@@ -9,7 +9,8 @@
  * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
  */
 import { ARRANGEMENT_OPTIONS, arranged, expectArrangeable } from '../engine/agents/arrangement.ts';
-import { takesUp } from '../engine/agents/chain.ts';
+import { takesUp } from '../engine/agents/asked-again.ts';
+import { leftOutWords, orderTeller, orderWords } from '../engine/agents/asked-order.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
 import { orderingOfItem, resolveOrderings } from '../engine/agents/orderings.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -41,14 +42,18 @@ export default stage({
       throw usageError(`${agents.folder}/orderings.yaml: expected one ordering in the list 'default'`);
     }
     expectArrangeable(agents, options.passed);
-    const chain = await openChain(agents, options, tools, 'chain');
     const { decision, topology, passed, labels } = options;
+    const asked = orderWords(standard, agents, decision) + leftOutWords(standard, agents);
+    const chain = await openChain(agents, options, tools, { stage: 'chain', asked });
+    const tellOrder = orderTeller(standard, agents, tools.warn);
     if (tools.workload)
       tools.workload.likely =
         (topology === 'peer' ? 2 : 1) * standard.length + (decision && agents.synthesis ? 1 : 0);
     return line => {
       const item = arranged(line, { topology, passed, labels });
-      return chain(item, item.ordering ? orderingOfItem(item.ordering, agents) : standard, decision);
+      const ordering = item.ordering ? orderingOfItem(item.ordering, agents) : standard;
+      tellOrder(item, ordering);
+      return chain(item, ordering, decision);
     };
   },
 });

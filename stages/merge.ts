@@ -24,6 +24,7 @@ import { identityOf } from '../engine/files/identity.ts';
 import { expandPaths } from '../engine/files/input.ts';
 import { expectResults } from '../engine/files/provenance-files.ts';
 import { COMMON } from '../engine/flow/join.ts';
+import { refuseTables } from '../engine/flow/looks-like.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { usageError } from '../engine/item/failure.ts';
 import { isLegacy } from '../engine/item/item.ts';
@@ -65,6 +66,7 @@ export default stage({
     }
     const again = twiceIn(files);
     if (again !== null) throw usageError(`expected different files, found ${again}`);
+    refuseTables(files, 'merge', true);
     return () => mergeFiles(files, { ...merging(options, base), signal, account });
   },
 
@@ -75,6 +77,7 @@ export default stage({
     const paths = expectResults(await expandPaths(old));
     const again = twiceIn(paths);
     if (again !== null) throw usageError(`--old: expected different files, found ${again}`);
+    refuseTables(paths, 'merge', true);
     return mergeInto(paths, { ...merging(options, base), account });
   },
 });

@@ -8,20 +8,23 @@
  * the next stage would take what was selected for the whole.
  */
 
+import { listedIn } from '../engine/audit/expected.ts';
+import { COMMON } from '../engine/flow/join.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
 import { usageError } from '../engine/item/failure.ts';
-import { idOf, RUNGS, type Rung, rungOf, saysEnd } from '../engine/item/item.ts';
+import { idOf, isFailed, RUNGS, type Rung, rungOf, saysEnd } from '../engine/item/item.ts';
 
 export default stage({
   name: 'select',
-  summary: 'Pass on only the lines that match every option given: failed, rung, id.',
+  summary: 'Pass on only the lines that match every option given: failed, rung, ids.',
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw select --rung coerced,defaulted < items.jsonl',
+    'fw select --failed output.jsonl > failed.jsonl; fw select --ids failed.jsonl input.jsonl > again.jsonl',
   ],
   options: {
-    failed: { type: 'boolean', description: 'Only failed items. --no-failed: only the others.' },
+    failed: { type: 'boolean', description: 'Only failed items and lines. --no-failed: only the others.' },
     rung: {
       type: 'array',
       items: { type: 'string' },
@@ -30,24 +33,34 @@ export default stage({
     id: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Ids. The id of a legacy result is prompt_id/ordering.',
+      description:
+        'Ids. That of a legacy result is prompt_id/ordering, that of a line of a batch file its custom_id.',
+    },
+    ids: {
+      type: 'string',
+      file: 'read',
+      description: 'File of ids, one a line: ids, items, lines of a batch or legacy results.',
     },
   },
 
-  through({ failed, rung, id }, { account }) {
+  through(options, { account }) {
+    const { failed, rung, id } = options;
     const rungs = rung && new Set(namesIn(rung));
     for (const name of rungs ?? []) {
       if (!RUNGS.includes(name as Rung))
         throw usageError(`--rung: expected some of ${RUNGS.join(', ')}, found '${name}'`);
     }
     const ids = id && new Set(id);
+    const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+    const isListed = options.ids && listedIn(options.ids, { stage: 'select', maxLine });
     return items =>
       items.filter(item => {
         if (saysEnd(item)) return true; // it speaks of what is missing, which nobody selected
         const matches =
-          (failed === undefined || failed === (item.failure !== undefined)) &&
+          (failed === undefined || failed === isFailed(item)) &&
           (!rungs || rungs.has(rungOf(item))) &&
-          (!ids || ids.has(idOf(item) ?? ''));
+          (!ids || ids.has(idOf(item) ?? '')) &&
+          (!isListed || isListed(item));
         if (!matches) account.aside += 1;
         return matches;
       });

@@ -10,9 +10,13 @@
  *         decision was due passes too; one that failed at it is asked where an endpoint is named
  * Fails   zero-confidence, after every temperature of the agent's `ask_again`; and as chain does
  */
+
 import { asksAgain } from '../engine/agents/ask.ts';
-import { ASKING_CODES, type Chain, lackingIn, takesUp } from '../engine/agents/chain.ts';
+import { ASKING_CODES, takesUp } from '../engine/agents/asked-again.ts';
+import { orderWords } from '../engine/agents/asked-order.ts';
+import { type Chain, lackingIn } from '../engine/agents/chain.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
+import { reopened } from '../engine/agents/reopen.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
 import type { Code } from '../engine/item/codes.ts';
@@ -50,28 +54,33 @@ export default stage({
       throw usageError(`--redo: expected some of ${ASKING_CODES.join(', ')}, found '${unknown}'`);
     const retry = options['retry-failed'] === true;
     let chain: Promise<Chain> | null = null;
-    return async item => {
-      const { failure, decision } = item;
+    return async line => {
+      const { failure } = line;
+      const item = retry ? { ...reopened(line), ...(failure && { failure }) } : line;
+      const { decision } = item;
       // what is asked again by its code alone must be a decision, and not the answer of a step
       const isRedone = failure !== undefined && !takesUp(failure, retry);
-      if (isRedone && failure.agent !== agents.synthesis?.key) return item;
+      if (isRedone && failure.agent !== agents.synthesis?.key) return line;
       if (decision?.output !== undefined) {
         const isZero = asksAgain(agents.synthesis?.askAgain, decision.output);
-        if (!isZero || !redo.includes('zero-confidence')) return item;
+        if (!isZero || !redo.includes('zero-confidence')) return line;
       }
       if (failure !== undefined) {
         // an answer before the decision is lacking, which chain asks for: the item keeps the failure that says so
-        if (lackingIn(item) !== null) return item;
+        if (lackingIn(item) !== null) return line;
         // what a stopped run left is for whoever has an endpoint; that there is none here is then no mistake
         const isTold = retry || isRedone;
-        if (chain === null && !isTold && (await tools.namesEndpoint?.()) === false) return item;
+        if (chain === null && !isTold && (await tools.namesEndpoint?.()) === false) return line;
       }
-      chain ??= openChain(agents, options, tools, 'synthesize-decision');
+      chain ??= openChain(agents, options, tools, {
+        stage: 'synthesize-decision',
+        asked: orderWords([], agents, true),
+      });
       const ask = await chain.catch(error => {
         if (failure === undefined || !(error instanceof ItemFailure)) throw error;
         return null; // nobody could be asked: it keeps the failure that it came with
       });
-      return ask === null ? item : ask(withoutAnswer(item), null, true);
+      return ask === null ? line : ask(withoutAnswer(item), null, true);
     };
   },
 });

@@ -9,6 +9,7 @@
  * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
  */
 import { AGENTS_OPTION } from '../engine/agents/options.ts';
+import { type AnswerPlace, answerPlace } from '../engine/agents/reopen.ts';
 import type { Check } from '../engine/answer/check.ts';
 import { coerce } from '../engine/answer/coerce.ts';
 import { codeOf, FIXES } from '../engine/answer/read-answer.ts';
@@ -63,10 +64,10 @@ export default stage({
       throw usageError(`--skip: expected a rule (${[...FIXES].join(', ')}), found '${unknown}'`);
     const fixes = new Set([...FIXES].filter(rule => !skipped.includes(rule)));
 
-    const checkedStep = (step: Step): Step => {
+    const checkedStep = (step: Step, at: string): Step => {
       const judged = judge.ofStep(step.agent);
       if (step.output === undefined) return readAgain(step, judged, fixes);
-      const { value, repairs } = fitting(step.output, judged.check, fixes, step.agent);
+      const { value, repairs } = fitting(step.output, judged.check, fixes, () => ({ agent: step.agent, at }));
       return repairs.length === 0 ? step : changedStep(step, value, 'coerced', repairs);
     };
     return item => {
@@ -76,7 +77,7 @@ export default stage({
       const record = item as Item;
       const own = ownOf(record);
       if (own === null) return record;
-      const { value, repairs } = fitting(own, judged.check, fixes);
+      const { value, repairs } = fitting(own, judged.check, fixes, place => answerPlace(own, place));
       if (repairs.length > 0) return marked(value, 'coerced', repairs, record._fw);
       if (record.failure === undefined) return record;
       const { failure: _failure, ...fits } = record;
@@ -90,12 +91,14 @@ function afresh(before: Item, after: Item): Item {
   return before.failure === undefined ? after : healed(after);
 }
 
-function fitting<T>(value: T, check: Check, fixes: ReadonlySet<string>, agent?: string) {
+function fitting<T>(
+  value: T,
+  check: Check,
+  fixes: ReadonlySet<string>,
+  whose: (place: string) => AnswerPlace | null,
+) {
   const result = coerce(value, check, fixes);
   if (result.findings.length === 0) return { value: result.value as T, repairs: result.repairs };
-  throw new ItemFailure(
-    codeOf(result.findings),
-    summarise(result.findings),
-    agent === undefined ? {} : { agent },
-  );
+  const place = whose(result.findings[0]?.at ?? '');
+  throw new ItemFailure(codeOf(result.findings), summarise(result.findings), place ?? {});
 }

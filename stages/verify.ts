@@ -11,7 +11,8 @@
  *         with failed lines.
  */
 import { writeFileSync } from 'node:fs';
-import { JUDGE_OPTIONS, judgeOptions } from '../engine/audit/judging.ts';
+import { agentsFor, JUDGE_OPTIONS, judgeOptions } from '../engine/audit/judging.ts';
+import { openOnRecord } from '../engine/audit/on-record.ts';
 import { describeVerdict, reportOf } from '../engine/audit/tally.ts';
 import { judgeLines } from '../engine/audit/verdict.ts';
 import { flagsFor } from '../engine/files/partial.ts';
@@ -27,6 +28,7 @@ export default stage({
     'fw verify --expect 5760 out.jsonl',
     'fw ingest prompts.csv > asked.jsonl; fw verify --ids asked.jsonl --report verdict.json out.jsonl',
     "fw verify 'out/sequential_*_legacy.json'",
+    'fw verify --ledger ledger/ items.ndjson',
   ],
   looks: true,
   judges: true,
@@ -43,6 +45,12 @@ export default stage({
       description: 'File of the ids that must be there, each once: ids, items or legacy results, one a line.',
     },
     ...JUDGE_OPTIONS,
+    ledger: {
+      type: 'string',
+      file: 'read-folder',
+      description:
+        'Ledger of the run: each answer is compared with what is on record there, and what agents were shown with what was sent.',
+    },
     pass: { type: 'boolean', description: 'Pass every line on; a refused one carries its failure.' },
     report: {
       type: 'string',
@@ -52,10 +60,15 @@ export default stage({
   },
 
   async through(options, tools) {
-    const { expect, ids, report } = options;
+    const { expect, ids, ledger, report } = options;
     const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
     const by = await judgeOptions(options, tools);
-    const { judge, close } = judgeLines({ stage: 'verify', expect, ids, maxLine, ...by });
+    const onRecord =
+      ledger === undefined ? undefined : openOnRecord(ledger, agentsFor(options.agents, tools.base));
+    const { judge, close } = judgeLines({
+      ...{ stage: 'verify', expect, ids, maxLine, ...by },
+      ...(onRecord && { onRecord }),
+    });
     const { account } = tools;
     return throughout(judge, () => {
       const verdict = close();

@@ -4,7 +4,7 @@ import { type Call, CallFailure, type Pool } from '../../engine/item/call.ts';
 import { VIRTUAL_MODEL } from '../../engine/plan/virtual-servers.ts';
 import type { Clock } from '../../engine/pool/clock.ts';
 import { readCompletion } from '../../engine/pool/completion.ts';
-import { hashOf } from '../../engine/pool/state.ts';
+import { hashOf } from '../../engine/pool/hash.ts';
 import type { OpenWire, Wire } from '../../engine/pool/wire.ts';
 
 export interface Script {

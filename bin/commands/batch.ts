@@ -45,7 +45,7 @@ export default command({
       type: 'string',
       short: 'o',
       default: '-',
-      description: 'Path of the output; - is standard output.',
+      description: 'Path of the output; - is standard output. Folders that are missing are made.',
     },
     errors: {
       type: 'string',
@@ -62,10 +62,16 @@ export default command({
     },
     'in-flight': ASKING['in-flight'],
     grace: ASKING.grace,
+    'max-failed': ASKING['max-failed'],
     ...POOL_OPTIONS,
     model: {
       ...POOL_OPTIONS.model,
       description: 'Model that an endpoint must serve. Each request names the one that it asks.',
+    },
+    ledger: {
+      ...POOL_OPTIONS.ledger,
+      description:
+        'Folder that keeps every answer. The same command again asks only what is missing. Default: FW_LEDGER, else ledger/.',
     },
     'max-line': COMMON['max-line'],
   },

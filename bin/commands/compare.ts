@@ -8,12 +8,14 @@ import { expandPaths } from '../../engine/files/input.ts';
 import { expectResults } from '../../engine/files/provenance-files.ts';
 import { writePage } from '../../engine/files/stdout.ts';
 import { COMMON } from '../../engine/flow/join.ts';
+import { namesIn } from '../../engine/flow/options.ts';
 import { EXIT, usageError } from '../../engine/item/failure.ts';
+import { counted } from '../../engine/item/words.ts';
 import { readAnswers } from '../../engine/ledger/answers.ts';
 import { costOf, total } from '../../engine/ledger/cost.ts';
 import { compareAll, type RunRow, runRow } from '../../engine/study/compare.ts';
 import { comparisonPage } from '../../engine/study/compare-page.ts';
-import { gather, OUTCOME_OPTIONS } from '../../engine/study/gather.ts';
+import { gather, OUTCOME_OPTIONS, outcomeNamed } from '../../engine/study/gather.ts';
 import { command } from '../command.ts';
 import { openReading } from './ledger/reading.ts';
 
@@ -27,6 +29,12 @@ export default command({
   ],
   options: {
     ...OUTCOME_OPTIONS,
+    twins: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'Columns in which twins are alike, also comma-separated: a cell of twins is then one case. Default: each application is.',
+    },
     margin: {
       type: 'number',
       minimum: 0.0001,
@@ -53,19 +61,15 @@ export default command({
   },
 
   async run(options, patterns) {
-    const { outcome, approve, margin, ledger: ledgers = [], 'gpu-hour': price, json, ...rest } = options;
-    if (outcome === undefined || approve === undefined) {
-      const missing =
-        outcome === undefined ? '--outcome, what was decided' : '--approve, the value that is an approval';
-      throw usageError(`expected ${missing}, found none: fw compare A B… --outcome NAME --approve VALUE`);
-    }
+    const { margin, ledger: ledgers = [], 'gpu-hour': price, twins = [], json, ...rest } = options;
+    const named = outcomeNamed(options, 'fw compare A B…');
     if (patterns.length < 2)
       throw usageError(`expected two runs or more, found ${patterns.length}: fw compare A B…`);
     if (ledgers.length > 0 && ledgers.length !== patterns.length)
       throw usageError(`--ledger: expected one of each run, ${patterns.length}, found ${ledgers.length}`);
     if (price !== undefined && ledgers.length === 0)
       throw usageError('--gpu-hour: expected --ledger of each run, which has the times, found none');
-    const asked = { ...rest, outcome, approve, group: [], twins: [] };
+    const asked = { ...rest, ...named, group: [], twins: namesIn(twins) };
     const runs: { name: string; collected: Awaited<ReturnType<typeof gather>>['collected'] }[] = [];
     const rows: RunRow[] = [];
     let exit: number = EXIT.ok;
@@ -74,7 +78,12 @@ export default command({
       const { collected, notes } = await gather(paths, asked, { stage: 'compare', warn: say });
       for (const note of notes) say(`${pattern}: ${note}`);
       const ledger = ledgers[at] === undefined ? null : timesOf(ledgers[at], price);
-      rows.push(runRow(pattern, collected, ledger));
+      const row = runRow(pattern, collected, ledger);
+      if (row.tokens.uncounted > 0 && row.tokens.prompt !== null)
+        say(
+          `${pattern}: ${counted(row.tokens.uncounted, 'answer')} without usage: their tokens are unknown, and in no sum`,
+        );
+      rows.push(row);
       runs.push({ name: pattern, collected });
     }
     const [first, ...others] = runs as [(typeof runs)[number], ...typeof runs];
@@ -98,10 +107,13 @@ function timesOf(ledger: string, price: number | undefined): RunRow['ledger'] {
     readAnswers(paths, () => {}),
     tell,
   );
-  const { tries, in: prompt, out, ms } = total(groups);
+  const { tries, in: prompt, out, ms, uncounted } = total(groups);
+  if (uncounted > 0)
+    say(`${ledger}: ${counted(uncounted, 'answer')} without usage: their tokens are unknown, and in no sum`);
   const endpointHours = held.endpoints / 3_600_000;
   return {
-    ...{ calls: questions, tries, seconds: ms / 1000, in: prompt, out },
+    ...{ calls: questions, tries, seconds: ms / 1000 },
+    ...{ in: prompt > 0 ? prompt : null, out: prompt > 0 ? out : null },
     ...{ hours: held.wall / 3_600_000, endpointHours },
     cost: price === undefined ? null : endpointHours * price,
   };

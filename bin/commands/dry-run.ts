@@ -1,27 +1,29 @@
 /**
- * fw run --dry-run: what a pipeline would ask, without asking: the first prompt as an agent would see it, how many
- * calls and about how many tokens, the disk that the results need, and what would be in the way.
+ * fw run --dry-run: what a pipeline would ask, without asking: the first prompt of each agent that can be known, how many
+ * calls are on record and how many are to be made, about how many tokens, the disk that the results need, and what fails.
+ * The stage that asks works as ever, over a pool that only knows what the ledger has; nothing is written, and no lock taken.
  */
 import { existsSync } from 'node:fs';
 import type { Agent } from '../../engine/agents/agent-file.ts';
-import { type Guard, inputGuard } from '../../engine/agents/expects.ts';
+import { arrangementOf, turnsOf } from '../../engine/agents/arrangement.ts';
 import { mostTokens } from '../../engine/agents/fields.ts';
 import type { Agents } from '../../engine/agents/load.ts';
 import { agentsOf } from '../../engine/agents/options.ts';
 import { resolveOrderings } from '../../engine/agents/orderings.ts';
 import { rowIdOf, sharedName } from '../../engine/agents/share.ts';
 import { createIdSet } from '../../engine/files/idset.ts';
-import { EXIT, ItemFailure } from '../../engine/item/failure.ts';
-import { failureOf, type Item, isRawRequest, type RawRequest } from '../../engine/item/item.ts';
-import { number } from '../../engine/item/words.ts';
-import { visible, visibleLines } from '../../engine/json/visible.ts';
+import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
+import { count, newAccount } from '../../engine/item/account.ts';
+import { EXIT } from '../../engine/item/failure.ts';
+import { type Item, isRawRequest, type RawRequest } from '../../engine/item/item.ts';
+import { visibleLines } from '../../engine/json/visible.ts';
+import { openRecorded } from '../../engine/ledger/recorded.ts';
+import type { PoolFile } from '../../engine/pool/settings.ts';
+import { type DryPool, dryPool } from '../../engine/run/dry-pool.ts';
 import { itemsBefore } from '../../engine/run/first-items.ts';
+import { silent } from '../../engine/run/named-files.ts';
 import type { Pipeline } from '../../engine/run/pipeline.ts';
-
-/** A rule of thumb for English text and Llama's tokenizer; the true count is the server's. */
-const CHARACTERS_PER_TOKEN = 4;
-/** The share of max_tokens that a guided loan answer took on average; the true length is the model's. */
-const SHARE_OF_MAX = 0.5;
+import { BESIDE, CHARACTERS_PER_TOKEN, render, SHARE_OF_MAX, type Sum } from './dry-run-page.ts';
 
 export interface DryRun {
   row: Pipeline['row'];
@@ -31,101 +33,116 @@ export interface DryRun {
   target: string;
   /** of a pipeline file, as a run takes it */
   ledger?: string | false | undefined;
+  pool?: PoolFile | undefined;
 }
 
-/** The first item that is asked about, and the agent that is asked; no agent for a raw request. */
-interface First {
-  item: Item;
-  agent?: Agent;
-}
+type Asker = Pipeline['row'][number];
 
-interface Sum {
-  items: number;
-  failed: number;
-  calls: number;
-  promptTokens: number;
-  completionTokens: number;
-  /** of the output, as items and as legacy results, and of the ledger */
-  bytes: { items: number; results: number; ledger: number };
-}
-
-export async function dryRun({ row, files, base, sets, target, ledger }: DryRun): Promise<number> {
-  const asker = row.findIndex(({ stage }) => stage.asks);
-  const asks = (item: Item): boolean => {
-    const failure = failureOf(item);
-    const { heals } = row[asker]?.stage ?? {};
-    const isHealed = failure && typeof heals === 'function' && heals(failure, options);
-    return askedOf(item) !== null && (failure === undefined || isHealed === true);
-  };
-  const options = row[asker]?.options ?? {};
-  const agents = agentsOf({ agents: options.agents as string | undefined }, { base, sets });
-  const isRequest = (item: Item): boolean =>
-    row[asker]?.stage.name === 'request' && isRawRequest(item.request) && item.failure === undefined;
-  const guard = inputGuard(agents, message => {
-    process.stderr.write(`dry-run: ${visibleLines(message).join('\n  ')}\n`);
-  });
-  const standard = resolveOrderings(undefined, agents)[0] ?? [];
+export async function dryRun({
+  row,
+  files,
+  base,
+  sets,
+  target,
+  ledger,
+  pool: file,
+}: DryRun): Promise<number> {
+  const at = row.findIndex(({ stage }) => stage.asks);
+  const asker = row[at];
+  const account = newAccount('dry-run');
   const bytes = { items: 0, results: 0, ledger: 0 };
-  const sum: Sum = { items: 0, failed: 0, calls: 0, promptTokens: 0, completionTokens: 0, bytes };
-  let first = null as First | null;
-  const isAsked = sharing();
-
-  const take = (item: Item): boolean => {
-    sum.items += 1;
-    if (isRequest(item)) {
-      first ??= { item };
-      addRequest(sum, item.request as RawRequest);
+  const sum: Sum = { items: 0, calls: 0, promptTokens: 0, completionTokens: 0, agents: new Set(), bytes };
+  const place =
+    ((asker?.options.ledger as string | undefined) ?? ledger ?? process.env.FW_LEDGER) || undefined;
+  const recorded = place === undefined ? null : openRecorded(place, warn);
+  const model = (asker?.options.model as string | undefined) ?? file?.model ?? recorded?.lastModel;
+  const pool = dryPool(model ?? 'the model of the endpoints', recorded);
+  let work: ((item: Item) => Promise<Item>) | undefined;
+  let pending: ((item: Item) => void) | undefined;
+  await itemsBefore({
+    ...{ row, files, base, label: 'dry-run', warn },
+    async take(item) {
+      const own = asker as Asker;
+      work ??= await workOf(own, pool, { base, sets, files });
+      pending ??=
+        own.stage.name === 'request' ? item => addRequest(sum, item) : pendingOf(sum, own, { base, sets });
+      sum.items += 1;
+      const missed = pool.missed;
+      const after = await work(item);
+      // what it lacks is not there yet; all else is as a run would leave it
+      if (pool.missed > missed) pending(after);
+      else {
+        count(account, after);
+        const { length } = JSON.stringify(after);
+        bytes.items += length;
+        bytes.results += length;
+      }
       return true;
-    }
-    if (!asks(item) || !isExpected(item, guard)) {
-      sum.failed += 1;
-      return true;
-    }
-    const asked = agentsAsked(item, agents, standard, options.decision !== false);
-    first ??= asked[0] === undefined ? null : { item, agent: asked[0] };
-    const isShared = options.share === true ? isAsked(item, agents) : () => false;
-    addCalls(sum, askedOf(item) as string, asked, isShared);
-    return true;
-  };
-  const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
-  await itemsBefore({ row, files, base, label: 'dry-run', take, warn });
-  const place = (options.ledger as string | undefined) ?? ledger ?? process.env.FW_LEDGER;
-  const writesResults = row.some(({ stage }) => stage.name === 'legacy-convert');
+    },
+  });
+  const later = row.slice(at + 1).filter(({ stage }) => stage.asks);
   process.stdout.write(
-    `${renderDryRun(first, sum, { target, ledger: place || undefined, writesResults })}\n`,
+    `${render(sum, {
+      ...{ pool, account, target, ledger: place, isThere: existsSync(target), model },
+      writesResults: row.some(({ stage }) => stage.name === 'legacy-convert'),
+      later: later.map(({ stage }) => stage.name),
+    })}\n`,
   );
-  return sum.failed > 0 ? EXIT.failed : EXIT.ok;
+  await pool.close();
+  return account.rungs.failed > 0 ? EXIT.failed : EXIT.ok;
 }
 
-/** What an item asks, as text: its prompt, else its chat messages as JSON. */
-function askedOf({ prompt, messages }: Item): string | null {
-  if (typeof prompt === 'string') return prompt;
-  return Array.isArray(messages) ? JSON.stringify(messages, null, 2) : null;
+function warn(message: string): void {
+  const text = message.replace(/^asking /, 'would ask ');
+  process.stderr.write(`dry-run: ${visibleLines(text).join('\n  ')}\n`);
 }
 
-function isExpected(item: Item, guard: Guard): boolean {
-  try {
-    guard(item);
-    return true;
-  } catch (error) {
-    if (error instanceof ItemFailure) return false;
-    throw error;
-  }
+/** What the stage that asks does to an item where nobody answers but the ledger. */
+async function workOf(
+  placed: Asker,
+  pool: DryPool,
+  own: Pick<Tools, 'base' | 'files'> & { sets: readonly string[] },
+): Promise<(item: Item) => Promise<Item>> {
+  const { stage, options } = silent(placed);
+  const { signal } = new AbortController();
+  const tools: Tools = {
+    ...own,
+    ...{ signal, asking: signal, account: newAccount('dry-run'), started: new Date(0), warn },
+    pool: async () => pool,
+  };
+  const each = await (stage as Stage).each?.(options, tools);
+  if (each === undefined) throw new Error(`${stage.name} asks, and works on no item`);
+  const work = itemWork(stage, options, each);
+  return async item => work(item);
 }
 
-function agentsAsked(item: Item, agents: Agents, standard: string[], decides: boolean): Agent[] {
-  const done = (item.steps ?? []).filter(step => step.output !== undefined).length;
-  const keys = (item.ordering ?? standard).slice(done);
-  const asked = keys.flatMap(key => agents.byKey.get(key) ?? []);
-  return decides && agents.synthesis && item.decision?.output === undefined
-    ? [...asked, agents.synthesis]
-    : asked;
+/** Adds the calls that an item lacks: each agent that has not answered, and the decision. */
+function pendingOf(
+  sum: Sum,
+  { stage, options }: Asker,
+  by: { base: string; sets: readonly string[] },
+): (item: Item) => void {
+  const agents = agentsOf({ agents: options.agents as string | undefined }, by);
+  const standard = resolveOrderings(undefined, agents)[0] ?? [];
+  const isAsked = options.share === true ? sharing(agents) : () => () => false;
+  const decides = stage.name === 'chain' ? options.decision !== false : stage.name === 'synthesize-decision';
+  return item => {
+    const { steps = [], decision } = item;
+    const turns = turnsOf(item.ordering ?? standard, arrangementOf(item));
+    // agent-step asks one of a longer ordering
+    const due = stage.name === 'agent-step' ? turns.slice(0, steps.length) : turns;
+    const asked = due.flatMap(({ agent }, at) =>
+      steps[at]?.output === undefined ? (agents.byKey.get(agent) ?? []) : [],
+    );
+    if (decides && agents.synthesis && decision?.output === undefined) asked.push(agents.synthesis);
+    addCalls(sum, item, asked, isAsked(item));
+  };
 }
 
 /** Whether another item of the row has asked this already (--share), by the keys of the agents up to the one who is asked. */
-function sharing(): (item: Item, agents: Agents) => (agent: Agent) => boolean {
+function sharing(agents: Agents): (item: Item) => (agent: Agent) => boolean {
   const names = createIdSet();
-  return (item, agents) => {
+  return item => {
     const before = (item.steps ?? []).filter(step => step.output !== undefined).map(step => step.agent);
     const id = rowIdOf(item, agents);
     return ({ key, role }) => {
@@ -136,12 +153,15 @@ function sharing(): (item: Item, agents: Agents) => (agent: Agent) => boolean {
   };
 }
 
-function addCalls(sum: Sum, prompt: string, asked: Agent[], isKnown: (agent: Agent) => boolean): void {
-  let context = prompt.length;
+function addCalls(sum: Sum, item: Item, asked: readonly Agent[], isKnown: (agent: Agent) => boolean): void {
+  const { prompt, messages, steps = [] } = item;
+  const said = steps.map(({ output }) => (output === undefined ? 0 : JSON.stringify(output).length));
+  let context = said.reduce((all, length) => all + length, (prompt ?? JSON.stringify(messages ?? '')).length);
   sum.bytes.items += context;
   for (const agent of asked) {
     const completion = Math.round(mostTokens(agent.sampling) * SHARE_OF_MAX);
     const answer = completion * CHARACTERS_PER_TOKEN;
+    sum.agents.add(agent.key);
     if (!isKnown(agent)) {
       sum.calls += 1;
       sum.promptTokens += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
@@ -156,7 +176,9 @@ function addCalls(sum: Sum, prompt: string, asked: Agent[], isKnown: (agent: Age
   }
 }
 
-function addRequest(sum: Sum, { body }: RawRequest): void {
+function addRequest(sum: Sum, { request }: Item): void {
+  if (!isRawRequest(request)) return;
+  const { body } = request as RawRequest;
   const { length } = JSON.stringify(body);
   const most = body.max_completion_tokens ?? body.max_tokens;
   const completion = typeof most === 'number' ? Math.round(most * SHARE_OF_MAX) : 0;
@@ -167,48 +189,3 @@ function addRequest(sum: Sum, { body }: RawRequest): void {
   sum.bytes.items += length + answer + BESIDE;
   sum.bytes.ledger += length + answer + BESIDE;
 }
-
-/** Bytes of a call in the ledger beside its texts, its verdict too. */
-const BESIDE = 700;
-
-function renderDryRun(
-  first: First | null,
-  sum: Sum,
-  {
-    target,
-    ledger,
-    writesResults,
-  }: { target: string; ledger: string | false | undefined; writesResults: boolean },
-): string {
-  const lines: string[] = [];
-  if (first !== null) {
-    const { item, agent } = first;
-    if (agent === undefined) {
-      const { url = '', body } = item.request ?? {};
-      const text = JSON.stringify(body, null, 2);
-      lines.push(`The first request, of item ${visible(String(item.id))}, to ${visible(url)}:`, '');
-      lines.push(...visibleLines(text), '');
-    } else {
-      lines.push(`The first call, of item ${visible(String(item.id))}, to ${visible(agent.key)}:`, '');
-      if (agent.persona !== undefined) lines.push('--- system', ...visibleLines(agent.persona.trim()));
-      const from = typeof item.prompt === 'string' ? 'user' : 'messages';
-      lines.push(`--- ${from}`, ...visibleLines(askedOf(item) as string), '---', '');
-    }
-  }
-  lines.push(
-    `items            ${number(sum.items)}${sum.failed > 0 ? `, ${number(sum.failed)} of them failed before any call` : ''}`,
-    `calls            ${number(sum.calls)}, if every first answer fits`,
-    `tokens in        about ${number(sum.promptTokens)} (${CHARACTERS_PER_TOKEN} characters a token)`,
-    `tokens out       about ${number(sum.completionTokens)} (half of max_tokens)`,
-    `disk             about ${diskOf(sum, writesResults)}${ledger ? `, and ${megabytes(sum.bytes.ledger)} for the ledger in ${visible(ledger)}` : ''}`,
-    `output           ${visible(target)}${existsSync(target) ? ': exists, and would be replaced' : ''}`,
-  );
-  return lines.join('\n');
-}
-
-function diskOf({ bytes }: Sum, writesResults: boolean): string {
-  const { items, results } = bytes;
-  return writesResults ? `${megabytes(results)} for the legacy results` : `${megabytes(items)} for the items`;
-}
-
-const megabytes = (bytes: number): string => `${number(Math.ceil(bytes / 1e6))} MB`;

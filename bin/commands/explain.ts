@@ -78,6 +78,8 @@ function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
         typeof heals === 'function' ? heals(failure, options) : heals.includes(failure.code),
       )
       .map(({ name }) => name);
+  if (failure.stage === 'batch')
+    return ['asked again by the same fw batch; by another run: fw select --ids FAILED INPUT | fw batch'];
   const lines: string[] = [];
   const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
   const asker = failure.stage === 'request' ? 'request' : 'chain';

@@ -15,7 +15,7 @@ import { EXIT, usageError } from '../../engine/item/failure.ts';
 import { cut } from '../../engine/item/words.ts';
 import { visible } from '../../engine/json/visible.ts';
 import type { Collected } from '../../engine/study/collect.ts';
-import { gather, OUTCOME_OPTIONS } from '../../engine/study/gather.ts';
+import { gather, OUTCOME_OPTIONS, outcomeNamed } from '../../engine/study/gather.ts';
 import { pageOf } from '../../engine/study/page.ts';
 import { reportOf } from '../../engine/study/report.ts';
 import { command } from '../command.ts';
@@ -51,7 +51,8 @@ export default command({
     source: {
       type: 'string',
       file: 'read',
-      description: 'The table that was asked, for results that lack its columns; joined by row number.',
+      description:
+        'The table that was asked, for results that lack its columns; joined by id or row number, and checked.',
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON, with the ids behind each.' },
@@ -59,16 +60,12 @@ export default command({
   },
 
   async run(options, patterns) {
-    const { outcome, approve, group = [], reference = [], twins = [], json, ...rest } = options;
-    if (outcome === undefined || approve === undefined) {
-      const missing =
-        outcome === undefined ? '--outcome, what was decided' : '--approve, the value that is an approval';
-      throw usageError(`expected ${missing}, found none: fw report FILE… --outcome NAME --approve VALUE`);
-    }
+    const { group = [], reference = [], twins = [], json, ...rest } = options;
+    const named = outcomeNamed(options, 'fw report FILE…');
     const paths = expectResults(await expandPaths(patterns));
     const warn = (message: string): void => void process.stderr.write(`fw report: ${message}\n`);
-    const given = { ...rest, outcome, approve, group: [...new Set(group)], twins: namesIn(twins) };
-    const { collected, files, notes } = await gather(paths.length === 0 ? ['-'] : paths, given, {
+    const given = { ...rest, ...named, group: [...new Set(group)], twins: namesIn(twins) };
+    const { collected, files, notes, source } = await gather(paths.length === 0 ? ['-'] : paths, given, {
       stage: 'report',
       warn,
     });
@@ -79,6 +76,7 @@ export default command({
       references: reference,
       accept: namesIn(rest.accept),
       notes,
+      source,
     });
     await writePage(json ? `${JSON.stringify(report, null, 1)}\n` : pageOf(report));
     return EXIT.ok;

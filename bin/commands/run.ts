@@ -7,6 +7,7 @@ import { basename } from 'node:path';
 import { expandPaths } from '../../engine/files/input.ts';
 import { toStdout } from '../../engine/files/output.ts';
 import { expectResults } from '../../engine/files/provenance-files.ts';
+import { ASKING } from '../../engine/flow/join.ts';
 import { isSource } from '../../engine/flow/stage.ts';
 import { usageError } from '../../engine/item/failure.ts';
 import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
@@ -40,6 +41,11 @@ export default command({
   ],
   options: {
     ...POOL_OPTIONS,
+    ledger: {
+      ...POOL_OPTIONS.ledger,
+      description:
+        'Folder that keeps every answer. The same command again asks only what is missing. Default: that of the file, else FW_LEDGER, else ledger/.',
+    },
     set: {
       type: 'array',
       items: { type: 'string' },
@@ -48,8 +54,10 @@ export default command({
     output: {
       type: 'string',
       file: 'write',
-      description: 'Path, in place of the output that the file names; - is standard output.',
+      description:
+        'Path, in place of the output that the file names; - is standard output. Folders that are missing are made.',
     },
+    'max-failed': ASKING['max-failed'],
     limit: { type: 'integer', minimum: 1, description: 'Only the first N rows or items of the input.' },
     shard: {
       type: 'string',
@@ -86,7 +94,7 @@ export default command({
     const queue = queueOfRun(options);
     if (queue !== null) movingIn(row);
     await refuseOutputs(run, path, reads);
-    if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger });
+    if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger, pool });
     const say = sayAs(label);
     const act = (start: Start): Promise<number> =>
       path === undefined
@@ -118,7 +126,7 @@ function withFlags({ row }: Pipeline, flags: Record<string, unknown>): Pipeline[
     const own = { ...options };
     if (stage.asks) {
       // --wait has a default, so it is there even where nobody said it
-      for (const flag of Object.keys(POOL_OPTIONS)) own[flag] = flags[flag] ?? own[flag];
+      for (const flag of [...Object.keys(POOL_OPTIONS), 'max-failed']) own[flag] = flags[flag] ?? own[flag];
     }
     if (index === 0 && makesItems) Object.assign(own, part);
     // the output is named, so a stage that only looks lets its lines through to it

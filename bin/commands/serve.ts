@@ -22,6 +22,7 @@ const {
   'endpoint-limit': limit,
   'api-key-env': keyVariable,
   'max-body': maxBody,
+  timeout,
 } = POOL_OPTIONS;
 
 export default command({
@@ -49,7 +50,7 @@ export default command({
       type: 'string',
       description: 'Time for what is under way when the server is told to stop. Default: 30s.',
     },
-    ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody },
+    ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
     ...QUEUE_OPTIONS,
   },
 

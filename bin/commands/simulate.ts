@@ -64,7 +64,17 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: applications with this text are approved so much less often. May be repeated.',
+        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: prompts with this value are approved so much less often. May be repeated. A request whose outcome cannot be told is refused.',
+    },
+    outcome: {
+      type: 'string',
+      description:
+        'Key of the answer that --bias changes; agents without it answer as ever. Default: the key that may be --approve.',
+    },
+    approve: {
+      type: 'string',
+      description:
+        'Value of the outcome that is an approval. Default: approve; a number without it moves by that share of its range.',
     },
     model: { type: 'string', default: 'simulated-3b', description: 'Name of the model that is served.' },
     'max-model-len': {
@@ -114,6 +124,11 @@ export default command({
     const engineFlag = ENGINE_FLAGS.find(flag => options[flag] !== undefined);
     if (options.preset === undefined && engineFlag !== undefined)
       throw usageError(`expected --preset with --${engineFlag}, found none: only an engine has it`);
+    const { bias, outcome, approve } = options;
+    if (bias === undefined && (outcome !== undefined || approve !== undefined))
+      throw usageError(
+        'expected --bias with --outcome and --approve, found none: they say where it is planted',
+      );
     const stopped = new Promise<void>(stop => {
       process.once('SIGTERM', stop);
       process.once('SIGINT', stop);
@@ -130,7 +145,8 @@ export default command({
         latency,
         preset,
         faults,
-        biases: options.bias,
+        biases: bias,
+        outcome: { key: outcome, approve },
         model,
         maxModelLength: options['max-model-len'],
         maxQueuedRequests: options['max-num-queued-reqs'],
@@ -156,9 +172,18 @@ export default command({
     const timing = preset ? { preset: preset.name } : { latency };
     process.stdout.write(`${JSON.stringify({ url, model, seed, ...timing, faults, simulated: true })}\n`);
     await stopped;
-    const { requests, unwell, answers, faults: served } = simulator.counts();
+    const { requests, unwell, answers, faults: served, biases } = simulator.counts();
     await simulator.close();
-    process.stdout.write(`${JSON.stringify({ url, requests, unwell, answers, faults: served })}\n`);
+    for (const [text, count] of Object.entries(biases)) {
+      if (count > 0 || requests === 0) continue;
+      process.stderr.write(
+        `fw simulate: --bias ${text} was planted in none of ${requests} requests: no prompt had that value, or no answer the outcome.\n`,
+      );
+    }
+    const planted = bias === undefined ? {} : { biases };
+    process.stdout.write(
+      `${JSON.stringify({ url, requests, unwell, answers, faults: served, ...planted })}\n`,
+    );
     return EXIT.ok;
   },
 });

@@ -19,7 +19,7 @@ import { expectManyRequests, listen, sayAs } from '../execute.ts';
 
 const NAME = 'work';
 const { endpoint, pool, 'endpoint-limit': limit, model, 'model-map': map } = POOL_OPTIONS;
-const { 'api-key-env': keyVariable, 'max-body': maxBody } = POOL_OPTIONS;
+const { 'api-key-env': keyVariable, 'max-body': maxBody, timeout } = POOL_OPTIONS;
 
 /** ms: BullMQ gives a pointer to another worker when this one renews it no more; who has a part is the coordinator's to say */
 const LOCK = 120_000;
@@ -54,7 +54,7 @@ export default command({
       description: 'Ends once there was nothing to do for so long, such as 10m. Default: never.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, model, 'model-map': map },
-    ...{ 'api-key-env': keyVariable, 'max-body': maxBody },
+    ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },
 
   async run(options, positionals) {

@@ -39,6 +39,8 @@ export interface Agent {
   schemaName: string;
   /** where the schema was written, for messages */
   schemaPath: string;
+  /** whether text behind an answer is left out, which is the default, or makes it none */
+  text_after?: 'accept' | 'refuse';
   sampling: Sampling;
   /** fields of the request that are merged into it last */
   extra?: JsonObject;
@@ -81,6 +83,12 @@ export function agentOf(file: YamlFile): Agent {
     throw file.complain(
       ['ask_again'],
       'ask_again: expected a schema beside it, which has that place, found none',
+      'key',
+    );
+  if (file.hasKey('text_after') && found.schema === undefined)
+    throw file.complain(
+      ['text_after'],
+      'text_after: expected a schema beside it, since a text has nothing behind it, found none',
       'key',
     );
   if (template && persona === undefined)

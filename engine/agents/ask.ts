@@ -15,6 +15,7 @@ import { isObject, parsePointer, valueAt } from '../json/pointer.ts';
 import type { Agent, AskAgain } from './agent-file.ts';
 import { type Bodies, bodies, type Guided, type Opening, policyOf } from './body.ts';
 import { complaintOf } from './complaint.ts';
+import { limitWords, type Sampling } from './fields.ts';
 import { checkOf } from './form.ts';
 import {
   attemptRequest,
@@ -181,7 +182,8 @@ async function askInRound(
     const isUsedUp = invalid >= options.attempts;
     if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
       const rules = options.defaults?.get(agent.schemaName);
-      const asked = givenUp({ step, text, kept, reading, refusal, redo, check, rules, again });
+      const { sampling } = agent;
+      const asked = givenUp({ step, text, kept, reading, refusal, redo, check, rules, again, sampling });
       pool.judge(key, asked.step.rung, refusal.code, mending);
       return asked;
     }
@@ -252,10 +254,22 @@ interface GivenUp {
   check: Check;
   rules: readonly Rule[] | undefined;
   again: AskAgain | undefined;
+  sampling: Sampling;
 }
 
 /** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
-function givenUp({ step, text, kept, reading, refusal, redo, check, rules, again }: GivenUp): AskResult {
+function givenUp({
+  step,
+  text,
+  kept,
+  reading,
+  refusal,
+  redo,
+  check,
+  rules,
+  again,
+  sampling,
+}: GivenUp): AskResult {
   if (rules !== undefined && !redo && isObject(reading.output)) {
     const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
     if (filled.repairs.length > 0 && check(filled.value).length === 0) {
@@ -265,6 +279,7 @@ function givenUp({ step, text, kept, reading, refusal, redo, check, rules, again
     }
   }
   const { agent, ...rest } = step;
+  const limit = refusal.code === 'truncated' ? `; ${limitWords(sampling)}` : '';
   const asked = `${step.attempts} ${step.attempts === 1 ? 'attempt' : 'attempts'}`;
   return {
     step: { agent, ...kept, ...rest, problem: { code: refusal.code, message: refusal.message } },
@@ -272,7 +287,7 @@ function givenUp({ step, text, kept, reading, refusal, redo, check, rules, again
       ? { code: 'zero-confidence', message: `${agent}: ${asked}, and still ${refusal.message}` }
       : {
           code: 'no-valid-answer',
-          message: `${agent}: ${asked}; the last: ${refusal.code}: ${refusal.message}`,
+          message: `${agent}: ${asked}; the last: ${refusal.code}: ${refusal.message}${limit}`,
         },
   };
 }

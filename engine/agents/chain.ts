@@ -2,11 +2,9 @@
  * One item's way through its agents: each is asked with what the earlier ones answered, then the synthesis with all
  * of it. Steps that are there are kept; a failed one is asked again in a new round. Thousands of items do this at once.
  */
-
 import type { Pool } from '../item/call.ts';
-import type { Code } from '../item/codes.ts';
 import { ItemFailure } from '../item/failure.ts';
-import { type Failure, type Item, type Rung, type Step, worse } from '../item/item.ts';
+import { type Item, type Rung, type Step, worse } from '../item/item.ts';
 import { begin, type Due, newWorkload, type Workload } from '../item/workload.ts';
 import { getAt } from '../json/pointer.ts';
 import type { Agent } from './agent-file.ts';
@@ -16,34 +14,8 @@ import { escaped } from './body.ts';
 import { contextAfter, turnText } from './context.ts';
 import type { Agents } from './load.ts';
 import type { Opened, Openings } from './opening.ts';
+import { reopened } from './reopen.ts';
 import { type RowId, rowIdOf, sharedName } from './share.ts';
-
-/** What ingest finds in the place of an answer. Verify finds it too, but names no agent to ask. */
-const FOUND_CODES: readonly Code[] = ['sentinel-text', 'placeholder-text'];
-
-/** Failures of asking: those that another round may mend. */
-export const ASKING_CODES: readonly Code[] = [
-  'no-valid-answer',
-  'zero-confidence',
-  'prompt-too-long',
-  'call-refused',
-  'answer-too-long',
-  'no-such-model',
-  'call-failed',
-  'call-timeout',
-  'call-quarantined',
-  'interrupted',
-  ...FOUND_CODES,
-];
-
-/** What a stopped run left is taken up without being told to; what failed only by --retry-failed. */
-export function takesUp(failure: Failure, retryFailed: boolean): boolean {
-  return failure.code === 'interrupted' || (retryFailed && isAsked(failure));
-}
-
-function isAsked({ code, agent }: Failure): boolean {
-  return FOUND_CODES.includes(code) ? agent !== undefined : ASKING_CODES.includes(code);
-}
 
 /**
  * Asks the agents of `ordering` that the item has no answer of; then, where it `decides`, the synthesis, unless the item
@@ -114,11 +86,15 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
 
   async function stepsOf(item: Item, ordering: readonly string[], due: Due): Promise<Item> {
     const { failure: _failure, ...kept } = item;
-    const steps = (item.steps ?? []).filter(step => step.output !== undefined);
-    const failed = (item.steps ?? []).find(step => step.output === undefined);
     const interrupted = item.failure?.code === 'interrupted';
     const arrangement = arrangementOf(item);
     const turns = turnsOf(ordering, arrangement);
+    // each is the step of its turn; nothing comes behind a failed one that all later turns are shown
+    const isSequential = arrangement.topology === 'sequential';
+    const steps = (item.steps ?? []).filter(step => !isSequential || step.output !== undefined);
+    const failedAt = (at: number): Step | undefined =>
+      isSequential ? item.steps?.find(step => step.output === undefined) : steps[at];
+    let failed: Failed | null = null;
     const by = isUsual(arrangement) ? null : { agents, arrangement, ordering };
     const surplus = steps.find((step, index) => step.agent !== turns[index]?.agent);
     if (surplus) {
@@ -132,32 +108,42 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     const redact = redactionOf(item);
     const id = rowIdOf({ ...item, ordering: whole }, agents);
     const row = id.label === '' ? undefined : id.row;
-    for (const { agent, sees } of turns.slice(steps.length)) {
-      const seen = by ? sees.map(at => steps[at] as Step) : steps;
-      const round = roundAfter(failed, agent, interrupted);
+    for (const [at, { agent, sees }] of turns.entries()) {
+      if (steps[at]?.output !== undefined) continue;
+      // who is to be shown a failed answer is not asked, and neither is anybody behind
+      if (failed && sees.some(shown => steps[shown]?.output === undefined)) break;
+      const seen = by ? sees.map(shown => steps[shown] as Step) : steps;
+      const round = roundAfter(failedAt(at), agent, interrupted);
       const ask = askOf(agent);
       const { opening, files } = openingFor(agent, { ...kept, steps }, seen);
-      const asks = options.share ? askedBy(ordering, arrangement, steps.length) : null;
+      const asks = options.share ? askedBy(ordering, arrangement, at) : null;
       const shared = (asks && sharedName(id, asks, agents)) ?? undefined;
       const asked = await ask({
         id: item.id as string,
         shared,
         twin: twinOf(item, id, shared),
         row,
-        begins: steps.length === 0,
+        begins: at === 0,
         context: by ? context + escaped(contextShown('', steps, sees, by)) : context,
         opening,
         saw: sawIn(seen),
         round,
         redact: files.length > 0 ? [...(redact ?? []), ...files] : redact,
       });
-      steps.push(asked.step);
-      if (!asked.failure) due.answered();
-      // with its ordering, so that everyone after can see which answers it lacks
-      if (asked.failure) fail({ ...kept, ordering: whole, steps }, agent, asked.failure);
-      if (!by) context += escaped(turnText(displayOf(agent), asked.compact));
+      steps[at] = asked.step;
+      if (asked.failure === undefined) {
+        due.answered();
+        if (!by) context += escaped(turnText(displayOf(agent), asked.compact));
+        continue;
+      }
+      const isStopped = asked.failure.code === 'interrupted'; // it is taken up without being told to
+      if (isStopped || failed === null) failed = { agent, failure: asked.failure };
+      if (isStopped) break;
     }
-    return { ...kept, ordering: whole, steps };
+    // with its ordering, so that everyone after can see which answers it lacks
+    const asked = { ...kept, ordering: whole, steps };
+    if (failed !== null) fail(asked, failed.agent, failed.failure);
+    return asked;
   }
 
   async function decisionOf(item: Item): Promise<Item> {
@@ -200,7 +186,8 @@ export function chainOf(agents: Agents, pool: Pool, options: ChainOptions): Chai
     return Math.max(0, due - (ordering ? answered : 0)) + (isUndecided ? 1 : 0);
   }
 
-  return async (item, ordering, decides) => {
+  return async (line, ordering, decides) => {
+    const item = reopened(line);
     const due = begin(workload, lackedBy(item, ordering, decides));
     try {
       const answered = ordering ? await stepsOf(item, ordering, due) : item;
@@ -249,6 +236,11 @@ function shownLast(item: Item, agents: Agents): { text: string; seen: Step[] } |
   const sees = seenLast(ordering, arrangement);
   const text = contextShown('', steps, sees, { agents, arrangement, ordering });
   return { text, seen: sees.map(at => steps[at] as Step) };
+}
+
+interface Failed {
+  agent: string;
+  failure: NonNullable<AskResult['failure']>;
 }
 
 function fail(item: Item, agent: string, { code, message }: NonNullable<AskResult['failure']>): never {

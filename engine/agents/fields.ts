@@ -31,6 +31,12 @@ export function notForExtra(field: string, sampling: Sampling): string | undefin
   return Object.hasOwn(sampling, field) ? 'expected it once, found it under sampling too' : undefined;
 }
 
+/** What a person has to change where answers are cut off. */
+export function limitWords(sampling: Sampling): string {
+  const field = sampling.max_tokens === undefined ? 'max_completion_tokens' : 'max_tokens';
+  return `its ${field} is ${mostTokens(sampling)}`;
+}
+
 /** The limit of tokens of an answer. */
 export function mostTokens({ max_tokens, max_completion_tokens }: Sampling): number {
   return max_tokens ?? (max_completion_tokens as number);

@@ -6,6 +6,7 @@ import { textCheck } from '../answer/text-check.ts';
 import { dataError } from '../item/failure.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import { type Agent, placeInSchema } from './agent-file.ts';
+import { withOwnName } from './own-name.ts';
 
 const known = new WeakMap<Agent, Check>();
 
@@ -14,12 +15,17 @@ export function checkOf(agent: Agent): Check {
   const before = known.get(agent);
   if (before !== undefined) return before;
   const { schema, schemaPath, choice, regex } = agent;
-  const check =
-    schema === undefined
-      ? textCheck({ ...(choice && { choice }), ...(regex !== undefined && { regex }) }, schemaPath)
-      : checkOfSchema(agent, schema);
+  const form = { ...(choice && { choice }), ...(regex !== undefined && { regex }) };
+  const own = schema === undefined ? textCheck(form, schemaPath) : checkOfSchema(agent, schema);
+  const named = withOwnName(agent, own);
+  const check = agent.text_after === undefined ? named : withTextAfter(named, agent.text_after);
   known.set(agent, check);
   return check;
+}
+
+function withTextAfter(check: Check, textAfter: 'accept' | 'refuse'): Check {
+  if (textAfter === 'accept') return check;
+  return Object.assign((value: unknown) => check(value), { ...check, textAfter });
 }
 
 function checkOfSchema(agent: Agent, schema: JsonObject): Check {

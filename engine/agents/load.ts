@@ -11,6 +11,7 @@ import { readYaml, type YamlFile } from '../config/yaml.ts';
 import { dataError, usageError } from '../item/failure.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import { type Agent, agentOf } from './agent-file.ts';
+import { introduce } from './own-name.ts';
 
 export interface Agents {
   folder: string;
@@ -122,10 +123,13 @@ export function loadAgentFiles(folder: string): Agents {
   if (loaded.agents.length === 0) {
     throw dataError(`${folder}: expected agent files (<key>.yaml with role: agent), found none`);
   }
+  let keys = ['agent_name'];
   if (files.includes('folder.yaml')) {
-    loaded.ownWords =
-      (readYaml(join(folder, 'folder.yaml'), 'folder').value as FolderFile).own_words === true;
+    const { own_words, passing } = readYaml(join(folder, 'folder.yaml'), 'folder').value as FolderFile;
+    loaded.ownWords = own_words === true;
+    keys = [...new Set([...keys, ...(passing?.names ?? [])])];
   }
+  introduce([...loaded.byKey.values()], keys);
   return loaded;
 }
 

@@ -96,12 +96,15 @@ function namerOf(agents: string | undefined, sets: readonly string[] | undefined
   return set === undefined ? null : `--set ${set}`;
 }
 
-/** The chain of `agents` on the endpoints of the run; asks for the pool, so it needs an endpoint. */
+/**
+ * The chain of `agents` on the endpoints of the run; asks for the pool, so it needs an endpoint. `asked` are those that the
+ * stage asks, in their order, in words.
+ */
 export async function openChain(
   agents: Agents,
   options: OptionsOf<typeof ASK_OPTIONS>,
   tools: Tools,
-  stage: string,
+  { stage, asked }: { stage: string; asked: string },
 ): Promise<Chain> {
   const twins = namesIn(options.twins);
   const fills = options['on-invalid'] === 'default' && agents.defaults;
@@ -132,7 +135,7 @@ export async function openChain(
   const refused = describeRejudged(rejudge(pool.acceptedBefore?.(asksWith) ?? [], agents));
   if (refused) tools.warn(refused);
   const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;
-  tools.warn(`asking ${pool.model} as ${[...agents.byKey.keys()].join(', ')} (${from})`);
+  tools.warn(`asking ${pool.model} as ${asked} (${from})`);
   const guard = inputGuard(agents, tools.warn);
   const chain = chainOf(agents, pool, {
     attempts: options.attempts,

@@ -14,7 +14,7 @@ import type { Agents } from './load.ts';
  * Version of the rules by which an answer is accepted. Raise it when an answer that was accepted is refused from now on.
  * Runs of version 1 did not write it down.
  */
-export const RULES = 3;
+export const RULES = 4;
 
 export interface Rejudged {
   /** answers of these agents that were accepted when they were recorded */

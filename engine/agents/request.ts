@@ -8,7 +8,15 @@ import { textOfBody } from '../item/body-text.ts';
 import { type Call, CallFailure, type Pool } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
 import { ItemFailure } from '../item/failure.ts';
-import { type Item, isAnswered, type RawRequest, type Response, type Step } from '../item/item.ts';
+import {
+  type Item,
+  isAnswered,
+  type RawRequest,
+  type Response,
+  type Step,
+  type Usage,
+} from '../item/item.ts';
+import { troubleIn } from '../item/response.ts';
 import { begin, newWorkload, type Workload } from '../item/workload.ts';
 import { show } from '../json/show.ts';
 import { keyedBody } from './body.ts';
@@ -49,18 +57,26 @@ export function requester(
   };
 
   async function asked(item: Item, request: RawRequest): Promise<Item> {
-    const call = callOf(item.id as string, request);
     const { failure: _failure, steps: _steps, ...kept } = item;
-    const withStep = (step: Step): Item => ({ ...kept, steps: [step] });
-    const rest = { saw: 'clean' as const, repairs: [], calls: [call.key], attempts: 1 };
-    const fail = (code: Code, message: string, response?: Response): ItemFailure => {
-      const { agent } = call;
-      const usage = { prompt: 0, completion: 0 };
-      const step: Step = { agent, ...(response && { response }), rung: 'failed', ...rest, usage };
-      return new ItemFailure(code, message, { agent, item: withStep(step) });
+    let call = callOf(item.id as string, request, 0);
+    const withStep = (said: Pick<Step, 'rung' | 'response' | 'sha256'>, used?: Usage): Item => {
+      const { key, agent, round } = call;
+      const rest = { saw: 'clean' as const, repairs: [], calls: [key], attempts: 1 };
+      const usage = { prompt: used?.prompt ?? 0, completion: used?.completion ?? 0 };
+      return { ...kept, steps: [{ agent, ...said, ...rest, ...(round > 0 && { round }), usage }] };
+    };
+    const fail = (code: Code, message: string, response?: Response, used?: Usage): ItemFailure => {
+      const failed = withStep({ ...(response && { response }), rung: 'failed' }, used);
+      return new ItemFailure(code, message, { agent: call.agent, item: failed });
     };
     try {
-      const { text, body = JSON.parse(text), usage } = await pool.call(call);
+      let { response, answer, trouble } = await answered(call);
+      // what is on record without an answer in it is asked again, once in a run, under a key of its own
+      while (trouble !== null && answer.replayed) {
+        call = callOf(item.id as string, request, call.round + 1);
+        ({ response, answer, trouble } = await answered(call));
+      }
+      const { text, usage } = answer;
       const length = call.body.length + Buffer.byteLength(text) + BESIDE;
       if (length > maxLine) {
         throw fail(
@@ -68,25 +84,26 @@ export function requester(
           `expected a request and its answer of at most ${maxLine} bytes (--max-line), found ${length}; the answer is in the ledger: with a larger --max-line, here and behind, it is not asked again`,
         );
       }
-      pool.judge(call.key, 'clean', undefined, 0);
-      return withStep({
-        agent: call.agent,
-        response: { status_code: 200, body },
-        sha256: hashOfText(textOfBody(body)),
-        rung: 'clean',
-        ...rest,
-        usage: { prompt: usage.prompt, completion: usage.completion },
-      });
+      pool.judge(call.key, trouble ? 'failed' : 'clean', trouble?.code, 0);
+      if (trouble) throw fail(trouble.code, trouble.message, response, usage);
+      const sha256 = hashOfText(textOfBody(response.body));
+      return withStep({ response, sha256, rung: 'clean' }, usage);
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
       throw fail(error.code, error.message, error.response);
     }
   }
+
+  async function answered(call: Call) {
+    const answer = await pool.call(call);
+    const response: Response = { status_code: 200, body: answer.body ?? JSON.parse(answer.text) };
+    return { answer, response, trouble: troubleIn(response) };
+  }
 }
 
 /** The agent of such a call is the URL: what is asked there takes about as long. */
-function callOf(id: string, { url, body }: RawRequest): Call {
-  const identity = { id, agent: url, round: 0, attempt: 1 };
+function callOf(id: string, { url, body }: RawRequest, round: number): Call {
+  const identity = { id, agent: url, round, attempt: 1 };
   const { bytes, key } = keyedBody(JSON.stringify(body), identity);
   return {
     path: url,

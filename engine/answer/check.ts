@@ -33,6 +33,8 @@ export interface Check {
   schema: JsonObject | boolean;
   /** there where an answer is text and no JSON; `isFree`: any text will do */
   text?: { isFree: boolean };
+  /** text behind an answer makes it none; absent where it is left out */
+  textAfter?: 'refuse';
 }
 
 const NONE: readonly SchemaFinding[] = Object.freeze([]);

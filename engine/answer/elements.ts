@@ -22,11 +22,16 @@ const MARKUP = new Set(
 );
 /** A fence, with what is said of it up to the end of the line. */
 const FENCE = /(?:`{3,}|~{3,})(?:[^\n`~]*\n|[^\s`~]*\s*$)/g;
+/** A token of a chat template, as far as one may stand behind an answer. */
+const TOKENS = /(?:<|&lt;)\/?[|｜]?[^<>&\s]{1,42}(?:>|&gt;)|\[\/?[A-Z_]{2,20}\]/g;
 const ENTITY = /&#?\w{1,10};|\\[nrt]/g;
 
 export interface Elements {
-  /** Reads the tag at `at`, if there is one; the offset behind it, and the name of one that was not open. */
-  read(at: number): { end: number; lost?: string };
+  /**
+   * Reads the tag at `at`, if there is one; the offset behind it, whether it is of an element that may hold something else
+   * than the answer, and the name of one that was not open.
+   */
+  read(at: number): { end: number; isOther: boolean; lost?: string };
   /** the innermost element that is open; undefined where there is none */
   inside(): string | undefined;
   /** Takes all as closed. */
@@ -43,23 +48,24 @@ export function elementsOf(text: string): Elements {
     read(at) {
       TAG.lastIndex = at;
       const found = isToken(text, at) ? null : TAG.exec(text);
-      if (found === null) return { end: at + 1 };
+      if (found === null) return { end: at + 1, isOther: false };
       const end = at + found[0].length;
       const [tag, slash, angled, selfClosed, bracketed] = found;
       const name = (angled ?? bracketed ?? '').toLowerCase();
-      if (isTransparent(name) || selfClosed === '/' || /\/(?:>|&gt;)$/.test(tag)) return { end };
+      if (isTransparent(name) || selfClosed === '/' || /\/(?:>|&gt;)$/.test(tag))
+        return { end, isOther: false };
       if (slash === '' && bracketed === undefined) {
         open.push(name);
         count(name, 1);
-        return { end };
+        return { end, isOther: true };
       }
-      if ((counts.get(name) ?? 0) === 0) return { end, lost: tag };
+      if ((counts.get(name) ?? 0) === 0) return { end, isOther: true, lost: tag };
       // those that were opened within it end with it
       for (let last = open.pop(); last !== undefined; last = open.pop()) {
         count(last, -1);
         if (last === name) break;
       }
-      return { end };
+      return { end, isOther: true };
     },
     inside: () => open.at(-1),
     clear() {
@@ -78,6 +84,11 @@ export function hasWord(between: string): boolean {
     )
     .replace(ENTITY, '');
   return /\p{L}/u.test(rest);
+}
+
+/** The same of text behind an answer, in which a token that ends the turn says nothing. */
+export function saysAnything(behind: string): boolean {
+  return hasWord(behind.replace(TOKENS, ' '));
 }
 
 function isTransparent(name: string): boolean {

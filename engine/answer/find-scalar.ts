@@ -2,12 +2,16 @@
  * Finding a text, a number or a boolean in a chatty answer: it must be the last line, alone there, or alone in a fence.
  * Many sentences have numbers and quoted words in them, so nothing is read out of one.
  */
+import { doubtBefore } from './around.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import type { Found } from './find.ts';
+import { leadOf, saysFinal } from './lead.ts';
 import type { MendRule } from './mend.ts';
 import { cutsIn } from './text.ts';
 
 const FENCE = /^\s*`{3,}\w*\s*$/;
+/** A line in bold, or in code. */
+const MARKED = /^(\*{1,3}|_{1,3}|`{1,2})([^*_`]+)\1$/;
 const LITERALS: { readonly [word: string]: string } = { True: 'true', False: 'false' };
 
 interface Line {
@@ -35,6 +39,13 @@ export function findScalar(text: string): Found | null {
   while (first > 0 && lines[first - 1]?.json !== undefined) first--;
   const group = lines.slice(first);
   if (group.some(({ json }) => json !== last.json)) return { differ: { count: group.length, at: '' } };
+  const start = (group[0] as Line).from;
+  const lead = text.slice(from, start);
+  const others = lines.slice(0, first).filter(({ json }) => json !== undefined && json !== last.json);
+  if (others.length > 0 && saysFinal(leadOf(lead)) === null)
+    return { differ: { count: others.length + 1, at: '' } };
+  const why = doubtBefore(lead, { isOneOf: others.length > 0, isValue: true });
+  if (why !== null) return { doubt: { at: last.from, why } };
   const said = text.slice(last.from, last.to);
   const edits: Edit[] = [
     ...cutOf(text, 0, last.from, before?.rule as MendRule | undefined, group.length > 1),
@@ -56,8 +67,10 @@ function linesIn(text: string, from: number, to: number): Line[] {
     const begin = at + line.length - line.trimStart().length;
     at = end + 1;
     if (said === '' || FENCE.test(line)) continue;
-    const json = jsonOf(said);
-    lines.push({ from: begin, to: begin + said.length, ...(json !== undefined && { json }) });
+    const [, mark = '', inner = said] = MARKED.exec(said) ?? [];
+    const json = jsonOf(inner);
+    const start = begin + mark.length;
+    lines.push({ from: start, to: start + inner.length, ...(json !== undefined && { json }) });
   }
   return lines;
 }

@@ -3,12 +3,16 @@
  * as broken, and nothing before it, inside it or beside it takes its place: a draft is not an answer.
  */
 
-import { differenceIn } from '../json/same.ts';
+import type { JsonObject } from '../json/pointer.ts';
+import { doubtAfter, doubtBefore } from './around.ts';
 import { closersEnd, goesOnAt, isComment, isPart } from './beside.ts';
-import { applyEdits, type Edit } from './edits.ts';
+import { cut, cutBehind, type Stretch, withoutThoughts } from './cuts.ts';
+import { type Candidate, differenceBefore, differenceOf, objectOf } from './drafts.ts';
+import type { Edit } from './edits.ts';
 import { elementsOf, hasWord } from './elements.ts';
-import { type Broken, boundsOf, type MendRule, mendObject } from './mend.ts';
+import { type Broken, boundsOf, mendObject } from './mend.ts';
 import { blocksOf, closingEnd, startOf } from './reasoning.ts';
+import { keysOf, textsOf } from './rivals.ts';
 import { turnsOf } from './turns.ts';
 
 /** Longer texts are not searched: an answer has some thousand characters. */
@@ -16,24 +20,18 @@ export const MAX_TEXT = 1 << 20;
 
 export type Found =
   /** makes the last object alone, as JSON, of the whole text */
-  | { edits: Edit[]; broke?: undefined; differ?: undefined; beyond?: undefined }
+  | { edits: Edit[]; broke?: undefined; differ?: undefined; beyond?: undefined; doubt?: undefined }
   /** how the last object breaks */
-  | { broke: string; differ?: undefined; beyond?: undefined }
+  | { broke: string; differ?: undefined; beyond?: undefined; doubt?: undefined }
   /** the offset where another turn begins, with more behind it */
-  | { beyond: number; broke?: undefined; differ?: undefined }
-  /** several objects side by side: how many, and where the last one differs from another; '' where that cannot be said */
-  | { differ: { count: number; at: string }; broke?: undefined; beyond?: undefined };
+  | { beyond: number; broke?: undefined; differ?: undefined; doubt?: undefined }
+  /** several objects: how many, and where the last one differs from another; '' where that cannot be said */
+  | { differ: { count: number; at: string }; broke?: undefined; beyond?: undefined; doubt?: undefined }
+  /** where the last object begins, and why it is not given as the answer */
+  | { doubt: { at: number; why: string }; broke?: undefined; differ?: undefined; beyond?: undefined };
 
-interface Candidate {
-  start: number;
-  end: number;
-  /** where the text before it begins that was not read as anything */
-  from: number;
-  /** absent where the object broke */
-  edits?: Edit[];
-  broke: string;
-}
-
+/** What is left of a tag of reasoning behind its name. */
+const TAG_END = /^\s{0,4}(?:>|&gt;)/;
 const MARK = /[{}<[&◁【]|`{3,}|assistantfinal/gi;
 const IN_BROKEN = /[{}[\]<&◁【]|"(?:[^"\\\n]|\\.)*(?:"|$|\n|\\)|`{3,}|assistantfinal/gi;
 
@@ -42,16 +40,20 @@ const SEPARATOR = /^(?:[\s,[\]]|(?<!`)`{3,}(?!`)\w*)*$/;
 
 /**
  * The answer in `text`; null where there is no object outside of reasoning, whole or broken. With `lists` a list may be the
- * answer as well, whatever is in it.
+ * answer as well, whatever is in it. `schema` tells other objects from answers.
  */
-export function findAnswer(text: string, lists = false): Found | null {
+export function findAnswer(
+  text: string,
+  { lists, schema }: { lists: boolean; schema: JsonObject | boolean },
+): Found | null {
   const bounds = boundsOf(text);
   const blockAt = blocksOf(text);
   let group: Candidate[] = []; // the objects that are beside the last one, with no word between them
-  let hasEarlier = false;
+  let earlier: Candidate[] = []; // whole ones before these, with words between
   let trouble: string | undefined; // why what follows the last object is no object
   let from = 0;
-  let tail = -1; // where reasoning begins behind the last object
+  let lead = 0;
+  let thoughts: Stretch[] = []; // reasoning behind the last object
   const turns = turnsOf(text);
   const elements = elementsOf(text);
   let heard = 0; // up to where the text was asked for the end of the turn
@@ -75,7 +77,8 @@ export function findAnswer(text: string, lists = false): Found | null {
     const opensList = list !== null && (list.broke === undefined || list.real);
     if (mark[0] !== '{' && !opensList) {
       if (block === null) {
-        const { end, lost } = elements.read(at);
+        const { end, isOther, lost } = elements.read(at);
+        if (isOther) lead = end;
         if (lost !== undefined && group.length > 0)
           trouble = `expected the beginning of what ${lost} ends at offset ${at}`;
         at = Math.max(end, list?.end ?? 0);
@@ -83,16 +86,18 @@ export function findAnswer(text: string, lists = false): Found | null {
       }
       at = block.end;
       from = at;
+      lead = at + (TAG_END.exec(text.slice(at, at + 8))?.[0].length ?? 0);
       if (block.fromTheStart) {
         elements.clear();
         group = [];
-        hasEarlier = false;
+        earlier = [];
+        thoughts = [];
         hasThought = true;
         trouble = undefined;
       } else if (block.isOpen)
         trouble = `expected the end of the reasoning at offset ${mark.index}, got the end`;
       else if (group.length === 0) hasThought = true;
-      else if (tail === -1) tail = mark.index;
+      else thoughts.push({ from: mark.index, to: at });
       continue;
     }
     const read = list ?? mendObject(text, at, bounds);
@@ -117,18 +122,20 @@ export function findAnswer(text: string, lists = false): Found | null {
     } else if (isReal) {
       const before = group.at(-1);
       if (before === undefined || isApart(text.slice(before.end, at), before)) {
-        hasEarlier ||= group.some(({ edits }) => edits !== undefined);
+        for (const one of group) if (one.edits !== undefined) earlier.push(one);
         group = [];
       }
       group.push({
         start: at,
         end,
         from,
+        lead,
         broke: '',
         ...(isWhole ? { edits: read.edits } : { broke: read.broke }),
       });
       trouble = undefined;
-      tail = -1;
+      thoughts = [];
+      lead = end;
     } else trouble = read.broke;
     from = end;
     at = isWhole ? closersEnd(text, end) : end;
@@ -139,24 +146,32 @@ export function findAnswer(text: string, lists = false): Found | null {
   if (trouble !== undefined) return { broke: trouble };
   if (last === undefined) return null;
   if (last.edits === undefined) return { broke: last.broke };
-  const isOneOf = hasEarlier || group.length > 1;
+  const isOneOf = earlier.length > 0 || group.length > 1;
   if (isComment(text.slice(last.from, last.start), isOneOf))
     return { broke: `expected an object of its own, got one in a comment at offset ${last.start}` };
-  const differ = differenceOf(text, group);
-  if (differ !== null) return { differ };
-  const goesOn = goesOnAt(text, last.end, tail === -1 ? text.length : tail);
+  const first = group[0] ?? last;
+  const beside = differenceOf(text, group);
+  if (beside !== null) return { differ: beside };
+  const goesOn = goesOnAt(text, last.end, thoughts[0]?.from ?? text.length);
   if (goesOn !== -1) {
     const rest = JSON.stringify(text.slice(goesOn, goesOn + 12));
     return { broke: `expected nothing that goes on with the object at offset ${goesOn}, got ${rest}` };
   }
-  const first = group[0] ?? last;
   if (isPart(text, first.from, first.start, last.end))
     return { broke: `expected an object of its own, got a part of something at offset ${first.start}` };
+  const before = differenceBefore(text, { earlier, first, last, schema });
+  if (before !== null) return { differ: before };
+  const behind = withoutThoughts(text, last.end, thoughts);
+  const { said, others } = textsOf(objectOf(text, last), schema);
+  const keys = [...keysOf(schema).keys()].map(key => key.toLowerCase());
+  const why =
+    doubtBefore(text.slice(first.lead, first.start), { isOneOf, said, keys }) ?? doubtAfter(behind, others);
+  if (why !== null) return { doubt: { at: last.start, why } };
   return {
     edits: [
       ...cut(text, 0, last.start, isOneOf ? 'other-object' : hasThought ? 'think-block' : undefined),
       ...last.edits,
-      ...cut(text, last.end, text.length, tail === -1 ? undefined : 'think-block'),
+      ...cutBehind(text, last.end, thoughts),
     ],
   };
 }
@@ -164,30 +179,6 @@ export function findAnswer(text: string, lists = false): Found | null {
 /** Whether the text behind an object separates the next one from it: a word, or anything behind one that breaks, as a format does. */
 function isApart(between: string, { edits }: Candidate): boolean {
   return edits === undefined ? !SEPARATOR.test(between) : hasWord(between);
-}
-
-/** Of several side by side, how many and where the last differs from another; null where all are equal. */
-function differenceOf(text: string, group: readonly Candidate[]): { count: number; at: string } | null {
-  const last = group.at(-1);
-  if (last === undefined || group.length === 1) return null;
-  const own = objectOf(text, last);
-  const count = group.length;
-  for (const other of group.slice(0, -1)) {
-    const value = objectOf(text, other);
-    const at = value === undefined ? '' : differenceIn(value, own);
-    if (at !== null) return { count, at };
-  }
-  return null;
-}
-
-function objectOf(text: string, { start, end, edits }: Candidate): unknown {
-  if (edits === undefined) return undefined;
-  const own = edits.map(edit => ({ ...edit, offset: edit.offset - start }));
-  try {
-    return JSON.parse(applyEdits(text.slice(start, end), own));
-  } catch {
-    return undefined; // the reader says so, should the mender and the parser ever not agree
-  }
 }
 
 function next(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
@@ -206,15 +197,4 @@ function brokenEnd(text: string, { end, depth }: Broken): number {
     if (open === 0) return mark.index + 1;
   }
   return text.length;
-}
-
-function cut(text: string, from: number, to: number, rule?: MendRule): Edit[] {
-  const around = text.slice(from, to);
-  if (/^[ \t\n\r]*$/.test(around)) return [];
-  return [{ rule: rule ?? ruleFor(around.trim()), offset: from, cut: around, put: '' }];
-}
-
-function ruleFor(around: string): MendRule {
-  if (around === '[' || around === ']') return 'array-around';
-  return /^`{3,}\w*$/.test(around) ? 'fence' : 'text-around';
 }

@@ -13,7 +13,8 @@ import { match, readString } from './strings.ts';
 export const MENDS = {
   'think-block': 'Reasoning (<think>…</think> and its like) beside the answer is left out.',
   fence: 'A Markdown fence around the object is left out.',
-  'text-around': 'Text before or after the answer is left out.',
+  'text-around': 'Text before the answer is left out, and marks around it.',
+  'text-after': 'Text after the answer is left out: an explanation, a note, a signature.',
   'array-around': 'The brackets of an array with one object are left out.',
   'other-object': 'An object before the last one is left out: a draft, or the same again.',
   'illegal-escape': 'A backslash that no JSON escape begins is doubled.',

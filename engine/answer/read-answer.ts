@@ -70,13 +70,18 @@ export function readAnswer(
     return failed('no-json-found', `expected a JSON ${name}, got ${show(whole)}`);
   }
 
-  const found = findIn(text, kinds);
+  const found = findIn(text, kinds, check);
   if (found === null) return failed('no-json-found', `expected a JSON ${name}, got ${describe(text)}`);
   if (found.broke !== undefined)
     return failed('no-json-found', `expected a JSON ${name}, and one breaks: ${found.broke}`);
   if (found.beyond !== undefined) {
     const message = `expected the answer to end with its turn, got more behind the end of that at offset ${found.beyond}`;
     return { ...failed('beyond-its-turn', message), turnEnd: found.beyond };
+  }
+  if (found.doubt !== undefined) {
+    const { at, why } = found.doubt;
+    const message = `expected a JSON ${name} that is given as the answer, got one ${why}, at offset ${at}`;
+    return failed('not-the-answer', message);
   }
   if (found.differ === undefined) return readMended(text, found.edits, check, fixes);
   const { count, at } = found.differ;
@@ -85,8 +90,9 @@ export function readAnswer(
 }
 
 /** What may hold others is looked for first: a list, an object; then single values. */
-function findIn(text: string, kinds: ReadonlySet<Kind>): Found | null {
-  const bracketed = kinds.has('object') || kinds.has('array') ? findAnswer(text, kinds.has('array')) : null;
+function findIn(text: string, kinds: ReadonlySet<Kind>, { schema }: Check): Found | null {
+  const lists = kinds.has('array');
+  const bracketed = kinds.has('object') || lists ? findAnswer(text, { lists, schema }) : null;
   if (bracketed !== null) return bracketed;
   const isAlone = kinds.has('string') || kinds.has('number') || kinds.has('boolean');
   return isAlone ? findScalar(text) : null;
@@ -96,6 +102,8 @@ function readMended(text: string, edits: readonly Edit[], check: Check, fixes: R
   const off = edits.find(({ rule }) => !fixes.has(rule));
   if (off)
     return failed('no-json-found', `expected JSON, got an answer that needs ${off.rule}, which is off`);
+  if (check.textAfter === 'refuse' && edits.some(({ rule }) => rule === 'text-after'))
+    return failed('text-after', 'expected nothing behind the answer, got text');
   const mended = applyEdits(text, edits);
   const value = parse(mended);
   // The mender and JSON.parse agree on what JSON is; if they ever do not, the parser is right.

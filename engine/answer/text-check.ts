@@ -1,5 +1,6 @@
 /** What an answer in text must be, as a check beside those that JSON Schemas are. */
 import { problem } from '../json/show.ts';
+import { isBlank } from './blank.ts';
 import type { Check } from './check.ts';
 import type { SchemaFinding } from './findings.ts';
 import { EMPTY, loopIn, REPEATS, repetitionIn } from './repetition.ts';
@@ -10,9 +11,6 @@ export interface TextForm {
   choice?: readonly string[];
   regex?: string;
 }
-
-/** A text in which nothing can be seen. */
-const BLANK = /^[\s\p{C}]*$/u;
 
 /** The check of an answer in text. Exit 65, with `where` in front, where the regular expression is none that can be run. */
 export function textCheck(form: TextForm, where: string): Check {
@@ -42,7 +40,7 @@ function findingsOfText(text: string): readonly SchemaFinding[] {
   const found = (keyword: string, expected: string, got: string): SchemaFinding[] => [
     { ...problem('', keyword, expected, got), instance: '', data: text, parent: {}, params: {} },
   ];
-  if (BLANK.test(text)) return found(EMPTY, 'a text', 'nothing that can be seen');
+  if (isBlank(text)) return found(EMPTY, 'a text', 'nothing that can be seen');
   const loop = repetitionIn(text);
   return loop === null ? [] : found(REPEATS, 'a text that ends', loopIn(loop));
 }

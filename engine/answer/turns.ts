@@ -26,7 +26,10 @@ const WITHIN =
   /<\|(?:channel|message|constrain|(?:start|begin|end)_(?:of_)?(?:response|answer|solution|output|final))\|>/iy;
 /** Harmony: the assistant continues in another channel. */
 const GOES_ON = /(?:<\|end\|>\s?)?<\|start\|>\s?assistant\s?<\|channel\|>/iy;
-/** A line that gives the word to somebody: `User:`, `**Human:**`, `### Instruction`, or the role alone. */
+/** A line that gives the word to somebody, in the languages of words.ts: `用户：`. */
+const ROLE_ELSEWHERE =
+  /^[ \t>*_#]{0,8}(?:benutzer(?:in)?|nutzer|assistent|utilisateur|utilisatrice|usuari[oa]|asistente|用户|用戶|助手|助理|ユーザー?|アシスタント|المستخدم|مستخدم|المساعد|អ្នកប្រើប្រាស់|អ្នកប្រើ|ជំនួយការ)[ \t*_]{0,4}[:：៖]/im;
+/** The same in English: `User:`, `**Human:**`, `### Instruction`, or the role alone. */
 const ROLE =
   /^[ \t>*_]{0,8}(?:(?:human|user|assistant|model|system)[ \t*_]{0,4}(?::|$)|(?:ai|bot|question|input|prompt|q)[ \t*_]{0,4}:|#{1,6}[ \t*_]{0,4}(?:human|user|assistant|system|instructions?|input|question|response|prompt)[ \t*_]{0,4}(?::|$))/im;
 const BARE_FINAL = 'assistantfinal';
@@ -72,9 +75,8 @@ export function turnsOf(text: string): Turns {
     roleIn(from, to) {
       const between = text.slice(from, to);
       const final = bareFinal !== -1 && bareFinal < from ? between.indexOf(BARE_FINAL) : -1;
-      const role = between.search(ROLE);
-      const first = role === -1 || (final !== -1 && final < role) ? final : role;
-      return first === -1 ? -1 : from + first;
+      const roles = [between.search(ROLE), between.search(ROLE_ELSEWHERE), final].filter(at => at !== -1);
+      return roles.length === 0 ? -1 : from + Math.min(...roles);
     },
     isEnd: at => behind(AT, text, at) === text.length,
   };

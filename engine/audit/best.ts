@@ -11,15 +11,20 @@ import { number } from '../item/words.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import { describeNamed, type Named, name, noneNamed } from './expected.ts';
 
-/** The better, the lower. */
+/** The better, the lower; two that differ in the last bit alone are as good. */
 export type RankOf = (line: Item) => number;
+
+const FAILED = RUNGS.indexOf('failed');
+/** As bad as a failed line, and told apart from one. */
+const REFUSED = 2 * FAILED + 1;
 
 /** `isRefused`: a line that nobody may count is as bad as a failed one, whatever it says of itself. */
 export function rankBy(isRefused: (line: Item) => boolean): RankOf {
   return line => {
     // an item that was never asked has nothing to lose
-    if (isItem(line) && line.failure === undefined && !line.steps?.length) return RUNGS.length;
-    return RUNGS.indexOf(isRefused(line) ? 'failed' : rungOf(line));
+    if (isItem(line) && line.failure === undefined && !line.steps?.length) return 2 * RUNGS.length;
+    const rung = RUNGS.indexOf(rungOf(line));
+    return rung < FAILED && isRefused(line) ? REFUSED : 2 * rung;
   };
 }
 
@@ -40,6 +45,8 @@ export interface Best {
   at(entry: number): { file: number; place: Place };
   /** lines that gave way to another of the same id */
   readonly replaced: number;
+  /** How many of the best lines nobody may count though they say of themselves that they are results. */
+  refused(): number;
   /** What was found, for the account. */
   notes(): string[];
 }
@@ -85,7 +92,7 @@ export function createBest(files: readonly string[], rankOf: RankOf): Best {
       if (lastSeenIn[entry] === which) name(twice[which] as Named, id as string);
       lastSeenIn[entry] = which;
       replaced += 1;
-      if (rank > (ranks[entry] as number)) return 'worse';
+      if (rank >> 1 > (ranks[entry] as number) >> 1) return 'worse';
       put(entry, which, place, rank);
       return 'best';
     },
@@ -108,6 +115,7 @@ export function createBest(files: readonly string[], rankOf: RankOf): Best {
         number: numbers[entry] as number,
       },
     }),
+    refused: () => ranks.subarray(0, size).reduce((sum, rank) => sum + (rank === REFUSED ? 1 : 0), 0),
     get replaced() {
       return replaced;
     },

@@ -3,15 +3,17 @@
  * be had again (legacy results). Only hashes are kept; the file is read again to name what is missing.
  */
 
-import { createIdSet } from '../files/idset.ts';
+import { createIdSet, createIdTable } from '../files/idset.ts';
 import { openLines, type ScannedLine } from '../files/scan.ts';
 import { noIds } from '../flow/looks-like.ts';
 import { dataError } from '../item/failure.ts';
-import { failureOf, type Item, idOf, isLegacy, sampleMark } from '../item/item.ts';
+import { failureOf, type Item, idOf, isFailed, isLegacy, sampleMark } from '../item/item.ts';
 import { isTexts } from '../item/shape.ts';
 import { cut } from '../item/words.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import { visible } from '../json/visible.ts';
+import type { Violation } from '../legacy/leftovers.ts';
+import { askedLines } from './asked.ts';
 
 /** Ids that a message names; the rest is a number. */
 const MAX_NAMED_IDS = 10;
@@ -48,12 +50,14 @@ export function identityOf(line: JsonObject): Identity {
   const { prompt_id: number } = line;
   const isNumber = typeof number === 'number' || typeof number === 'string';
   const row = isNumber && isLegacy(line) ? `${number}${sampleMark(line)}` : undefined;
-  return { id: idOf(line), row, failed: line.failure !== undefined };
+  return { id: idOf(line), row, failed: isFailed(line) };
 }
 
 export interface IdCheck {
   /** Notes a line; false where its id was there before. A line without an id is always a first. */
   see(line: Identity): boolean;
+  /** What the line has in another form than the one of the list that was asked; null too where the list says no more than ids. */
+  otherThanAsked(line: Item): Violation | null;
   readonly duplicates: Named;
   /** ids that nobody expected; none without a list */
   readonly unknown: Named;
@@ -70,10 +74,15 @@ export function checkIds(
   { stage, maxLine }: { stage: string; maxLine: number },
 ): IdCheck {
   const seen = createIdSet();
-  const expected = path === undefined ? null : createIdSet();
+  const expected = path === undefined ? null : createIdTable();
+  const asked = askedLines(visible(path ?? ''));
   const duplicates = noneNamed();
   const unknown = noneNamed();
-  if (path !== undefined) readList(path, keys => keys.forEach(key => void expected?.add(key)));
+  if (path !== undefined)
+    readList(path, (keys, line) => {
+      const nth = asked.add(line);
+      for (const key of keys) expected?.numberOf(key, nth);
+    });
 
   return {
     duplicates,
@@ -91,6 +100,14 @@ export function checkIds(
       if (!expected.has(id) && (row === null || !expected.has(row))) name(unknown, id);
       return first;
     },
+    otherThanAsked(line) {
+      if (expected === null) return null;
+      const { id, row } = identityOf(line);
+      const key = [id, row === undefined ? null : anyOrderingOf(row)].find(
+        name => name !== null && expected.has(name),
+      );
+      return typeof key === 'string' ? asked.otherThan(expected.numberOf(key, 0), line) : null;
+    },
     missing() {
       if (path === undefined) return null;
       const missing = noneNamed();
@@ -101,8 +118,8 @@ export function checkIds(
     },
   };
 
-  /** Calls `take` with the names that a line of the list goes by; returns how many lines there were. */
-  function readList(list: string, take: (keys: string[]) => void): number {
+  /** Calls `take` with the names that a line of the list goes by, and with the line where it is more than a name; returns how many lines there were. */
+  function readList(list: string, take: (keys: string[], line: Item | null) => void): number {
     const file = openLines(list, { stage, maxLine });
     let count = 0;
     try {
@@ -110,7 +127,9 @@ export function checkIds(
         if (line === null) continue;
         if (count === 0) refuseTable(line, list);
         count += 1;
-        take(keysOf(line, () => file.item(line), list));
+        let item: Item | null = null;
+        const keys = keysOf(line, () => (item = file.item(line)), list);
+        take(keys, item);
       }
     } finally {
       file.close();
@@ -118,6 +137,29 @@ export function checkIds(
     if (count === 0) throw dataError(`${list}: expected ids, one a line, found none`);
     return count;
   }
+}
+
+/** Whether a line is one of those that a file lists, in any of the forms that `checkIds` reads; an empty file lists none. */
+export function listedIn(
+  list: string,
+  reading: { stage: string; maxLine: number },
+): (line: JsonObject) => boolean {
+  const listed = createIdSet();
+  const file = openLines(list, reading);
+  try {
+    for (const line of file.scan()) {
+      if (line === null) continue;
+      if (listed.size === 0) refuseTable(line, list);
+      for (const key of keysOf(line, () => file.item(line), list)) listed.add(key);
+    }
+  } finally {
+    file.close();
+  }
+  return line => {
+    const { id, row } = identityOf(line);
+    if (id === null) return false;
+    return listed.has(id) || (row !== undefined && listed.has(anyOrderingOf(row)));
+  };
 }
 
 /** Its rows would be taken for ids, of which none is there. */

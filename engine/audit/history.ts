@@ -24,6 +24,7 @@ import {
   type Repair,
   rungOf,
 } from '../item/item.ts';
+import { isBatchResult } from '../item/response.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { visible, visibleLines } from '../json/visible.ts';
 
@@ -64,6 +65,7 @@ function add(lines: string[], more: readonly string[]): void {
 function kindWords(line: JsonObject): string {
   if (isProvenance(line)) return 'provenance of a legacy result';
   if (isItem(line)) return typeof line.row === 'number' ? `item, row ${line.row} of its source` : 'item';
+  if (isBatchResult(line)) return 'line of a batch';
   return isLegacy(line) ? 'legacy result' : 'record';
 }
 

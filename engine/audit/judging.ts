@@ -1,5 +1,5 @@
 /** The options of verification that say by what a line is judged. */
-import { type Agents, folderOfAgents, loadAgentFiles, packagedAgents } from '../agents/load.ts';
+import { type Agents, folderOfAgents, loadAgentFiles, loadAgents, packagedAgents } from '../agents/load.ts';
 import { expandPaths } from '../files/input.ts';
 import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas } from '../flow/options.ts';
@@ -7,7 +7,7 @@ import { openVouchers } from '../flow/provenance.ts';
 import type { Tools } from '../flow/stage.ts';
 import { answerSchemas } from '../legacy/answer-schemas.ts';
 import { ACCEPT_OPTION, acceptedRungs } from './accept.ts';
-import { labelCheck } from './labels.ts';
+import { documentCheck, labelCheck } from './labels.ts';
 
 export const JUDGE_OPTIONS = {
   ...ACCEPT_OPTION,
@@ -32,6 +32,17 @@ export const JUDGE_OPTIONS = {
   },
 } as const satisfies OptionSchemas;
 
+/** The agents of items, and of legacy results, with all that their folder says: each read when it is first needed. */
+export function agentsFor(named: string | undefined, base: string): (of: 'items' | 'results') => Agents {
+  const loaded = new Map<string, Agents>();
+  return of => {
+    const folder = of === 'results' && named === undefined ? packagedAgents() : folderOfAgents(named, base);
+    const agents = loaded.get(folder) ?? loadAgents(folder);
+    loaded.set(folder, agents);
+    return agents;
+  };
+}
+
 interface JudgeOptions {
   accept: string[];
   agents?: string;
@@ -55,6 +66,7 @@ export async function judgeOptions(
       legacyAgents ??= loadAgentFiles(agents === undefined ? packagedAgents() : folderOfAgents(agents, base));
       return legacyAgents;
     }),
+    documents: documentCheck(),
     ...(vouchers && { vouchers }),
   };
 }

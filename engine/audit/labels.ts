@@ -8,7 +8,9 @@ import { resolveOrdering } from '../agents/orderings.ts';
 import { originOf } from '../files/origin.ts';
 import { Fatal } from '../item/failure.ts';
 import type { Item } from '../item/item.ts';
+import { isObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
+import { visible } from '../json/visible.ts';
 import type { Violation } from '../legacy/leftovers.ts';
 
 /** A name of a file that says an ordering; others say none. */
@@ -42,6 +44,47 @@ export function labelCheck(agents: () => Agents): (line: Item) => Violation | nu
       return { code: 'not-strict', rule: 'ordering', at: '/ordering', expected, got: show(own) };
     }
     return null;
+  };
+}
+
+export interface DocumentCheck {
+  see(line: Item): void;
+  /** what is wrong with documents, each once */
+  findings(): string[];
+}
+
+/** Documents that findings name. */
+const MOST_NAMED = 10;
+
+/**
+ * Documents that have metadata before their results, as fw and the older scripts' last version write them: these name the
+ * model, and the results are sorted by row. A document without metadata is an older one, of which nothing is asked.
+ */
+export function documentCheck(): DocumentCheck {
+  const rows = new WeakMap<object, number>();
+  const found = new Set<string>();
+  const add = (name: string, what: string): void => {
+    if (found.size < MOST_NAMED) found.add(`${visible(name)}: ${what}`);
+  };
+  return {
+    see(line) {
+      const source = originOf(line)?.source;
+      if (source?.metadata === undefined) return;
+      const { name, metadata } = source;
+      const before = rows.get(source);
+      const model = isObject(metadata) ? metadata.model : undefined;
+      if (before === undefined && (typeof model !== 'string' || model.trim() === ''))
+        add(
+          name,
+          `/metadata/model: expected the model that answered (unknown, where nobody knows), got ${show(model)}`,
+        );
+      const { prompt_id: row } = line;
+      if (typeof row !== 'number') return;
+      if (before !== undefined && row < before)
+        add(name, `/results: expected results sorted by prompt_id, got row ${row} behind row ${before}`);
+      rows.set(source, row);
+    },
+    findings: () => [...found],
   };
 }
 

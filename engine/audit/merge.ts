@@ -17,7 +17,7 @@ import { openVouchers, type Vouchers } from '../flow/provenance.ts';
 import { withFailure } from '../flow/stage.ts';
 import type { Account } from '../item/account.ts';
 import { failureOf, type Item, idOf, saysEnd } from '../item/item.ts';
-import { shown } from '../item/words.ts';
+import { number, shown } from '../item/words.ts';
 import { createBest, type RankOf } from './best.ts';
 
 export interface MergeOptions {
@@ -179,6 +179,12 @@ function openMerge(
     account.read += scanned - handed;
     account.aside += scanned - handed;
     account.notes.push(...best.notes(), ...ends);
+    const refused = best.refused();
+    account.findings += refused;
+    if (refused > 0)
+      account.notes.push(
+        `results that verify refuses, of which no better line came: ${number(refused)}; they are left as they were`,
+      );
   }
 
   function close(): void {

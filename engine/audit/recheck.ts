@@ -5,6 +5,8 @@
  */
 import { resolve } from 'node:path';
 import type { Agent } from '../agents/agent-file.ts';
+import { arrangementOf, seenLast, turnsOf, wrongArrangement } from '../agents/arrangement.ts';
+import { sawIn } from '../agents/chain.ts';
 import { checkOf } from '../agents/form.ts';
 import { type Agents, folderOfAgents, loadAgentFiles } from '../agents/load.ts';
 import { wordsOf } from '../answer/answer-limits.ts';
@@ -128,16 +130,39 @@ function schemaAt(path: string, base: string, asked: (name: string) => string[][
 }
 
 /**
- * The item with every step (and the decision) that `judge` changed; the same item where it changed none. What a server
+ * The item with every step (and the decision) that `judge`, which is told where each is, changed; the same item where it changed none. What a server
  * answered to a raw request is nobody's to judge or to change.
  */
-export function mapSteps(item: Item, judge: (step: Step) => Step): Item {
+export function mapSteps(item: Item, judge: (step: Step, at: string) => Step): Item {
   if (isRawRequest(item.request)) return item;
-  const steps = item.steps?.map(judge);
-  const decision = item.decision && judge(item.decision);
+  const steps = item.steps?.map((step, at) => judge(step, `/steps/${at}`));
+  const decision = item.decision && judge(item.decision, '/decision');
   const same = steps?.every((step, index) => step === item.steps?.[index]) ?? true;
   if (same && decision === item.decision) return item;
-  return { ...item, ...(steps && { steps: same ? item.steps : steps }), ...(decision && { decision }) };
+  return withSaw({
+    ...item,
+    ...(steps && { steps: same ? item.steps : steps }),
+    ...(decision && { decision }),
+  });
+}
+
+/** Who was shown an answer that has a worse rung now saw no better one. */
+function withSaw(item: Item): Item {
+  const { steps = [], decision, ordering = steps.map(({ agent }) => agent) } = item;
+  if (wrongArrangement(item)) return item;
+  const arrangement = arrangementOf(item);
+  const seen: Step[] = [];
+  const raised = (step: Step, sees: readonly number[]): Step => {
+    const saw = worse(step.saw, sawIn(sees.flatMap(turn => seen[turn] ?? [])));
+    return saw === step.saw || step.saw === undefined ? step : { ...step, saw };
+  };
+  const turns = turnsOf(ordering, arrangement);
+  for (const [at, step] of steps.entries()) seen.push(raised(step, turns[at]?.sees ?? []));
+  return {
+    ...item,
+    ...(item.steps && { steps: seen }),
+    ...(decision && { decision: raised(decision, seenLast(ordering, arrangement)) }),
+  };
 }
 
 /**

@@ -76,9 +76,13 @@ export async function searchById(paths: readonly string[], id: string, maxLine: 
   return { ...counts, hits, several: hits.length > 0 ? [] : [...several], ...near.ids() };
 }
 
-/** The names that a line goes by: its id, and `prompt_id/ordering` of the legacy result that it is or was made into. */
+/**
+ * The names that a line goes by: its id (of a batch both, `custom_id` and its own), and `prompt_id/ordering` of the
+ * legacy result that it is or was made into.
+ */
 export function namesOf(line: JsonObject): string[] {
   const names = [idOf(line) ?? ''];
+  if (typeof line.id === 'string' && line.id !== names[0]) names.push(line.id);
   const { row, prompt_id, ordering } = line;
   const number = row ?? prompt_id;
   if (typeof number !== 'number' && typeof number !== 'string') return names;

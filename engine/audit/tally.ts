@@ -45,6 +45,8 @@ export interface Tally {
   vouched: number;
   /** answers in items of which neither the model's text is there nor its hash */
   untold: number;
+  /** of each agent, its answers in items by how it was sampled (Step.policy) */
+  policies: Map<string, Map<string, number>>;
 }
 
 export function newTally(): Tally {
@@ -63,6 +65,7 @@ export function newTally(): Tally {
     undecided: 0,
     vouched: 0,
     untold: 0,
+    policies: new Map(),
   };
 }
 
@@ -73,7 +76,7 @@ export function addOne(counts: Map<string, number>, key: string, times = 1): voi
   counts.set(name, (counts.get(name) ?? 0) + times);
 }
 
-export type Kind = 'items' | 'legacy results' | 'other records';
+export type Kind = 'items' | 'legacy results' | 'batch results' | 'other records';
 
 export function addVerdict(tally: Tally, kind: Kind, isAccepted: boolean): void {
   countsOf(tally, kind)[isAccepted ? 'accepted' : 'refused'] += 1;
@@ -128,11 +131,19 @@ export function closeTally({ deciders, undecided, agents }: Tally): void {
 }
 
 function addStep(tally: Tally, step: Step | null): void {
-  const { agent, rung, saw, repairs } = step ?? {};
+  const { agent, rung, saw, repairs, policy } = step ?? {};
   if (typeof agent !== 'string' || rung === undefined || !RUNGS.includes(rung)) return;
   agentIn(tally, agent)[worse(rung, saw ?? rung)] += 1;
   addRules(tally, repairs);
+  if (typeof policy === 'string') addOne(policiesOf(tally, agent), policy);
   if (step && isUntold(step as unknown as JsonObject)) tally.untold += 1;
+}
+
+function policiesOf({ policies }: Tally, agent: string): Map<string, number> {
+  const name = nameIn(policies, agent);
+  const known = policies.get(name) ?? new Map<string, number>();
+  policies.set(name, known);
+  return known;
 }
 
 function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } {
@@ -152,12 +163,14 @@ function addRules(tally: Tally, repairs: unknown): void {
 
 export interface Verdict extends Tally {
   ids: { expected?: number; missing?: Named; unknown: Named; duplicates: Named };
+  /** with --ledger */
+  record?: { compared: number; unrecorded: number; lines: Named; notes: string[] };
   findings: string[];
 }
 
 /** The lines for stderr: a table of the agents' answers, then what was refused, then what is wrong with the whole. */
 export function describeVerdict(verdict: Verdict): string[] {
-  const { agents, failed, refused, rules, kinds, untold, findings } = verdict;
+  const { agents, failed, refused, rules, kinds, untold, policies, findings } = verdict;
   const lines: string[] = [];
   if (agents.size > 0) {
     const widest = Math.max(...[...agents.keys()].map(agent => agent.length), 'answers of'.length);
@@ -192,12 +205,18 @@ export function describeVerdict(verdict: Verdict): string[] {
     const which = `of ${number(untold)} ${untold === 1 ? 'answer' : 'answers'} the text is not kept, nor its hash`;
     lines.push(`${which}: edits of ${untold === 1 ? 'it' : 'them'} cannot be found`);
   }
-  return [...lines, ...findings];
+  for (const [agent, of] of policies)
+    if (of.size > 1)
+      lines.push(
+        `answers of ${agent} were sampled in ${of.size} ways (policy): ${counts(of)}; another seed, another temperature or another agent file makes another policy`,
+      );
+  return [...lines, ...(verdict.record?.notes ?? []), ...findings];
 }
 
 /** The report as plain JSON; its keys are always in this order. */
 export function reportOf(verdict: Verdict) {
-  const { read, rungs, accepted, kinds, agents, stages, refused, rules, withoutId, ids, findings } = verdict;
+  const { read, rungs, accepted, kinds, agents, stages, refused, rules, policies } = verdict;
+  const { withoutId, ids, record, findings } = verdict;
   const { unknown, duplicates, expected, missing } = ids;
   return {
     in: read,
@@ -208,6 +227,9 @@ export function reportOf(verdict: Verdict) {
     stages: Object.fromEntries([...stages].map(([name, codes]) => [name, Object.fromEntries(codes)])),
     refused: Object.fromEntries(refused),
     rules: Object.fromEntries(rules),
+    ...(policies.size > 0 && {
+      policies: Object.fromEntries([...policies].map(([agent, of]) => [agent, Object.fromEntries(of)])),
+    }),
     ids: {
       different: read - duplicates.count - withoutId,
       repeated: duplicates.count,
@@ -216,6 +238,9 @@ export function reportOf(verdict: Verdict) {
       unknown,
       duplicates,
     },
+    ...(record && {
+      ledger: { compared: record.compared, unrecorded: record.unrecorded, lines: record.lines },
+    }),
     findings,
     ok: rungs.failed === 0 && findings.length === 0,
   };

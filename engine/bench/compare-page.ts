@@ -48,12 +48,13 @@ export function comparePage({ comparisons, onlyA, onlyB }: Compared, a: string, 
   return `${lines.join('\n')}\n`;
 }
 
-function verdictOf({ verdict, of }: Difference): string {
-  if (verdict === 'unknown') return 'unknown: too few samples; --repeat 3';
+function verdictOf({ verdict, of, why }: Difference): string {
+  if (why !== null) return `${verdict}: ${why}`;
   return verdict === 'no difference' && of === 'intervals' ? 'no difference shown' : verdict;
 }
 
-function figure(value: number): string {
+function figure(value: number | null): string {
+  if (value === null) return '–';
   return value >= 1000 ? number(Math.round(value)) : value.toFixed(2);
 }
 

@@ -8,15 +8,18 @@ import { differenceOfMeans, mean } from './statistics.ts';
 export interface Difference {
   /** `request_throughput`, `mean_ttft_ms`, … */
   key: string;
-  a: number;
-  b: number;
-  /** b / a - 1; null where a is 0 */
+  /** null: nobody measured it */
+  a: number | null;
+  b: number | null;
+  /** b / a - 1; null where a is 0, or one of them is unknown */
   change: number | null;
   /** its 95 % interval; null where there is none */
   interval: readonly [low: number, high: number] | null;
   /** what was held against each other: means of runs, of windows of a run, or the intervals of a percentile */
   of: 'runs' | 'windows' | 'intervals' | null;
   verdict: 'better' | 'worse' | 'no difference' | 'unknown';
+  /** of `unknown`: why; else null */
+  why: string | null;
 }
 
 export interface Comparison {
@@ -37,7 +40,7 @@ export interface Compared {
 interface Compare {
   key: string;
   better: 'more' | 'less';
-  of(run: BenchResult): number;
+  of(run: BenchResult): number | null;
   window: 'ttft' | 'tpot' | 'e2el' | 'requests' | 'tokens' | null;
 }
 
@@ -92,14 +95,29 @@ function differenceOf(
   b: readonly BenchResult[],
 ): Difference {
   const [ofA, ofB] = [a.map(of), b.map(of)];
-  const [meanA, meanB] = [mean(ofA), mean(ofB)];
+  const [meanA, meanB] = [meanOf(ofA), meanOf(ofB)];
+  const unknown = {
+    key,
+    a: meanA,
+    b: meanB,
+    change: null,
+    interval: null,
+    of: null,
+    verdict: 'unknown',
+  } as const;
+  if (meanA === null || meanB === null) {
+    const where = meanA !== null ? 'B' : meanB !== null ? 'A' : 'either';
+    return { ...unknown, why: `not measured in ${where}` };
+  }
+  if (window === 'tokens' && [...a, ...b].some(isUncounted))
+    return { ...unknown, why: 'answers without usage' };
   const areRuns = a.length >= 2 && b.length >= 2;
   const windowsOf = (runs: readonly BenchResult[]): number[] =>
     window === null ? [] : runs.flatMap(({ fw: { windows } }) => windows?.[window] ?? []);
-  const [samplesA, samplesB] = areRuns ? [ofA, ofB] : [windowsOf(a), windowsOf(b)];
+  const [samplesA, samplesB] = areRuns ? [ofA as number[], ofB as number[]] : [windowsOf(a), windowsOf(b)];
   const difference = differenceOfMeans(samplesA, samplesB);
   const change = meanA > 0 ? meanB / meanA - 1 : null;
-  const told = { key, a: meanA, b: meanB, change, interval: null };
+  const told = { key, a: meanA, b: meanB, change, interval: null, why: null };
   const judged = (grows: boolean, falls: boolean): Difference['verdict'] =>
     !(grows || falls) ? 'no difference' : (better === 'more') === grows ? 'better' : 'worse';
   if (difference !== null) {
@@ -113,10 +131,20 @@ function differenceOf(
   const [lowA, highA] = endsA ?? [];
   const [lowB, highB] = endsB ?? [];
   if ([lowA, highA, lowB, highB].some(end => typeof end !== 'number'))
-    return { ...told, of: null, verdict: 'unknown' };
+    return { ...told, of: null, verdict: 'unknown', why: 'too few samples; --repeat 3' };
   const verdict = judged((lowB as number) > (highA as number), (highB as number) < (lowA as number));
   return { ...told, of: 'intervals', verdict };
 }
+
+/** Null where one of the runs does not have it: the others are not the whole. */
+const meanOf = (values: readonly (number | null)[]): number | null =>
+  values.some(value => value === null) ? null : mean(values as number[]);
+
+/** Of more answers than this share nobody knows the tokens: a rate of tokens is then too low. */
+const UNCOUNTED = 0.01;
+
+const isUncounted = ({ completed, fw: { workload } }: BenchResult): boolean =>
+  (workload.uncounted ?? 0) > UNCOUNTED * completed;
 
 /** By so much two workloads may differ, and still count as one. */
 const SAME_LENGTH = 0.02;
@@ -145,6 +173,11 @@ function notesOf(
   ] as const) {
     if (runs.some(({ fw }) => fw.verdict === 'client-limited'))
       notes.push(`${name} was client-limited: its figures are those of the client`);
+    const uncounted = runs.reduce((sum, { fw }) => sum + (fw.workload.uncounted ?? 0), 0);
+    if (uncounted > 0)
+      notes.push(
+        `${uncounted} answers of ${name} came without usage: their tokens are unknown, so tokens/s is too low and not compared`,
+      );
     const failed = runs.reduce((sum, run) => sum + run.failed + run.fw.incomplete, 0);
     if (failed > 0)
       notes.push(`${failed} requests of ${name} failed or were not finished: they are in no latency`);

@@ -13,9 +13,11 @@ function centred(text: string, fill: string): string {
 }
 
 const line = (label: string, value: string): string => `${label.padEnd(40)} ${value.padEnd(10)}`;
-const whole = (label: string, value: number): string => line(label, String(value));
+/** What nobody measured is no 0: `nan` is what a script still reads as a number. */
+const whole = (label: string, value: number): string =>
+  line(label, Number.isNaN(value) ? 'nan' : String(value));
 const fixed = (label: string, value: number): string =>
-  line(label, (Number.isNaN(value) ? 0 : value).toFixed(2));
+  line(label, Number.isNaN(value) ? 'nan' : value.toFixed(2));
 
 const HEADS: Record<Metric, [name: string, head: string]> = {
   ttft: ['TTFT', 'Time to First Token'],

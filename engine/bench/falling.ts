@@ -12,7 +12,7 @@ export function fallingLoads(results: readonly BenchResult[]): string[] {
   const closed = results.flatMap(run => {
     const { load } = run.fw;
     const rate = run.fw.steady?.output_throughput ?? run.output_throughput;
-    return load.kind === 'closed' ? [{ run, at: load.concurrency, rate }] : [];
+    return load.kind === 'closed' && rate !== null ? [{ run, at: load.concurrency, rate }] : [];
   });
   for (const { run, at, rate } of closed) {
     const better = closed

@@ -69,6 +69,7 @@ export interface Figures {
   incomplete: number;
   /** s */
   duration: number;
+  /** NaN where nobody counted any, and so is each rate of tokens */
   inputTokens: number;
   outputTokens: number;
   /** answers whose tokens nobody counted: they are in no total of tokens */
@@ -79,7 +80,7 @@ export interface Figures {
   totalThroughput: number;
   /** of a closed loop: between its beginning and its end; null where that is shorter than an answer takes */
   steady: { seconds: number; requestThroughput: number; outputThroughput: number } | null;
-  /** requests that meet every bound, a second; null where there is none */
+  /** requests that meet every bound, a second; null where there is none, NaN where TPOT is one and unknown */
   goodput: number | null;
   /** events with content in the fullest second */
   peakEvents: number;
@@ -112,8 +113,9 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
   const sent = samples.of('sent');
   const prompt = samples.of('prompt');
   const completion = samples.of('completion');
-  const inputTokens = total(prompt);
-  const outputTokens = total(completion);
+  const isUnknown = samples.completed > 0 && samples.uncounted >= samples.completed;
+  const inputTokens = isUnknown ? Number.NaN : total(prompt);
+  const outputTokens = isUnknown ? Number.NaN : total(completion);
   const rate = (count: number): number => (seconds > 0 ? count / seconds : 0);
   return {
     completed: samples.completed,
@@ -126,8 +128,9 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
     requestThroughput: rate(samples.completed),
     outputThroughput: rate(outputTokens),
     totalThroughput: rate(inputTokens + outputTokens),
-    steady: steadyOf(steady, { end, e2el, completion }),
-    goodput: goal && rate(goodOf({ ttft, tpot, e2el }, goal)),
+    steady: steadyOf(steady, { end, e2el, completion }, isUnknown),
+    goodput:
+      goal && (isUnknown && goal.tpot !== undefined ? Number.NaN : rate(goodOf({ ttft, tpot, e2el }, goal))),
     peakEvents: samples.perSecond().reduce((most, count) => Math.max(most, count), 0),
     peakConcurrency: peakOf(samples.spans()),
     metrics: {
@@ -151,6 +154,7 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
 function steadyOf(
   steady: Driven['steady'],
   { end, e2el, completion }: Record<'end' | 'e2el' | 'completion', Float64Array>,
+  isUnknown: boolean,
 ): Figures['steady'] {
   if (steady === null || !(steady.to - steady.from >= mean(e2el))) return null;
   const seconds = (steady.to - steady.from) / 1000;
@@ -160,7 +164,8 @@ function steadyOf(
     requests++;
     tokens += completion[i] || 0;
   }
-  return { seconds, requestThroughput: requests / seconds, outputThroughput: tokens / seconds };
+  const outputThroughput = isUnknown ? Number.NaN : tokens / seconds;
+  return { seconds, requestThroughput: requests / seconds, outputThroughput };
 }
 
 function total(values: Float64Array): number {

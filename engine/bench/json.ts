@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Run } from './bench.ts';
 import { FORMULAS, METRICS, PERCENTILES, type Spread } from './figures.ts';
 import type { Load } from './load.ts';
-import type { BenchResult, Load as LoadJson } from './result.ts';
+import { type BenchResult, type Load as LoadJson, latencyKeys } from './result.ts';
 import type { ServerFacts } from './server-facts.ts';
 import { meanInterval } from './statistics.ts';
 
@@ -28,8 +28,20 @@ type Json = Record<string, unknown>;
 const ms = (value: number | null | undefined): number | null =>
   value === null || value === undefined || Number.isNaN(value) ? null : Number(value.toFixed(6));
 
-/** vLLM's keys have 0 where there is no sample. */
+/** vLLM's keys have 0 where there is no sample; `fw.unknown` names those, since a 0 may be measured. */
 const orZero = (value: number): number => ms(value) ?? 0;
+const zeroed = (value: number): number => (Number.isNaN(value) ? 0 : value);
+
+/** The keys whose 0 is none: of latencies that no request had, and of tokens that nobody counted. */
+function unknownIn({ metrics, inputTokens, outputTokens }: Run['figures']): string[] {
+  const latencies = METRICS.filter(metric => metrics[metric].n === 0).flatMap(metric => latencyKeys(metric));
+  const tokens = [
+    ...(Number.isNaN(inputTokens) ? ['total_input_tokens'] : []),
+    ...(Number.isNaN(outputTokens) ? ['total_output_tokens', 'output_throughput'] : []),
+    ...(Number.isNaN(inputTokens + outputTokens) ? ['total_token_throughput'] : []),
+  ];
+  return [...latencies, ...tokens];
+}
 
 export function jsonOf(run: Run, told: Told): BenchResult {
   const { figures, load, driven } = run;
@@ -56,12 +68,12 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     duration: figures.duration,
     completed: figures.completed,
     failed: figures.failed,
-    total_input_tokens: figures.inputTokens,
-    total_output_tokens: figures.outputTokens,
+    total_input_tokens: zeroed(figures.inputTokens),
+    total_output_tokens: zeroed(figures.outputTokens),
     request_throughput: figures.requestThroughput,
-    request_goodput: figures.goodput,
-    output_throughput: figures.outputThroughput,
-    total_token_throughput: figures.totalThroughput,
+    request_goodput: figures.goodput === null || Number.isNaN(figures.goodput) ? null : figures.goodput,
+    output_throughput: zeroed(figures.outputThroughput),
+    total_token_throughput: zeroed(figures.totalThroughput),
     max_output_tokens_per_s: figures.peakEvents,
     max_concurrent_requests: figures.peakConcurrency,
     rtfx: 0,
@@ -131,9 +143,10 @@ function ownOf(run: Run, told: Told): Json {
     steady: figures.steady && {
       seconds: figures.steady.seconds,
       request_throughput: figures.steady.requestThroughput,
-      output_throughput: figures.steady.outputThroughput,
+      output_throughput: ms(figures.steady.outputThroughput),
     },
     incomplete: figures.incomplete,
+    unknown: unknownIn(figures),
     failures: driven.samples.failures(),
     e2el_due_ms: spreadJson(figures.e2elDue),
     first_event_ms: spreadJson(figures.firstEvent),
@@ -222,7 +235,7 @@ function underWayEachSecond({ samples, start, duration }: Run['driven']): number
 }
 
 /** 95 %; null for an end that the sample is too small to have. */
-function intervalsJson({ figures: { bounds, windows } }: Run): Json {
+function intervalsJson({ figures: { bounds, windows, outputTokens } }: Run): Json {
   const all: Json = {};
   for (const metric of ['ttft', 'tpot', 'e2el'] as const) {
     const whole = windows && meanInterval(windows[metric]);
@@ -234,7 +247,7 @@ function intervalsJson({ figures: { bounds, windows } }: Run): Json {
   }
   for (const [name, list] of [
     ['request_throughput', windows?.requests],
-    ['output_throughput', windows?.tokens],
+    ['output_throughput', Number.isNaN(outputTokens) ? null : windows?.tokens],
   ] as const) {
     const whole = list && meanInterval(list);
     all[name] = whole ? [ms(whole.low), ms(whole.high)] : null;

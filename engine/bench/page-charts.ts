@@ -24,8 +24,8 @@ export function shown(value: number | null | undefined): string {
 
 export type Ends = readonly [number | null, number | null] | null | undefined;
 
-export function within(value: number, ends: Ends): Cell {
-  if (!ends) return shown(value);
+export function within(value: number | null, ends: Ends): Cell {
+  if (!ends || value === null) return shown(value);
   const end = (at: number | null): string => (at === null ? '?' : shown(at));
   return `${shown(value)} (${end(ends[0])}–${end(ends[1])})`;
 }
@@ -47,8 +47,9 @@ const MEASURES: readonly Measure[] = [
 export function charts(results: readonly BenchResult[]): string {
   const name = nameOf(results);
   const figures = MEASURES.map(({ title, axis, key }) => {
-    const rows: Dot[] = results.map(run => {
-      const value = run[key] as number;
+    const rows: Dot[] = results.flatMap(run => {
+      const value = run[key] as number | null;
+      if (value === null) return []; // nobody measured it
       const [low, high] = run.fw.intervals[key] ?? [null, null];
       return {
         label: name(run),
@@ -61,9 +62,9 @@ export function charts(results: readonly BenchResult[]): string {
     const drawn = dotChart({ title, axis, rows, show: shown, from: 0, to: 0 });
     const behind = table(
       ['load', axis, 'low', 'high'],
-      rows.map(({ label, value }, at) => {
-        const [low = null, high = null] = (results[at] as BenchResult).fw.intervals[key] ?? [];
-        return [esc(label), shown(value), shown(low), shown(high)];
+      results.map(run => {
+        const [low = null, high = null] = run.fw.intervals[key] ?? [];
+        return [esc(name(run)), shown(run[key] as number | null), shown(low), shown(high)];
       }),
     );
     const more = rows.length > MOST_DOTS ? ` The first ${MOST_DOTS} are drawn.` : '';
@@ -86,7 +87,7 @@ function tradeOff(results: readonly BenchResult[]): string {
     label: kind,
     points: results
       .filter(run => kindOf(run) === kind && run.completed > 0)
-      .map(run => [run.request_throughput, run.p99_e2el_ms] as const)
+      .flatMap(run => (run.p99_e2el_ms === null ? [] : [[run.request_throughput, run.p99_e2el_ms] as const]))
       .sort(([a], [b]) => a - b),
   }));
   if (!curves.some(({ points }) => points.length >= 3)) return '';

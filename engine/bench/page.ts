@@ -44,9 +44,13 @@ function verdict(results: readonly BenchResult[]): string {
 
 function tiles(results: readonly BenchResult[]): string {
   const most = results.reduce((best, each) =>
-    each.output_throughput > best.output_throughput ? each : best,
+    (each.output_throughput ?? -1) > (best.output_throughput ?? -1) ? each : best,
   );
-  const least = results.reduce((best, each) => (each.median_ttft_ms < best.median_ttft_ms ? each : best));
+  const least = results.reduce((best, each) =>
+    (each.median_ttft_ms ?? Number.POSITIVE_INFINITY) < (best.median_ttft_ms ?? Number.POSITIVE_INFINITY)
+      ? each
+      : best,
+  );
   const name = nameOf(results);
   const { input_tokens: input, output_tokens: output, cached_share: cached } = most.fw.workload;
   return `<div class="tiles">${[

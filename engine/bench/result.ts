@@ -50,7 +50,8 @@ export interface ServerJson {
 }
 
 type Figure = 'mean' | 'median' | 'std' | 'p90' | 'p95' | 'p99';
-type Figures = { [key in `${Figure}_${Metric}_ms`]: number };
+/** Null in what was read of a file, of what nobody measured; the file has 0 there, as that of vLLM. */
+type Figures = { [key in `${Figure}_${Metric}_ms`]: number | null };
 
 export interface BenchResult extends Figures {
   date: string;
@@ -60,12 +61,12 @@ export interface BenchResult extends Figures {
   duration: number;
   completed: number;
   failed: number;
-  total_input_tokens: number;
-  total_output_tokens: number;
+  total_input_tokens: number | null;
+  total_output_tokens: number | null;
   request_throughput: number;
   request_goodput: number | null;
-  output_throughput: number;
-  total_token_throughput: number;
+  output_throughput: number | null;
+  total_token_throughput: number | null;
   max_concurrent_requests: number;
   fw: {
     bench: 1;
@@ -107,8 +108,10 @@ export interface BenchResult extends Figures {
       settings: Record<string, string>;
     })[];
     server: ServerJson | null;
-    steady: { seconds: number; request_throughput: number; output_throughput: number } | null;
+    steady: { seconds: number; request_throughput: number; output_throughput: number | null } | null;
     incomplete: number;
+    /** keys whose 0 stands for what nobody measured; files of older versions do not say it */
+    unknown?: string[];
     failures: { code: string; cause: string; count: number; message: string }[];
     e2el_due_ms: SpreadJson;
     first_event_ms: SpreadJson;
@@ -126,6 +129,36 @@ export interface BenchResult extends Figures {
     formulas: Record<string, string>;
   };
 }
+
+const LATENCIES: readonly Metric[] = ['ttft', 'tpot', 'itl', 'e2el'];
+const FIGURES: readonly Figure[] = ['mean', 'median', 'std', 'p90', 'p95', 'p99'];
+const TOKENS = ['total_input_tokens', 'total_output_tokens', 'output_throughput', 'total_token_throughput'];
+
+export const latencyKeys = (metric: Metric): `${Figure}_${Metric}_ms`[] =>
+  FIGURES.map(figure => `${figure}_${metric}_ms` as const);
+
+/**
+ * A run with null for what nobody measured. Where its file does not say it, a latency of 0 throughout is none, and so are
+ * tokens of answers that nobody counted.
+ */
+export function withUnknown(run: BenchResult): BenchResult {
+  const { fw, completed } = run;
+  const isNone = (metric: Metric): boolean => latencyKeys(metric).every(key => !run[key]);
+  // tokens that come together have no gap: a mean of 0, where something was streamed
+  const none = LATENCIES.filter(metric => isNone(metric) && (metric !== 'itl' || isNone('ttft')));
+  const isUncounted = completed > 0 && fw.workload.output_tokens?.n === 0;
+  const unknown = fw.unknown ?? [...none.flatMap(latencyKeys), ...(isUncounted ? TOKENS : [])];
+  const steady = isUncounted && fw.steady ? { ...fw.steady, output_throughput: null } : fw.steady;
+  return {
+    ...run,
+    ...Object.fromEntries(unknown.filter(isFigure).map(key => [key, null])),
+    fw: { ...fw, steady },
+  };
+}
+
+const isFigure = (key: unknown): key is string =>
+  typeof key === 'string' &&
+  (TOKENS.includes(key) || LATENCIES.some(metric => (latencyKeys(metric) as string[]).includes(key)));
 
 /** `4 at a time`, `2/s`. */
 export function loadWords(load: Load): string {
@@ -165,7 +198,7 @@ export function readResults(path: string): BenchResult[] {
       );
   }
   if (list.length === 0) throw dataError(`${path}: expected runs of fw bench --json, found none`);
-  return list as BenchResult[];
+  return (list as BenchResult[]).map(withUnknown);
 }
 
 const NUMBERS = [

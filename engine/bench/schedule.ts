@@ -1,5 +1,5 @@
 /** When requests are due in an open loop: all times before the first is sent, from a seed, so that a run can be repeated. */
-import { seeded } from '../study/bootstrap.ts';
+import { seeded } from '../study/seeded.ts';
 
 export interface Arrivals {
   /** requests a second; Infinity: all at once */

@@ -1,7 +1,7 @@
 /** What is asked: a workload gives the request of each number, the same for the same number, and others for warming up. */
 import type { JsonObject } from '../json/pointer.ts';
 import type { Endpoint } from '../pool/state.ts';
-import { seeded } from '../study/bootstrap.ts';
+import { seeded } from '../study/seeded.ts';
 import type { Lengths } from './ledger-lengths.ts';
 import type { Request } from './line.ts';
 import { mean } from './statistics.ts';

@@ -57,7 +57,7 @@ interface Found extends Place {
 }
 
 /** The first columns; the others follow as the items have them. */
-const FIRST = ['id', 'row', 'sample', 'ordering', 'rung', 'failure', 'input'];
+const FIRST = ['id', 'row', 'sample', 'ordering', 'rung', 'failure', 'answer', 'input'];
 
 export function newColumns(): Columns {
   const roots = new Map<string, Found>();

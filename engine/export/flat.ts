@@ -5,11 +5,14 @@
  *
  *   {"id": "7", "input": {"text": "…"}, "steps": [{"agent": "triage", "output": {"urgency": "low"}, "rung": "clean", …}]}
  *   → id, rung, input.text, triage.output.urgency, triage.rung, …
+ *
+ * The answer of a raw request, and of a line of a batch, has its text in a column `answer`: in the body it is in a list.
  */
-import { type Item, idOf, rungOf, type Step } from '../item/item.ts';
-import type { JsonObject } from '../json/pointer.ts';
+import { failureOf, type Item, idOf, isRawRequest, rungOf, type Step } from '../item/item.ts';
+import { answerText, isBatchResult } from '../item/response.ts';
+import { isObject, type JsonObject } from '../json/pointer.ts';
 
-/** Where a column is from: a key of the item, an answer of an agent, or neither (the rung of the item). */
+/** Where a column is from: a key of the item, an answer of an agent, or neither (the rung of the item, the text of an answer). */
 export type Origin = 'item' | 'step' | 'made';
 
 /** A place in items: a column if `columnOf` says so, and the places below it. */
@@ -35,6 +38,9 @@ export function visit<P extends Place>(item: Item, visitor: Visitor<P>): void {
   const answers = answersOf(steps);
   see(null, 'item', 'id', item.id ?? idOf(item));
   see(null, 'made', 'rung', rungOf(item));
+  const failure = failureOf(item);
+  if (item.failure === undefined) see(null, 'item', 'failure', failure);
+  if (failure === undefined) see(null, 'made', 'answer', answerText(bodyOf(item)));
   for (const [key, value] of Object.entries(others)) if (key !== 'id') see(null, 'item', key, value);
   if (answers === null) see(null, 'item', 'steps', steps);
   else {
@@ -51,6 +57,13 @@ export function visit<P extends Place>(item: Item, visitor: Visitor<P>): void {
     // with this key they may have become too many
     if (place.isWhole) visitor.cell(place, value);
   }
+}
+
+/** What a server answered to the request of a line; undefined where it is of another kind. */
+function bodyOf(item: Item): unknown {
+  if (isBatchResult(item)) return isObject(item.response) ? item.response.body : undefined;
+  const [step] = isRawRequest(item.request) && Array.isArray(item.steps) ? item.steps : [];
+  return step?.response?.body;
 }
 
 const keysOf = (value: unknown): string[] =>

@@ -11,7 +11,7 @@ import type { Drain, Frame, OnBroken, Output } from '../files/output.ts';
 import { type SideFile, sideFile } from '../files/side-file.ts';
 import { textOfBody } from '../item/body-text.ts';
 import { ItemFailure } from '../item/failure.ts';
-import { failureOf, type Item } from '../item/item.ts';
+import { failureOf, type Item, isFailed } from '../item/item.ts';
 import type { Format, FormatOptions } from './format.ts';
 import { inOrder } from './in-order.ts';
 import { textsInto } from './texts.ts';
@@ -52,7 +52,7 @@ function frameOf({ errors: path, ordered }: FormatOptions): Frame {
     });
     return {
       write(item) {
-        const mark = errors !== undefined && item.failure !== undefined ? ERROR : LINE;
+        const mark = errors !== undefined && isFailed(item) ? ERROR : LINE;
         return turns.add(item, mark + lineOf(item));
       },
       ready: turns.ready,

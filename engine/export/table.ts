@@ -12,7 +12,7 @@ import { flagsFor } from '../files/partial.ts';
 import { openAside } from '../files/put-aside.ts';
 import { withFailure } from '../flow/stage.ts';
 import { ItemFailure, ioError } from '../item/failure.ts';
-import { failureOf, type Item, idOf } from '../item/item.ts';
+import { failureOf, type Item, idOf, isFailed } from '../item/item.ts';
 import { lossless } from '../json/lossless.ts';
 import { type Column, newColumns, type Row } from './columns.ts';
 import type { Format, FormatOptions } from './format.ts';
@@ -49,7 +49,7 @@ function frameOf(openRows: OpenRows, isBinary: boolean, { errors: path, ordered 
       if (path !== undefined) errors ??= { table: newTable(folder, ordered), drain: created(path) };
       return {
         write(item) {
-          const failed = errors !== undefined && item.failure !== undefined;
+          const failed = errors !== undefined && isFailed(item);
           (failed ? (errors as { table: Table }).table : table).add(item);
           letGo(item);
           return true;

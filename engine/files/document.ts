@@ -165,7 +165,8 @@ export function documentSplitter(
     const before = parsed(text);
     if (before === null || 'id' in before) return beLines(block.subarray(from));
     head = before;
-    elements = { ...elements, ordering: (head.metadata as { ordering?: unknown } | null)?.ordering };
+    const { metadata } = head;
+    elements = { ...elements, metadata, ordering: (metadata as { ordering?: unknown } | null)?.ordering };
     headText = text;
     count = 0;
     skim.at += 1;

@@ -1,7 +1,9 @@
 /** What bytes are that are no text in UTF-8, and the command that makes them one: by their first bytes, and in a row. */
 import { isUtf8 } from 'node:buffer';
+import { dataError, type Fatal } from '../item/failure.ts';
+import { visible } from '../json/visible.ts';
 
-/** What no table begins with. `remedy` is a command or what to do instead; FILE stands for the name. */
+/** What neither a table nor a line begins with. `remedy` is a command or what to do instead; FILE stands for the name. */
 const SIGNATURES: readonly { bytes: readonly number[]; found: string; remedy: string }[] = [
   utf('UTF-32', [0xff, 0xfe, 0, 0]),
   utf('UTF-32', [0, 0, 0xfe, 0xff]),
@@ -31,7 +33,11 @@ function utf(name: string, bytes: readonly number[]) {
 }
 
 function packed(name: string, command: string, bytes: readonly number[]) {
-  return { bytes, found: `${name}, which is compressed`, remedy: `${command} -c FILE | fw ingest reads it` };
+  return {
+    bytes,
+    found: `${name}, which is compressed`,
+    remedy: `decompress it first: ${command} -c FILE | fw …`,
+  };
 }
 
 /** What a source is that begins with these bytes and is no text in UTF-8, and what to do; null where they may be text. */
@@ -39,7 +45,7 @@ export function foreignKind(bytes: Buffer, source: string): string | null {
   const name = source === 'stdin' ? 'FILE' : source;
   const known = SIGNATURES.find(({ bytes: first }) => first.every((byte, at) => bytes[at] === byte));
   if (known)
-    return `expected a table in UTF-8, found ${known.found}; ${known.remedy.replace('FILE', () => name)}`;
+    return `expected text in UTF-8, found ${known.found}; ${known.remedy.replace('FILE', () => name)}`;
   const [first, second, third, fourth] = bytes;
   const order =
     first && second === 0 && third && fourth === 0
@@ -48,7 +54,13 @@ export function foreignKind(bytes: Buffer, source: string): string | null {
         ? 'UTF-16BE'
         : null;
   if (order === null) return null;
-  return `expected a table in UTF-8, found ${order}; iconv -f ${order} -t UTF-8 ${name} converts it`;
+  return `expected text in UTF-8, found ${order}; iconv -f ${order} -t UTF-8 ${name} converts it`;
+}
+
+/** For who reads lines: the error to throw (65) where the first block of a file is an archive, or text in another encoding. */
+export function refuseForeign(block: Buffer, name: string): Fatal | null {
+  const foreign = foreignKind(block, name);
+  return foreign === null ? null : dataError(`${visible(name)}: ${foreign}`);
 }
 
 /** Bytes to which Windows-1252 gives no character. */

@@ -5,6 +5,7 @@
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { isatty } from 'node:tty';
 import { dataError, ioError } from '../item/failure.ts';
 import { withoutBesides } from './provenance-files.ts';
 import { isAside } from './replace.ts';
@@ -54,6 +55,13 @@ export async function expandPaths(patterns: readonly string[]): Promise<string[]
   return withoutBesides(paths);
 }
 
+let atTerminal: (() => void) | undefined;
+
+/** `tell` is called when a terminal is about to be read for the first time: whoever sits there may not know that it waits. */
+export function onTerminalRead(tell: () => void): void {
+  atTerminal = tell;
+}
+
 /** Inputs for expanded paths, `-` and an empty list meaning standard input. They open one after the other. */
 export function inputsOf(paths: readonly string[]): ByteInput[] {
   return paths.length === 0 ? [inputOf('-')] : paths.map(inputOf);
@@ -70,8 +78,13 @@ function inputOf(path: string): ByteInput {
     const fd = path === '-' ? STDIN : openFile(path);
     const kind = fstatSync(fd);
     if (kind.isDirectory()) throw dataError(`expected a file, found a folder: ${name}`);
-    const piped = kind.isFIFO() || kind.isSocket() || (fd === STDIN && process.stdin.isTTY === true);
+    const isTerminal = kind.isCharacterDevice() && isatty(fd);
+    const piped = kind.isFIFO() || kind.isSocket() || (fd === STDIN && isTerminal);
     opened = { fd, piped };
+    if (isTerminal) {
+      atTerminal?.();
+      atTerminal = undefined;
+    }
     return opened;
   };
   return {

@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import _ from 'highland';
 import type { Item } from '../item/item.ts';
 import { documentSplitter } from './document.ts';
+import { refuseForeign } from './encoding.ts';
 import type { ByteInput } from './input.ts';
 import {
   isEmptyLine,
@@ -76,7 +77,9 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
     const take = (got: Buffer | null): void => {
       const splitting = lines as LineSplitter;
       if (got !== null) {
-        const wrong = looked === at ? null : options.refuses?.(got, sourceOf(inputs[at] as ByteInput));
+        const source = sourceOf(inputs[at] as ByteInput);
+        const wrong =
+          looked === at ? null : (refuseForeign(got, source.name) ?? options.refuses?.(got, source));
         if (wrong) return fail(wrong, push);
         looked = at;
         block = got;

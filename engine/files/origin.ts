@@ -38,6 +38,8 @@ export interface InputLabels {
   name: string;
   /** of a document: the ordering in the metadata before its results, as found */
   ordering?: unknown;
+  /** of a document: the metadata before its results, as found; of another document another object */
+  metadata?: unknown;
 }
 
 const origins = new WeakMap<object, LineOrigin>();

@@ -14,10 +14,11 @@ import type { Output } from '../files/output.ts';
 import { besidesOf } from '../files/provenance-files.ts';
 import { type SideFile, sideFile } from '../files/side-file.ts';
 import { type Account, count } from '../item/account.ts';
-import { usageError } from '../item/failure.ts';
-import type { Item } from '../item/item.ts';
+import { dataError, usageError } from '../item/failure.ts';
+import { type Item, isFailed } from '../item/item.ts';
 import { newWorkload, type Workload } from '../item/workload.ts';
 import { notLines } from './looks-like.ts';
+import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
 import { grouped, type Values } from './options.ts';
 import { openVouchers } from './provenance.ts';
 import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
@@ -60,6 +61,11 @@ export const ASKING = grouped('Asking', {
     type: 'string',
     default: '30s',
     description: 'How long calls in flight may take to finish after a stop signal.',
+  },
+  'max-failed': {
+    type: 'string',
+    description:
+      'Stop, resumable, once so many items have failed: a number, a share such as 20% (judged from 200 items on), or none. Default: where the first 200 that were asked all fail.',
   },
 });
 
@@ -123,8 +129,17 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
     if (index === 0 && isSource(stage, placed.options)) {
       // the items are its own
     } else if (stage.through) {
+      // what is asked elsewhere counts in the order in which it comes back; not where nobody can tell what failed before
+      const failing = stage.asks && failingOf(placed);
+      let cameFailed = false;
+      if (failing)
+        fused.push(item => {
+          cameFailed ||= item.failure !== undefined;
+          return item;
+        });
       settle();
       flows.push(await stage.through(options, tools));
+      if (failing) fused.push(item => (cameFailed ? item : ended(item, failing.begin(NOT_BEGUN))));
     } else if (stage.each) {
       const workload = stage.asks ? newWorkload() : undefined;
       const each = await stage.each(options, workload ? { ...tools, workload } : tools);
@@ -137,12 +152,15 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
         const onRoom = (more: () => void): void => pool?.onRoom(more);
         const ordered = options.ordered === true;
         const isLast = !row.slice(index + 1).some(later => later.stage.asks);
+        const failing = failingOf(placed);
         const onLeft = timed(account, workload, ordered ? 'ordered' : isLast ? 'unread' : 'passed');
         const entering = (item: Item): Item | Promise<Item> => {
           workload.items += 1;
           account.times.inside += 1;
           account.times.entered += performance.now();
-          return work(item);
+          const end = failing.begin(item);
+          const result = work(item);
+          return result instanceof Promise ? result.then(after => ended(after, end)) : ended(result, end);
         };
         account.workloads.push(workload);
         flows.push(asking(entering, { limit, onRoom, ordered, signal: tools.asking, onLeft }));
@@ -156,6 +174,19 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
   settle();
   return items => flows.reduce((flow, next) => flow.through(next), items);
 }
+
+function failingOf({ options, tools }: Placed): FailingWatch {
+  const most = maxFailedOf(options['max-failed'] as string | undefined);
+  return watchFailing(most, message => tools.giveUp?.(dataError(message)));
+}
+
+function ended(item: Item, end: (after: Item) => void): Item {
+  end(item);
+  return item;
+}
+
+/** What came back was not there before. */
+const NOT_BEGUN: Item = { id: null };
 
 function timed({ times }: Account, workload: Workload, waits: 'ordered' | 'unread' | 'passed') {
   return (inside: number, finished: number): void => {
@@ -224,7 +255,7 @@ export function divertFailures(
   const file = files.get(path ?? '');
   let told = false;
   return item => {
-    if (item.failure === undefined) return item;
+    if (!isFailed(item)) return item;
     count(account, item);
     if (!file && !told) {
       told = true;

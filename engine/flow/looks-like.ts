@@ -1,8 +1,9 @@
 /**
- * What somebody gave to a stage that reads items, and that is none: a table, a JSON array. Line by line it would become
+ * What somebody gave to a stage that reads items, and that is none: a table, a JSON array, an archive. Line by line it would become
  * as many failed items as it has lines, and nobody would be told what to do.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { refuseForeign } from '../files/encoding.ts';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
@@ -22,6 +23,8 @@ export function notLines(
   { name, stage }: { name: string; stage: string },
   documents: boolean,
 ): Fatal | null {
+  const foreign = refuseForeign(block, name);
+  if (foreign !== null) return foreign;
   const text = block
     .subarray(0, HEAD)
     .toString('utf8')

@@ -4,12 +4,14 @@
  * the name of the file.
  */
 import { createHash } from 'node:crypto';
+import { markedRepairs } from '../answer/answers.ts';
+import { editsOf } from '../answer/edits.ts';
 import { rungOfEntries } from '../answer/rules.ts';
 import { createIdSet, createIdTable } from '../files/idset.ts';
 import { type LineFile, openLines, type Place } from '../files/scan.ts';
 import { carryRung, idOf, isLegacy, RUNGS, type Rung, sampleMark, worse } from '../item/item.ts';
 import { number } from '../item/words.ts';
-import type { JsonObject } from '../json/pointer.ts';
+import { type JsonObject, parsePointer, setAt } from '../json/pointer.ts';
 
 /** SHA-256 of what a line of provenance vouches for: row, ordering, prompt and every answer, as compact JSON. */
 export function hashOfResult(result: JsonObject): string | null {
@@ -35,7 +37,10 @@ export function carryProvenance<T extends JsonObject>(result: T, line: () => Jso
 }
 
 export function provenanceCarried(result: JsonObject): JsonObject | undefined {
-  return carried.get(result)?.();
+  const line = carried.get(result)?.();
+  // its hash is most of the work, and who judges the result asks before who writes it
+  if (line !== undefined) carried.set(result, () => line);
+  return line;
 }
 
 export interface Vouchers {
@@ -43,7 +48,7 @@ export interface Vouchers {
   of(result: JsonObject): JsonObject | undefined;
   /** Gives a legacy result the rung that its line of provenance says; it, and what is said of it, stay in the process. */
   vouch<T extends JsonObject>(line: T): T;
-  /** Whether a result has lines of provenance that are all of other answers, and no mark of a stage that changed it. */
+  /** Whether a result, before what its own mark says was changed, has lines of provenance that are all of other answers. */
   isOfOthers(result: JsonObject): boolean;
   /** What was found, for the account. */
   notes(): string[];
@@ -101,8 +106,10 @@ export async function openVouchers(
       return carryProvenance(carryRung(line, worse(rung, markOf(line))), () => said as JsonObject);
     },
     isOfOthers(result) {
-      if (!isLegacy(result) || result._fw !== undefined || !bound.has(idOf(result) ?? '')) return false;
-      const hash = hashOfResult(result);
+      if (!isLegacy(result) || !bound.has(idOf(result) ?? '')) return false;
+      const before = beforeMark(result);
+      if (before === null) return false;
+      const hash = hashOfResult(before);
       return hash === null || !hashes.has(hash);
     },
     notes: () =>
@@ -115,6 +122,17 @@ export async function openVouchers(
   return vouchers;
 }
 
+/** The result without the changes to values that its mark tells; null where its text was changed, which cannot be undone. */
+function beforeMark(result: JsonObject): JsonObject | null {
+  if (result._fw === undefined) return result;
+  const entries = markedRepairs(result);
+  if (editsOf(entries).length > 0) return null;
+  return entries.reduceRight<unknown>(
+    (value, { at = '', from }) => setAt(value, parsePointer(at), from),
+    result,
+  ) as JsonObject;
+}
+
 /**
  * The worst rung that a line names; undefined where nothing in it is believed: it names what is none, or a failed answer,
  * which no result has, or a rung that is better than the entries beside it allow.
@@ -123,9 +141,13 @@ function rungSaid({ rung, agents }: JsonObject): Rung | undefined {
   const answers = agents as (JsonObject | null)[];
   const all = [rung, ...answers.flatMap(answer => [answer?.rung, answer?.saw ?? 'clean'])] as Rung[];
   if (answers.length === 0 || all.some(name => name === 'failed' || !RUNGS.includes(name))) return undefined;
+  let shown: Rung = 'clean'; // the worst before an answer: legacy results have agents who were shown all of it
   const isBetter = answers.some(answer => {
     const said = answer?.rung as Rung;
+    const saw = (answer?.saw ?? 'clean') as Rung;
     const entries = answer?.repairs ?? [];
+    if (worse(saw, shown) !== saw) return true;
+    shown = worse(worse(said, saw), shown);
     return !Array.isArray(entries) || worse(said, rungOfEntries(entries, 'coerced')) !== said;
   });
   return isBetter ? undefined : all.reduce(worse);

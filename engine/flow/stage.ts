@@ -15,7 +15,7 @@ import type { Batch, Frame } from '../files/output.ts';
 import type { Account } from '../item/account.ts';
 import type { AsksWith, Pool } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
-import { ItemFailure } from '../item/failure.ts';
+import { type Fatal, ItemFailure } from '../item/failure.ts';
 import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../item/item.ts';
 import { wrongShape } from '../item/shape.ts';
 import type { Workload } from '../item/workload.ts';
@@ -44,6 +44,8 @@ export interface Tools {
   rows?: number;
   /** one line to stderr, prefixed by the stage */
   warn(message: string): void;
+  /** Ends the run: nothing new is taken, calls in flight are dropped, and what was not answered leaves as interrupted. */
+  giveUp?(fatal: Fatal): void;
   /** whether the run was told whom to ask: a ledger alone may know some of the answers, but not that it knows this one */
   namesEndpoint?(): Promise<boolean>;
   /** the endpoints, probed on first use; exit 64 where none is named, 69 where none answers; once lines flow, what
@@ -151,10 +153,11 @@ export function itemWork(spec: Stage, options: Values, work: Each): Each {
       );
     }
     if (!(error instanceof ItemFailure)) throw error;
-    const { code, agent } = error;
+    const { code, agent, at } = error;
     const message =
       error.message.length <= LONGEST_MESSAGE ? error.message : `${error.message.slice(0, LONGEST_MESSAGE)}…`;
-    return withFailure(error.item ?? item, { stage: spec.name, ...(agent && { agent }), code, message });
+    const whose = { ...(agent && { agent }), ...(at && { at }) };
+    return withFailure(error.item ?? item, { stage: spec.name, ...whose, code, message });
   };
   const checked = (before: Item, after: Item): Item => {
     const origin = after === before ? undefined : originOf(before);

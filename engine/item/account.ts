@@ -105,7 +105,7 @@ export function count(account: Account, line: JsonObject): void {
 }
 
 /** What was wrong with the last answer of the step that failed; undefined where that is what the failure says. */
-function problemOf(line: JsonObject, { agent, code }: Failure): string | undefined {
+export function problemOf(line: JsonObject, { agent, code }: Failure): string | undefined {
   if (agent === undefined) return undefined;
   const { steps, decision } = line;
   const listed: unknown[] = Array.isArray(steps) ? [decision, ...steps] : [decision];

@@ -16,7 +16,9 @@ export interface Call {
    * is the whole body of the reply; and a refusal speaks of this call alone. One without a model may be asked anywhere.
    */
   raw?: true;
-  /** set by the pool: any endpoint will do */
+  /** set by the pool: the request names no model, and `model` is the one that the run means */
+  unnamed?: true;
+  /** set by the pool: any endpoint will do, and it is asked for the model that it has */
   anywhere?: true;
   /** the request body as it goes over the wire: JSON in UTF-8 */
   body: Buffer;
@@ -34,8 +36,8 @@ export interface Call {
   round: number;
   /** 1-based, within the round */
   attempt: number;
-  /** Somebody waits for the answer: it goes before all others, and may take the places that those leave free. */
-  live?: true;
+  /** Somebody waits for the answer, for so long: it goes before all others, and may take the places that those leave free. */
+  live?: LiveLimits;
   /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
   sink?: ReplySink;
   /** of a live call, for the record: who asks, and which of several models the name that they used became */
@@ -43,6 +45,20 @@ export interface Call {
   arm?: string;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
+}
+
+/** What a live call may take, in ms where nothing else is said. */
+export interface LiveLimits {
+  /** in which no server has it: before its first try, and between tries */
+  place: number;
+  /** at one server, until the first byte of a stream */
+  firstByte: number;
+  /** in all, until the answer is there, or the first byte of a stream */
+  answer: number;
+  /** of a stream, from its first byte to its last */
+  stream: number;
+  /** how many tries may fail; a refusal of a full server is none */
+  tries: number;
 }
 
 /** Takes a reply with HTTP 200 as it comes. From `head` on, which the first byte of the body brings, the call is asked nowhere else. */
@@ -123,6 +139,8 @@ export interface OnRecord {
   readonly lastRound: number;
   /** Whether there is an answer to the call of this key. */
   has(key: string): boolean;
+  /** requests that name no model and were answered by another one before: how many, and the first such model */
+  readonly ofOthers?: { count: number; model: string };
 }
 
 export interface Pool {

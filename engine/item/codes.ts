@@ -30,6 +30,7 @@ export const CODES = {
   'prompt-too-long': 'The prompt does not fit into the context length of the model.',
   'bad-request': 'The request cannot be sent as it is written: its method, its URL, or `stream`.',
   'no-such-model': 'No endpoint serves the model that the request names.',
+  'no-answer': 'The server replied without an answer: an empty reply, no choices, no text.',
   'call-refused': 'The server refused the request; asking again would not help.',
   'answer-too-long': 'The answer to the request is longer than --max-body.',
   'call-failed': 'No endpoint answered, after every retry.',
@@ -50,6 +51,9 @@ export const CODES = {
   'empty-answer': 'The answer has no text outside of its reasoning, or the reasoning has no end.',
   'repeats-itself': 'The answer ends in a loop: the same text again and again.',
   'several-answers': 'The answer holds several different objects, and nothing says which one is meant.',
+  'not-the-answer':
+    'The answer stands in a sentence, an example, a quotation or code, or the text beside it says that it is none.',
+  'text-after': 'Text follows the answer, and the agent wants none (text_after: refuse).',
   'beyond-its-turn': 'The model wrote on after the end of its turn, with a question that nobody asked.',
   'model-refused': 'The server says that the model refused to answer (message.refusal).',
   truncated: 'The answer was cut off (finish_reason length).',

@@ -11,11 +11,14 @@ export class ItemFailure extends Error {
   readonly code: Code;
   readonly agent?: string;
   readonly item?: Item;
-  constructor(code: Code, message: string, more: { agent?: string; item?: Item } = {}) {
+  /** JSON Pointer of the answer that is refused, where the item keeps it */
+  readonly at?: string;
+  constructor(code: Code, message: string, more: { agent?: string; item?: Item; at?: string } = {}) {
     super(message);
     this.code = code;
     this.agent = more.agent;
     this.item = more.item;
+    this.at = more.at;
   }
 }
 

@@ -7,6 +7,7 @@
 import type { JsonObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
 import type { Code } from './codes.ts';
+import { isOfBatch, troubleIn, unansweredIn } from './response.ts';
 
 /**
  * How far a value is from the model's own words; a step has the worst rung that it needed. `unknown`: nobody kept how it
@@ -127,6 +128,8 @@ export interface Failure {
   code: Code;
   message: string;
   agent?: string;
+  /** JSON Pointer of an answer of `agent` that is refused, and that the item still has: `/steps/1`, `/decision` */
+  at?: string;
   /** only where a line could not be read: its number and its text (or base64, where it is not UTF-8) */
   line?: number;
   text?: string;
@@ -173,7 +176,9 @@ export function isRawRequest(request: unknown): request is JsonObject {
 
 /** Whether a step has what it asked for. */
 export function isAnswered({ output, response, rung }: Step): boolean {
-  return output !== undefined || (response !== undefined && rung !== 'failed');
+  return (
+    output !== undefined || (response !== undefined && rung !== 'failed' && troubleIn(response) === null)
+  );
 }
 
 /** A result of the older scripts: `prompt_id` is the row there, and `ordering` a comma-separated list. */
@@ -194,22 +199,34 @@ export function sampleMark({ sample }: JsonObject): string {
   return Number.isSafeInteger(sample) ? `#${sample}` : '';
 }
 
-/** The id of an item, `prompt_id/ordering` of a legacy result, with `#2` of a second sample; null where a line has none. */
+/**
+ * The id of an item, the custom_id of a line of a batch file, `prompt_id/ordering` of a legacy result, with `#2` of a
+ * second sample; null where a line has none.
+ */
 export function idOf(line: JsonObject): string | null {
-  const { id, prompt_id, ordering } = line;
+  const { id, prompt_id, ordering, custom_id } = line;
+  if (typeof custom_id === 'string' && isOfBatch(line)) return custom_id;
   if (typeof id === 'string') return id;
   const isKnown =
     (typeof prompt_id === 'number' || typeof prompt_id === 'string') && typeof ordering === 'string';
   return isKnown && isLegacy(line) ? `${prompt_id}/${ordering}${sampleMark(line)}` : null;
 }
 
-/** Lines come from anywhere: a `failure` that is none still fails its line, but nothing in it is believed. */
+/**
+ * Why a finished line is a failure; undefined for one that is none. It is what the line says itself, or, of a batch's
+ * output and of a raw request, what `troubleIn` finds in what the server answered. Lines come from anywhere: a `failure`
+ * that is none still fails its line, but nothing in it is believed.
+ */
 export function failureOf(line: JsonObject): Failure | undefined {
   const { failure } = line;
-  if (failure === undefined || isFailure(failure)) return failure;
+  if (failure === undefined) return unansweredIn(line) ?? undefined;
+  if (isFailure(failure)) return failure;
   const message = `expected a failure with stage, code and message, found ${show(failure)}`;
   return { stage: 'unknown', code: 'not-an-item', message };
 }
+
+/** Whether a line is a failure, whoever says so. */
+export const isFailed = (line: JsonObject): boolean => failureOf(line) !== undefined;
 
 function isFailure(value: unknown): value is Failure {
   if (typeof value !== 'object' || value === null) return false;
@@ -242,7 +259,7 @@ export function passRungOn(before: JsonObject, after: JsonObject): void {
  * result that nothing vouches for is `unknown` at best. What is no rung, or no list of steps, is `failed`.
  */
 export function rungOf(line: JsonObject): Rung {
-  if (line.failure !== undefined) return 'failed';
+  if (isFailed(line)) return 'failed';
   const known = carried.get(line);
   if (known !== undefined) return known;
   const { steps, decision } = line as Item;

@@ -25,7 +25,10 @@ export function editsBetween(a: string, b: string): number {
 /** No verb or option is longer; whatever is, is nobody's typing error, and is not compared. */
 const MAX_NAME_LENGTH = 40;
 
-/** The nearest of `known`, where a third of its letters or fewer are wrong, or where one is the beginning of the other. */
+/**
+ * The nearest of `known`, where a third of its letters or fewer are wrong, where one, of two letters at least, is the
+ * beginning of the other, or where it is the last of several words: `request-timeout` means `timeout`.
+ */
 export function nearest(word: string, known: readonly string[]): string | null {
   if (word.length > MAX_NAME_LENGTH || word === '') return null;
   const typed = word.toLowerCase();
@@ -37,7 +40,10 @@ export function nearest(word: string, known: readonly string[]): string | null {
     }
   }
   if (best !== null) return best.name;
-  return known.find(name => name.startsWith(typed) || (name.length > 2 && typed.startsWith(name))) ?? null;
+  const begins = known.find(
+    name => (typed.length > 1 && name.startsWith(typed)) || (name.length > 2 && typed.startsWith(name)),
+  );
+  return begins ?? known.find(name => typed.endsWith(`-${name}`)) ?? null;
 }
 
 /** `; did you mean 'x'?`, or nothing. */

@@ -1,6 +1,7 @@
 /** What was made of the answers of a ledger, by key, in typed arrays: a million of them take some 50 MB. */
 import { RUNGS } from '../item/item.ts';
-import { isAnswer, isVerdict, keyIn } from './format.ts';
+import { nameIn, nameOfVerdict } from './asked.ts';
+import { isAnswer, isVerdict } from './format.ts';
 import { createKeys } from './keys.ts';
 import { linesOf, parsed, type Tell } from './read.ts';
 
@@ -10,13 +11,14 @@ export interface Verdict {
 }
 
 export interface Answers {
-  /** keys that have an answer */
+  /** keys that have an answer; of requests that name no model, with each model that was asked */
   readonly size: number;
-  has(key: string): boolean;
-  /** The last verdict on the answer to `key`; null where nobody has judged it. */
-  verdictOf(key: string): Verdict | null;
-  /** Whether the answer at byte `at` of file number `file` is the one that is replayed: the first to its key. */
-  isFirst(key: string, file: number, at: number): boolean;
+  /** Here and below `name` is what an answer is found by: see `nameOfCall`. */
+  has(name: string): boolean;
+  /** The last verdict on the answer; null where nobody has judged it. */
+  verdictOf(name: string): Verdict | null;
+  /** Whether the answer at byte `at` of file number `file` is the one that is replayed: the first of its name. */
+  isFirst(name: string, file: number, at: number): boolean;
   /** verdicts on answers that are not there */
   readonly stray: number;
 }
@@ -42,13 +44,15 @@ export function readAnswers(paths: readonly string[], tell: Tell): Answers {
   }
 
   for (const [file, path] of paths.entries()) {
-    for (const { at, bytes } of linesOf(path, tell)) {
-      if (isAnswer(bytes)) keys.add(keyIn(bytes), { file, offset: at, length: bytes.length });
+    for (const { at, bytes, header } of linesOf(path, tell)) {
+      if (isAnswer(bytes)) keys.add(nameIn(bytes, header), { file, offset: at, length: bytes.length });
       else if (isVerdict(bytes)) {
-        const { verdict, key, code } = parsed(bytes.toString()) ?? {};
+        const line = parsed(bytes.toString()) ?? {};
+        const { verdict, key, code } = line;
         if (typeof verdict !== 'string' || typeof key !== 'string') continue;
-        if (keys.placeOf(key) === null) stray += 1;
-        keys.note(key, numberOf({ rung: verdict, ...(typeof code === 'string' && { code }) }));
+        const name = keys.placeOf(key) === null ? nameOfVerdict(line, header) : key;
+        if (keys.placeOf(name) === null) stray += 1;
+        keys.note(name, numberOf({ rung: verdict, ...(typeof code === 'string' && { code }) }));
       }
     }
   }

@@ -7,7 +7,8 @@ import type { Check } from '../answer/check.ts';
 import { compileSchema } from '../answer/schema.ts';
 import { packagedSchema } from '../config/package.ts';
 import { summarise } from '../json/show.ts';
-import { idOfText, isAnswer, type Kind, keyIn, kindIn, textIdIn } from './format.ts';
+import { nameIn, nameOfVerdict } from './asked.ts';
+import { idOfText, isAnswer, type Kind, kindIn, textIdIn } from './format.ts';
 import { createKeys, type Keys } from './keys.ts';
 import { callIn, type Line, linesOf, parsed, type Tell } from './read.ts';
 import { hasBody, type Texts, textIdsIn, textsOf } from './texts.ts';
@@ -86,13 +87,15 @@ function checkLine(line: Line, checking: Checking): void {
   if (kind === null) return say(line, 'expected a kind of line that this version of fw knows, found another');
   if (kind === 'call') {
     checked.tries += 1;
-    if (isAnswer(bytes) && !answers.add(keyIn(bytes), { file: 0, offset: line.at, length: 1 }))
+    if (isAnswer(bytes) && !answers.add(nameIn(bytes, line.header), { file: 0, offset: line.at, length: 1 }))
       checked.again += 1;
     checkTexts(line, checking);
   } else if (kind === 'verdict') {
     checked.verdicts += 1;
-    const { key } = parsed(bytes.toString()) ?? {};
-    if (typeof key !== 'string' || answers.placeOf(key) === null) checked.stray += 1;
+    const verdict = parsed(bytes.toString()) ?? {};
+    const { key } = verdict;
+    const names = typeof key === 'string' ? [key, nameOfVerdict(verdict, line.header)] : [];
+    if (names.every(name => answers.placeOf(name) === null)) checked.stray += 1;
   }
   if (data) checkData(line, kind, { ...checking, data });
 }

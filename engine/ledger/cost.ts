@@ -1,6 +1,7 @@
 /** What the calls of a ledger cost: tokens, tries and time, with what was paid for nothing apart. */
 import { cut } from '../item/words.ts';
 import type { Answers } from './answers.ts';
+import { nameOfCall } from './asked.ts';
 import { type Held, holding } from './held.ts';
 import { createKeys } from './keys.ts';
 import { type CallHead, callsOf, type Tell } from './read.ts';
@@ -12,6 +13,8 @@ export interface Sum {
   out: number;
   /** of those that came in, from the server's prefix cache */
   cached: number;
+  /** answers without usage: their tokens are unknown, and in no sum */
+  uncounted: number;
   /** from sending to the end of the answer, added up over calls that ran side by side */
   ms: number;
 }
@@ -48,12 +51,13 @@ export function costOf(paths: readonly string[], answers: Answers, tell: Tell): 
   const endpoints = holding();
   let tries = 0;
   for (const [file, path] of paths.entries()) {
-    for (const { call, at } of callsOf(path, tell)) {
+    for (const { call, at, header } of callsOf(path, tell)) {
       tries += 1;
       endpoints.add(file, cut(call.endpoint, LONGEST_NAME), call.time, call.ms);
-      const outcome = outcomeOf(call, answers, file, at);
+      const name = nameOfCall(call, header);
+      const outcome = outcomeOf(call.outcome, name, answers, { file, at });
       add(groupOf(groups, [call.agent, call.endpoint, outcome]), call);
-      if (!answers.has(call.key)) unanswered.add(call.key, { file, offset: at, length: 1 });
+      if (!answers.has(name)) unanswered.add(name, { file, offset: at, length: 1 });
     }
   }
   const questions = answers.size + unanswered.size;
@@ -66,12 +70,17 @@ export function costOf(paths: readonly string[], answers: Answers, tell: Tell): 
   };
 }
 
-function outcomeOf({ key, outcome }: CallHead, answers: Answers, file: number, at: number): string {
+function outcomeOf(
+  outcome: string,
+  name: string,
+  answers: Answers,
+  { file, at }: { file: number; at: number },
+): string {
   if (outcome !== 'answer') return outcome;
   // it came after the answers were read: a run is at work
-  if (!answers.has(key)) return 'not judged';
-  if (!answers.isFirst(key, file, at)) return 'answered again';
-  const verdict = answers.verdictOf(key);
+  if (!answers.has(name)) return 'not judged';
+  if (!answers.isFirst(name, file, at)) return 'answered again';
+  const verdict = answers.verdictOf(name);
   if (verdict === null) return 'not judged';
   return verdict.rung === 'failed' ? 'rejected' : 'accepted';
 }
@@ -87,24 +96,27 @@ function groupOf(groups: Map<string, Group>, names: readonly [string, string, st
   return group;
 }
 
-export const nothing = (): Sum => ({ tries: 0, in: 0, out: 0, cached: 0, ms: 0 });
+export const nothing = (): Sum => ({ tries: 0, in: 0, out: 0, cached: 0, uncounted: 0, ms: 0 });
 
-function add(sum: Sum, { usage, ms }: CallHead): void {
+function add(sum: Sum, { usage, outcome, ms }: CallHead): void {
   sum.tries += 1;
   sum.in += usage?.prompt ?? 0;
   sum.out += usage?.completion ?? 0;
   sum.cached += usage?.cached ?? 0;
+  // a prompt has a token at least
+  if (outcome === 'answer' && !usage?.prompt) sum.uncounted += 1;
   sum.ms += ms;
 }
 
 /** The sum over groups. */
 export function total(sums: readonly Sum[]): Sum {
   const all = nothing();
-  for (const { tries, in: prompt, out, cached, ms } of sums) {
+  for (const { tries, in: prompt, out, cached, uncounted, ms } of sums) {
     all.tries += tries;
     all.in += prompt;
     all.out += out;
     all.cached += cached;
+    all.uncounted += uncounted;
     all.ms += ms;
   }
   return all;

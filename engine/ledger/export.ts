@@ -1,6 +1,7 @@
 /** Every try of a ledger as a document of its own, for who audits it: schemas/export.schema.json. */
 import type { TokenLogprob, WholeAnswer } from '../item/item.ts';
 import type { Answers, Verdict } from './answers.ts';
+import { nameOfCall } from './asked.ts';
 import { type CallHead, callsOf, type Line, type Tell } from './read.ts';
 import { type Request, readRequest, type Texts, textsOf } from './texts.ts';
 
@@ -79,8 +80,9 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
   const { key, item, agent, round, attempt, time, ms, endpoint, model, outcome } = call;
   const { detail, redacted, answer, whole, logprobs, finish, usage } = call;
   const isAnswer = answer !== undefined;
-  const isFirst = isAnswer && answers.isFirst(key, file, at);
-  const verdict = isFirst ? answers.verdictOf(key) : null;
+  const name = nameOfCall(call, header);
+  const isFirst = isAnswer && answers.isFirst(name, file, at);
+  const verdict = isFirst ? answers.verdictOf(name) : null;
   return {
     key,
     item,
@@ -107,7 +109,7 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
       },
     }),
     ...(verdict && { verdict }),
-    ...(isAnswer && !isFirst && answers.has(key) && { again: true }),
+    ...(isAnswer && !isFirst && answers.has(name) && { again: true }),
     run: header && {
       label: header.label,
       started: header.started,

@@ -85,7 +85,10 @@ export interface CallLine {
   /** when it ended, ISO 8601 in UTC */
   time: string;
   endpoint: string;
+  /** that was asked */
   model: string;
+  /** the request names no model: it is the one that the run meant */
+  unnamed?: true;
   item: string;
   agent: string;
   round: number;
@@ -144,7 +147,8 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = record;
   const { detail, finish, usage, answer, whole, logprobs, path, body, redact } = record;
   let line = `{"key":"${key}","outcome":"${outcome}","time":"${new Date(time).toISOString()}"`;
-  line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)},"item":${JSON.stringify(item)}`;
+  const named = record.unnamed ? ',"unnamed":true' : '';
+  line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)}${named},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
   const { caller, arm, ttft } = record;
   if (caller !== undefined) line += `,"caller":${JSON.stringify(caller)}`;

@@ -7,22 +7,15 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Answer, AsksWith, End, RecordedAnswer } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
-import { dataError, type Fatal, ioError, usageError } from '../item/failure.ts';
+import { type Fatal, ioError, usageError } from '../item/failure.ts';
 import type { Rung } from '../item/item.ts';
+import { nameFor, unnamedIn } from './asked.ts';
 import { changedModel, changedStage, type Served } from './changes.ts';
 import { filesOf } from './files.ts';
-import {
-  type CallRecord,
-  callLine,
-  FORMAT,
-  type Header,
-  idOfText,
-  isSealed,
-  type LineWithBytes,
-} from './format.ts';
+import { type CallRecord, callLine, FORMAT, type Header, idOfText, type LineWithBytes } from './format.ts';
 import { createKeys } from './keys.ts';
 import { type Lock, type LockOptions, takeLock } from './lock.ts';
-import { acceptedIn, answerIn, noAnswer, noteFor, openLines, readRecord } from './record.ts';
+import { acceptedIn, answersOf, noteFor, openLines, readRecord } from './record.ts';
 import { type Appended, createWriter, type Fsync, nameOf } from './writer.ts';
 
 export interface LedgerOptions {
@@ -61,8 +54,13 @@ export interface Ledger {
   begin(served: Served, endpoints: readonly string[]): void;
   /** What a further stage on the same pool asks with. */
   stage(asksWith: AsksWith): void;
-  /** The answer to the call of this key, of this run too. Exit 65 where its bytes have changed since the ledger was opened. */
-  find(key: string): Answer | null;
+  /**
+   * The answer to the call of this key, of this run too; where its request names no model, that of one of `asked`. Exit 65
+   * where its bytes have changed since the ledger was opened.
+   */
+  find(key: string, asked?: readonly string[]): Answer | null;
+  /** requests without a model whose answers on record are another model's */
+  readonly ofOthers: { count: number; model: string };
   /** Whether there is one, of this run too. */
   has(key: string): boolean;
   /** `done` is called once the record is written, or with what stood in its way. */
@@ -92,8 +90,12 @@ export function openLedger(options: LedgerOptions): Ledger {
   const own = isFile ? path : nameOf(path, started);
   const readable = [...paths, own];
   const lines = openLines(readable);
+  const answerAt = answersOf(readable, keys, lines);
   const texts = new Map<string, string>();
   const stages = [asksWith];
+  const ofOthers = { count: 0, model: '' };
+  /** of answers to requests that name no model, whose: until they are judged */
+  const unjudged = new Map<string, string>();
   let header: Header | null = null;
 
   const writer = createWriter({
@@ -130,8 +132,20 @@ export function openLedger(options: LedgerOptions): Ledger {
     }
   }
 
+  /** Another model has answered it: it is asked again, and that is said. */
+  function noteOther(key: string, asked: readonly string[]): void {
+    const place = keys.placeOf(key);
+    if (place === null) return;
+    if (ofOthers.count++ > 0) return;
+    const before = unnamedIn(lines.read(place), null) || 'another model';
+    ofOthers.model = before;
+    warn(
+      `the ledger has answers of ${before} to requests that name no model; ${asked.join(' or ')} is asked now, so they are asked again`,
+    );
+  }
+
   return {
-    answers: keys.size, // as of now: further ones are this run's
+    answers: record.answers, // as of now: further ones are this run's
     lastRound: record.lastRound,
     lastModel: record.header?.model,
     closed,
@@ -167,19 +181,16 @@ export function openLedger(options: LedgerOptions): Ledger {
       stages.push(more);
       if (begun) write(line.slice(0, -1));
     },
-    find(key) {
-      const place = keys.placeOf(key);
-      if (place === null) return null;
-      const line = lines.read(place);
-      if (!isSealed(line)) {
-        throw dataError(
-          `${readable[place.file]}: the line at byte ${place.offset} has changed since the ledger was opened`,
-        );
+    ofOthers,
+    find(key, asked) {
+      if (asked === undefined) return answerAt(key, key);
+      for (const model of asked) {
+        const answer = answerAt(key, nameFor(key, model));
+        if (answer !== null) unjudged.set(key, model);
+        if (answer !== null) return answer;
       }
-      const answer = answerIn(line);
-      if (answer === null) throw noAnswer(readable[place.file] as string, place.offset);
-      const { key: found, agent: _agent, ...said } = answer;
-      return found === key ? { ...said, replayed: true } : null;
+      noteOther(key, asked);
+      return null;
     },
     has: key => keys.placeOf(key) !== null,
     acceptedBefore({ stage, rules }) {
@@ -194,14 +205,25 @@ export function openLedger(options: LedgerOptions): Ledger {
       const [head, tail] = call.raw ? ['', ''] : [textId(call.head), textId(call.tail)];
       write(callLine(call, head, tail), (error, offset, length) => {
         // another item of this run may ask the same again, and is to hear what a later run would
-        if (error === null && outcome === 'answer') keys.add(key, { file: paths.length, offset, length });
+        if (error === null && outcome === 'answer') {
+          const place = { file: paths.length, offset, length };
+          keys.add(key, place);
+          if (call.unnamed) {
+            keys.add(nameFor(key, call.model), place);
+            unjudged.set(key, call.model);
+          }
+        }
         done?.(error ?? undefined);
       });
     },
     judge(key, rung, code) {
-      if (closed !== null || keys.noteOf(key) === noteFor(rung)) return;
-      keys.note(key, noteFor(rung));
-      write(`{"verdict":"${rung}","key":"${key}"${code === undefined ? '' : `,"code":"${code}"`}`);
+      const model = unjudged.get(key);
+      unjudged.delete(key);
+      const name = model === undefined ? key : nameFor(key, model);
+      if (closed !== null || keys.noteOf(name) === noteFor(rung)) return;
+      keys.note(name, noteFor(rung));
+      const of = model === undefined ? '' : `,"model":${JSON.stringify(model)}`;
+      write(`{"verdict":"${rung}","key":"${key}"${code === undefined ? '' : `,"code":"${code}"`}${of}`);
     },
     async close(how) {
       if (begun && how !== undefined) write(`{"end":"${how}","time":"${new Date().toISOString()}"`);

@@ -2,13 +2,24 @@
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import { descriptors, readersOf } from '../files/descriptors.ts';
-import type { AsksWith, RecordedAnswer } from '../item/call.ts';
+import type { Answer, AsksWith, RecordedAnswer } from '../item/call.ts';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { RUNGS, type Rung, type Usage } from '../item/item.ts';
 import { counted } from '../item/words.ts';
-import { type Header, isAnswer, isStage, isVerdict, keyIn, readVerdict, roundIn } from './format.ts';
+import { nameFor, nameOfVerdict, unnamedIn } from './asked.ts';
+import {
+  type Header,
+  isAnswer,
+  isHeader,
+  isSealed,
+  isStage,
+  isVerdict,
+  keyIn,
+  readVerdict,
+  roundIn,
+} from './format.ts';
 import type { Keys, Place } from './keys.ts';
-import { callIn, headerIn, noHeader, notUnderstood, stageIn } from './read.ts';
+import { callIn, headerIn, noHeader, notUnderstood, parsed, stageIn } from './read.ts';
 import { damaged, REPAIR, scan } from './scan.ts';
 
 /** The number that stands for a verdict beside its key. */
@@ -19,6 +30,7 @@ export interface OnRecord {
   header: Header | null;
   /** the last round that has an answer; 0 where no failed item was taken up again */
   lastRound: number;
+  answers: number;
   stages: Map<string, { facts: AsksWith; started: string }>;
 }
 
@@ -28,10 +40,12 @@ export function readRecord(
   keys: Keys,
   { warn, onLine }: { warn: (message: string) => void; onLine?: () => void },
 ): OnRecord {
-  const record: OnRecord = { header: null, lastRound: 0, stages: new Map() };
+  const record: OnRecord = { header: null, lastRound: 0, answers: 0, stages: new Map() };
+  let hasUnnamed = false;
   let torn = 0;
   for (const [file, path] of paths.entries()) {
     let isFirst = true;
+    let header: Header | null = null;
     for (const found of scan(path)) {
       onLine?.();
       if (found.kind === 'damage') throw damaged(path, found.at);
@@ -44,12 +58,21 @@ export function readRecord(
         record.header = headerIn(bytes);
         if (record.header === null) throw dataError(`${path}: ${noHeader(bytes, offset)}`);
         isFirst = false;
+        header = record.header;
       } else if (isAnswer(bytes)) {
-        keys.add(keyIn(bytes), { file, offset, length: bytes.length });
+        const key = keyIn(bytes);
+        const place = { file, offset, length: bytes.length };
+        const model = unnamedIn(bytes, header);
+        const isNew = keys.add(key, place);
+        if (model !== null) hasUnnamed = true;
+        if (model === null ? isNew : keys.add(nameFor(key, model), place)) record.answers += 1;
         record.lastRound = Math.max(record.lastRound, roundIn(bytes));
       } else if (isVerdict(bytes)) {
         const { key, verdict } = readVerdict(bytes);
         keys.note(key, noteFor(verdict));
+        if (hasUnnamed) keys.note(nameOfVerdict(parsed(bytes.toString()) ?? {}, header), noteFor(verdict));
+      } else if (isHeader(bytes)) {
+        header = headerIn(bytes) ?? header; // of files that were put end to end
       } else if (isStage(bytes)) {
         const facts = stageIn(bytes);
         if (facts === null)
@@ -104,6 +127,28 @@ export function answerIn(bytes: Buffer): AnswerLine | null {
 /** What a run says of a line that is whole and no answer. */
 export function noAnswer(path: string, at: number): Fatal {
   return dataError(`${path}: ${notUnderstood(at)}${REPAIR}`);
+}
+
+/** What a name finds (see asked.ts), if it is of that key; `paths` are those whose numbers the places have. */
+export function answersOf(
+  paths: readonly string[],
+  keys: Keys,
+  lines: ReturnType<typeof openLines>,
+): (key: string, name: string) => Answer | null {
+  return (key, name) => {
+    const place = keys.placeOf(name);
+    if (place === null) return null;
+    const line = lines.read(place);
+    if (!isSealed(line)) {
+      throw dataError(
+        `${paths[place.file]}: the line at byte ${place.offset} has changed since the ledger was opened`,
+      );
+    }
+    const answer = answerIn(line);
+    if (answer === null) throw noAnswer(paths[place.file] as string, place.offset);
+    const { key: found, agent: _agent, ...said } = answer;
+    return found === key ? { ...said, replayed: true } : null;
+  };
 }
 
 /** Lines read by their places; the bytes of the last one are used again. */

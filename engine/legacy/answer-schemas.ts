@@ -7,11 +7,13 @@ import type { Agent } from '../agents/agent-file.ts';
 import { asksAgain } from '../agents/ask.ts';
 import { checkOf } from '../agents/form.ts';
 import { type Agents, folderOfAgents, loadAgentFiles, packagedAgents } from '../agents/load.ts';
-import { isSharedName } from '../agents/share.ts';
+import { resolveOrdering } from '../agents/orderings.ts';
+import { isSharedName, rowIdOf } from '../agents/share.ts';
 import { type Check, ownCheck } from '../answer/check.ts';
 import { mapSchemas } from '../answer/keywords.ts';
 import { compileSchema } from '../answer/schema.ts';
-import type { Item } from '../item/item.ts';
+import { Fatal } from '../item/failure.ts';
+import { type Item, sampleMark } from '../item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
 import { type Problem, show } from '../json/show.ts';
 import type { Violation } from './leftovers.ts';
@@ -27,8 +29,12 @@ export interface AnswerSchemas {
   decider(): string | null;
   /** Whether the step of this number (from 0) has a name under which items of its row may share it. */
   mayShare(item: Item, at: number): boolean;
+  /** The ordering that the id of an item ends in, where that is another than the item's; null for nearly all. */
+  otherOrderingInId(item: Item): string | null;
   /** Adds to `found` what is wrong with the answer of the step at `at`. */
   judgeStep(step: { agent: unknown; output: unknown }, place: StepPlace, found: Violation[]): void;
+  /** The agents of legacy results: those that were named, else the packaged ones. */
+  ofResults(): Agents;
   /** Legacy results are judged as those of the packaged agents: no others were named. */
   isPackaged: boolean;
   /** Whether texts of errors and placeholders are no answers: folder.yaml of the agents says `own_words`. */
@@ -60,11 +66,16 @@ export function answerSchemas(
     loaded ??= loadAgentFiles(folderOfAgents(named, base));
     return loaded;
   };
+  const packagedOnes = (): Agents => {
+    packaged ??= loadAgentFiles(packagedAgents());
+    return packaged;
+  };
   const ofResults = checksOfResults(agents);
 
   return {
     decider: () => (isDue ? (agents().synthesis?.key ?? null) : null),
     mayShare: (item, at) => isSharedName(item.steps?.[at]?.shared, item, at, agents()),
+    otherOrderingInId: item => otherOrderingIn(item, agents()),
     judgeStep({ agent: key, output }, { at, role }, found) {
       const agent = typeof key === 'string' ? agents().byKey.get(key) : undefined;
       if (agent?.role !== role) found.push(unknownAgent(`${at}/agent`, { found: key, role }, agents()));
@@ -73,6 +84,7 @@ export function answerSchemas(
         addAskedAgain(agent, output, `${at}/output`, found);
       }
     },
+    ofResults: () => (named === undefined ? packagedOnes() : agents()),
     isPackaged: named === undefined,
     wantsOwnWords: of => (of === 'legacy' && named === undefined) || agents().ownWords === true,
     fitsLegacy(result) {
@@ -91,10 +103,10 @@ export function answerSchemas(
 
   /** Of a result that the packaged agents' schemas refuse: that it is of others, which --agents names. */
   function strangerIn({ conversation_history: turns }: JsonObject): Violation | null {
-    packaged ??= loadAgentFiles(packagedAgents());
+    const { names } = packagedOnes();
     for (const [index, turn] of (Array.isArray(turns) ? turns : []).entries()) {
       const agent: unknown = turn?.agent;
-      if (typeof agent !== 'string' || packaged.names.has(agent)) continue;
+      if (typeof agent !== 'string' || names.has(agent)) continue;
       const expected = 'an agent of the packaged FairWatch (--agents FOLDER judges by others)';
       const at = `/conversation_history/${index}/agent`;
       return { code: 'unknown-agent', rule: 'unknown agent', at, expected, got: show(agent) };
@@ -132,8 +144,29 @@ export function answerSchemas(
   }
 }
 
-/** A check for each agent, made when it is first asked for. */
-function checksOfResults(agents: () => Agents): (agent: Agent) => Check {
+/**
+ * `ingest` ends ids with the ordering. An id that ends in the names of two agents or more says one; any other may end in
+ * what it likes.
+ */
+function otherOrderingIn(item: Item, agents: Agents): string | null {
+  const { id, steps = [], ordering = steps.map(({ agent }) => agent), sample } = item;
+  if (typeof id !== 'string' || !id.includes('/')) return null;
+  if (rowIdOf({ ...item, ordering }, agents).label !== '') return null;
+  const mark = sampleMark({ sample });
+  const label = (mark !== '' && id.endsWith(mark) ? id.slice(0, -mark.length) : id)
+    .split('/')
+    .at(-1) as string;
+  try {
+    const claimed = resolveOrdering(label, agents);
+    return claimed.length < 2 || claimed.join() === ordering.join() ? null : claimed.join();
+  } catch (error) {
+    if (error instanceof Fatal) return null;
+    throw error;
+  }
+}
+
+/** The form of an agent's answer in a legacy result, as a check for each agent, made when it is first asked for. */
+export function checksOfResults(agents: () => Agents): (agent: Agent) => Check {
   const checks = new Map<string, Check>();
   return agent => {
     const { key, schema, schemaPath } = agent;

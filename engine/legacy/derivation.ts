@@ -39,6 +39,8 @@ export function findInDerivation(step: JsonObject, at: string): Violation | null
   if (RUNGS.includes(rung as Rung) && worse(rung as Rung, best) !== rung)
     return broken('rung', `${at}/rung`, `${best} at best, by its repairs`, show(rung));
   if (raw !== undefined && typeof raw !== 'string') return broken('raw', `${at}/raw`, 'text', show(raw));
+  if (raw === undefined && isHashed && list(repairs).length > 0)
+    return broken('raw', `${at}/raw`, 'the text that the changes were made to', 'nothing');
   const answer = answerOf(step, at);
   if (answer.isEdited) {
     const [place, what] = raw === undefined ? ['output', 'answer'] : ['raw', 'text'];

@@ -2,6 +2,7 @@
  * What must not be in a result: nulls, the texts of errors where a model's reasons belong, and the placeholders of
  * a prompt's example that a model copied. One walk over the record, with pointers built only where something is found.
  */
+import { isBlank } from '../answer/blank.ts';
 import type { Code } from '../item/codes.ts';
 import { MAX_DEPTH } from '../json/lossless.ts';
 import { join } from '../json/pointer.ts';
@@ -28,8 +29,18 @@ const SENTINEL = /System\s{1,9}Error|Parsing\s{1,9}Failure|Manual\s{1,9}Review\s
 const AS_CLAUSE =
   /^[\W_]{0,9}(?:system[\s_]{1,9}error|parsing[\s_]{1,9}failure|manual[\s_]{1,9}review[\s_]{1,9}required)\s{0,9}(?:$|[^\w\s])/i;
 
-/** Text without a character that anybody sees: spaces, marks of direction, fillers of Hangul and Braille. */
-const BLANK = /^[\s\p{C}\p{M}\u115f\u1160\u2800\u3164\uffa0]+$/u;
+/**
+ * What may stand inside of a text unseen: a text of an error with a U+200B in it was somebody's way past a filter. Joiners
+ * of emoji and of Indic scripts are among them, so the text is only looked at without them, and never changed.
+ */
+const UNSEEN =
+  /(?:[\p{Cf}\u115f\u1160\u2800\u3164\uffa0]|\u034f|\u17b4|\u17b5|[\u180b-\u180f]|[\ufe00-\ufe0f]){1,99}/gu;
+/** None of Latin-1 but the soft hyphen is unseen, and an engine need not look for the others in a text of Latin-1. */
+const WIDE = /[\u034f-\uffff]/;
+const SOFT_HYPHEN = '\u00ad';
+/** Most other texts are of these characters alone. */
+const SEEN = /^[\n -~\u00a1-\u00ac\u00ae-\u02ff\u2010-\u2027\u2030-\u205e]*$/;
+
 /** Nearly all texts begin with a letter of ASCII. */
 const SPACE = 32;
 const DELETE = 127;
@@ -144,9 +155,21 @@ export function isInOwnWords(text: string): boolean {
   return judgeText(text) === null;
 }
 
+function isError(text: string): boolean {
+  // to look for each word takes a third of the time that an expression of three does
+  const isSuspect = text.includes('System') || text.includes('Parsing') || text.includes('Manual');
+  return (isSuspect && SENTINEL.test(text)) || AS_CLAUSE.test(text);
+}
+
+/** Whether it is a text of an error once what is unseen in it is left out, or taken for the space that it stands for. */
+function hidesError(text: string): boolean {
+  if ((!WIDE.test(text) && !text.includes(SOFT_HYPHEN)) || SEEN.test(text)) return false;
+  return ['', ' '].some(instead => isError(text.replace(UNSEEN, instead)));
+}
+
 function judgeText(text: string): Omit<Violation, 'at'> | null {
-  if (SENTINEL.test(text) || AS_CLAUSE.test(text)) return errorIn(text);
-  if (isBlank(text)) {
+  if (isError(text) || hidesError(text)) return errorIn(text);
+  if (isUnseen(text)) {
     const got = `a text in which nothing can be seen: ${escaped(text)}`;
     return { code: 'placeholder-text', rule: 'blank text', expected: "the model's own words", got };
   }
@@ -160,9 +183,9 @@ function errorIn(text: string): Omit<Violation, 'at'> {
   return { code: 'sentinel-text', rule: 'text of an error', expected: "the model's own words", got };
 }
 
-function isBlank(text: string): boolean {
+function isUnseen(text: string): boolean {
   const first = text.charCodeAt(0);
-  return !(first > SPACE && first < DELETE) && BLANK.test(text);
+  return text !== '' && !(first > SPACE && first < DELETE) && isBlank(text);
 }
 
 /** What cannot be seen, by its numbers. */

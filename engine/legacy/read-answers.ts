@@ -9,13 +9,25 @@ import { sawIn } from '../agents/chain.ts';
 import type { Agents } from '../agents/load.ts';
 import { keptOf } from '../answer/answer-limits.ts';
 import { type Answer, answersIn, isProvenance, markedRepairs } from '../answer/answers.ts';
+import type { Check } from '../answer/check.ts';
+import { codeOf } from '../answer/read-answer.ts';
 import { READ_BACK, rungOfEntries } from '../answer/rules.ts';
 import type { Code } from '../item/codes.ts';
-import { type Mark, type Repair, RUNGS, type Rung, type Step, worse } from '../item/item.ts';
-import { isObject, type JsonObject } from '../json/pointer.ts';
-import { shorten, show } from '../json/show.ts';
+import {
+  type Failure,
+  type Item,
+  type Mark,
+  type Repair,
+  RUNGS,
+  type Rung,
+  type Step,
+  worse,
+} from '../item/item.ts';
+import { isObject, type JsonObject, parsePointer } from '../json/pointer.ts';
+import { shorten, show, summarise } from '../json/show.ts';
 import { leftoverText } from './leftovers.ts';
 import { withoutOwnNames } from './own-names.ts';
+import { findInInputs } from './shown.ts';
 
 /** Why an answer is none, or is to be had again: a code that --retry-failed takes up. */
 export interface MissingAnswer {
@@ -111,6 +123,40 @@ export function vouchedBy(line: JsonObject, agents: readonly string[]): Answer[]
   const isSound = ({ agent, rung, saw }: Answer, index: number): boolean =>
     agent === agents[index] && [rung, saw].every(name => name !== 'failed' && RUNGS.includes(name as Rung));
   return answers.length === agents.length && answers.every(isSound) ? answers : undefined;
+}
+
+/**
+ * The first answer of an item that was read back which verify would refuse in its result: it breaks its agent's schema, or
+ * was given after something else than the answers that are there. It stays, for the text stages may mend it.
+ */
+export function refusedIn(
+  { steps = [], decision }: Item,
+  record: JsonObject,
+  { agents, check }: { agents: Agents; check: (agent: Agent) => Check },
+): Pick<Failure, 'agent' | 'at' | 'code' | 'message'> | null {
+  for (const [nth, step] of [...steps, ...(decision ? [decision] : [])].entries()) {
+    const agent = agents.byKey.get(step.agent);
+    // older scripts left keys out, and had others: what is judged is what the model said
+    const findings = (agent === undefined ? [] : check(agent).findings(step.output, true)).filter(
+      ({ keyword }) => !['required', 'additionalProperties'].includes(keyword),
+    );
+    if (findings.length === 0) continue;
+    const at = nth < steps.length ? `/steps/${nth}` : '/decision';
+    const message = `${step.agent}: ${summarise(findings)}`;
+    return { agent: step.agent, at, code: codeOf(findings), message };
+  }
+  const { conversation_history: turns, initial_prompt } = record;
+  const isWhole = (turn: unknown): boolean =>
+    isObject(turn) &&
+    isObject(turn.output) &&
+    typeof turn.input === 'string' &&
+    typeof turn.agent === 'string';
+  if (!Array.isArray(turns) || typeof initial_prompt !== 'string' || !turns.every(isWhole)) return null;
+  const other = findInInputs(record, agents);
+  const turn = other && Number(parsePointer(other.at)[1]);
+  if (other === null || turn === null || steps[turn] === undefined) return null;
+  const message = `${other.at}: expected ${other.expected}, got ${other.got}`;
+  return { agent: steps[turn].agent, at: `/steps/${turn}`, code: other.code, message };
 }
 
 export interface Marks {

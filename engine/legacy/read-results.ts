@@ -7,6 +7,8 @@ import { type Items, itemWork, type Tools } from '../flow/stage.ts';
 import { ItemFailure } from '../item/failure.ts';
 import { failureOf, type Item, idOf, isItem, isLegacyLike } from '../item/item.ts';
 import { number } from '../item/words.ts';
+import { checksOfResults } from './answer-schemas.ts';
+import { refusedIn } from './read-answers.ts';
 import { type LegacyContext, readLegacy } from './read-legacy.ts';
 
 export interface ReadingResults extends LegacyContext {
@@ -22,6 +24,8 @@ export interface ReadingResults extends LegacyContext {
 export function readResults(inputs: readonly ByteInput[], options: ReadingResults): Items {
   const { stage, maxLine, isTaken, lastRow, tools } = options;
   const { signal, asking, account } = tools;
+  const { agents } = options;
+  const check = checksOfResults(() => agents);
   const ids = createIdSet();
   let line = 0;
   let othersShown = 0;
@@ -41,13 +45,19 @@ export function readResults(inputs: readonly ByteInput[], options: ReadingResult
         `expected a legacy result, found an object with ${keys || 'no keys'}`,
       );
     }
-    const { item, showsOther } = readLegacy(record, options);
+    const { item: whole, showsOther } = readLegacy(record, options);
+    const item = whole.failure === undefined ? refused(whole, record) : whole;
     claim(item.id as string);
     if (showsOther) othersShown += 1;
     const known = idOf(record);
     if (known !== null && known !== `${item.row}/${item.ordering?.join()}`) othersKnown += 1;
     // whoever refused the line before may have seen what is not looked for here
     return before === undefined || item.failure !== undefined ? item : { ...item, failure: before };
+  };
+  /** Verify would refuse it for one of its answers: that is to be asked again, or mended by the text stages. */
+  const refused = (item: Item, record: Item): Item => {
+    const found = refusedIn(item, record, { agents, check });
+    return found === null ? item : { ...item, failure: { stage, ...found } };
   };
   const claim = (id: string): void => {
     if (ids.add(id)) return;

@@ -3,6 +3,7 @@
 import { arrangementOf, isUsual } from '../agents/arrangement.ts';
 import { contextAfter } from '../agents/context.ts';
 import type { Agents } from '../agents/load.ts';
+import { foreignNames } from '../agents/own-name.ts';
 import { hashOfResult } from '../flow/provenance.ts';
 import { ItemFailure } from '../item/failure.ts';
 import { type Item, type Repair, type Rung, rungOf, type Step } from '../item/item.ts';
@@ -82,7 +83,13 @@ function namedAnswer({ agent, output }: Step, agents: Agents): Named {
     const message = `expected answers that are objects, as legacy results have them, found that of ${agent}, which is ${found}; such items stay items`;
     throw new ItemFailure('not-strict', message, { agent });
   }
-  return withOwnNames(output, agents.byKey.get(agent), agents);
+  const own = agents.byKey.get(agent);
+  const [foreign] = own ? foreignNames(own, output) : [];
+  if (foreign) {
+    const message = `expected answers of the agents themselves, found under ${agent} ${foreign.got}; ask it again: fw validate | fw chain --retry-failed`;
+    throw new ItemFailure('schema-mismatch', message, { agent });
+  }
+  return withOwnNames(output, own, agents);
 }
 
 /** When the answers of an item were given, where all of them were read back from a result that says so. */
@@ -106,6 +113,8 @@ export interface Provenance {
     rung: Rung;
     saw: Rung;
     attempts: number;
+    /** keys in the ledger */
+    calls: string[];
     repairs: Repair[];
     /** the name of the question, where other items of the row share it */
     shared?: string;
@@ -124,12 +133,13 @@ export function provenanceOf(item: Item, result: JsonObject, agents: Agents): Pr
     sha256: hashOfResult(result),
     rung: rungOf(item),
     agents: answers.map(answer => {
-      const { agent, rung, saw, attempts, repairs, shared } = answer;
+      const { agent, rung, saw, attempts, calls, repairs, shared } = answer;
       return {
         agent,
         rung,
         saw,
         attempts,
+        calls,
         repairs: [...repairs, ...namedAnswer(answer, agents).repairs],
         ...(shared !== undefined && { shared }),
       };

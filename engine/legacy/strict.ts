@@ -2,23 +2,13 @@
  * Strict verification: the rules that a result must keep before anyone counts it, by hand, at the speed of JSON.parse.
  */
 
-import { dueIn, wrongArrangement } from '../agents/arrangement.ts';
-import { showsPrompt } from '../agents/context.ts';
-import { hashOfText } from '../answer/answer-limits.ts';
-import { type Item, isRawRequest, type Rung, rungOf, type Step } from '../item/item.ts';
 import { isObject, type JsonObject, join, valueAt } from '../json/pointer.ts';
 import { differenceIn, same } from '../json/same.ts';
 import { show } from '../json/show.ts';
 import type { AnswerSchemas } from './answer-schemas.ts';
-import { findInDerivation } from './derivation.ts';
-import {
-  findLeftovers,
-  isInOwnWords,
-  type JudgedTexts,
-  MAX_VIOLATIONS,
-  type Violation,
-} from './leftovers.ts';
+import { findLeftovers, isInOwnWords, type JudgedTexts, type Violation } from './leftovers.ts';
 import { isTimestamp } from './result.ts';
+import { findInInputs, findOtherName } from './shown.ts';
 
 /** Whether a line is a whole document, which belongs at the beginning of an input. */
 export function isDocument(line: JsonObject): boolean {
@@ -30,20 +20,29 @@ function isEmpty(line: JsonObject): boolean {
   return true;
 }
 
-/** What is wrong with a legacy result; empty for a strict one whose answers fit their schemas. */
-export function findInLegacy(line: JsonObject, schemas: AnswerSchemas): Violation[] {
-  if (schemas.fitsLegacy(line) && keepsTheRest(line)) return [];
+/**
+ * What is wrong with a legacy result; empty for a strict one whose answers fit their schemas. `said` is the line of
+ * provenance of these very answers, where there is one.
+ */
+export function findInLegacy(line: JsonObject, schemas: AnswerSchemas, said?: JsonObject): Violation[] {
+  if (schemas.fitsLegacy(line) && keepsTheRest(line)) return findInTurns(line, schemas, said);
   const found = findByRules(line, schemas.isPackaged, schemas.wantsOwnWords('legacy') ? 'answers' : 'none');
   schemas.judgeResult(line, found);
   if (found.length === 0) findEchoes(line, found);
-  return found;
+  return found.length === 0 ? findInTurns(line, schemas, said) : found;
+}
+
+/** Of a result in which everything has its form: whether its turns show what was said before them, by whom. */
+function findInTurns(line: JsonObject, schemas: AnswerSchemas, said?: JsonObject): Violation[] {
+  const agents = schemas.ofResults();
+  const found = findInInputs(line, agents, said) ?? findOtherName(line, agents);
+  return found === null ? [] : [found];
 }
 
 /** Whether a result that fits schemas/legacy.schema.json also keeps the rules that a schema cannot say: nearly all do. */
 function keepsTheRest(line: JsonObject): boolean {
   const { conversation_history, all_agent_outputs: outputs, ordering, timestamp, prompt_id, _fw } = line;
-  const history = conversation_history as { agent: string; input: string; output: JsonObject }[];
-  const prompt = line.initial_prompt as string;
+  const history = conversation_history as { agent: string; output: JsonObject }[];
   return (
     _fw === undefined &&
     (outputs as unknown[]).length === history.length &&
@@ -51,7 +50,6 @@ function keepsTheRest(line: JsonObject): boolean {
     Number.isSafeInteger(prompt_id) &&
     isTimestamp(timestamp as string) &&
     repeatsItself(line) &&
-    history.every(({ input }) => showsPrompt(input, prompt)) &&
     history.every(({ output }) => hasOwnWords(output)) &&
     hasOwnWords(line.business_decision as JsonObject)
   );
@@ -82,7 +80,6 @@ function findByRules(line: JsonObject, isPackaged: boolean, texts: JudgedTexts):
       const at = `/conversation_history/${i}`;
       if (isObject(turn)) {
         expectAll(turn, at, TURN, found);
-        if (!isOfPrompt(turn, line)) found.push(broken('other prompt', `${at}/input`, ASKED, 'another'));
       } else found.push(broken('conversation_history', at, 'agent, input and output', show(turn)));
     }
     if (Array.isArray(outputs) && outputs.length !== history.length) {
@@ -101,13 +98,6 @@ function findByRules(line: JsonObject, isPackaged: boolean, texts: JudgedTexts):
   }
   findLeftovers(line, '', texts, found, MARK);
   return found;
-}
-
-const ASKED = 'the text of initial_prompt';
-
-/** Whether the turn showed its agent the prompt of the result, where both say a text. */
-function isOfPrompt({ input }: JsonObject, { initial_prompt: prompt }: JsonObject): boolean {
-  return !isText(input) || !isText(prompt) || showsPrompt(input, prompt);
 }
 
 /** Whether each output is the one of its turn, and the last output that of the last turn. */
@@ -161,7 +151,7 @@ function expectAll(parent: JsonObject, at: string, rules: readonly Rule[], found
   }
 }
 
-const isText = (value: unknown): value is string =>
+export const isText = (value: unknown): value is string =>
   typeof value === 'string' && (isPrinting(value.charCodeAt(0)) || /\S/.test(value));
 /** Of ASCII; nearly every text begins with one, and a regular expression takes ten times as long to see it. */
 const isPrinting = (unit: number): boolean => unit > 0x20 && unit < 0x7f;
@@ -206,94 +196,10 @@ const DECISION: readonly Rule[] = [
 ];
 
 /** Names as an ordering has them; what is no text is shown, never converted: a `toString` from outside may be anything. */
-function namesOf(names: readonly unknown[]): string {
+export function namesOf(names: readonly unknown[]): string {
   return names.map(name => (typeof name === 'string' ? name : show(name))).join();
 }
 
-function broken(rule: string, at: string, expected: string, got: string): Violation {
+export function broken(rule: string, at: string, expected: string, got: string): Violation {
   return { code: 'not-strict', rule, at, expected, got };
-}
-
-/** What is wrong with an item; empty for one that may be counted. */
-export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: AnswerSchemas): Violation[] {
-  if (isRawRequest(item.request)) return findInRequest(item, accepted);
-  const found: Violation[] = [];
-  const { steps, decision, ordering } = item;
-  const judge = (step: unknown, at: string, role: 'agent' | 'synthesis'): void => {
-    if (!isObject(step)) return void found.push(broken('step', at, 'a step', show(step)));
-    const { agent, rung, saw, output } = step as unknown as Step;
-    for (const [key, value] of [
-      ['rung', rung],
-      ['saw', saw],
-    ] as const) {
-      if (accepted.has(value)) continue;
-      found.push(rungFinding(`${at}/${key}`, accepted, `${show(value)} (${show(agent)})`));
-      break;
-    }
-    const making = findInDerivation(step, at);
-    if (making !== null) found.push(making);
-    if (output !== undefined && output !== null) {
-      const inSchema: Violation[] = [];
-      schemas.judgeStep({ agent, output }, { at, role }, inSchema);
-      const left: Violation[] = [];
-      // an answer in text may be about anything, errors too
-      if (typeof output === 'object')
-        findLeftovers(output, `${at}/output`, schemas.wantsOwnWords('item') ? 'all' : 'none', left);
-      // a null that its agent's schema asks for is an answer: "the text does not say"
-      found.push(...left.filter(({ rule }) => rule !== 'null' || inSchema.length > 0));
-      found.push(...inSchema.filter(({ at }) => left.every(known => known.at !== at)));
-    } else found.push(broken('missing answer', `${at}/output`, `the answer of ${show(agent)}`, show(output)));
-  };
-  if (!isText(item.id)) found.push(broken('id', '/id', 'text', show(item.id)));
-  if (!Array.isArray(steps) || steps.length === 0) {
-    found.push(broken('missing answer', '/steps', 'at least one answer', show(steps)));
-  } else {
-    for (let i = 0; i < steps.length && found.length < MAX_VIOLATIONS; i++)
-      judge(steps[i], `/steps/${i}`, 'agent');
-    const order = namesOf(steps.map(step => step?.agent));
-    const wrong = wrongArrangement(item);
-    if (wrong) found.push(broken('arrangement', wrong.at, wrong.expected, wrong.got));
-    const agents = wrong ? ordering : dueIn(item);
-    const due = ordering === undefined ? order : Array.isArray(agents) ? namesOf(agents) : show(ordering);
-    if (order !== due)
-      found.push(broken('ordering', '/steps', `an answer of each of ${due}`, `answers of ${order}`));
-  }
-  const decider = decision === undefined ? schemas.decider() : null;
-  if (decision !== undefined) judge(decision, '/decision', 'synthesis');
-  else if (decider !== null)
-    found.push(
-      broken('missing answer', '/decision', `the answer of ${decider}, or --no-decision`, 'nothing'),
-    );
-  return found;
-}
-
-/** Of a raw request the server's answer must be there, as it came: what it says is nobody's to judge. */
-function findInRequest({ id, request, steps }: Item, accepted: ReadonlySet<Rung>): Violation[] {
-  if (!isText(id)) return [broken('id', '/id', 'text', show(id))];
-  const [step] = Array.isArray(steps) ? steps : [];
-  if (!isObject(step)) return [broken('missing answer', '/steps', 'the answer to the request', show(steps))];
-  const { agent, rung, response, sha256 } = step as unknown as Step;
-  if (!accepted.has(rung)) return [rungFinding('/steps/0/rung', accepted, show(rung))];
-  if (agent !== request?.url)
-    return [
-      broken('other request', '/steps/0/agent', `the URL of the request, ${request?.url}`, show(agent)),
-    ];
-  if (response?.status_code !== 200) {
-    const at = '/steps/0/response/status_code';
-    return [broken('missing answer', at, 'an answer with HTTP 200', show(response?.status_code))];
-  }
-  if (sha256 === hashOfText(JSON.stringify(response.body) ?? '')) return [];
-  const expected = `what the server answered, whose hash is ${sha256 ?? 'not there'}`;
-  return [broken('edited answer', '/steps/0/response/body', expected, `another: ${show(response.body)}`)];
-}
-
-/** A record that is no item and no legacy result is judged by its rung alone. */
-export function findInRecord(line: JsonObject, accepted: ReadonlySet<Rung>): Violation[] {
-  const rung = rungOf(line);
-  return accepted.has(rung) ? [] : [rungFinding('/_fw/rung', accepted, show(rung))];
-}
-
-function rungFinding(at: string, accepted: ReadonlySet<Rung>, got: string): Violation {
-  const expected = `one of ${[...accepted].join(', ')} (--accept)`;
-  return { code: 'not-accepted', rule: 'rung', at, expected, got };
 }

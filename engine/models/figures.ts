@@ -6,6 +6,7 @@ import { kappa } from '../study/agreement.ts';
 import { type Observation, observe } from '../study/observe.ts';
 import { eachLine } from '../study/read.ts';
 import { type Interval, wilson } from '../study/statistics.ts';
+import type { OutcomeRule } from '../study/values.ts';
 
 export interface Agreement {
   /** items that have an outcome in both */
@@ -43,6 +44,9 @@ export interface Judging {
   warn(message: string): void;
 }
 
+/** What is compared is whether two are alike, whatever they say. */
+const ANY_VALUE: OutcomeRule = { of: () => false, otherwise: null, isTold: true };
+
 /** Calls `take` with each line of a file of finished items, as verification sees it. */
 async function eachObservation(
   path: string,
@@ -57,11 +61,14 @@ async function eachObservation(
     { accept, ...(agents !== undefined && { agents }), decision: false },
     { base },
   );
-  const asked = { groups: label === null ? [] : [label], outcome: outcome ?? '', approve: '', twins: [] };
-  await eachLine(
-    path,
-    { stage, maxLine, judge: judgeLines({ stage, maxLine, ...by }), warn },
-    (line, where, _, failure) => take(observe(line, asked, where, failure)),
+  const named = outcome ?? '';
+  const asked = {
+    ...{ groups: label === null ? [] : [label], outcome: named, approve: '', twins: [] },
+    rule: ANY_VALUE,
+  };
+  const judge = judgeLines({ stage, maxLine, ...by });
+  await eachLine(path, { stage, maxLine, judge, outcome: named, warn }, (line, where, kind, failure) =>
+    take(observe(line, asked, where, failure, kind)),
   );
 }
 

@@ -108,7 +108,10 @@ async function measureIn(folder: string, choice: Choice, world: World): Promise<
   let stopped: number | null = null;
   for (const candidate of choice.models) {
     const asking = row.slice(asks.indexOf(true), asks.lastIndexOf(true) + 1).map(silent);
-    for (const { options } of asking) for (const name of NAMES_A_POOL) delete options[name];
+    for (const { options } of asking) {
+      for (const name of NAMES_A_POOL) delete options[name];
+      options['max-failed'] = 'none'; // that a model fails at everything is a result
+    }
     const { exit, ...measured } = await measureOne(candidate, { path, asking, base }, world, {
       ...judging,
       reference,

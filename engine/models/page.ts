@@ -183,6 +183,9 @@ function charts(models: readonly ModelJson[]): string {
   return parts.length === 0 ? '' : `<h2>Side by side</h2>\n${parts.join('\n')}`;
 }
 
+/** What the server did not count is no 0. */
+const tokens = (of: number | null): string => (of === null ? '–' : count(of));
+
 function servers({ models }: ModelsJson): string {
   const rows = models.map(each => [
     esc(each.name),
@@ -193,9 +196,9 @@ function servers({ models }: ModelsJson): string {
     decimal(each.seconds, 1),
     count(each.calls),
     count(each.retries),
-    count(each.prompt_tokens),
-    count(each.cached_tokens),
-    count(each.completion_tokens),
+    tokens(each.prompt_tokens),
+    tokens(each.cached_tokens),
+    tokens(each.completion_tokens),
   ]);
   return `<h2>What was asked</h2>
 ${table(['model', 'as the servers call it', 'endpoints', 'GPUs', 'price of a GPU hour', 'seconds', 'calls', 'asked again', 'tokens in', 'from a prefix cache', 'tokens out'], rows)}`;

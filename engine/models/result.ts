@@ -31,6 +31,8 @@ function modelJson(each: Measured) {
   const { items } = quality;
   const perSecond = (count: number): number | null => (seconds > 0 ? count / seconds : null);
   const gpuHours = (gpus * seconds) / 3600;
+  // a prompt has a token at least: a server that says none has not counted
+  const isCounted = each.promptTokens > 0;
   const perThousand = items > 0 ? (1000 * gpuHours) / items : null;
   return {
     name: each.name,
@@ -43,10 +45,10 @@ function modelJson(each: Measured) {
     retries: each.retries,
     latency_p50_ms: each.latency?.p50 ?? null,
     latency_p99_ms: each.latency?.p99 ?? null,
-    prompt_tokens: each.promptTokens,
-    completion_tokens: each.completionTokens,
-    cached_tokens: each.cachedTokens,
-    output_tokens_per_second: perSecond(each.completionTokens),
+    prompt_tokens: isCounted ? each.promptTokens : null,
+    completion_tokens: isCounted ? each.completionTokens : null,
+    cached_tokens: isCounted ? each.cachedTokens : null,
+    output_tokens_per_second: isCounted ? perSecond(each.completionTokens) : null,
     gpu_use: each.gpuUse,
     items,
     accepted: quality.accepted,
@@ -94,8 +96,8 @@ export function qualityColumns({ label, reference }: ModelsJson): Column[] {
 
 /** How fast they came, and what they cost. */
 export function speedColumns({ models }: ModelsJson): Column[] {
-  const per = (each: ModelJson, tokens: number): string =>
-    figure(each.items > 0 ? tokens / each.items : null, 0);
+  const per = (each: ModelJson, tokens: number | null): string =>
+    figure(each.items > 0 && tokens !== null ? tokens / each.items : null, 0);
   const columns: Column[] = [
     ['items/s', each => small(each.items_per_second)],
     ['tokens/s out', each => figure(each.output_tokens_per_second, 1)],

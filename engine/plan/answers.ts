@@ -122,7 +122,7 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
 
   /** What the simulator says to this very call, made as long as wanted. */
   function simulated(call: Call, { maxTokens, fits }: Known): KnownAnswer {
-    const chat = { model: call.model, maxModelLength, faults: NO_FAULTS, draws, schemaOf };
+    const chat = { model: call.model, maxModelLength, faults: NO_FAULTS, draws, schemaOf, forLength: true };
     const request = call.body.toString();
     const { text, finish } = replyTo(request, sha256(request), chat);
     onSimulated?.(call, text);

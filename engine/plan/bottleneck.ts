@@ -2,7 +2,8 @@
 
 import { percent } from '../item/words.ts';
 import type { Preset } from '../simulator/presets.ts';
-import { type Diagnosis, diagnose, type Server, TAIL_OF_TOO_FEW } from '../watch/diagnosis.ts';
+import { diagnose, TAIL_OF_TOO_FEW } from '../watch/diagnosis.ts';
+import type { Diagnosis, Server } from '../watch/judged.ts';
 import type { Figures } from './figures.ts';
 
 /**

@@ -4,7 +4,7 @@ import { aligned } from '../item/columns.ts';
 import { counted, number, percent } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
 import type { Preset } from '../simulator/presets.ts';
-import type { Diagnosis } from '../watch/diagnosis.ts';
+import type { Diagnosis } from '../watch/judged.ts';
 import type { Figures } from './figures.ts';
 import type { Series } from './series.ts';
 

@@ -47,6 +47,8 @@ export interface VirtualSettings {
   metrics?: boolean;
   /** sees each request as it comes, before it is answered */
   onRequest?: (body: string, server: VirtualServer) => void;
+  /** tokens of prompt and answer together, as /v1/models says them; unsaid unless given */
+  context?: number;
   /** the models that are served; the first is the one that the simulator's answers name */
   models?: readonly string[];
   /** instead of the simulator's own answers, which `seed` and `faults` are for */
@@ -106,7 +108,7 @@ function simulatedAnswers({
 function virtualServer(
   origin: string,
   clock: VirtualClock,
-  { preset, limits, metrics = true, models = [VIRTUAL_MODEL], onRequest }: VirtualSettings,
+  { preset, limits, metrics = true, models = [VIRTUAL_MODEL], context, onRequest }: VirtualSettings,
   answer: Answering,
 ) {
   let engine: Engine = createEngine(preset, limits);
@@ -202,15 +204,17 @@ function virtualServer(
 
   function get(path: string): Reply {
     if (path === '/v1/models') {
-      const data = models.map(id => ({ id, object: 'model', root: id }));
+      const data = models.map(id => ({ id, object: 'model', root: id, max_model_len: context }));
       const body = Buffer.from(JSON.stringify({ object: 'list', data }));
       return { status: 200, retryAfter: undefined, body };
     }
     if (!metrics || path !== '/metrics') return { status: 404, retryAfter: undefined, body: Buffer.alloc(0) };
-    const { running, waiting, kvUsage, preemptions } = server.state();
+    const { running, waiting, kvUsage, preemptions, promptTokens, prefixHits, outputTokens } = server.state();
     const page =
       `vllm:num_requests_running ${running}\nvllm:num_requests_waiting ${waiting}\n` +
-      `vllm:kv_cache_usage_perc ${kvUsage}\nvllm:num_preemptions_total ${preemptions}\n`;
+      `vllm:kv_cache_usage_perc ${kvUsage}\nvllm:num_preemptions_total ${preemptions}\n` +
+      `vllm:prompt_tokens_total ${promptTokens}\nvllm:generation_tokens_total ${outputTokens}\n` +
+      `vllm:prefix_cache_hits_total ${prefixHits}\n`;
     return { status: 200, retryAfter: undefined, body: Buffer.from(page) };
   }
 

@@ -1,8 +1,9 @@
 /** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
 import { medianOf } from './clock.ts';
+import { mix } from './hash.ts';
 import { isLastUsable, isUsable, placesFor } from './health.ts';
 import { serves } from './raw.ts';
-import { type Endpoint, mix, type Ticket } from './state.ts';
+import type { Endpoint, Ticket } from './state.ts';
 
 /**
  * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are

@@ -41,7 +41,9 @@ export interface Timing {
   tick: number;
   /** a longer gap between two ticks means that this process was suspended, not that the servers were slow */
   stall: number;
-  /** a call's timeout is max(`timeoutFloor`, `timeoutFactor` x the median latency of such calls at its endpoint) … */
+  /** --timeout: a person has set what a try may take; null where it is found */
+  timeout: number | null;
+  /** an endpoint without a sign of work is silent after max(`timeoutFloor`, `timeoutFactor` x the median latency of such calls there) … */
   timeoutFloor: number;
   timeoutFactor: number;
   /** … before `answersToKnow` answers it is max(`timeoutBorrowed`, `timeoutFactor` x what the slowest other one needs) … */
@@ -78,6 +80,7 @@ export interface Timing {
 export const TIMING: Readonly<Timing> = {
   tick: 100,
   stall: 5_000,
+  timeout: null,
   timeoutFloor: 30_000,
   timeoutFactor: 10,
   timeoutBorrowed: 20_000,

@@ -6,11 +6,9 @@ import { isUtf8 } from 'node:buffer';
 import { saidOf } from '../answer/answer-limits.ts';
 import { type Answer, REFUSED } from '../item/call.ts';
 import type { Logprob, TokenLogprob, Usage } from '../item/item.ts';
+import { ENGINE_GAVE_UP, isSaid } from '../item/response.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { hide, holdsKey, type Key, oneLine, serverWords } from './words.ts';
-
-/** Values of finish_reason where the engine gave up on the request, so that the text is not all that the model had to say. */
-const ENGINE_GAVE_UP = new Set(['abort', 'error']);
 
 /** Bodies up to here are parsed as they are: whatever they hold, that takes a few milliseconds. */
 const SMALL_BYTES = 64 * 1024;
@@ -81,16 +79,6 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : undefined,
   };
-}
-
-/** Servers write what is not there as null, some as an empty text or false. */
-export function isSaid(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== '' && value !== false;
-}
-
-/** Whether the engine gave up on a choice: its text is not all that the model had to say. */
-export function gaveUp(choice: unknown): choice is { finish_reason: string } {
-  return isObject(choice) && ENGINE_GAVE_UP.has(choice.finish_reason as string);
 }
 
 /** The choice with index 0, wherever it is in the list. A server that leaves the index out means the first one. */

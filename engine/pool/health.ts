@@ -5,10 +5,9 @@
 
 import type { Call } from '../item/call.ts';
 import type { Usage } from '../item/item.ts';
-import { counted } from '../item/words.ts';
 import { medianOf, noLatencies, noteLatency, slowestOf, type Timing } from './clock.ts';
+import { placesForLive } from './limit.ts';
 import type { Endpoint, Ticket } from './state.ts';
-import { NoAnswerInTime, seconds } from './words.ts';
 
 /** Failures in a row, answered at once, after which an endpoint gets a rest before it draws more calls to itself. */
 const FAILING_AFTER = 5;
@@ -41,9 +40,13 @@ export function placesOf(endpoint: Endpoint, isLast: boolean): number {
   return isLast ? Math.max(1, Math.floor(limit * SHARE_OF_LAST)) : 1;
 }
 
-/** … and of these, those that `call` may have: a part is kept free for live calls, at most half. */
+/**
+ * … and of these, those that `call` may have: a part is kept free for live calls, at most half. A limit that is still
+ * being learned does not hold up those for whom somebody waits.
+ */
 export function placesFor(endpoint: Endpoint, isLast: boolean, { live }: Pick<Call, 'live'>): number {
   const places = placesOf(endpoint, isLast);
+  if (live && !isFailing(endpoint)) return placesForLive(endpoint);
   return live ? places : Math.max(1, places - Math.min(endpoint.learner.reserve, places >> 1));
 }
 
@@ -70,19 +73,32 @@ export function countFailure({ counts: { failed } }: Endpoint, kind: string): vo
 /**
  * A try that got no answer. `sentAt`: where it was sent before the last failure that counted, it says nothing more than
  * that one. A server that fails at once is always the emptiest, so after several failures in a row it rests, each time
- * twice as long; the last one that could be asked rests but a moment.
+ * twice as long; the last one that could be asked rests but a moment. A call without an answer says nothing against a
+ * server that works.
  */
 export function noteFailure(
   endpoint: Endpoint,
-  { cause, isLast, sentAt }: { cause: string; isLast: boolean; sentAt?: number | undefined },
+  {
+    cause,
+    isLast,
+    sentAt,
+    isSilence = false,
+  }: { cause: string; isLast: boolean; sentAt?: number | undefined; isSilence?: boolean },
   now: number,
-  { rest, restCap }: Timing,
+  { rest, restCap, timeoutFloor }: Timing,
 ): void {
   endpoint.cause = cause;
+  if (isSilence && isAtWork(endpoint, now, timeoutFloor)) return;
+  endpoint.signs.wasSilent = isSilence;
   if (sentAt !== undefined && sentAt <= endpoint.failedAt) return;
   endpoint.failedAt = now;
   const more = ++endpoint.failuresInARow - FAILING_AFTER;
   if (more >= 0) pause(endpoint, now + (isLast ? rest : Math.min(restCap, rest * 2 ** more)));
+}
+
+/** Whether it was seen to work within the last so many ms. */
+export function isAtWork({ signs: { at } }: Endpoint, now: number, within: number): boolean {
+  return now - at <= within;
 }
 
 export function pause(endpoint: Endpoint, until: number): void {
@@ -93,50 +109,9 @@ export function pause(endpoint: Endpoint, until: number): void {
 const MAX_PATIENCE = 4;
 
 /**
- * Drops the calls that have had their time; `suspendedMs` is how long this process was suspended, which is nobody's
- * fault. A server that computes says nothing for as long as it does, so silence before an answer is judged by what like
- * calls needed, here or elsewhere. An answer that has begun is another matter: the model is done, and what is left is to
- * send some kilobytes.
- */
-export function dropLateCalls(
-  endpoints: readonly Endpoint[],
-  timing: Timing,
-  now: number,
-  suspendedMs: number,
-): void {
-  const limits = createTimeLimits(endpoints, timing);
-  const least = Math.min(timing.timeoutFloor, timing.timeoutBorrowed, timing.timeoutUnknown);
-  for (const endpoint of endpoints) {
-    // Backwards, because a call that is dropped while it connects leaves at once and another takes its index.
-    for (let i = endpoint.running.length - 1; i >= 0; i--) {
-      const ticket = endpoint.running[i] as Ticket;
-      if (suspendedMs > 0) postpone(ticket, suspendedMs);
-      noteReceived(ticket, now);
-      const overrun = ticket.exchange?.overrun ?? null;
-      if (overrun !== null) {
-        ticket.exchange?.abort(overrun);
-        continue;
-      }
-      if (ticket.begunAt === null && now - ticket.sentAt <= least) continue;
-      const why = lateness(ticket, limits(endpoint, ticket), timing, now);
-      if (why !== null) ticket.exchange?.abort(new NoAnswerInTime(why));
-    }
-  }
-}
-
-/** As if all of it had come `ms` later. */
-function postpone(ticket: Ticket, ms: number): void {
-  ticket.askedAt += ms;
-  ticket.sentAt += ms;
-  ticket.receivedAt += ms;
-  if (ticket.begunAt !== null) ticket.begunAt += ms;
-  if (ticket.firstSentAt !== null) ticket.firstSentAt += ms;
-}
-
-/**
- * How long a call may run at an endpoint, in ms. Latency follows the length of answers, which differs from agent to
- * agent, and the server's queue. So this is generous: it is there to find a server that has stopped answering. Before an
- * endpoint has given enough answers it is judged by what the slowest one needs, if another has given any.
+ * How long a call may run at an endpoint that shows no sign of work, in ms, by what like calls needed: patience.ts has
+ * what one may take that works. Before an endpoint has given enough answers it is judged by what the slowest one needs,
+ * if another has given any.
  */
 export function createTimeLimits(
   endpoints: readonly Endpoint[],
@@ -152,9 +127,8 @@ export function createTimeLimits(
     }
     return need;
   };
-  return (endpoint, { call: { agent, live }, codes }) => {
+  return (endpoint, { call: { agent }, codes }) => {
     const { timeoutFloor, timeoutBorrowed, timeoutFactor, timeoutUnknown, answersToKnow } = timing;
-    if (live) return timeoutUnknown; // what others asked says nothing of it
     const own = endpoint.byAgent.get(agent);
     if (own !== undefined && own.count >= answersToKnow)
       return Math.max(timeoutFloor, timeoutFactor * medianOf(own));
@@ -184,35 +158,4 @@ function needOf(endpoints: readonly Endpoint[], agent: string, { answersToKnow }
     need.most = Math.max(need.most ?? 0, here);
   }
   return need;
-}
-
-/** What has come of its answer since the last look. */
-function noteReceived(ticket: Ticket, now: number): void {
-  const received = ticket.exchange?.received ?? null;
-  if (received === null) {
-    ticket.begunAt = null;
-    return;
-  }
-  if (ticket.begunAt !== null && received === ticket.received) return;
-  ticket.begunAt ??= now;
-  ticket.received = received;
-  ticket.receivedAt = now;
-}
-
-/** Why a call is given up, in words; null while it is not. */
-function lateness(
-  { call, sentAt, begunAt, received, receivedAt }: Ticket,
-  limit: number,
-  { begunGap, leastRate }: Timing,
-  now: number,
-): string | null {
-  const isStream = begunAt !== null && call.sink !== undefined;
-  if (now - sentAt > limit && !isStream) return `no answer within ${seconds(limit)}`;
-  if (begunAt === null) return null;
-  if (now - receivedAt > begunGap) return `the answer began, and nothing more came for ${seconds(begunGap)}`;
-  if (isStream) return null; // it comes as fast as the model writes
-  // as Apache's mod_reqtimeout judges those who send: some time for the first bytes, and more for many
-  const took = now - begunAt;
-  if (took <= begunGap + (received / leastRate) * 1000) return null;
-  return `the answer came too slowly: ${counted(received, 'byte')} within ${seconds(took)}`;
 }

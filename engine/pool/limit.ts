@@ -9,8 +9,8 @@
  */
 import { type Clock, medianOf, type Timing } from './clock.ts';
 import { noteAnswered, type Room } from './learn.ts';
-import { noteSent, noteThrottled, setLimit, type Throttling } from './learner.ts';
-import { type Load, metricsPath, pageOf, readLoad } from './load.ts';
+import { MAX_LIMIT, noteSent, noteThrottled, setLimit, type Throttling } from './learner.ts';
+import { type Load, metricsPath, type Page, pageOf, readLoad } from './load.ts';
 import type { Endpoint, Ticket } from './state.ts';
 
 /** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
@@ -31,8 +31,22 @@ const MIN_LOOK_MS = 5_000;
 /** Limit of an endpoint that is just back: one that goes away again breaks off so many calls, and not hundreds. */
 const RETURN_LIMIT = 12;
 
+/**
+ * Places that live calls may have. While the limit is still growing nobody knows that the server could not take more, so
+ * they are not held up; of one that is back, they may have what it had before.
+ */
+export function placesForLive({ learner, limit, pinned, goal }: Endpoint): number {
+  if (pinned) return limit;
+  if (goal > 0) return Math.max(limit, goal);
+  return learner.phase === 'grow' ? MAX_LIMIT : limit;
+}
+
 /** A call was sent there; it has its place. */
 export function followSent(endpoint: Endpoint, ticket: Ticket, now: number): void {
+  const { learner, limit, running } = endpoint;
+  // live calls went beyond a limit that grows: what comes now tells of a higher one
+  if (running.length > limit && learner.phase === 'grow' && !endpoint.pinned && endpoint.goal === 0)
+    setLimit(learner, 2 * learner.limit, now);
   ticket.round = noteSent(endpoint.learner, now);
 }
 
@@ -141,6 +155,8 @@ export interface Looking {
   timing: Timing;
   /** null: the endpoint says nothing of its load, or has not for some time */
   onLoad: (endpoint: Endpoint, load: Load | null) => void;
+  /** what a look found: null where there are no metrics, undefined where nothing was answered */
+  onPage?: (endpoint: Endpoint, page: Page | null | undefined) => void;
 }
 
 /**
@@ -148,16 +164,18 @@ export interface Looking {
  * them is asked again now and then, for it may have been a proxy that was not ready. One that had them before has them
  * still, whatever became of one look.
  */
-export function lookAtLoads({ endpoints, clock, timing, onLoad }: Looking): (now: number) => void {
+export function lookAtLoads({ endpoints, clock, timing, onLoad, onPage }: Looking): (now: number) => void {
   const looking = new Set<Endpoint>();
   const next = new Map<Endpoint, number>();
   const missed = new Map<Endpoint, number>(); // of those that have said something
 
   function look(endpoint: Endpoint): void {
     looking.add(endpoint);
-    const settle = (load: Load | null, isSettled = true): void => {
+    const settle = (page: Page | null | undefined, isSettled = true): void => {
       if (!looking.delete(endpoint)) return; // it was given up, and answered then
       callOff();
+      if (isSettled || page === undefined) onPage?.(endpoint, page);
+      const load = page ? readLoad(page) : null;
       const misses = load ? 0 : (missed.get(endpoint) ?? Number.NaN) + 1;
       if (!Number.isNaN(misses)) missed.set(endpoint, misses);
       const wait = !Number.isNaN(misses) ? timing.look : isSettled ? timing.lookAgain : timing.lookSoon;
@@ -165,12 +183,12 @@ export function lookAtLoads({ endpoints, clock, timing, onLoad }: Looking): (now
       if (load !== null || !(misses < MAX_MISSED_LOOKS)) onLoad(endpoint, load);
     };
     const callOff = clock.after(timing.probeTimeout, () => {
-      settle(null, false);
+      settle(undefined, false);
       exchange.abort(new Error('no metrics in time'));
     });
     const exchange = endpoint.wire.send({ method: 'GET', path: metricsPath(endpoint.prefix) }, outcome => {
-      if (outcome instanceof Error || outcome.status >= 500) settle(null, false);
-      else settle(outcome.status === 200 ? readLoad(pageOf(outcome.body)) : null);
+      if (outcome instanceof Error) settle(undefined, false);
+      else settle(outcome.status === 200 ? pageOf(outcome.body) : null, outcome.status < 500);
     });
   }
 

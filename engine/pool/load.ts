@@ -34,6 +34,27 @@ const LOAD = {
     engines: 'sum',
     is: 'count',
   },
+  /** tokens of prompts, those among them that were in the prefix cache, and tokens that were written */
+  prompts: {
+    names: ['vllm:prompt_tokens_total', 'vllm:prompt_tokens', 'llamacpp:prompt_tokens_total'],
+    engines: 'sum',
+    is: 'count',
+  },
+  cached: {
+    names: [
+      'vllm:prefix_cache_hits_total',
+      'vllm:prefix_cache_hits',
+      'vllm:gpu_prefix_cache_hits_total',
+      'vllm:gpu_prefix_cache_hits',
+    ],
+    engines: 'sum',
+    is: 'count',
+  },
+  written: {
+    names: ['vllm:generation_tokens_total', 'vllm:generation_tokens', 'llamacpp:tokens_predicted_total'],
+    engines: 'sum',
+    is: 'count',
+  },
 } as const;
 
 /** Not every server says it, and then it is 0 in a `Load`. */
@@ -59,31 +80,58 @@ function loadOf(value: (key: keyof Load) => number): Load {
 }
 
 /** What a server said over some time: levels on average, counts in all. */
+export interface Said extends Load {
+  /** share of that time in which its batch was full: as many ran as ever did, and more were there than ever ran */
+  full: number;
+}
+
 export interface LoadSum {
   ms: number;
+  /** by how many ran: for how many ms, and the sum over them of those that ran or waited */
+  crowds: Map<number, { ms: number; there: number }>;
   sum: Load;
   first: Load | null;
   last: Load | null;
 }
 
 export function noLoads(): LoadSum {
-  return { ms: 0, sum: loadOf(() => 0), first: null, last: null };
+  return { ms: 0, crowds: new Map(), sum: loadOf(() => 0), first: null, last: null };
 }
 
 /** It said `load` for the last `ms`. */
 export function noteLoad(all: LoadSum, load: Load, ms: number): void {
   const { first } = all;
   all.ms += ms;
+  const { running, waiting } = load;
+  const crowd = all.crowds.get(running) ?? { ms: 0, there: 0 };
+  crowd.ms += ms;
+  crowd.there += (running + waiting) * ms;
+  if (all.crowds.size < MOST_CROWDS) all.crowds.set(running, crowd);
   for (const key of KEYS) all.sum[key] += load[key] * ms;
   // a server that began again counts from 0
   all.first = loadOf(key => Math.min(first?.[key] ?? load[key], load[key]));
   all.last = load;
 }
 
+/** A server runs some thousand sequences at most; one that says anything must not fill the memory. */
+const MOST_CROWDS = 10_000;
+/** Of the largest batch: sequences that may be missing where it is full, since they ended in the last step … */
+const JUST_ENDED = 0.03;
+/** … and requests beyond it from which on some have no place in it. */
+const BEYOND = 1.05;
+
 /** null where it said nothing. */
-export function averageOf({ ms, sum, first, last }: LoadSum): Load | null {
+export function averageOf({ ms, crowds, sum, first, last }: LoadSum): Said | null {
   if (ms === 0 || first === null || last === null) return null;
-  return loadOf(key => (LOAD[key].is === 'level' ? sum[key] / ms : last[key] - first[key]));
+  const load = loadOf(key => (LOAD[key].is === 'level' ? sum[key] / ms : last[key] - first[key]));
+  const most = Math.max(0, ...crowds.keys());
+  let full = 0;
+  for (const [running, crowd] of crowds) {
+    const isFull =
+      running >= most - Math.max(1, JUST_ENDED * most) && crowd.there >= BEYOND * most * crowd.ms;
+    if (isFull && running > 0) full += crowd.ms;
+  }
+  return { ...load, full: full / ms };
 }
 
 /** vLLM has its metrics beside /v1, not below it. */
@@ -112,6 +160,12 @@ export function sumOf(page: Page, names: readonly string[]): number | undefined 
 export function largestOf(page: Page, names: readonly string[]): number | undefined {
   const values = firstNamed(page, names);
   return values && Math.max(...values);
+}
+
+/** … and their mean. */
+export function meanOf(page: Page, names: readonly string[]): number | undefined {
+  const values = firstNamed(page, names);
+  return values?.reduce((sum, value) => sum + value / values.length, 0);
 }
 
 /** The values of a label, one for each series that has it. */

@@ -8,10 +8,10 @@
 import { type Fatal, unavailable } from '../item/failure.ts';
 import { isFailing } from './health.ts';
 import { startSmall } from './limit.ts';
-import { type Prober, probe } from './probe.ts';
+import { type Hindrance, type Prober, probe } from './probe.ts';
 import { causes, settle } from './start.ts';
 import type { Endpoint, Ticket } from './state.ts';
-import { seconds } from './words.ts';
+import { oneLine, seconds } from './words.ts';
 
 export interface OutageOptions extends Prober {
   endpoints: readonly Endpoint[];
@@ -29,6 +29,8 @@ export interface OutageOptions extends Prober {
 
 /** Calls that have to fail, with no answer between them, before it is the endpoints and not the calls. */
 const MIN_FAILED_CALLS = 20;
+/** Looks that an idle endpoint may leave without an answer. */
+const SILENT_LOOKS = 3;
 /** An endpoint that flaps is told so often; in between it is only counted. */
 const TELL_LOST_EVERY_MS = 60_000;
 
@@ -43,12 +45,18 @@ function beginAgain(endpoint: Endpoint, now: number): void {
   startSmall(endpoint, now);
   Object.assign(endpoint.latencies, { count: 0, median: Number.NaN, medianAt: 0 });
   endpoint.byAgent.clear();
+  endpoint.signs.speeds.clear();
+  endpoint.signs.last = null;
 }
 
 export function createOutages(options: OutageOptions) {
   const { endpoints, models, giveUp, lasting = false, warn, onLost, onBack, clock, timing } = options;
   const unanswered = new Set<Ticket>();
   let lastUp = clock.now();
+  /** by model, when an endpoint that serves it was last there */
+  const lastServed = new Map<string, number>();
+  /** looks in a row that an idle endpoint did not answer */
+  const silences = new Map<Endpoint, number>();
   let closed = false;
 
   const isLookedAt = ({ state }: Endpoint): boolean => state === 'down' || (lasting && state === 'unusable');
@@ -97,10 +105,21 @@ export function createOutages(options: OutageOptions) {
 
   async function checkOn(endpoint: Endpoint): Promise<void> {
     endpoint.probing = true;
-    const { hindrance, cause = '' } = await probe(endpoint, options);
+    const result = await probe(endpoint, options);
     endpoint.probing = false;
+    if (closed || endpoint.state !== 'up') return;
+    const { hindrance, cause = '' } = result;
     const isDown = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
-    if (isDown && !closed) lost(endpoint, cause);
+    if (isDown || isSilent(endpoint, hindrance)) lost(endpoint, cause);
+    else if (lasting && hindrance === undefined) settle(result, models); // it may have come back with others
+  }
+
+  /** One that has nothing to do, and does not answer several looks in a row, hangs. */
+  function isSilent(endpoint: Endpoint, hindrance: Hindrance | undefined): boolean {
+    if (hindrance !== 'silent' || endpoint.running.length > 0) return silences.delete(endpoint) && false;
+    const times = (silences.get(endpoint) ?? 0) + 1;
+    silences.set(endpoint, times);
+    return times >= SILENT_LOOKS;
   }
 
   return {
@@ -123,13 +142,36 @@ export function createOutages(options: OutageOptions) {
       return unanswered.size >= MIN_FAILED_CALLS && !endpoints.some(isThere);
     },
     /**
+     * The models that no endpoint has served for too long, while others are there, each with what its calls are told:
+     * they must not wait without an end. None where a pool waits for ever.
+     */
+    goneModels(now: number): [model: string, why: string][] {
+      if (giveUp === Number.POSITIVE_INFINITY) return [];
+      for (const endpoint of endpoints) {
+        for (const model of endpoint.models)
+          if (isThere(endpoint) || !lastServed.has(model)) lastServed.set(model, now);
+      }
+      return [...lastServed].flatMap(([model, at]) => {
+        if (now - at <= giveUp) return [];
+        const name = JSON.stringify(oneLine(model, 200));
+        return [[model, `No endpoint that serves ${name} was there for ${seconds(giveUp)}.`]];
+      });
+    },
+    /**
      * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `suspendedMs` is how long
      * this process was suspended. Returns what ends the run when no endpoint has been there for too long.
      */
     sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
       for (const endpoint of endpoints) {
-        if (isLookedAt(endpoint) && now >= endpoint.probeAt && !endpoint.probing) void lookAgain(endpoint);
+        if (now < endpoint.probeAt || endpoint.probing) continue;
+        if (isLookedAt(endpoint)) void lookAgain(endpoint);
+        else if (lasting && endpoint.state === 'up') {
+          // what nobody asks is looked at all the same: a server says what is there before somebody asks for it
+          probeLater(endpoint, timing.lookSoon);
+          if (endpoint.running.length === 0) void checkOn(endpoint);
+        }
       }
+      if (suspendedMs > 0) for (const [model, at] of lastServed) lastServed.set(model, at + suspendedMs);
       if (idle || endpoints.some(isThere)) lastUp = now;
       else if (suspendedMs > 0) lastUp += suspendedMs;
       if (now - lastUp <= giveUp) return undefined;

@@ -10,9 +10,11 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from './clock.ts';
 import { createEnding } from './ending.ts';
 import type { Sharing } from './limit.ts';
+import type { Memory } from './memory.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
-import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './state.ts';
+import type { Endpoint, Part, Share, Ticket } from './state.ts';
 import type { PoolStats } from './stats.ts';
+import type { CallTimes, Sums } from './sums.ts';
 import type { Telling } from './tell.ts';
 
 /** Everybody has the same share where a pool has one part. */
@@ -21,7 +23,7 @@ export const ALONE: Share = { owner: '', batch: '', weight: 1 };
 export interface PartOptions {
   /** Answers on record are taken from here, and every try is recorded. */
   ledger?: Ledger | undefined;
-  /** what its ledger says that it asks; the pool's own unless given */
+  /** what its ledger says that it asks, and requests mean that name none; the pool's own unless given */
   model?: string | undefined;
   share?: Share | undefined;
   /** It never gives up: each call fails alone. For a gateway. */
@@ -31,11 +33,11 @@ export interface PartOptions {
 }
 
 /** What a pool offers those who run it; those who ask see item's Pool alone. */
-export interface EndpointPool extends Pool, Telling, Sharing {
+export interface EndpointPool extends Pool, Telling, Sharing, Memory {
   /** For the record: what a further stage on this pool asks with. */
   asksWith(asksWith: AsksWith): void;
-  /** Ends the run with `fatal`: for who finds that the ledger is broken. */
-  giveUp(fatal: Fatal): void;
+  /** Ends the run with `fatal`; `why` is what calls are told that are not answered: that the ledger is broken, unless given. */
+  giveUp(fatal: Fatal, why?: string): void;
   /** tokens of prompt and answer together, where the servers say */
   readonly maxModelLength: number | undefined;
   /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
@@ -65,7 +67,7 @@ export interface Asked {
 
 /** `failWaiting` fails the calls of a part that wait for a place. */
 export function createPart(
-  { ledger, share = ALONE, lasts = false, onGivenUp }: PartOptions,
+  { ledger, model, share = ALONE, lasts = false, onGivenUp }: PartOptions,
   endpoints: readonly Endpoint[],
   clock: Clock,
   failWaiting: (part: Part, reason: CallFailure) => void,
@@ -79,6 +81,7 @@ export function createPart(
     endpoints.flatMap(endpoint => endpoint.running.filter(ticket => ticket.part === part));
   const part: Part = {
     ledger,
+    unnamed: model || null,
     share,
     known: createKnownAnswers(ledger),
     recording: recordingOf(ledger, clock),

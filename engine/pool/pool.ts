@@ -11,64 +11,42 @@
  */
 import { type Answer, type Call, CallFailure } from '../item/call.ts';
 import type { Fatal } from '../item/failure.ts';
-import { type Clock, systemClock, TIMING, type Timing } from './clock.ts';
+import { systemClock, TIMING, type Timing } from './clock.ts';
 import { interruptedBy } from './ending.ts';
 import { lookAtGpus } from './gpu.ts';
-import { dropLateCalls, noteAnswer } from './health.ts';
+import { noteAnswer } from './health.ts';
+import { dropLateCalls } from './late.ts';
 import { createItems, createSharing, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
+import { createLiveCalls } from './live.ts';
+import { createMemory } from './memory.ts';
 import { createOutages, createSuspects } from './outage.ts';
 import { createPart, type EndpointPool, type PartOptions } from './part.ts';
-
+import type { PoolOptions } from './pool-options.ts';
 import type { Prober } from './probe.ts';
 import { createDispatch } from './queue.ts';
-import { routed } from './raw.ts';
+import { meant, routed } from './raw.ts';
 import { createReactions } from './reactions.ts';
-import { whyNotAsked } from './recording.ts';
+import { usualModel, whyNotAsked } from './recording.ts';
 import { type AnsweredAttempt, createReading, requestOf } from './reply.ts';
-import type { PoolSettings } from './settings.ts';
 import { startPool } from './start.ts';
 import { createEndpoint, type Endpoint, enter, leave, type Part, type Ticket, ticketOf } from './state.ts';
 import { createTally } from './stats.ts';
 import { createTelling } from './tell.ts';
-import type { OpenWire } from './wire.ts';
-
-/** With a ledger, that no endpoint is there ends the run only when a call has to be asked. */
-export interface PoolOptions extends PoolSettings, PartOptions {
-  /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
-  wait?: number;
-  /** It is that of a server: it begins without endpoints where none is there, and waits for them without an end. */
-  lasting?: boolean;
-  /** told the time of each answer, in ms */
-  onAnswer?: (url: string, latency: number) => void;
-  /** told to a person: an endpoint that is gone, a refusal that is news */
-  warn: (message: string) => void;
-  /** stops the pool, as `stop` does */
-  signal?: AbortSignal;
-  /** the models that agents name, and whether one of them names none */
-  models?: readonly string[];
-  needsDefault?: boolean;
-  /** bytes that an answer may have on the wire */
-  maxBody?: number;
-  /** places at each endpoint that are kept free for live calls, at most half */
-  reserve?: number;
-  openWire?: OpenWire;
-  clock?: Clock;
-  timing?: Partial<Timing>;
-  random?: () => number;
-}
+import { noteAnswered, noteLook } from './work.ts';
 
 const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const { key, warn, signal, wait = 0, lasting = false, clock = systemClock, random = Math.random } = options;
-  const timing: Timing = { ...TIMING, ...options.timing };
+  const timing: Timing = { ...TIMING, timeout: options.timeout ?? null, ...options.timing };
   const prober: Prober = { clock, timing };
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
   const found = await startPool(endpoints, { ...options, ...prober });
 
   const suspects = createSuspects();
   const queue = createDispatch(endpoints, suspects, send);
+  const pump = (): void => queue.pump(clock.now());
   const readReply = createReading(endpoints, found.maxModelLength, warn);
   const outages = createOutages({
     ...prober,
@@ -84,6 +62,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const look = lookAtLoads({
     ...prober,
     endpoints,
+    onPage: (endpoint, page) => noteLook(endpoint, page, clock.now()),
     onLoad(endpoint, load) {
       followLoad(endpoint, load, clock.now());
       pump();
@@ -104,13 +83,16 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const tally = createTally(endpoints, sweptAt);
   const telling = createTelling(endpoints, prober, pump);
   const sharing = createSharing(endpoints, clock, () => items.recount());
+  const memory = createMemory(endpoints, clock, () => items.recount());
+  const liveCalls = createLiveCalls((ticket, why) => cancel(ticket, why));
   const ticker = clock.every(timing.tick, sweep);
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
-  function call(part: Part, asked: Call, onRoad?: (ticket: Ticket) => void): Promise<Answer> {
+  function call(part: Part, given: Call, onRoad?: (ticket: Ticket) => void): Promise<Answer> {
     const { known, ending, counts, ledger } = part;
+    const asked = meant(given, part.unnamed ?? found.unnamed);
     if (ending.reason) return Promise.reject(ending.reason);
-    const answer = known.find(asked);
+    const answer = known.find(asked, usualModels);
     if (answer) {
       if (known.listening > 0) items.tell();
       return answer;
@@ -128,15 +110,14 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const sending = known.sent(asked, (...settle) => {
       const ticket = ticketOf(queued, part, now, ...settle);
       onRoad?.(ticket);
+      liveCalls.opened(ticket);
       queue.push(ticket);
     });
     queue.pump(now);
     return sending;
   }
 
-  function pump(): void {
-    queue.pump(clock.now());
-  }
+  const usualModels = (): string[] => [...new Set(endpoints.map(usualModel))];
 
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
@@ -147,6 +128,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     }
     const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
       const had = leave(endpoint, ticket);
+      ticket.atServers += clock.now() - ticket.sentAt;
       try {
         const attempt = readReply(endpoint, ticket.call, got, had);
         endpoint.counts.busy += clock.now() - ticket.sentAt;
@@ -167,6 +149,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const { part, call } = ticket;
     if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
     noteAnswer(endpoint, ticket.call.agent, latency, answer.usage);
+    noteAnswered(endpoint, ticket, answer, now);
     followAnswer(endpoint, ticket, answer.usage.completion, now);
     items.recount();
     tally.answered(ticket, endpoint, answer.usage, now);
@@ -189,7 +172,9 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     ticket.reject(reason);
   }
 
-  function done({ call, part }: Ticket): void {
+  function done(ticket: Ticket): void {
+    const { call, part } = ticket;
+    liveCalls.ended(ticket);
     part.known.over(call);
     part.counts.outstanding--;
     if (--outstanding === 0) ticker.hold(false);
@@ -203,6 +188,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     else tally.tick(now - sweptAt, now, outstanding, queue.awake);
     sweptAt = now;
     dropLateCalls(endpoints, timing, now, suspendedMs);
+    liveCalls.sweep(now);
     queue.wake(now);
     suspects.forget(now);
     look(now);
@@ -210,6 +196,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     items.recount();
     const gone = outages.sweep(now, outstanding === 0, suspendedMs);
     if (gone) giveUpAll(gone, 'no endpoint was there any more');
+    for (const [model, why] of outages.goneModels(now)) {
+      const isMeant = ({ call }: Ticket): boolean => call.model === model && call.anywhere !== true;
+      for (const ticket of queue.withdraw(isMeant)) fail(ticket, new CallFailure('call-failed', why));
+    }
     pump();
   }
 
@@ -217,8 +207,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     for (const { ending } of parts) ending.giveUp(fatal, why);
   }
 
-  function cancel(ticket: Ticket, why: string): void {
-    const gone = new CallFailure('interrupted', why);
+  function cancel(ticket: Ticket, gone: CallFailure): void {
     if (ticket.at !== null) return ticket.exchange?.abort(gone);
     for (const one of queue.withdraw(waiting => waiting === ticket)) fail(one, gone);
   }
@@ -247,7 +236,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
         });
         return {
           answer,
-          cancel: (why = 'Whoever asked has gone.') => void (ticket && cancel(ticket, why)),
+          cancel: (why = 'Whoever asked has gone.') =>
+            void (ticket && cancel(ticket, new CallFailure('interrupted', why))),
           get waited() {
             return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
           },
@@ -269,10 +259,11 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       },
       asksWith: asksWith => ledger?.stage(asksWith),
       acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
-      giveUp: fatal => ending.breakOff(fatal, LEDGER_BROKEN),
+      giveUp: (fatal, why = LEDGER_BROKEN) => ending.breakOff(fatal, why),
       verdict: ending.verdict,
       ...telling,
       ...sharing,
+      ...memory,
       stats: () => tally.stats(part.sums(), queue.waiting, clock.now()),
       async close(how) {
         ending.stop();

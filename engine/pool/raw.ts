@@ -5,17 +5,9 @@
 import { isUtf8 } from 'node:buffer';
 import { type Answer, type Call, CallFailure } from '../item/call.ts';
 import type { Response } from '../item/item.ts';
+import { emptyIn, gaveUp, isSaid } from '../item/response.ts';
 import { isObject } from '../json/pointer.ts';
-import {
-  type Completion,
-  gaveUp,
-  hasTooManyValues,
-  isSaid,
-  MAX_VALUES,
-  quote,
-  readUsage,
-  repeatsKey,
-} from './completion.ts';
+import { type Completion, hasTooManyValues, MAX_VALUES, quote, readUsage, repeatsKey } from './completion.ts';
 import type { Reply } from './exchange.ts';
 import type { Endpoint } from './state.ts';
 import { holdsKey, type Key, oneLine } from './words.ts';
@@ -34,13 +26,18 @@ export function serves({ models }: Endpoint, { model, anywhere }: Pick<Call, 'mo
   return anywhere === true || models.has(model);
 }
 
+/** A raw call that names no model asks `model`; where that is null, each endpoint for the one that it lists first. */
+export function meant(call: Call, model: string | null): Call {
+  if (!call.raw || call.model !== '') return call;
+  return model === null ? { ...call, unnamed: true, anywhere: true } : { ...call, unnamed: true, model };
+}
+
 /**
- * The call as it is queued: a raw one that names no model may go anywhere. One whose model no endpoint serves fails: some
- * servers answer it all the same, as another model.
+ * The call as it is queued. One whose model no endpoint serves fails: some servers answer it all the same, as another
+ * model.
  */
 export function routed(call: Call, endpoints: readonly Endpoint[]): Call | CallFailure {
-  if (!call.raw || endpoints.some(({ models }) => models.has(call.model))) return call;
-  if (call.model === '') return { ...call, anywhere: true };
+  if (!call.raw || call.anywhere || endpoints.some(({ models }) => models.has(call.model))) return call;
   const served = [...new Set(endpoints.flatMap(({ models }) => [...models]))];
   const more = served.length > MAX_NAMED ? [`and ${served.length - MAX_NAMED} more`] : [];
   const names = [...served.slice(0, MAX_NAMED), ...more].map(name => oneLine(name, 200)).join(', ');
@@ -80,6 +77,8 @@ export function readRaw(body: Buffer, key: Key | undefined): Completion | string
   if (!isObject(reply)) return { answer, id: undefined, model: undefined };
   const { error, object, choices, usage, id, model } = reply;
   if (isSaid(error) || object === 'error') return `HTTP 200 with an error: ${quote(body, key)}`;
+  const empty = emptyIn(reply);
+  if (empty !== null) return `HTTP 200 with ${empty}`;
   const unfinished = (Array.isArray(choices) ? choices : []).find(gaveUp);
   if (unfinished) return `HTTP 200 with finish_reason ${unfinished.finish_reason}`;
   return {

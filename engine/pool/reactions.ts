@@ -5,8 +5,10 @@
 import { CallFailure } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
 import { type Fatal, ioError } from '../item/failure.ts';
+import { counted } from '../item/words.ts';
+import { backoff, readRetryAfter } from './backoff.ts';
 import type { Clock, Timing } from './clock.ts';
-import { countFailure, isFailing, isLastUsable, noteFailure, pause } from './health.ts';
+import { countFailure, isAtWork, isFailing, isLastUsable, noteFailure, pause } from './health.ts';
 import { followThrottled } from './limit.ts';
 import type { Outages, Suspects } from './outage.ts';
 import { serves } from './raw.ts';
@@ -89,6 +91,8 @@ export interface FailedAttempt {
   label: FailedOutcome | 'not connected';
   /** in words */
   cause: string;
+  /** of the reply, where there was one that refused */
+  status?: number;
   retryAfter?: string | undefined;
   /** what the call is told where it `ends` */
   failure?: CallFailure;
@@ -115,19 +119,6 @@ const TELL_PAUSE_FROM_MS = 5_000;
 const TELL_FAILING_EVERY_MS = 60_000;
 /** Retries that any run may make, so that a small one can lose all calls in flight (an endpoint that dies) and finish. */
 const MIN_BUDGET = 256;
-
-/** Exponential with jitter between half and whole, so that calls which failed together do not return together. */
-export function backoff(tries: number, base: number, cap: number, random: () => number): number {
-  const full = Math.min(cap, base * 2 ** (tries - 1));
-  return full * (0.5 + random() / 2);
-}
-
-/** Retry-After (RFC 9110 10.2.3: seconds or an HTTP date) in milliseconds, at most `cap`; undefined if unreadable. */
-export function readRetryAfter(value: string | undefined, date: number, cap: number): number | undefined {
-  if (value === undefined || value.length > 64) return undefined;
-  const ms = /^\s*\d{1,12}(\.\d{1,6})?\s*$/.test(value) ? Number(value) * 1000 : Date.parse(value) - date;
-  return Number.isNaN(ms) ? undefined : Math.min(cap, Math.max(0, ms));
-}
 
 export interface ReactionOptions {
   endpoints: readonly Endpoint[];
@@ -160,9 +151,10 @@ export function createReactions(options: ReactionOptions) {
   function failed(ticket: Ticket, endpoint: Endpoint, attempt: FailedAttempt): void {
     const kind =
       attempt.kind === 'refused' && isForGood(ticket, endpoint) ? 'refused-for-good' : attempt.kind;
-    const { label, cause, failure } = attempt;
+    const { label, cause, failure, status } = attempt;
     const { recording, ending, counts } = ticket.part;
     const reaction: Reaction = REACTIONS[kind];
+    ticket.sentAwayWith = reaction.cutsLimit ? (status ?? null) : null;
     const now = clock.now();
     if (reaction.recorded && label !== 'not connected') recording.failure(ticket, endpoint, label, cause);
     if (reaction.counted) {
@@ -186,10 +178,13 @@ export function createReactions(options: ReactionOptions) {
     const code = reaction.code;
     if (code) ticket.codes = { ...ticket.codes, [code]: (ticket.codes?.[code] ?? 0) + 1 };
     if (reaction.cutsLimit) return throttled(ticket, isByChance, now);
-    if (reaction.spendsBudget && outages.allEndpointsFailing(ticket)) return throttled(ticket, false, now);
+    // somebody who waits is told that all fail; a batch waits until they do not
+    if (reaction.spendsBudget && !ticket.call.live && outages.allEndpointsFailing(ticket))
+      return throttled(ticket, false, now);
     if (reaction.asksOneOther) ticket.refusedAt = endpoint;
-    if (reaction.costsTry && ++ticket.tries >= MAX_TRIES)
-      return fail(ticket, exhausted(ticket, `${MAX_TRIES} tries`));
+    const most = ticket.call.live?.tries ?? MAX_TRIES;
+    if (reaction.costsTry && ++ticket.tries >= most)
+      return fail(ticket, exhausted(ticket, counted(most, 'try', 'tries')));
     if (reaction.spendsBudget) {
       if (spent >= floor + retryBudget * sent())
         return fail(
@@ -211,7 +206,7 @@ export function createReactions(options: ReactionOptions) {
   function noteAgainst(
     endpoint: Endpoint,
     ticket: Ticket,
-    { cause, retryAfter }: FailedAttempt,
+    { kind, cause, retryAfter }: FailedAttempt,
     reaction: Reaction,
     now: number,
   ): boolean {
@@ -221,15 +216,15 @@ export function createReactions(options: ReactionOptions) {
     const sentAt = throttling === 'random' || throttling === 'burst' ? ticket.sentAt : undefined;
     const isLast = isLastUsable(endpoints, now);
     const wasFailing = isFailing(endpoint);
-    noteFailure(endpoint, { cause, isLast, sentAt }, now, timing);
-    const isNews = reaction.spendsBudget && !wasFailing && isFailing(endpoint);
-    if (isNews && now - endpoint.toldAt >= TELL_FAILING_EVERY_MS) {
-      endpoint.toldAt = now;
-      const what = isLast
-        ? 'it gets fewer calls until it answers'
-        : 'until it answers it gets one call at a time';
-      warn(`${endpoint.url} fails: ${cause}; ${what}, and its calls are sent again`);
-    }
+    noteFailure(endpoint, { cause, isLast, sentAt, isSilence: kind === 'timeout' }, now, timing);
+    if (reaction.spendsBudget && !wasFailing && isFailing(endpoint))
+      tell(
+        endpoint,
+        `fails: ${cause}; ${isLast ? 'it gets fewer calls until it answers' : 'until it answers it gets one call at a time'}, and its calls are sent again`,
+        now,
+      );
+    else if (kind === 'timeout' && isAtWork(endpoint, now, timing.timeoutFloor))
+      tell(endpoint, `left a call unanswered: ${cause}; it is sent again`, now);
     if (throttling === 'random') {
       if (isLast) ticket.notBefore = now + wait;
       return true;
@@ -238,6 +233,12 @@ export function createReactions(options: ReactionOptions) {
       warn(`${endpoint.url} asks for a pause of ${seconds(wait)}`);
     pause(endpoint, now + wait);
     return false;
+  }
+
+  function tell(endpoint: Endpoint, what: string, now: number): void {
+    if (now - endpoint.toldAt < TELL_FAILING_EVERY_MS) return;
+    endpoint.toldAt = now;
+    warn(`${endpoint.url} ${what}`);
   }
 
   /** Where a server throttles one call now and then, waiting longer each time would not help. */

@@ -11,16 +11,22 @@ import { noneNamed } from './settings.ts';
 
 /** A call that was sent, and where. */
 type Sent = Readonly<{ call: Call; sentAt: number }>;
-type Where = Readonly<{ url: string }>;
+type Where = Readonly<{ url: string; models: ReadonlySet<string> }>;
 
 /** How a try may have ended on record, if not with an answer. */
 export type FailedOutcome = Exclude<Outcome, 'answer'>;
+
+/** The model that a server takes where a request names none: the one that it lists first. */
+export function usualModel({ models }: Pick<Where, 'models'>): string {
+  const [first = ''] = models;
+  return first;
+}
 
 export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
   // key by key, for to spread a call costs ten times as much
   const recordOf = (
     { call, sentAt }: Sent,
-    { url }: Where,
+    { url, models }: Where,
     outcome: Outcome,
     { answer, detail }: { answer?: Answer; detail?: string },
   ): CallRecord => ({
@@ -28,7 +34,8 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
     outcome,
     time: clock.date(),
     endpoint: url,
-    model: call.model,
+    model: call.anywhere ? usualModel({ models }) : call.model,
+    unnamed: call.unnamed,
     item: call.item,
     agent: call.agent,
     round: call.round,
@@ -100,9 +107,9 @@ export function createKnownAnswers(ledger: Ledger | undefined) {
     get replayed(): number | null {
       return ledger ? replayed : null;
     },
-    /** null where the call has to be sent */
-    find({ key }: Call): Promise<Answer> | null {
-      const answer = ledger?.find(key);
+    /** null where the call has to be sent. `usual`: the models that endpoints take where a request names none */
+    find({ key, model, unnamed, anywhere }: Call, usual: () => string[]): Promise<Answer> | null {
+      const answer = ledger?.find(key, unnamed && (anywhere ? usual() : [model]));
       const same = answer ? Promise.resolve(answer) : onTheWay.get(key);
       if (same === undefined) return null;
       replayed++;

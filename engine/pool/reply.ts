@@ -126,7 +126,7 @@ export function createReading(
     if (kind !== 'refused') {
       const words = serverWords(body, key, 120);
       const cause = `HTTP ${status}${words && ` "${words}"`}`;
-      return { kind, label: `HTTP ${status}`, cause, retryAfter };
+      return { kind, label: `HTTP ${status}`, cause, status, retryAfter };
     }
     const words = serverWords(body, key);
     const response = raw && refusalIn(reply, key);

@@ -4,6 +4,7 @@
  * Nothing here opens a connection.
  */
 import { checkPart, readYaml, type YamlFile } from '../config/yaml.ts';
+import { durationOf } from '../flow/options.ts';
 import { type Fatal, usageError } from '../item/failure.ts';
 import { type GpuSetting, SMI } from './gpu.ts';
 import { MAX_LIMIT } from './learner.ts';
@@ -42,6 +43,8 @@ export interface PoolSettings {
   inFlight?: number;
   key?: Key;
   retryBudget: number;
+  /** ms that one try of a call may take; found from what it may write unless given */
+  timeout?: number;
 }
 
 /** Ends a run that has to ask. One that finds all on record needs no endpoint, so it is not said before. */
@@ -66,6 +69,8 @@ export interface PoolFile {
   in_flight?: number;
   api_key_env?: string;
   retry_budget?: number;
+  /** a duration, such as `20m` */
+  timeout?: string;
 }
 
 /** Reads a pool file. Throws Fatal (65) with file, line and column for whatever is wrong with it. */
@@ -117,6 +122,7 @@ export interface PoolFlags {
   endpointLimit?: number;
   inFlight?: number;
   apiKeyEnv?: string;
+  timeout?: string;
 }
 
 /** Throws a usage error that says what was expected and where; it never repeats credentials. */
@@ -140,7 +146,18 @@ export function poolSettings(flags: PoolFlags, env: NodeJS.ProcessEnv): PoolSett
         ? undefined
         : keyOf(flags.apiKeyEnv ?? pool?.api_key_env, env),
     retryBudget: pool?.retry_budget ?? RETRY_BUDGET,
+    ...timeoutOf(flags),
   };
+}
+
+/** A flag goes before the pool file. Throws a usage error where it is no duration, or none at all. */
+function timeoutOf({ timeout, pool }: PoolFlags): Pick<PoolSettings, 'timeout'> {
+  const [text, name] =
+    timeout === undefined ? [pool?.timeout, 'timeout of the pool'] : [timeout, '--timeout'];
+  if (text === undefined) return {};
+  const ms = durationOf(text, name);
+  if (ms === 0) throw usageError(`${name}: expected more than ${text}, such as 20m`);
+  return { timeout: ms };
 }
 
 /** Who asks for many items in flight expects servers that take them. */

@@ -38,6 +38,8 @@ export interface Start extends Prober {
 
 export interface Found {
   model: string;
+  /** what a request asks that names none; null: of each endpoint the model that it has */
+  unnamed: string | null;
   /** the name that is served for one that an agent says, where it is another */
   servedAs?: ReadonlyMap<string, string>;
   /** all that is asked for; null where that is whatever a raw call names */
@@ -68,7 +70,10 @@ export async function startPool(endpoints: readonly Endpoint[], start: Start): P
     const [why] = error.message.split('\n', 1);
     warn(`continuing with the ${counted(ledger.answers, 'answer')} on record: ${why}`);
     const isOpen = !needsDefault && models.length === 0;
-    found = { model: last, models: isOpen ? null : [last, ...models], maxModelLength: undefined };
+    found = {
+      ...{ model: last, unnamed: last, models: isOpen ? null : [last, ...models] },
+      maxModelLength: undefined,
+    };
   }
   ledger?.begin(found, urls);
   return found;
@@ -111,6 +116,7 @@ async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Pro
   const [root, ...roots] = new Set(lengths.flatMap(({ root }) => (root === undefined ? [] : [root])));
   return {
     model,
+    unnamed: start.model !== undefined || needsDefault ? model : null,
     servedAs,
     models,
     maxModelLength: known.length > 0 ? Math.min(...known) : undefined,
@@ -118,18 +124,36 @@ async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Pro
   };
 }
 
-/** Puts a result into effect: `up` if the endpoint serves one of `wanted`, `unusable` if only a person can help. */
+/**
+ * Puts a result into effect: `up` if the endpoint serves one of `wanted`, `unusable` if only a person can help. One that
+ * did not say what it serves keeps what it served: its models are away, and not unknown.
+ */
 export function settle(
   { endpoint, models, cause, settled }: ProbeResult,
   wanted: readonly string[] | null,
 ): void {
   const ids = models.map(({ id }) => id);
-  endpoint.models = new Set(wanted === null ? ids : wanted.filter(name => ids.includes(name)));
-  const serves = endpoint.models.size > 0;
+  const served = wanted === null ? ids : wanted.filter(name => ids.includes(name));
+  if (cause === undefined) {
+    endpoint.models = new Set(served);
+    endpoint.contexts = contextsOf(models);
+  }
+  const serves = cause === undefined && served.length > 0;
   endpoint.state = serves ? 'up' : settled ? 'unusable' : 'down';
   endpoint.cause = serves
     ? ''
     : (cause ?? `it serves ${listed(models, endpoint.key)}, not ${wanted?.join(', ') ?? 'any'}`);
+}
+
+/** An adapter has the context of its model. */
+function contextsOf(models: readonly Served[]): Map<string, number> {
+  const said = new Map(models.map(({ id, maxModelLength }) => [id, maxModelLength]));
+  return new Map(
+    models.flatMap(({ id, parent }) => {
+      const length = said.get(id) ?? said.get(parent ?? '');
+      return length === undefined ? [] : [[id, length] as const];
+    }),
+  );
 }
 
 /** Of a large fleet only the first are named. */

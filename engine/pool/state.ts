@@ -9,13 +9,17 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { noLatencies, type Recent } from './clock.ts';
 import type { Ending } from './ending.ts';
 import type { Exchange } from './exchange.ts';
+import type { Extent } from './extent.ts';
 import type { Gpu, GpuSetting } from './gpu.ts';
+import { hashOf, mix } from './hash.ts';
 import { createLearner, ownOf } from './learner.ts';
 import type { Load } from './load.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
 import type { EndpointSetting } from './settings.ts';
+import type { CallTimes, Sums } from './sums.ts';
 import { type OpenWire, openWire } from './wire.ts';
 import type { Key } from './words.ts';
+import { noSigns, type Turn, turnFrom } from './work.ts';
 
 /** What was seen of an endpoint's load since `from`. */
 export interface LoadSeen {
@@ -117,6 +121,9 @@ export function createEndpoint(
     /** `checked` and `unchecked` of raw calls, by the URL that was asked */
     checksAt: new Map<string, Pick<EndpointCounts, 'checked' | 'unchecked'>>(),
     byAgent: new Map<string, Recent>(),
+    /** tokens of prompt and answer together, by model, where it says so */
+    contexts: new Map() as ReadonlyMap<string, number>,
+    signs: noSigns(),
     counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
   };
 }
@@ -131,38 +138,11 @@ export interface Share {
   weight: number;
 }
 
-/** Where the time of calls went, in ms, over all calls that have ended. */
-export interface CallTimes {
-  /** from the question until it was first sent: no place was free */
-  waiting: number;
-  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
-  asking: number;
-  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
-  retrying: number;
-  /** until the ledger had an answer */
-  writing: number;
-  /** what its asker says that it took to find, mend and check the JSON of answers */
-  mending: number;
-}
-
-/** What a part has asked. */
-export interface Sums {
-  calls: number;
-  /** calls that were answered from the ledger, and are not among the others; null without one */
-  replayed: number | null;
-  answered: number;
-  /** calls that ended without an answer, by the code of their failure */
-  failed: Partial<Record<Code, number>>;
-  retries: number;
-  usage: Required<Usage>;
-  times: CallTimes;
-  /** ms in which this process waited for writes of the ledger */
-  ledger: number;
-}
-
 /** Who asks (part.ts). */
 export interface Part {
   readonly ledger: Ledger | undefined;
+  /** the model that its requests mean that name none; null where the pool says it */
+  readonly unnamed: string | null;
   readonly share: Share;
   readonly known: KnownAnswers;
   readonly recording: Recording;
@@ -193,6 +173,10 @@ export interface Ticket {
   tries: number;
   /** times that a server was full and sent it away, or failed it as every other call */
   throttled: number;
+  /** the status of the last reply by which a server sent it away; null where none did since it was last taken */
+  sentAwayWith: number | null;
+  /** ms that servers had it, over the tries that have ended */
+  atServers: number;
   /** how many tries ended in each code; where all ended in the same, it is the code of the call's failure */
   codes: Partial<Record<Code, number>> | null;
   /** the last cause at each endpoint by its URL; null until something went wrong */
@@ -208,6 +192,8 @@ export interface Ticket {
   index: number;
   sentAt: number;
   exchange: Exchange | null;
+  turn: Turn;
+  extent: Extent | null;
   /** calls at its endpoint when it was sent, itself among them */
   among: number;
   /** of that endpoint's limit, as learner.ts counts them */
@@ -238,6 +224,8 @@ export function ticketOf(
     home: null,
     tries: 0,
     throttled: 0,
+    sentAwayWith: null,
+    atServers: 0,
     codes: null,
     causes: null,
     avoid: null,
@@ -247,6 +235,8 @@ export function ticketOf(
     index: -1,
     sentAt: 0,
     exchange: null,
+    turn: turnFrom(0, 0),
+    extent: null,
     among: 0,
     round: 0,
     begunAt: null,
@@ -257,23 +247,12 @@ export function ticketOf(
   };
 }
 
-/** FNV-1a with a last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned. */
-export function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return mix(hash);
-}
-
-export function mix(value: number): number {
-  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
-}
-
 /** Takes a place; the caller has seen that there is one. */
 export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
   ticket.at = endpoint;
   ticket.sentAt = now;
+  ticket.turn = turnFrom(now, endpoint.signs.steps);
+  ticket.extent = null;
   ticket.firstSentAt ??= now;
   ticket.begunAt = null;
   ticket.among = endpoint.running.push(ticket);

@@ -3,8 +3,9 @@ import type { Usage } from '../item/item.ts';
 import { medianOf } from './clock.ts';
 import { averageGpu, type Gpu, type GpuSum, noteGpu } from './gpu.ts';
 import { isUsable } from './health.ts';
-import { averageOf, type Load, type LoadSum, noLoads, noteLoad } from './load.ts';
-import type { Endpoint, EndpointCounts, Sums, Ticket } from './state.ts';
+import { averageOf, type Load, type LoadSum, noLoads, noteLoad, type Said } from './load.ts';
+import type { Endpoint, EndpointCounts, Ticket } from './state.ts';
+import type { Sums } from './sums.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
@@ -24,7 +25,7 @@ export interface EndpointStats extends EndpointCounts {
   /** what its metrics said last; null where it has none */
   load: Load | null;
   /** … and on average over the time in which it said it, but preemptions in all */
-  said: Load | null;
+  said: Said | null;
   /** how busy its GPUs are, as was said last, and on average over the time in which it was said; null where it is not */
   gpu: Gpu | null;
   gpuOverall: Gpu | null;

@@ -57,6 +57,8 @@ export type OpenWire = (origin: string, authorization: string | undefined, maxBo
 
 let mostOpen = Number.POSITIVE_INFINITY;
 let open = 0;
+/** connections of those who ask this process: they have descriptors of their own */
+let clients = 0;
 /** By connection, the free list that has it. The one that is idle the longest comes first. */
 const idle = new Map<Connection, Connection[]>();
 
@@ -65,9 +67,20 @@ const idle = new Map<Connection, Connection[]>();
  * while as many are at work as there may be, and a new connection closes one that is idle elsewhere.
  */
 export const sockets = {
-  /** connections that there may be */
+  /** connections that there may be to endpoints, beside those of clients */
   get most(): number {
+    return Math.max(1, mostOpen - clients);
+  },
+  /** connections that there may be, of both sides */
+  get all(): number {
     return mostOpen;
+  },
+  get clients(): number {
+    return clients;
+  },
+  /** A client has come (1) or gone (-1). */
+  noteClient(change: 1 | -1): void {
+    clients += change;
   },
   /** those at work */
   get busy(): number {
@@ -79,7 +92,7 @@ export const sockets = {
   /** No further connection could be opened: those at work now are as many as there may be. False where none is. */
   fewer(): boolean {
     const { busy } = sockets;
-    mostOpen = Math.min(mostOpen, Math.max(1, busy));
+    mostOpen = Math.min(mostOpen, Math.max(1, busy) + clients);
     return busy > 0;
   },
 };
@@ -88,7 +101,7 @@ export const sockets = {
 function noteOpened(): void {
   open += 1;
   const [oldest] = idle;
-  if (open <= mostOpen || oldest === undefined) return;
+  if (open <= sockets.most || oldest === undefined) return;
   const [connection, free] = oldest;
   free.splice(free.indexOf(connection), 1);
   noteClosed(connection);

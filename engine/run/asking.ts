@@ -17,6 +17,8 @@ export interface Asking {
   /** for the tools of the stages */
   pool: Tools['pool'];
   namesEndpoint(): Promise<boolean>;
+  /** The run ends with `fatal`, which is about items: what they lack can be asked by the same command once that is mended. */
+  giveUp(fatal: Fatal): void;
   /** Serves /metrics where an option says so. */
   serveMetrics(): Promise<void>;
   /** Lines flow from here on: where no pool can be made, the items in hand leave before the run ends. */
@@ -80,6 +82,19 @@ export function createAsking(
         throw notAsked();
       });
       return making;
+    },
+    giveUp({ exit, message }) {
+      const how =
+        made?.stats().replayed === null
+          ? 'there is no --ledger, so what was answered is in the output alone'
+          : 'give the same command again: answers in the ledger are not asked again';
+      const why = new Fatal(
+        exit,
+        `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
+      );
+      if (made !== null) return made.giveUp(why, 'too many items had failed');
+      refused = why;
+      stopping.giveUp();
     },
     namesEndpoint: async () => run.openPool !== undefined || namesEndpoint(options, run.pool),
     async serveMetrics() {

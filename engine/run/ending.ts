@@ -6,6 +6,7 @@ import { type Account, addsUp, describeAccount, leftIn } from '../item/account.t
 import { EXIT, type Fatal } from '../item/failure.ts';
 import { fatalOf } from '../item/fatal.ts';
 import { incompleteLine } from '../item/item.ts';
+import { counted } from '../item/words.ts';
 import type { Asking } from './asking.ts';
 import { askedOf } from './open-pool.ts';
 import type { Run } from './run-options.ts';
@@ -73,6 +74,11 @@ async function closePool(
   const closed = made.close(isBroken ? 'broken off' : stopping.by ? 'stopped' : 'ended');
   const unclosed = await Promise.race([closed, hurried]).then(() => undefined, fatalOf);
   account.asked = askedOf(made);
+  const { count = 0, model = '' } = made.onRecord?.ofOthers ?? {};
+  if (count > 0)
+    account.notes.push(
+      `${counted(count, 'request')} without a model asked again: the answers on record are of ${model}`,
+    );
   return broke ?? unclosed ?? made.verdict() ?? refused;
 }
 

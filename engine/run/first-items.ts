@@ -15,7 +15,7 @@ export interface Before {
   base: string;
   label: string;
   /** false: enough, the rest of the input is left unread */
-  take(item: Item): boolean;
+  take(item: Item): boolean | Promise<boolean>;
   /** hears what the stages warn of */
   warn(message: string): void;
 }
@@ -39,15 +39,28 @@ export async function itemsBefore({ row, files, base, label, take, warn }: Befor
   const before = row.slice(0, asker).map(placed => ({ ...silent(placed), tools }));
   const maxLine = row[asker]?.options['max-line'];
   const items = await join(before.length > 0 ? before : [passing(label, maxLine, tools)], inputsOf(files));
+  const went = (isOn: boolean): void => {
+    if (!isOn) enough.abort();
+  };
+  let taking: Promise<void> = Promise.resolve();
+  let broke: { error: unknown } | null = null;
   const output = {
     write(item: Item) {
-      if (!enough.signal.aborted && !take(item)) enough.abort();
-      return true;
+      if (enough.signal.aborted) return true;
+      const taken = take(item);
+      if (typeof taken === 'boolean') went(taken);
+      else
+        taking = taken.then(went, error => {
+          broke ??= { error };
+          enough.abort();
+        });
+      return typeof taken === 'boolean';
     },
-    ready: (act: () => void) => act(),
+    ready: (act: () => void) => void taking.then(act),
     end: async () => {},
   };
   await drain(items, output, account);
+  if (broke !== null) throw (broke as { error: unknown }).error;
 }
 
 /** A pipeline that begins with the asking stage reads items; nothing is done to them here. */

@@ -52,6 +52,11 @@ export const POOL_OPTIONS = {
       description:
         'Longest answer, in bytes as the server sends it. A longer one is not read, and is asked for again.',
     },
+    timeout: {
+      type: 'string',
+      description:
+        'Longest time of one try, such as 20m; then the call is sent again. Default: what it may write, at the speed of the server.',
+    },
     wait: {
       type: 'string',
       default: '0s',
@@ -200,6 +205,7 @@ async function settingsOf(values: Values, file: PoolFile | undefined): Promise<P
     endpointLimit: flags['endpoint-limit'],
     inFlight: flags['in-flight'],
     apiKeyEnv: flags['api-key-env'],
+    timeout: flags.timeout,
   };
 }
 

@@ -76,6 +76,7 @@ function prepare(run: Run): Running {
     warn: say,
     namesEndpoint: asking.namesEndpoint,
     pool: asking.pool,
+    giveUp: asking.giveUp,
   };
   const frame = row.map(({ stage, options }) => stage.frame?.(options)).find(Boolean);
   return { run, begun, account, inputs, tools, stopping, asking, frame };

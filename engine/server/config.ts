@@ -1,6 +1,7 @@
 /** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
 import { readYaml } from '../config/yaml.ts';
 import { durationOf } from '../flow/options.ts';
+import type { LiveLimits } from '../item/call.ts';
 import { usageError } from '../item/failure.ts';
 import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../shards/queue-options.ts';
@@ -39,15 +40,25 @@ export interface GatewaySettings {
   models: Models;
   /** places at each endpoint that batches leave to requests of the gateway, at most half */
   reserve: number;
-  /** ms that a request may wait for a place */
-  wait: number;
+  /** how long a request may take, and of some models */
+  limits: LiveLimits;
+  limitsOf: ReadonlyMap<string, LiveLimits>;
   /** ms that the answer to a request that is always answered alike is given again; null: never */
   cacheFor: number | null;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
 
-interface ServeFile {
+/** What a request of the gateway may take, as the file says it. */
+interface Interactive {
+  interactive_wait?: string;
+  interactive_first_byte?: string;
+  interactive_timeout?: string;
+  interactive_stream?: string;
+  interactive_tries?: number;
+}
+
+interface ServeFile extends Interactive {
   listen?: string;
   data?: string;
   grace?: string;
@@ -56,7 +67,7 @@ interface ServeFile {
   models?: Models;
   webhooks?: WebhookTarget[];
   interactive_reserve?: number;
-  interactive_wait?: string;
+  interactive_models?: Record<string, Interactive>;
   cache?: string;
   runaway?: Partial<Runaway>;
   redis?: string;
@@ -79,6 +90,14 @@ const GRACE = '30s';
 const KEEP_DAYS = 30;
 /** Places at each endpoint that batches leave to requests of the gateway. */
 const RESERVE = 32;
+/** Clients of OpenAI wait for ten minutes: an error has to come before that. ms. */
+const LIVE: LiveLimits = {
+  place: 30_000,
+  firstByte: 120_000,
+  answer: 570_000,
+  stream: 3_600_000,
+  tries: 3,
+};
 const RUNAWAY: Runaway = { repeats: true, blanks: 2_000 };
 const DAY = 24 * 3_600_000;
 
@@ -96,6 +115,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told
   const data = flags.data ?? said.data;
   if (data === undefined)
     throw usageError('expected a folder for all that the server keeps, found none: --data DIR');
+  const limits = limitsOf(said, LIVE);
   const { host, port } = placeOf(flags.listen ?? said.listen ?? LISTEN);
   return {
     data,
@@ -117,12 +137,30 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
-        wait: durationOf(said.interactive_wait ?? '30s', 'interactive_wait'),
+        limits,
+        limitsOf: new Map(
+          Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
+        ),
         cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
+  };
+}
+
+/** `usual` where nothing is said. */
+function limitsOf(said: Interactive, usual: LiveLimits): LiveLimits {
+  const time = (name: keyof Interactive, otherwise: number): number => {
+    const value = said[name];
+    return typeof value === 'string' ? durationOf(value, name) : otherwise;
+  };
+  return {
+    place: time('interactive_wait', usual.place),
+    firstByte: time('interactive_first_byte', usual.firstByte),
+    answer: time('interactive_timeout', usual.answer),
+    stream: time('interactive_stream', usual.stream),
+    tries: said.interactive_tries ?? usual.tries,
   };
 }
 

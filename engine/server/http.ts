@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { sockets } from '../pool/wire.ts';
 import type { Access, Caller } from './access.ts';
 import { readBody } from './body.ts';
 import { ApiError, bodyOfError } from './errors.ts';
@@ -43,7 +44,14 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
       void answer(reply, new ApiError(400, error.message));
     },
   });
-  app.server.maxConnections = MOST_CONNECTIONS;
+  app.server.maxConnections = Math.min(MOST_CONNECTIONS, sockets.all);
+  app.server.on('connection', (socket: Socket) => {
+    sockets.noteClient(1);
+    socket.once('close', () => sockets.noteClient(-1));
+    if (2 * sockets.clients <= sockets.all) return;
+    beyond.add(socket);
+    app.server.closeIdleConnections();
+  });
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
 
@@ -82,6 +90,15 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
   });
   return app;
 }
+
+/**
+ * Connections that came when clients had half of all descriptors. A request that goes on to a model takes two, so these
+ * are answered from here alone.
+ */
+const beyond = new WeakSet<Socket>();
+
+/** Whether there is no descriptor for the other side of what this connection asks. */
+export const isBeyond = ({ raw }: FastifyRequest): boolean => beyond.has(raw.socket);
 
 function answer(reply: FastifyReply, error: ApiError): FastifyReply {
   return reply

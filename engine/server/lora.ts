@@ -18,7 +18,7 @@ const MOST_ADAPTERS = 1_000;
 /** ms between two looks at whether every endpoint has what it should have */
 const LOOK = 10_000;
 
-export const addLora: Routes = async (app, { data, pool, closing, say }) => {
+export const addLora: Routes = async (app, { data, pool, adapters, closing, say }) => {
   const path = join(data, 'loras.json');
   /** by name, as it was loaded */
   const wanted = new Map<string, JsonObject>(
@@ -27,7 +27,10 @@ export const addLora: Routes = async (app, { data, pool, closing, say }) => {
   const told = new Map<string, string>();
   let looking: Promise<void> | null = null;
 
-  const keep = (): void => replaceFile(path, JSON.stringify(Object.fromEntries(wanted)));
+  const keep = (name: string): void => {
+    replaceFile(path, JSON.stringify(Object.fromEntries(wanted)));
+    adapters.set(name, (adapters.get(name) ?? 0) + 1);
+  };
 
   app.post(LOAD, { config: { scope: 'admin' } }, async request => {
     const asked = readObject(request.body);
@@ -36,7 +39,7 @@ export const addLora: Routes = async (app, { data, pool, closing, say }) => {
     if (wanted.size >= MOST_ADAPTERS && !wanted.has(name))
       throw badRequest(`Expected at most ${MOST_ADAPTERS} adapters, found one more.`, 'lora_name');
     wanted.set(name, asked);
-    keep();
+    keep(name);
     const all = await pool.tell(LOAD, request.body as Buffer);
     return reportOf(name, all, ({ models }) => models.includes(name));
   });
@@ -44,7 +47,7 @@ export const addLora: Routes = async (app, { data, pool, closing, say }) => {
   app.post(UNLOAD, { config: { scope: 'admin' } }, async request => {
     const name = textOf(readObject(request.body), 'lora_name');
     wanted.delete(name);
-    keep();
+    keep(name);
     const all = await pool.tell(UNLOAD, request.body as Buffer);
     return reportOf(name, all, ({ models }) => !models.includes(name));
   });

@@ -16,6 +16,8 @@ export interface Parts {
   access: Access;
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
+  /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
+  adapters: Map<string, number>;
   metrics: ServerMetrics;
   /** tells owners that their batches have ended; told before the state of the batch says so, for a crash between */
   webhooks: Webhooks;

@@ -15,6 +15,7 @@ import type { EndpointPool } from '../pool/part.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { addApi } from './api.ts';
 import type { Settings } from './config.ts';
+import { keepEndpoints } from './endpoint-memory.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { openKeys } from './keys.ts';
@@ -62,6 +63,7 @@ export async function startServer(serving: Serving): Promise<Server> {
   try {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
+    const memory = keepEndpoints(data, pool, say);
     const metrics = createMetrics(pool.stats);
     const access = createAccess(keys, now);
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, say });
@@ -69,7 +71,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = createWebhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks.counts);
     const parts: Parts = {
-      ...{ data, settings, access, pool, metrics, webhooks, workers },
+      ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
       ...{ closing: closing.signal, now, say },
     };
     addOwn(app, parts);
@@ -90,6 +92,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         );
         await Promise.race([drained, late.then(() => drained)]);
         webhooks.stop();
+        memory.stop();
         await workers?.desk.close();
         await pool?.close();
         lock.release();

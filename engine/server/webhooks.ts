@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DISK, OWNER_ONLY, removeFile, removeUnfinished, replaceFile } from '../files/durable.ts';
 import { dataError } from '../item/failure.ts';
-import { readRetryAfter } from '../pool/reactions.ts';
+import { readRetryAfter } from '../pool/backoff.ts';
 import { openWire, sendWithin } from '../pool/wire.ts';
 
 export const EVENTS = ['batch.completed', 'batch.failed', 'batch.expired', 'batch.cancelled'] as const;

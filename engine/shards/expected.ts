@@ -16,11 +16,17 @@ import { optionsOf } from '../run/options.ts';
 /** models of requests that are told apart */
 const MOST_MODELS = 64;
 
-/** The stage that looks, to be put before the moved ones. It fails items in the name of the first of them, and adds to `models`. */
+/** What requests ask: the models that they name, and whether one names none. */
+export interface AskedByLines {
+  models: Set<string>;
+  hasUnnamed: boolean;
+}
+
+/** The stage that looks, to be put before the moved ones. It fails items in the name of the first of them, and adds to `lines`. */
 export function expecting(
   moved: readonly OptionsOfStage[],
   base: string,
-  models: Set<string>,
+  lines: AskedByLines,
 ): OptionsOfStage {
   const [first] = moved as readonly [OptionsOfStage];
   const { name, heals = [] } = first.stage;
@@ -32,8 +38,9 @@ export function expecting(
   }
   const sends = moved.some(({ stage }) => stage.name === 'request');
   const noteModel = ({ request }: Item): void => {
-    if (!isRawRequest(request) || typeof request.body.model !== 'string') return;
-    if (models.size < MOST_MODELS) models.add(request.body.model);
+    if (!isRawRequest(request)) return;
+    if (typeof request.body.model !== 'string') lines.hasUnnamed = true;
+    else if (lines.models.size < MOST_MODELS) lines.models.add(request.body.model);
   };
   const judging = stage({
     name,

@@ -12,7 +12,7 @@ import type { Run } from '../run/run-options.ts';
 import { bundleOf } from './bundle.ts';
 import { coordinatorId } from './coordinator.ts';
 import type { Desk } from './desk.ts';
-import { expecting } from './expected.ts';
+import { type AskedByLines, expecting } from './expected.ts';
 import { checkMoved, movingIn, staying } from './moving.ts';
 import type { Task } from './protocol.ts';
 import { sharding } from './sharding.ts';
@@ -35,8 +35,10 @@ export interface HandedBy {
   desk: Desk;
   /** of all works of this ledger */
   folder: string;
-  /** asked for where an agent names none; null where each does */
+  /** asked for where an agent or a request names none; null where each does */
   model(): string | null;
+  /** Waits for a worker, and has `model` say its model from then on. */
+  firstModel(): Promise<void>;
   onOpen(work: PlannedWork): void;
 }
 
@@ -53,8 +55,8 @@ export async function handingOf({ label, row, base, sets, pool }: Handed): Promi
   const byAgents = modelsOf(asked, base);
   const needsModel = byAgents.includes(undefined);
 
-  function taskOf(model: string | null, ofLines: ReadonlySet<string>): Task {
-    const wanted = needsModel && model !== null ? { model } : {};
+  function taskOf(model: string | null, { models: ofLines, hasUnnamed }: AskedByLines): Task {
+    const wanted = (needsModel || hasUnnamed) && model !== null ? { model } : {};
     const models = [...byAgents.filter(name => name !== undefined), ...Object.values(wanted), ...ofLines];
     return {
       ...{ label, files, owner: 'run', weight: 1, models: [...new Set(models)].sort() },
@@ -75,12 +77,14 @@ export async function handingOf({ label, row, base, sets, pool }: Handed): Promi
           : [`in-flight of ${stage.name} is not used: a worker takes what its endpoints have places for`],
       ),
     ],
-    rowOf(row, { desk, folder, model, onOpen }) {
+    rowOf(row, { desk, folder, model, firstModel, onOpen }) {
       const { before, moved, behind } = movingIn(row);
-      const ofLines = new Set<string>();
+      const ofLines: AskedByLines = { models: new Set(), hasUnnamed: false };
       const stage = sharding({
         desk,
         spool: spoolIn(folder),
+        // which model a request means that names none is settled before workers of any model take it
+        settle: async () => (ofLines.hasUnnamed && model() === null ? firstModel() : undefined),
         workOf(lines) {
           const task = taskOf(model(), ofLines);
           // of this ledger: workers keep the answers of a work, and a run with another ledger asks anew

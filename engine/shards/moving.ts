@@ -23,15 +23,15 @@ export interface Moving {
 /** What each worker says for itself. */
 const OWN_OF_WORKERS = [
   ...(['endpoint', 'pool', 'endpoint-limit', 'model-map'] as const),
-  ...(['api-key-env', 'max-body', 'wait', 'fsync'] as const),
+  ...(['api-key-env', 'max-body', 'timeout', 'wait', 'fsync'] as const),
 ];
 /** Beside them, what the coordinator does, and what no worker could do alone. */
 const STAYS: ReadonlySet<string> = new Set([
   ...Object.keys(POOL_OPTIONS).filter(name => name !== 'model'),
-  ...['failures', 'in-flight', 'ordered', 'grace'],
+  ...['failures', 'in-flight', 'ordered', 'grace', 'max-failed'],
 ]);
 /** Of these, what the run itself goes by. */
-const OWN_OF_RUN = ['ledger', 'metrics', 'total', 'grace'];
+const OWN_OF_RUN = ['ledger', 'metrics', 'total', 'grace', 'max-failed'];
 
 /** Exit 64 where the row cannot be cut so, with what to do about it. */
 export function movingIn(row: readonly OptionsOfStage[]): Moving {

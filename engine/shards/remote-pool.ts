@@ -37,6 +37,8 @@ export function remotePool(desk: Desk, work: () => PlannedWork | null): Endpoint
     stats,
     part: notHere,
     shareLimit() {},
+    recall() {},
+    kept: () => [],
     stop() {},
     abort() {},
     async close() {},

@@ -18,6 +18,8 @@ export interface ShardingOptions {
   workOf(sha256: string): Work & { folder: string };
   /** a path on the disk of that folder, for the lines until all are here */
   spool: string;
+  /** What is to be known of the lines once all have come, and before they are given out. */
+  settle?(): Promise<void>;
   /** told once the work is open */
   onOpen?(work: PlannedWork): void;
 }
@@ -27,7 +29,7 @@ export const NAME = 'sharding';
 /** bytes: an answer makes a line longer than the input may have, and what workers hand in was bounded when it came */
 const WHOLE = Number.MAX_SAFE_INTEGER;
 
-export function sharding({ desk, workOf, spool, onOpen }: ShardingOptions): Stage {
+export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOptions): Stage {
   return stage({
     name: NAME,
     summary: 'Let workers ask.',
@@ -47,7 +49,10 @@ export function sharding({ desk, workOf, spool, onOpen }: ShardingOptions): Stag
         letGo(item);
       }
 
-      function opened(): ByteInput {
+      async function opened(): Promise<ByteInput> {
+        await settle?.().catch(error => {
+          if (!signal.aborted) throw error;
+        });
         if (signal.aborted) {
           planner.drop(); // a plan is always of the whole
           return inputOf(async () => null);

@@ -1,38 +1,36 @@
 /**
  * POST /v1/chat/completions and /v1/completions without the wire: from the bytes of a request to what will be answered.
- * Checks and error texts follow vLLM; unknown fields are ignored, as vLLM ignores them.
+ * Checks and error texts follow vLLM; fields.ts has what is done with each field.
  */
 
 import type { JsonObject as Schema } from '../json/pointer.ts';
 import type { Bias } from './bias.ts';
-import { type AnswerFault, type Content, type Shares, spoilt } from './faults.ts';
-import { SchemaError } from './node.ts';
-import { textOfPattern } from './pattern.ts';
+import { type ContentSettings, contentOf } from './content.ts';
+import { endedAs } from './ending.ts';
+import { type AnswerFault, type Shares, spoilt } from './faults.ts';
+import { checkFields } from './fields.ts';
+import { chancesOf, type TokenChances } from './logprobs.ts';
 import {
-  checkSampling,
-  type Form,
   formAsked,
-  includesUsage,
+  leastTokens,
   messagesOf,
   modelAsked,
   mostTokens,
   parseObject,
+  usageWanted,
 } from './question.ts';
-import { type Draws, PURPOSE, pick, type Random } from './random.ts';
+import { PURPOSE } from './random.ts';
 import { badRequest } from './refusal.ts';
-import type { KnownSchema } from './schemas.ts';
-import { type Conversation, NO_WISHES, studyWishes, unguidedAnswer } from './study.ts';
+import type { Conversation } from './study.ts';
 import { type Message, type PromptInput, promptTokensOf, tokensOf } from './tokens.ts';
-import { fitLength, text } from './words.ts';
+import { text } from './words.ts';
 
-export interface ChatSettings {
+export interface ChatSettings extends ContentSettings {
   model: string;
   maxModelLength: number;
   faults: Shares;
-  biases?: readonly Bias[];
-  draws: Draws;
-  /** @throws SchemaError */
-  schemaOf: (schema: unknown) => KnownSchema;
+  /** the length of an answer is all that is wanted: fields that cannot be heard are passed over */
+  forLength?: boolean;
 }
 
 export interface Reply {
@@ -44,24 +42,48 @@ export interface Reply {
   prompts: readonly PromptInput[];
   /** of embeddings the list, as JSON */
   text: string;
+  /** a text that is said before it */
+  echo: string;
   finish: 'stop' | 'length';
+  stopReason: string | number | null;
+  /** of the tokens of `text`, where they are asked for */
+  chances: readonly TokenChances[] | null;
   /** `cached` is known when the answer is there */
   usage: { prompt: number; completion: number; cached: number };
   stream: boolean;
   includeUsage: boolean;
+  /** of a stream: each event tells the usage so far */
+  usageInEach: boolean;
   faults: AnswerFault[];
+  /** those that were planted in it */
+  biases: readonly Bias[];
 }
+
+/** What an embedding, say, has nothing of. */
+export const NOTHING_SAID = {
+  echo: '',
+  finish: 'stop',
+  stopReason: null,
+  chances: null,
+  stream: false,
+  includeUsage: false,
+  usageInEach: false,
+  faults: [],
+  biases: [],
+} satisfies Partial<Reply>;
 
 /** `request` is the hash of `body`. @throws Refusal */
 export function replyTo(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
+  if (!settings.forLength) checkFields(question, 'chat');
   const messages = messagesOf(question.messages);
   const prompt = promptTokensOf(messages);
   const most = mostTokens(question, prompt, settings.maxModelLength);
   const conversation = conversationOf(messages);
-  const said = say(question, conversation, most, request, settings);
-  const id = `chatcmpl-${request.toString('hex', 0, 16)}`;
+  const top = question.logprobs === true ? ((question.top_logprobs ?? 0) as number) : undefined;
+  const said = say(question, { conversation, most, top }, request, settings);
+  const id = `chatcmpl-${idOf(question, request)}`;
   return { kind: 'chat', id, model, prompts: [messages], ...said, usage: { prompt, ...said.usage } };
 }
 
@@ -72,6 +94,7 @@ const COMPLETION_TOKENS = 16;
 export function completionOf(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
+  if (!settings.forLength) checkFields(question, 'completion');
   const given =
     Array.isArray(question.prompt) && question.prompt.length === 1 ? question.prompt[0] : question.prompt;
   if (typeof given !== 'string') {
@@ -79,70 +102,59 @@ export function completionOf(body: string, request: Buffer, settings: ChatSettin
   }
   const prompt = tokensOf(given);
   const most = mostTokens(question, prompt, settings.maxModelLength, COMPLETION_TOKENS);
-  const said = say(question, { system: '', user: given }, most, request, settings);
-  const id = `cmpl-${request.toString('hex', 0, 16)}`;
+  const conversation = { system: '', user: given };
+  const top = (question.logprobs ?? undefined) as number | undefined;
+  const said = say(question, { conversation, most, top }, request, settings);
+  if (question.echo === true) {
+    if (top !== undefined)
+      throw badRequest('echo with logprobs: the simulator gives no logprobs of a prompt.');
+    said.echo = given;
+  }
+  const id = `cmpl-${idOf(question, request)}`;
   return { kind: 'completion', id, model, prompts: [given], ...said, usage: { prompt, ...said.usage } };
 }
 
-/** The answer to a conversation, with the faults that its request drew, in at most `most` tokens. */
-function say(
-  question: Schema,
-  conversation: Conversation,
-  most: number,
-  request: Buffer,
-  settings: ChatSettings,
-) {
-  checkSampling(question);
-  const content = contentOf(
-    formAsked(question),
-    conversation,
-    settings,
-    settings.draws(request, PURPOSE.answer),
-  );
-  const { text: spoken, faults } = spoilt(
-    content,
-    settings.faults,
-    settings.draws(request, PURPOSE.answerFault),
-  );
-  // vLLM's ignore_eos: the model continues to the limit, as measurements need
-  const endless = question.ignore_eos === true;
-  const random = settings.draws(request, PURPOSE.answer);
-  const whole = !endless && tokensOf(spoken) <= most;
-  const long = endless ? fitLength(spoken, most * 4, most * 4, () => text(random, 20, 600)) : spoken;
-  const said = whole ? long : long.slice(0, most * 4);
-  return {
-    text: said,
-    finish: whole && !faults.includes('truncated') ? ('stop' as const) : ('length' as const),
-    usage: { completion: tokensOf(said), cached: 0 },
-    stream: question.stream === true,
-    includeUsage: includesUsage(question),
-    faults,
-  };
+/** As vLLM: what the request calls itself; the X-Request-Id goes before it. */
+export const idOf = ({ request_id: own }: Schema, request: Buffer): string =>
+  typeof own === 'string' && own !== '' ? own : request.toString('hex', 0, 16);
+
+interface Saying {
+  conversation: Conversation;
+  /** tokens */
+  most: number;
+  /** how many of the likeliest tokens are told; undefined: no logprobs are */
+  top: number | undefined;
 }
 
-function contentOf(form: Form, conversation: Conversation, settings: ChatSettings, random: Random): Content {
-  try {
-    switch (form.kind) {
-      case 'choice':
-        return { words: pick(random, form.choices) };
-      case 'regex':
-        return { words: textOfPattern(form.pattern)(random) };
-      case 'schema': {
-        const known = settings.schemaOf(form.schema);
-        const wishes = studyWishes(known.names, conversation, random, settings.biases);
-        return { value: known.answer(random, wishes.size > 0 ? wishes : NO_WISHES), valid: known.valid };
-      }
-      default: {
-        const valid = (value: unknown) => !holdsNull(value);
-        const answer = unguidedAnswer(conversation, random, settings.biases);
-        if (answer !== undefined) return { value: answer, valid };
-        const words = text(random, 20, 600);
-        return form.kind === 'free' ? { words } : { value: { answer: words }, valid };
-      }
-    }
-  } catch (error) {
-    throw error instanceof SchemaError ? badRequest(error.message) : error;
-  }
+/** The answer to a conversation, with the faults that its request drew, in at most `most` tokens. */
+function say(question: Schema, { conversation, most, top }: Saying, request: Buffer, settings: ChatSettings) {
+  const { draws } = settings;
+  const form = formAsked(question);
+  const { content, biases } = contentOf(form, conversation, request, settings);
+  const { text: spoken, faults } = spoilt(content, settings.faults, draws(request, PURPOSE.answerFault));
+  const random = draws(request, PURPOSE.answer);
+  const bounds = { least: leastTokens(question, most), most, hasForm: form.kind !== 'free' };
+  const {
+    text: said,
+    tokens,
+    finish,
+    stopReason,
+  } = endedAs(question, spoken, bounds, () => text(random, 20, 600));
+  const { atEnd, inEach } = usageWanted(question);
+  const isCut = faults.includes('truncated') && stopReason === null;
+  return {
+    ...NOTHING_SAID,
+    text: said,
+    finish: isCut ? 'length' : finish,
+    stopReason,
+    chances: top === undefined ? null : chancesOf(said, top, draws(request, PURPOSE.logprobs)),
+    usage: { completion: tokens, cached: 0 },
+    stream: question.stream === true,
+    includeUsage: atEnd,
+    usageInEach: inEach,
+    faults,
+    biases,
+  };
 }
 
 function conversationOf(messages: readonly Message[]): Conversation {
@@ -152,8 +164,4 @@ function conversationOf(messages: readonly Message[]): Conversation {
       .map(message => message.content)
       .join('\n\n');
   return { system: said('system'), user: said('user') };
-}
-
-function holdsNull(value: unknown): boolean {
-  return value === null || (typeof value === 'object' && Object.values(value as object).some(holdsNull));
 }

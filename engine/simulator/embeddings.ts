@@ -2,7 +2,8 @@
  * POST /v1/embeddings without the wire. A vector is made of the words of its text, so that texts that share words lie
  * near each other; it has length 1, and the same text has the same vector on every server.
  */
-import type { ChatSettings, Reply } from './chat.ts';
+import { type ChatSettings, idOf, NOTHING_SAID, type Reply } from './chat.ts';
+import { checkFields } from './fields.ts';
 import { modelAsked, parseObject, tooLong } from './question.ts';
 import { sha256 } from './random.ts';
 import { badRequest } from './refusal.ts';
@@ -18,7 +19,10 @@ const SPREAD = 8;
 export function embeddingsOf(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
-  const { input, dimensions = DIMENSIONS, encoding_format: format = 'float' } = question;
+  checkFields(question, 'embedding');
+  const { input } = question;
+  const dimensions = question.dimensions ?? DIMENSIONS;
+  const format = question.encoding_format ?? 'float';
   const inputs: unknown[] = Array.isArray(input) ? input : [input];
   if (inputs.length === 0 || inputs.length > MOST_INPUTS || !inputs.every(text => typeof text === 'string')) {
     throw badRequest(`input: expected a string, or a list of 1 to ${MOST_INPUTS} strings.`);
@@ -46,16 +50,13 @@ export function embeddingsOf(body: string, request: Buffer, settings: ChatSettin
     return `{"index":${index},"object":"embedding","embedding":${embedding}}`;
   });
   return {
+    ...NOTHING_SAID,
     kind: 'embedding',
-    id: `embd-${request.toString('hex', 0, 16)}`,
+    id: `embd-${idOf(question, request)}`,
     model,
     prompts: texts,
     text: `[${data.join(',')}]`,
-    finish: 'stop',
     usage: { prompt, completion: 0, cached: 0 },
-    stream: false,
-    includeUsage: false,
-    faults: [],
   };
 }
 

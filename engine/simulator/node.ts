@@ -16,6 +16,16 @@ export interface Draw {
   made: number;
 }
 
+/** What is known of the values of a node before one is made. */
+export interface Spread {
+  /** the chance of each value that is listed in the schema */
+  chances: ReadonlyMap<unknown, number>;
+  /** of numbers within given bounds: both ends, and the step between two values */
+  range?: { low: number; high: number; step: number };
+}
+
+const NOTHING_KNOWN: Spread = { chances: new Map() };
+
 export interface Node {
   /** of the node as known so far; Infinity until measured, and for good where no instance exists */
   height: number;
@@ -23,7 +33,11 @@ export interface Node {
   make: (draw: Draw, depth: number) => unknown;
   /** the wish as this node would say it, or undefined where it cannot */
   fit: (wish: unknown) => unknown;
+  /** once heights are measured; none: nothing is known */
+  spread?: () => Spread;
 }
+
+export const spreadOf = (node: Node): Spread => node.spread?.() ?? NOTHING_KNOWN;
 
 /** From here on optional properties and items are left out; the schema may force an instance to go deeper. */
 const DEEP = 6;
@@ -53,6 +67,18 @@ export function choiceNode(options: Node[]): Node {
         if (value !== undefined) return value;
       }
       return undefined;
+    },
+    spread() {
+      const possible = options.filter(({ height }) => height < Number.POSITIVE_INFINITY);
+      const chances = new Map<unknown, number>();
+      let range: Spread['range'];
+      for (const { spread } of possible) {
+        const one = spread?.() ?? NOTHING_KNOWN;
+        range ??= one.range;
+        for (const [value, chance] of one.chances)
+          chances.set(value, (chances.get(value) ?? 0) + chance / possible.length);
+      }
+      return { chances, ...(range && { range }) };
     },
   };
 }

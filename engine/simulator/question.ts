@@ -30,21 +30,40 @@ export function messagesOf(value: unknown): Message[] {
     if (!isObject(message) || typeof message.role !== 'string') {
       throw badRequest(`messages[${index}]: expected an object with a role and a content.`);
     }
-    return { role: message.role, content: contentText(message.content, index) };
+    const content = contentText(message.content, index);
+    // calls of an earlier turn are part of what a model is shown
+    const calls = Array.isArray(message.tool_calls) ? JSON.stringify(message.tool_calls) : '';
+    return { role: message.role, content: content + calls };
   });
 }
+
+const TEXTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text']);
+/** What a part is called that a model of texts alone has no place for. */
+const MEDIA: readonly [RegExp, string][] = [
+  [/image/, 'image'],
+  [/audio/, 'audio'],
+  [/video/, 'video'],
+];
 
 function contentText(content: unknown, index: number): string {
   if (typeof content === 'string') return content;
   if (content === undefined || content === null) return '';
   if (!Array.isArray(content))
     throw badRequest(`messages[${index}].content: expected a string or a list of parts.`);
-  return content
-    .map((part: unknown) => {
-      if (isObject(part) && part.type === 'text' && typeof part.text === 'string') return part.text;
-      throw badRequest(`messages[${index}].content: the simulator reads parts of type "text" only.`);
-    })
-    .join('\n');
+  return content.map((part: unknown) => (typeof part === 'string' ? part : partText(part, index))).join('\n');
+}
+
+function partText(part: unknown, index: number): string {
+  if (!isObject(part)) throw badRequest(`messages[${index}].content: expected parts that are objects.`);
+  const { type, text } = part;
+  if (TEXTS.has(type) && typeof text === 'string') return text;
+  const kind = String(type ?? Object.keys(part)[0]).slice(0, 200);
+  const [, media] = MEDIA.find(([word]) => word.test(kind)) ?? [];
+  throw badRequest(
+    media === undefined
+      ? `messages[${index}].content: the simulator reads parts of type "text" only, got ${JSON.stringify(kind)}.`
+      : `At most 0 ${media}(s) may be provided in one prompt: the simulator reads text only.`,
+  );
 }
 
 /** How many tokens may be generated after a prompt of `prompt` tokens; `unsaid` where the request does not say. */
@@ -65,21 +84,20 @@ export function tooLong(prompt: number, completion: number, limit: number) {
   );
 }
 
-/** Refuses what the simulator would otherwise ignore, and answer wrongly. */
-export function checkSampling({ stream, n, temperature }: Schema): void {
-  if (stream !== undefined && stream !== null && typeof stream !== 'boolean') {
-    throw badRequest(`stream must be true or false, got ${JSON.stringify(stream)}.`);
-  }
-  if (n !== undefined && n !== null && n !== 1) {
-    throw badRequest(`The simulator answers n = 1 only, got ${JSON.stringify(n)}.`);
-  }
-  if (typeof temperature === 'number' && temperature < 0) {
-    throw badRequest(`temperature must be non-negative, got ${temperature}.`);
-  }
+/** How many tokens must be generated, of at most `most`. */
+export function leastTokens({ min_tokens: least }: Schema, most: number): number {
+  if (least === undefined || least === null) return 0;
+  if (!Number.isInteger(least) || (least as number) < 0)
+    throw badRequest(`min_tokens must be greater than or equal to 0, got ${JSON.stringify(least)}.`);
+  if ((least as number) > most)
+    throw badRequest(`min_tokens must be less than or equal to max_tokens=${most}, got ${least}.`);
+  return least as number;
 }
 
-export function includesUsage({ stream_options }: Schema): boolean {
-  return isObject(stream_options) && stream_options.include_usage === true;
+/** Of a stream: whether its usage comes at the end, and whether each event has what it is so far. */
+export function usageWanted({ stream_options: options }: Schema): { atEnd: boolean; inEach: boolean } {
+  const atEnd = isObject(options) && options.include_usage === true;
+  return { atEnd, inEach: atEnd && options.continuous_usage_stats === true };
 }
 
 /** The form that an answer must have. */
@@ -90,8 +108,9 @@ export type Form =
   | { kind: 'choice'; choices: string[] }
   | { kind: 'regex'; pattern: string };
 
-/** response_format wins over structured_outputs, as in vLLM; the guided_* of old servers are ignored. */
-export function formAsked({ response_format, structured_outputs }: Schema): Form {
+/** response_format wins over structured_outputs, as in vLLM; the guided_* are those of vLLM up to 0.11. */
+export function formAsked(question: Schema): Form {
+  const { response_format } = question;
   if (isObject(response_format)) {
     const { type, json_schema } = response_format;
     if (type === 'json_schema') {
@@ -108,17 +127,42 @@ export function formAsked({ response_format, structured_outputs }: Schema): Form
         `The simulator knows response_format text, json_object and json_schema, got ${JSON.stringify(type)}.`,
       );
     }
+  } else if (response_format !== undefined && response_format !== null) {
+    throw badRequest(
+      `response_format: expected an object with a type, got ${JSON.stringify(response_format)}.`,
+    );
   }
-  return isObject(structured_outputs) ? structuredForm(structured_outputs) : { kind: 'free' };
+  return structuredForm(question) ?? { kind: 'free' };
 }
 
-function structuredForm({ json, json_object, choice, regex }: Schema): Form {
-  if (json !== undefined)
-    return { kind: 'schema', schema: typeof json === 'string' ? parseObject(json) : json };
-  if (json_object === true) return { kind: 'any-object' };
-  if (typeof regex === 'string') return { kind: 'regex', pattern: regex };
-  if (Array.isArray(choice) && choice.length > 0 && choice.every(option => typeof option === 'string')) {
+/** What says how an answer is structured; the other keys say how it is decoded. */
+const KINDS = ['json', 'json_object', 'choice', 'regex', 'grammar', 'structural_tag'] as const;
+
+function structuredForm({ structured_outputs, guided_json, guided_choice, guided_regex }: Schema) {
+  const guided = { json: guided_json, choice: guided_choice, regex: guided_regex };
+  if (structured_outputs === undefined || structured_outputs === null) return formOf('guided_*', guided);
+  if (!isObject(structured_outputs))
+    throw badRequest(`structured_outputs: expected an object, got ${JSON.stringify(structured_outputs)}.`);
+  const form = formOf('structured_outputs', structured_outputs);
+  if (form === undefined)
+    throw badRequest(`structured_outputs: expected one of ${KINDS.join(', ')}, found none.`);
+  return form;
+}
+
+/** undefined where no kind is asked for. */
+function formOf(name: string, asked: Schema): Form | undefined {
+  const said = KINDS.filter(kind => asked[kind] !== undefined && asked[kind] !== null);
+  const [kind] = said;
+  if (kind === undefined) return undefined;
+  if (said.length > 1) throw badRequest(`${name}: expected one constraint, found ${said.join(' and ')}.`);
+  const { json, choice, regex } = asked;
+  if (asked.whitespace_pattern || asked.disable_additional_properties)
+    throw badRequest(`${name}: the simulator decides on white space and further properties by itself.`);
+  if (kind === 'json') return { kind: 'schema', schema: typeof json === 'string' ? parseObject(json) : json };
+  if (kind === 'json_object' && asked.json_object === true) return { kind: 'any-object' };
+  if (kind === 'regex' && typeof regex === 'string') return { kind: 'regex', pattern: regex };
+  const isChoice = Array.isArray(choice) && choice.length > 0;
+  if (isChoice && choice.every(option => typeof option === 'string'))
     return { kind: 'choice', choices: choice };
-  }
-  throw badRequest('The simulator knows json, json_object, choice and regex of structured_outputs.');
+  throw badRequest(`The simulator knows json, json_object, choice and regex of ${name}, got ${kind}.`);
 }

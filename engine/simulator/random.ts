@@ -9,7 +9,15 @@ import { createHash } from 'node:crypto';
 export type Random = () => number;
 
 /** One purpose a stream of numbers, so that a fault more or less never shifts the answer. */
-export const PURPOSE = { answer: 1, answerFault: 2, transportFault: 3, delay: 4, swap: 5 } as const;
+export const PURPOSE = {
+  answer: 1,
+  answerFault: 2,
+  transportFault: 3,
+  delay: 4,
+  swap: 5,
+  bias: 6,
+  logprobs: 7,
+} as const;
 export type Purpose = (typeof PURPOSE)[keyof typeof PURPOSE];
 
 /** Draws for a request: `salt` tells apart what shares seed, request and purpose, such as arrivals. */

@@ -6,28 +6,37 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './chat.ts';
+import { chatLogprobs, completionLogprobs } from './logprobs.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
-import { CHARACTERS_PER_TOKEN } from './tokens.ts';
+import { tokenTexts } from './tokens.ts';
 
 /** Says so in every answer and on every connection: nobody should take these answers for a model's. */
 const FINGERPRINT = 'fw-simulated';
 const SERVER = 'fw-simulate';
 
 /** `now` is in whole seconds since 1970, here and below. Put together by hand: only id, text and model need escaping. */
-export function wholeBody({ kind, id, model, text, finish, usage }: Reply, now: number): string {
+export function wholeBody(reply: Reply, now: number): string {
+  const { kind, id, model, text, echo, finish, usage } = reply;
   const named = `"model":${JSON.stringify(model)}`;
   const used = `"usage":${usageJson(usage)}`;
   if (kind === 'embedding')
     return `{"id":${JSON.stringify(id)},"object":"list","created":${now},${named},"data":${text},${used}}`;
-  const ending = `"logprobs":null,"finish_reason":"${finish}","stop_reason":null`;
+  const ending = `"logprobs":${logprobsOf(reply)},"finish_reason":"${finish}","stop_reason":${JSON.stringify(reply.stopReason)}`;
   const rest = `${used},"system_fingerprint":"${FINGERPRINT}","service_tier":null,"kv_transfer_params":null`;
   if (kind === 'completion') {
-    const choice = `{"index":0,"text":${JSON.stringify(text)},${ending},"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}`;
+    const choice = `{"index":0,"text":${JSON.stringify(echo + text)},${ending},"token_ids":null,"prompt_logprobs":null,"prompt_token_ids":null}`;
     return `{"id":${JSON.stringify(id)},"object":"text_completion","created":${now},${named},"choices":[${choice}],${rest}}`;
   }
   const message = `{"role":"assistant","content":${JSON.stringify(text)},"refusal":null,"reasoning":null,"tool_calls":[]}`;
   const choice = `{"index":0,"message":${message},${ending},"token_ids":null}`;
   return `{"id":${JSON.stringify(id)},"object":"chat.completion","created":${now},${named},"choices":[${choice}],${rest},"prompt_logprobs":null,"prompt_token_ids":null}`;
+}
+
+/** Of the tokens from `from` to `to`, by number; `offset` is where the first begins. */
+function logprobsOf({ kind, chances }: Reply, from = 0, to?: number, offset = 0): string {
+  if (chances === null) return 'null';
+  const tokens = chances.slice(from, to);
+  return kind === 'chat' ? chatLogprobs(tokens) : completionLogprobs(tokens, offset);
 }
 
 /** A streamed answer, to be said in parts as its tokens come. */
@@ -38,30 +47,36 @@ export interface Script {
   rest(): string;
 }
 
-/** The text is cut between UTF-16 pairs, never inside one. */
 export function scriptOf(reply: Reply, now: number): Script {
-  const { kind, id, model, text, finish, usage, includeUsage } = reply;
+  const { kind, id, model, text, echo, finish, stopReason, usage, includeUsage, usageInEach } = reply;
   const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
   const head = `"id":${JSON.stringify(id)},"object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
   const event = (choices: string, more = '') => `data: {${head},"choices":[${choices}]${more}}\n\n`;
-  const piece = (content: string, finished: string) =>
-    kind === 'chat'
-      ? event(`{"index":0,"delta":${content},"logprobs":null,"finish_reason":${finished}}`)
-      : event(`{"index":0,"text":${content},"logprobs":null,"finish_reason":${finished},"stop_reason":null}`);
-  const said = (content: string) => piece(kind === 'chat' ? `{"content":${content}}` : content, 'null');
-  const characters = [...text];
-  const pieces = Math.ceil(characters.length / CHARACTERS_PER_TOKEN);
+  const tokens = tokenTexts(text);
   let at = -1;
+  let offset = 0;
+  const piece = (content: string, logprobs: string, ending: string) => {
+    const said = kind === 'chat' ? `"delta":${content}` : `"text":${content}`;
+    const soFar = `,"usage":${usageJson({ ...usage, completion: Math.min(Math.max(at, 0), usage.completion) })}`;
+    return event(`{"index":0,${said},"logprobs":${logprobs},${ending}}`, usageInEach ? soFar : '');
+  };
+  const goesOn = kind === 'chat' ? '"finish_reason":null' : '"finish_reason":null,"stop_reason":null';
+  const ended = `"finish_reason":"${finish}","stop_reason":${JSON.stringify(stopReason)}`;
   const upTo = (share: number): string => {
     let events = '';
     if (at < 0) {
       at = 0;
-      if (kind === 'chat') events += piece('{"role":"assistant","content":""}', 'null');
+      if (kind === 'chat') events += piece('{"role":"assistant","content":""}', 'null', goesOn);
+      else if (echo !== '') events += piece(JSON.stringify(echo), 'null', goesOn);
     }
     // a share of tokens is a quotient of whole numbers, which may be a little less than it
-    for (const end = Math.floor(share * pieces + 1e-6); at < end; at++) {
-      const from = at * CHARACTERS_PER_TOKEN;
-      events += said(JSON.stringify(characters.slice(from, from + CHARACTERS_PER_TOKEN).join('')));
+    for (const end = Math.floor(share * tokens.length + 1e-6); at < end; ) {
+      const token = tokens[at]!;
+      const logprobs = logprobsOf(reply, at, at + 1, offset);
+      offset += token.length;
+      at++;
+      const content = JSON.stringify(token);
+      events += piece(kind === 'chat' ? `{"content":${content}}` : content, logprobs, goesOn);
     }
     return events;
   };
@@ -69,7 +84,8 @@ export function scriptOf(reply: Reply, now: number): Script {
     upTo,
     rest() {
       let events = upTo(1);
-      events += piece(kind === 'chat' ? '{}' : '""', `"${finish}"`);
+      at = usage.completion;
+      events += piece(kind === 'chat' ? '{}' : '""', 'null', ended);
       if (includeUsage) events += event('', `,"usage":${usageJson(usage)}`);
       return `${events}data: [DONE]\n\n`;
     },

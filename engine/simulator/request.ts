@@ -4,6 +4,7 @@
  *   bytes ─ hash ─ transport fault? ─ let in? ─ reply (chat.ts, embeddings.ts) ─ backend ─ whole | stream | dropped (reply.ts)
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { biasText } from './bias.ts';
 import type { ChatSettings, Reply } from './chat.ts';
 import type { Clock } from './clock.ts';
 import type { Control } from './control.ts';
@@ -31,6 +32,8 @@ export interface Counts {
   maxInFlight: number;
   /** how often each fault was served; several answer faults can meet in one answer */
   faults: Record<Fault, number>;
+  /** in how many answers each bias was planted, as `name=Ebony Washington:-0.1` */
+  biases: Readonly<Record<string, number>>;
   /** arrivals by the SHA-256 of the body, in hex; of the newest million bodies */
   requestsByBody: ReadonlyMap<string, number>;
 }
@@ -80,13 +83,14 @@ const BUSY =
   'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';
 
 export function createHandler(settings: HandlerSettings): RequestHandler {
-  const { model, maxModelLength, draws, schemaOf, biases, control, clock } = settings;
+  const { model, maxModelLength, draws, schemaOf, biases, outcome, control, clock } = settings;
   const asking: ChatSettings = {
     model,
     maxModelLength,
     draws,
     schemaOf,
     biases,
+    outcome,
     get faults() {
       return control().faults;
     },
@@ -94,6 +98,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
   const arrivals = new Map<string, number>();
   const underWay = new Set<Said>();
   const faults = Object.fromEntries(FAULTS.map(kind => [kind, 0])) as Record<Fault, number>;
+  const planted = new Map((biases ?? []).map(bias => [biasText(bias), 0]));
   let requests = 0;
   let unwell = 0;
   let answers = 0;
@@ -152,6 +157,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
     reply.id = idOf(reply.id, request.headers);
     // a call that breaks on the way shows nobody what its answer would have been
     for (const kind of fault ? [fault] : reply.faults) faults[kind]++;
+    for (const bias of reply.biases) planted.set(biasText(bias), planted.get(biasText(bias))! + 1);
     const said: Said = { reply };
     if (fault === undefined && !reply.stream) {
       if (draws(hash, PURPOSE.swap, saltOf(name) + arrival)() < asking.faults.swap) swap(said);
@@ -248,6 +254,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
       inFlight,
       maxInFlight,
       faults: { ...faults },
+      biases: Object.fromEntries(planted),
       requestsByBody: arrivals,
     }),
   };

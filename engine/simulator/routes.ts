@@ -75,7 +75,8 @@ export function routesOf(settings: RouteSettings): ReadonlyMap<string, Route> {
 function tokenize(response: ServerResponse, body: Buffer, model: string, maxModelLength: number): void {
   const question = parseObject(body.toString());
   modelAsked(question, model);
-  const { prompt, messages } = question;
+  const { prompt, messages, return_token_strs: wantsTexts } = question;
+  if (wantsTexts === true) throw badRequest('return_token_strs: the simulator tells ids alone.');
   if (typeof prompt !== 'string' && messages === undefined) {
     throw badRequest('prompt: Field required: expected a prompt or messages.');
   }

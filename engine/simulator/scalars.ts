@@ -14,6 +14,11 @@ export function valueNode(values: readonly unknown[]): Node {
     measure: () => (values.length === 0 ? Number.POSITIVE_INFINITY : 0),
     make: draw => pick(draw.random, values),
     fit: wish => (values.includes(wish) ? wish : undefined),
+    spread() {
+      const chances = new Map<unknown, number>();
+      for (const value of values) chances.set(value, (chances.get(value) ?? 0) + 1 / values.length);
+      return { chances };
+    },
   };
 }
 
@@ -55,6 +60,9 @@ export function numberNode(schema: Schema, integer: boolean): Node {
       typeof wish !== 'number' || narrow || height > 0
         ? undefined
         : valueAt(Math.min(high, Math.max(low, Math.round(wish / step)))),
+    ...(least > -Infinity && most < Infinity && low < high
+      ? { spread: () => ({ chances: new Map(), range: { low: valueAt(low), high: valueAt(high), step } }) }
+      : {}),
   };
 }
 

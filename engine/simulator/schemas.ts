@@ -8,7 +8,7 @@ import formats from 'ajv-formats';
 import { isObject } from '../json/pointer.ts';
 import { SchemaError } from './node.ts';
 import type { Random } from './random.ts';
-import { compileShape } from './shape.ts';
+import { type Compiled, compileShape } from './shape.ts';
 import { unlimited, within } from './time-limit.ts';
 
 /** A schema in characters, the schemas that are kept, and all of their characters together. */
@@ -20,8 +20,7 @@ const TRIES = 12;
 const FEW_REFERENCES = 8;
 const FEW_REPETITIONS = 1;
 
-export interface KnownSchema {
-  names: ReadonlySet<string>;
+export interface KnownSchema extends Pick<Compiled, 'names' | 'spreads'> {
   valid: (value: unknown) => boolean;
   /** @throws SchemaError where no try fits the schema */
   answer: (random: Random, wishes: ReadonlyMap<string, unknown>) => unknown;
@@ -62,9 +61,10 @@ function isRisky(text: string): boolean {
   return patterns.some(pattern => (pattern.match(/[*+{]/g)?.length ?? 0) > FEW_REPETITIONS);
 }
 
-function guarded({ names, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
+function guarded({ names, spreads, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
   return {
     names,
+    spreads,
     valid: value => run(() => valid(value)),
     answer(random, wishes) {
       const fromTheStart = repeatable(random);
@@ -99,6 +99,7 @@ function learn(schema: unknown): KnownSchema {
   const validate = validatorOf(schema);
   return {
     names: shape.names,
+    spreads: shape.spreads,
     valid: value => validate(value) as boolean,
     answer(random, wishes) {
       for (let tries = 1; ; tries++) {

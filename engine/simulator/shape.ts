@@ -7,7 +7,16 @@
 
 import { isObject, type JsonObject as Schema } from '../json/pointer.ts';
 import { merge, resolve } from './merge.ts';
-import { choiceNode, isDeep, makeOf, measureAll, type Node, SchemaError } from './node.ts';
+import {
+  choiceNode,
+  isDeep,
+  makeOf,
+  measureAll,
+  type Node,
+  SchemaError,
+  type Spread,
+  spreadOf,
+} from './node.ts';
 import type { Random } from './random.ts';
 import { numberNode, stringNode, valueNode } from './scalars.ts';
 import { nameBeside } from './words.ts';
@@ -20,6 +29,8 @@ export interface Compiled {
   make: (random: Random, wishes: ReadonlyMap<string, unknown>) => unknown;
   /** every property name that the schema mentions */
   names: ReadonlySet<string>;
+  /** what is known of the values: of a property, wherever the schema has one of that name, or of the whole */
+  spreads: (name?: string) => readonly Spread[];
 }
 
 /** @throws SchemaError where no finite instance exists, or the schema is beyond the bounds above */
@@ -27,6 +38,7 @@ export function compileShape(root: unknown): Compiled {
   const nodes: Node[] = [];
   const known = new Map<unknown, Node>();
   const names = new Set<string>();
+  const named = new Map<string, Node[]>();
 
   function build(schema: unknown, depth: number): Node {
     if (schema === true || schema === undefined) return stringNode({});
@@ -110,6 +122,11 @@ export function compileShape(root: unknown): Compiled {
       node: build(part, depth),
       needed: required.has(name),
     }));
+    for (const { name, node } of parts) {
+      const same = named.get(name);
+      if (same) same.push(node);
+      else named.set(name, [node]);
+    }
     const least = bound(schema.minProperties, 0);
     // an object as a map: properties with names of our own
     const isMap = isObject(schema.additionalProperties);
@@ -187,7 +204,11 @@ export function compileShape(root: unknown): Compiled {
   const top = build(root, 0);
   measureAll(nodes);
   if (top.height === Number.POSITIVE_INFINITY) throw new SchemaError('No finite JSON value fits the schema.');
-  return { names, make: (random, wishes) => makeOf(top, { random, wishes, made: 0 }, 0) };
+  return {
+    names,
+    make: (random, wishes) => makeOf(top, { random, wishes, made: 0 }, 0),
+    spreads: name => (name === undefined ? [top] : (named.get(name) ?? [])).map(spreadOf),
+  };
 }
 
 /** Keywords that say nothing about values. */

@@ -17,6 +17,7 @@ import { embeddingsOf } from './embeddings.ts';
 import { faultsFrom } from './faults.ts';
 import { guard } from './guard.ts';
 import { type MetricNames, metricsOf } from './metrics.ts';
+import type { Outcome } from './outcome.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
 import { engineBackend } from './realtime.ts';
@@ -40,6 +41,8 @@ export interface SimulatorOptions {
   faults?: string;
   /** `name=Ebony Washington:-0.1`: planted, so that a report can be held to finding it */
   biases?: readonly string[];
+  /** the value of an answer that they are planted in; default: what may be `approve` */
+  outcome?: Outcome;
   model?: string;
   maxModelLength?: number;
   /** 503 from so many requests on, running and waiting */
@@ -141,6 +144,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     draws,
     schemaOf: schemaCache(),
     biases: (options.biases ?? []).map(biasFrom),
+    ...(options.outcome && { outcome: options.outcome }),
     control: () => controls.now,
     core: current,
     clock,

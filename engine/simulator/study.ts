@@ -22,7 +22,7 @@ export type Wishes = ReadonlyMap<string, unknown>;
 export const NO_WISHES: Wishes = new Map();
 
 /** The property that tells a loan answer from any other. */
-const TELLING = 'approval_decision';
+export const TELLING = 'approval_decision';
 
 const WEIGHTS = [
   'risk_manager_weight',

@@ -27,6 +27,15 @@ export function promptTokensOf(messages: readonly Message[]): number {
   return tokens;
 }
 
+/** The tokens of an answer, cut between UTF-16 pairs and never inside one. */
+export function tokenTexts(text: string): string[] {
+  const characters = [...text];
+  const tokens: string[] = [];
+  for (let at = 0; at < characters.length; at += CHARACTERS_PER_TOKEN)
+    tokens.push(characters.slice(at, at + CHARACTERS_PER_TOKEN).join(''));
+  return tokens;
+}
+
 /** `count` token ids below 128,000, the same for the same text; the four characters of a token give its id. */
 export function tokenIds(text: string, count: number): number[] {
   return Array.from({ length: count }, (_, index) => {

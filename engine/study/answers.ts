@@ -1,8 +1,11 @@
 /** What befell lines and answers, in all and by group, and who of the agents changed a decision. */
 import type { IdSet } from '../files/idset.ts';
 import type { Rung } from '../item/item.ts';
-import type { Answered, Asked, Observation } from './observe.ts';
+import { emptyTable, type TwoByTwo } from './agreement.ts';
+import { type Asked, ruleOf } from './asked.ts';
+import type { Observation } from './observe.ts';
 import { blankless, outcomeIn } from './outcome.ts';
+import type { Answered } from './said.ts';
 
 /** What befell the lines of one group, or the answers of one agent. */
 export interface Fate {
@@ -25,11 +28,19 @@ export const newFate = (): Fate => ({
   leftIds: [],
 });
 
-/** Decisions of an agent against the one before it, and against the last one. */
+/** Decisions of an agent against the one before it. */
 export interface Turns {
   n: number;
   toNo: number;
   toYes: number;
+}
+
+const noTurns = (): Turns => ({ n: 0, toNo: 0, toYes: 0 });
+
+/** What an agent did in one cluster: its turns, and [no, yes] of its own by [no, yes] of the decision. */
+export interface InCluster {
+  turns: Turns;
+  withDecision: TwoByTwo;
 }
 
 export interface AgentSums {
@@ -38,12 +49,12 @@ export interface AgentSums {
   rungs: Map<Rung, number>;
   /** by group column, by value */
   byGroup: Fate[][];
-  turns: Turns;
   turnsByGroup: Turns[][];
-  /** [no, yes] of the agent by [no, yes] of the decision */
-  withDecision: [[number, number], [number, number]];
+  clusters: Map<number, InCluster>;
   prompt: number;
   completion: number;
+  /** answers that were paid for and came without usage: their tokens are in no sum */
+  uncounted: number;
 }
 
 export function addOne<K>(counts: Map<K, number>, key: K, more = 1): void {
@@ -58,15 +69,17 @@ export function fateAt(fates: Fate[], at: number): Fate {
 export const isMended = (rung: Rung): boolean => ['repaired', 'coerced', 'defaulted'].includes(rung);
 export const isAskedAgain = ({ attempts }: Answered): boolean => attempts > 1;
 
-const yesOrNo = ({ output }: Answered, { outcome, approve }: Asked): number => {
-  const text = blankless(outcomeIn(output, outcome));
-  return text === null ? -1 : text === approve ? 1 : 0;
+const yesOrNo = (answer: Answered, asked: Asked): number => {
+  const text = blankless(outcomeIn(answer, asked.outcome));
+  const approved = text === null ? null : ruleOf(asked).of(text, answer.allowed);
+  return approved === null ? -1 : approved ? 1 : 0;
 };
 
 export function addAnswers(
   { agents, asked, shared }: { agents: Map<string, AgentSums>; asked: Asked; shared: IdSet },
   { answers, left }: Observation,
   values: number[],
+  cluster: number,
 ): void {
   const last = answers.at(-1);
   const decided = left === null && last ? yesOrNo(last, asked) : -1;
@@ -87,18 +100,20 @@ export function addAnswers(
     if (answer.shared === null || shared.add(answer.shared)) {
       sums.prompt += answer.prompt;
       sums.completion += answer.completion;
+      // a prompt has a token at least
+      if (answer.prompt === 0) sums.uncounted += 1;
     }
     if (left !== null) continue;
     const own = yesOrNo(answer, asked);
     const isDecision = at === answers.length - 1;
     if (own >= 0 && decided >= 0 && !isDecision)
-      (sums.withDecision[own] as [number, number])[decided] = (sums.withDecision[own]?.[decided] ?? 0) + 1;
+      inCluster(sums, cluster).withDecision[own as 0 | 1][decided as 0 | 1] += 1;
     if (own >= 0 && before >= 0) {
-      const all = [sums.turns];
+      const all = [inCluster(sums, cluster).turns];
       for (const [column, value] of values.entries()) {
         if (value < 0) continue;
         const ofColumn = sums.turnsByGroup[column] as Turns[];
-        ofColumn[value] ??= { n: 0, toNo: 0, toYes: 0 };
+        ofColumn[value] ??= noTurns();
         all.push(ofColumn[value]);
       }
       for (const turns of all) {
@@ -109,6 +124,14 @@ export function addAnswers(
     }
     before = own;
   }
+}
+
+function inCluster({ clusters }: AgentSums, cluster: number): InCluster {
+  const known = clusters.get(cluster);
+  if (known) return known;
+  const own = { turns: noTurns(), withDecision: emptyTable() };
+  clusters.set(cluster, own);
+  return own;
 }
 
 /** Agents are named by the lines, which come from anywhere. */
@@ -124,14 +147,11 @@ function agentOf(agents: Map<string, AgentSums>, name: string, columns: number):
     fate: newFate(),
     rungs: new Map(),
     byGroup: Array.from({ length: columns }, () => []),
-    turns: { n: 0, toNo: 0, toYes: 0 },
     turnsByGroup: Array.from({ length: columns }, () => []),
-    withDecision: [
-      [0, 0],
-      [0, 0],
-    ],
+    clusters: new Map(),
     prompt: 0,
     completion: 0,
+    uncounted: 0,
   };
   agents.set(name, sums);
   return sums;

@@ -15,8 +15,10 @@ import {
   isMended,
   newFate,
 } from './answers.ts';
+import type { Asked } from './asked.ts';
 import { createNames, type Names } from './names.ts';
-import type { Asked, Observation } from './observe.ts';
+import type { Observation } from './observe.ts';
+import { newTally, type Tally, tally } from './values.ts';
 
 /** Numbers in a decision that are looked at, in the order in which they come. */
 const MOST_NUMBERS = 6;
@@ -28,12 +30,16 @@ export interface Seen {
   id: string;
   applicant: number;
   order: number;
+  /** of one question that was asked several times, its number; 0 where it was not */
+  sample: number;
   cell: number;
   /** what is drawn as one, since it is not independent: the cell of twins, else the applicant */
   cluster: number;
   groups: number[];
   /** 1 approved, 0 not, −1 left out */
   state: number;
+  mended: boolean;
+  askedAgain: boolean;
   numbers: number[];
   risk: number;
 }
@@ -48,7 +54,13 @@ export interface Collected {
   orders: Names;
   cells: Names;
   numbers: Names;
-  outcomes: Map<string, number>;
+  /** of the records that enter a rate: each outcome as it is spelled, and those of them that are approvals */
+  outcomes: Tally;
+  approvals: Set<string>;
+  /** a schema says what outcomes there are, at least of some lines */
+  hasSchema: boolean;
+  /** of the others that did not fail: what stands where an outcome should */
+  noOutcomes: Tally;
   agents: Map<string, AgentSums>;
   /** questions that items share, whose tokens count once */
   shared: IdSet;
@@ -59,6 +71,9 @@ export interface Collected {
   from: string | null;
   to: string | null;
 }
+
+/** Why a record that did not fail enters no rate. */
+export const NO_OUTCOME: ReadonlySet<string> = new Set(['blank-outcome', 'unknown-outcome', 'tied']);
 
 export interface Collector {
   add(observation: Observation): void;
@@ -85,7 +100,10 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
     orders: createNames('ordering'),
     cells: createNames(),
     numbers: createNames(),
-    outcomes: new Map(),
+    outcomes: newTally(),
+    approvals: new Set(),
+    hasSchema: false,
+    noOutcomes: newTally(),
     agents: new Map(),
     shared: createIdSet(),
     repeats: [],
@@ -97,9 +115,9 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
   return {
     collected,
     add(observation) {
-      const { id, order, outcome, rung, applicant, cell, decision, risk } = observation;
+      const { id, order, outcome, approved, noOutcome, rung, applicant, cell, decision, risk } = observation;
       const left = observation.left ?? (accept.has(rung) ? null : 'not-accepted');
-      const state = left !== null ? -1 : outcome === asked.approve ? 1 : 0;
+      const state = left !== null ? -1 : approved ? 1 : 0;
       const first = ids.get(id);
       if (first !== undefined) {
         collected.repeated += 1;
@@ -115,26 +133,34 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
         }
         return group.values.of(value);
       });
+      const cluster = clusters.of(cell === null ? `a${applicant}` : `c${cell}`);
+      const line = { left, mended: isMended(rung), askedAgain: observation.answers.some(isAskedAgain), id };
       collected.seen.push({
         id,
         applicant: collected.applicants.of(applicant),
         order: order === '' ? -1 : collected.orders.of(order),
+        sample: observation.sample,
         cell: cell === null ? -1 : collected.cells.of(cell),
-        cluster: clusters.of(cell === null ? `a${applicant}` : `c${cell}`),
+        cluster,
         groups: values,
         state,
+        mended: line.mended,
+        askedAgain: line.askedAgain,
         numbers: left === null ? numbersIn(decision, collected.numbers) : [],
         risk,
       });
       addOne(collected.rungs, rung);
-      if (left === null) addOne(collected.outcomes, outcome as string);
-      const line = { left, mended: isMended(rung), askedAgain: observation.answers.some(isAskedAgain), id };
+      collected.hasSchema ||= observation.allowed !== null;
+      if (left === null) tally(collected.outcomes, outcome as string);
+      if (left === null && approved && collected.approvals.size < 1_000)
+        collected.approvals.add(outcome as string);
+      if (left !== null && NO_OUTCOME.has(left) && noOutcome !== null) tally(collected.noOutcomes, noOutcome);
       addLine(collected.fate, line);
       for (const [at, value] of values.entries()) {
         if (value < 0) continue;
         addLine(fateAt((groups[at] as (typeof groups)[number]).fates, value), line);
       }
-      addAnswers(collected, observation, values);
+      addAnswers(collected, observation, values, cluster);
       addTime(collected, observation.timestamp);
     },
   };
@@ -149,7 +175,7 @@ function addLine(
   if (askedAgain) fate.askedAgain += 1;
   if (left === null) return;
   addOne(fate.left, left);
-  if (left !== 'blank-outcome' && left !== 'tied') fate.failed += 1;
+  if (!NO_OUTCOME.has(left)) fate.failed += 1;
   if (fate.leftIds.length < NAMED_IDS) fate.leftIds.push(id);
 }
 

@@ -2,6 +2,7 @@
 import { aligned } from '../item/columns.ts';
 import { cut, number } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
+import { LEAST } from './clusters.ts';
 import type { Comparison, RunRow } from './compare.ts';
 import { decimal, percent, points, pText, withInterval } from './html.ts';
 
@@ -11,6 +12,9 @@ export function comparisonPage(runs: readonly RunRow[], comparisons: readonly Co
   const lines = [...runLines(runs), ...comparisons.flatMap(each => ['', ...comparisonLines(each)])];
   return `${lines.join('\n')}\n`;
 }
+
+/** What nobody counted is no 0. */
+const counts = (tokens: number | null): string => (tokens === null ? '–' : number(tokens));
 
 const TIMED = ['calls', 's a try', 'tokens/s a call', 'tokens/s', 'hours', 'GPU hours'];
 
@@ -25,8 +29,8 @@ function runLines(runs: readonly RunRow[]): string[] {
       ...[name(of), number(seen), share(trusted), share(rungs.clean ?? 0), share(mended), share(askedAgain)],
       ...[
         percent(rate?.value),
-        number(ledger?.in ?? tokens.prompt),
-        number(ledger?.out ?? tokens.completion),
+        counts(ledger ? ledger.in : tokens.prompt),
+        counts(ledger ? ledger.out : tokens.completion),
       ],
     ];
     if (!isTimed) return row;
@@ -34,8 +38,16 @@ function runLines(runs: readonly RunRow[]): string[] {
     const { calls, tries, seconds, out, hours, endpointHours, cost } = ledger;
     return [
       ...row,
-      ...[number(calls), decimal(seconds / (tries || 1)), decimal(out / (seconds || 1), 0)],
-      ...[decimal(out / (hours * 3600 || 1), 0), decimal(hours), decimal(endpointHours)],
+      ...[
+        number(calls),
+        decimal(seconds / (tries || 1)),
+        decimal(out === null ? null : out / (seconds || 1), 0),
+      ],
+      ...[
+        decimal(out === null ? null : out / (hours * 3600 || 1), 0),
+        decimal(hours),
+        decimal(endpointHours),
+      ],
       ...(isPriced
         ? [decimal(cost), decimal(seen === 0 || cost === null ? null : (1000 * cost) / seen)]
         : []),
@@ -46,29 +58,40 @@ function runLines(runs: readonly RunRow[]): string[] {
 }
 
 function comparisonLines(comparison: Comparison): string[] {
-  const { runs, matched, onlyFirst, onlySecond, identical, table, equivalence, numbers, different } =
-    comparison;
+  const {
+    runs,
+    matched,
+    clusters,
+    unit,
+    onlyFirst,
+    onlySecond,
+    identical,
+    table,
+    equivalence,
+    numbers,
+    different,
+  } = comparison;
   const [first, second] = runs.map(name);
   const [[, won], [lost]] = table;
   const lines = [
     `${second} against ${first}`,
-    `  matched by id: ${number(matched)}; in the first alone ${number(onlyFirst)}, in the second alone ${number(onlySecond)}`,
+    `  matched by id: ${number(matched)}${clusters < matched ? `, of ${number(clusters)} ${unit}` : ''}; in the first alone ${number(onlyFirst)}, in the second alone ${number(onlySecond)}`,
   ];
   if (matched === 0) return [...lines, '  nothing to compare: no id was decided in both'];
   lines.push(
     `  identical in decision and numbers: ${number(identical)} (${percent(identical / matched)})`,
     `  same decision: ${withInterval(comparison.agreement)}; kappa ${withInterval(comparison.kappa, value => decimal(value))}`,
-    `  approval: ${withInterval(comparison.difference, points)} points; ${number(won)} approved in the second alone, ${number(lost)} in the first alone; p ${pText(comparison.p)}, Holm ${pText(comparison.holm)}`,
+    `  approval: ${withInterval(comparison.difference, points)} points; ${number(won)} approved in the second alone, ${number(lost)} in the first alone; p ${pText(comparison.p)} raw, ${pText(comparison.holm)} corrected`,
   );
   if (equivalence) {
     const { margin, p, equivalent } = equivalence;
     lines.push(
-      `  within ±${decimal(margin * 100, 1)} points: ${equivalent ? 'shown' : 'not shown'} (two one-sided tests, p ${pText(p)})`,
+      `  within ±${decimal(margin * 100, 1)} points: ${equivalent ? 'shown' : 'not shown'} (${p === null ? `fewer than ${LEAST} ${unit} show nothing` : `two one-sided tests, p ${pText(p)}`})`,
     );
   }
   for (const { name: of, n, means, meanDifference, ks } of numbers)
     lines.push(
-      `  ${name(of)}: mean ${decimal(means[0])} and ${decimal(means[1])} (${meanDifference > 0 ? '+' : ''}${decimal(meanDifference)}), n ${number(n)}; KS distance ${decimal(ks.d, 3)}, p ${pText(ks.p)}`,
+      `  ${name(of)}: mean ${decimal(means[0])} and ${decimal(means[1])} (${meanDifference > 0 ? '+' : ''}${decimal(meanDifference)}), n ${number(n)}; KS distance ${decimal(ks.d, 3)}, p ${pText(ks.p)} raw, ${pText(ks.holm)} corrected`,
     );
   if (different.length > 0) {
     lines.push('  most different:');

@@ -1,17 +1,20 @@
 /** Two runs over the same items, matched by id: what changed, by how much, and whether it is within a margin. */
-import { kappa, kolmogorovSmirnov } from './agreement.ts';
-import { clusteredFigures, clustersOf } from './clusters.ts';
-import { type Collected, rungsIn, type Seen } from './collect.ts';
 import {
-  holm,
-  type Interval,
-  mcnemar,
-  pairedDifference,
-  pairedError,
-  type Share,
-  tost,
-  wilson,
-} from './statistics.ts';
+  addTable,
+  agreementOf,
+  clusteredKappa,
+  emptyTable,
+  kolmogorovSmirnov,
+  type TwoByTwo,
+} from './agreement.ts';
+import type { AgentSums } from './answers.ts';
+import { differenceOf, type Equivalence, equivalenceOf } from './changed.ts';
+import { clusteredShare, clustersOf, LEAST, partsOf } from './clusters.ts';
+import { type Collected, rungsIn, type Seen } from './collect.ts';
+import { correctTogether, type Test } from './family.ts';
+import { distanceSwap, type TwoSamples } from './shuffle.ts';
+import type { Figure, Interval } from './statistics.ts';
+import { mostOf } from './values.ts';
 
 /** One run beside the others: how good, how many. */
 export interface RunRow {
@@ -20,17 +23,21 @@ export interface RunRow {
   trusted: number;
   rungs: { [rung: string]: number };
   left: { [code: string]: number };
+  /** what stands where an outcome should, the most frequent first */
+  noOutcomes: { [value: string]: number };
   askedAgain: number;
   approved: number;
   rate: Interval | null;
-  tokens: { prompt: number; completion: number };
+  /** null: nobody counted any; `uncounted`: answers without usage, which are in no sum */
+  tokens: { prompt: number | null; completion: number | null; uncounted: number };
   /** from its ledger: tries, and the seconds and tokens of all of them */
   ledger: {
     calls: number;
     tries: number;
     seconds: number;
-    in: number;
-    out: number;
+    /** tokens; null: nobody counted any */
+    in: number | null;
+    out: number | null;
     /** from the first try to the last, without the time between two runs; the same added up over its endpoints */
     hours: number;
     endpointHours: number;
@@ -44,56 +51,76 @@ export interface Comparison {
   runs: [string, string];
   /** ids decided in both; ids that are in one alone, or left out of the rates there */
   matched: number;
+  /** applications, or cells of twins, that these are of */
+  clusters: number;
+  unit: 'applications' | 'cells of twins';
   onlyFirst: number;
   onlySecond: number;
   /** matched ids with the same decision and the same numbers */
   identical: number;
   /** [no, yes] of the first by [no, yes] of the second */
-  table: [[number, number], [number, number]];
+  table: TwoByTwo;
   agreement: Interval | null;
-  kappa: Interval | null;
+  kappa: Figure | null;
   /** approval of the second less that of the first, over matched ids */
   difference: Interval | null;
-  /** exact McNemar; where an application is there in several orders, the cluster-robust p */
+  /** the runs swapped in each cluster; exact McNemar where each is one id */
   p: number;
+  /** corrected over all tests of the comparison */
   holm: number;
-  /** two one-sided tests; equivalent where p is below 0.05. Null without a margin, or without a matched id */
-  equivalence: { margin: number; p: number; equivalent: boolean } | null;
+  /** null without a margin, or without a matched id */
+  equivalence: Equivalence | null;
   numbers: {
     name: string;
     n: number;
     means: [number, number];
     /** mean of the paired differences, second less first */
     meanDifference: number;
-    ks: { d: number; p: number };
+    /** p by the runs swapped in each cluster; `holm` corrected over all tests, null of few clusters */
+    ks: { d: number; p: number; holm: number | null };
   }[];
   /** the most different first: the decision, then numbers, each by its spread */
   different: { id: string; decisions: [string, string]; numbers: { [name: string]: [number, number] } }[];
 }
 
+/** Values that are listed. */
+const LISTED = 100;
 /** Items that are named. */
 const MOST_DIFFERENT = 10;
 
 export function runRow(
   name: string,
-  { fate, rungs, seen, agents }: Collected,
+  { fate, rungs, seen, agents, noOutcomes }: Collected,
   ledger: RunRow['ledger'],
 ): RunRow {
   const trusted = seen.filter(({ state }) => state >= 0);
   const approved = trusted.filter(({ state }) => state === 1).length;
   const sums = [...agents.values()];
+  const of = (each: (sums: AgentSums) => number): number => sums.reduce((all, one) => all + each(one), 0);
+  const isCounted = of(({ prompt }) => prompt) > 0;
   return {
     name,
     seen: fate.seen,
     trusted: trusted.length,
     rungs: Object.fromEntries(rungsIn(rungs)),
     left: Object.fromEntries(fate.left),
+    noOutcomes: Object.fromEntries(mostOf(noOutcomes, LISTED)),
     askedAgain: fate.askedAgain,
     approved,
-    rate: wilson({ n: trusted.length, hits: approved }),
+    rate: clusteredShare(
+      partsOf(
+        clustersOf(
+          trusted,
+          () => 0,
+          ({ state }) => state === 1,
+        ),
+        0,
+      ),
+    ),
     tokens: {
-      prompt: sums.reduce((all, each) => all + each.prompt, 0),
-      completion: sums.reduce((all, each) => all + each.completion, 0),
+      prompt: isCounted ? of(({ prompt }) => prompt) : null,
+      completion: isCounted ? of(({ completion }) => completion) : null,
+      uncounted: of(({ uncounted }) => uncounted),
     },
     ledger,
   };
@@ -104,15 +131,20 @@ interface Pair {
   second: Seen;
 }
 
-/** Each of `others` against `first`; p values corrected by Holm over them. */
+/** Each of `others` against `first`; p values corrected together, over all of them. */
 export function compareAll(
   first: { name: string; collected: Collected },
   others: readonly { name: string; collected: Collected }[],
   margin: number | undefined,
 ): Comparison[] {
   const comparisons = others.map(other => compare(first, other, margin));
-  for (const [at, p] of holm(comparisons.map(each => each.p)).entries())
-    (comparisons[at] as Comparison).holm = p;
+  const tests = comparisons.flatMap((row): Test[] => [
+    { section: 'groups', what: row.runs[1], p: row.p, row },
+    ...row.numbers
+      .filter(() => row.clusters >= LEAST)
+      .map(({ name, ks }): Test => ({ section: 'numbers', what: name, p: ks.p, row: ks })),
+  ]);
+  correctTogether(tests);
   return comparisons;
 }
 
@@ -128,52 +160,34 @@ function compare(
     const other = known.get(record.id);
     return other === undefined ? [] : [{ first: other, second: record }];
   });
-  const table: Comparison['table'] = [
-    [0, 0],
-    [0, 0],
-  ];
+  const clusters = new Map<number, TwoByTwo>();
   for (const { first: a, second: b } of pairs) {
-    const row = table[a.state] as [number, number];
-    row[b.state] = (row[b.state] as number) + 1;
+    const own = clusters.get(a.cluster) ?? emptyTable();
+    clusters.set(a.cluster, own);
+    own[a.state as 0 | 1][b.state as 0 | 1] += 1;
   }
-  const [[no, won], [lost, yes]] = table;
+  const tables = [...clusters.values()];
+  const table = emptyTable();
+  for (const each of tables) addTable(table, each);
   const n = pairs.length;
-  const clusters = clustersOf(
-    pairs.flatMap(({ first: a, second: b }) => [
-      { cluster: a.cluster, value: 0, state: a.state },
-      { cluster: a.cluster, value: 1, state: b.state },
-    ]),
-  );
-  const shares: Share[] = [
-    { n, hits: lost + yes },
-    { n, hits: won + yes },
-  ];
-  const isClustered = clusters.size < n;
-  const figure = isClustered ? clusteredFigures(clusters, shares, 0).figures[1] : undefined;
-  const difference = figure?.difference ?? pairedDifference({ n, b: won, c: lost });
-  // never surer than single pairs would be: without any change between runs there is no spread to judge by
-  const error = Math.max(
-    pairedError({ n, b: won, c: lost }),
-    isClustered && difference ? (difference.high - difference.low) / (2 * 1.959963984540054) : 0,
-  );
-  const p = margin === undefined || n === 0 ? null : tost((won - lost) / n, error, margin);
   const numbers = numberPairs(first.collected, second.collected, pairs);
   return {
     runs: [first.name, second.name],
     matched: n,
+    clusters: clusters.size,
+    unit: first.collected.asked.twins.length > 0 ? 'cells of twins' : 'applications',
     onlyFirst: known.size - n,
     onlySecond: all.length - n,
     identical: pairs.filter(
       (pair, at) => pair.first.state === pair.second.state && numbers.every(({ of }) => isSame(of[at])),
     ).length,
     table,
-    agreement: wilson({ n, hits: no + yes }),
-    kappa: kappa(table),
-    difference,
-    p: figure?.p ?? mcnemar(won, lost),
+    agreement: agreementOf(tables),
+    kappa: clusteredKappa(tables),
+    ...differenceOf(table, tables, n),
     holm: 1,
-    equivalence: p === null || margin === undefined ? null : { margin, p, equivalent: p < 0.05 },
-    numbers: numbers.flatMap(({ name, of }) => numberRow(name, of)),
+    equivalence: margin === undefined || n === 0 ? null : equivalenceOf(table, tables, margin),
+    numbers: numbers.flatMap(({ name, of }) => numberRow(name, of, pairs)),
     different: mostDifferent(pairs, numbers),
   };
 }
@@ -203,12 +217,26 @@ function numberPairs(a: Collected, b: Collected, pairs: readonly Pair[]): Number
   });
 }
 
-function numberRow(name: string, of: readonly ([number, number] | null)[]): Comparison['numbers'] {
+function numberRow(
+  name: string,
+  of: readonly ([number, number] | null)[],
+  pairs: readonly Pair[],
+): Comparison['numbers'] {
   const known = of.filter(pair => pair !== null);
   const side = (nth: 0 | 1): Float64Array => Float64Array.from(known, pair => pair[nth]).sort();
   const [one, other] = [side(0), side(1)];
-  const ks = kolmogorovSmirnov(one, other);
-  if (ks === null) return [];
+  if (kolmogorovSmirnov(one, other) === null) return [];
+  const clusters = new Map<number, [number[], number[]]>();
+  for (const [at, pair] of of.entries()) {
+    if (pair === null) continue;
+    const { cluster } = (pairs[at] as Pair).first;
+    const own = clusters.get(cluster) ?? [[], []];
+    clusters.set(cluster, own);
+    for (const nth of [0, 1] as const) own[nth].push(pair[nth]);
+  }
+  const swapped = distanceSwap([...clusters.values()] satisfies TwoSamples[]);
+  if (swapped === null) return [];
+  const ks = { ...swapped, holm: null };
   const mean = (sample: Float64Array): number => sample.reduce((sum, each) => sum + each, 0) / sample.length;
   const means: [number, number] = [mean(one), mean(other)];
   return [{ name, n: known.length, means, meanDifference: means[1] - means[0], ks }];

@@ -1,8 +1,10 @@
 /** What else a decision is made of: who changed it on the way, its numbers, and how it follows risk. */
-import { kappa, kolmogorovSmirnov, quantile } from './agreement.ts';
+import { clusteredKappa, kolmogorovSmirnov, quantile } from './agreement.ts';
 import type { Turns } from './answers.ts';
+import { clusteredShare, clustersOf, partsOf } from './clusters.ts';
 import type { Collected, Seen } from './collect.ts';
-import { holm, type Interval, wilson } from './statistics.ts';
+import { distanceSwap, type TwoSamples } from './shuffle.ts';
+import type { Figure, Interval } from './statistics.ts';
 
 export interface TurnRow {
   agent: string;
@@ -11,19 +13,27 @@ export interface TurnRow {
   /** of those, from approval to no approval, and the other way */
   toNo: number;
   toYes: number;
+  toNoRate: Interval | null;
+  toYesRate: Interval | null;
   /** agreement with the last decision, over lines in which both are known */
-  agreement: { n: number; same: number; kappa: Interval | null } | null;
+  agreement: { n: number; same: number; kappa: Figure | null } | null;
   groups: { column: string; rows: ({ value: string } & Turns)[] }[];
 }
 
 export function turnRows({ agents, groups }: Collected): TurnRow[] {
-  return [...agents.values()].map(({ name, turns, turnsByGroup, withDecision }) => {
-    const [[no, lost], [won, yes]] = withDecision;
-    const n = no + lost + won + yes;
+  return [...agents.values()].map(({ name, clusters, turnsByGroup }) => {
+    const own = [...clusters.values()];
+    const turned = (key: keyof Turns): number => own.reduce((sum, { turns }) => sum + turns[key], 0);
+    const rate = (key: 'toNo' | 'toYes'): Interval | null =>
+      clusteredShare(own.map(({ turns }) => ({ n: turns.n, hits: turns[key] })));
+    const tables = own.map(({ withDecision }) => withDecision);
+    const same = tables.reduce((sum, [[no], [, yes]]) => sum + no + yes, 0);
+    const n = tables.flat(2).reduce((sum, each) => sum + each, 0);
     return {
       agent: name,
-      ...turns,
-      agreement: n === 0 ? null : { n, same: no + yes, kappa: kappa(withDecision) },
+      ...{ n: turned('n'), toNo: turned('toNo'), toYes: turned('toYes') },
+      ...{ toNoRate: rate('toNo'), toYesRate: rate('toYes') },
+      agreement: n === 0 ? null : { n, same, kappa: clusteredKappa(tables) },
       groups: groups.map(({ column, values }, at) => ({
         column,
         rows: values.list.flatMap((value, nth) => {
@@ -40,8 +50,13 @@ export interface NumberRow {
   n: number;
   mean: number;
   quartiles: [number, number, number];
-  /** two-sample Kolmogorov-Smirnov against the reference; Holm over the rows of the table */
-  ks: { d: number; p: number; holm: number } | null;
+  /** applications, or cells of twins, that these numbers are of */
+  clusters: number;
+  /**
+   * two-sample Kolmogorov-Smirnov against the reference; where records are not independent, p by labels dealt anew among
+   * clusters. `holm`: corrected over all tests of the page; null where the group is too small to be one of them
+   */
+  ks: { d: number; p: number; holm: number | null } | null;
 }
 
 export interface NumberTable {
@@ -63,19 +78,22 @@ export function numberTables(collected: Collected, references: readonly (string 
     const columns = groups.length === 0 ? [-1] : groups.map((_, at) => at);
     return columns.map((at): NumberTable => {
       const column = groups[at];
-      const samples = new Map<number, number[]>();
+      const samples = new Map<number, Map<number, number[]>>();
       for (const record of seen) {
         const number = record.numbers[nth];
         const value = at < 0 ? 0 : (record.groups[at] as number);
         if (number === undefined || Number.isNaN(number) || value < 0) continue;
-        const sample = samples.get(value);
-        if (sample === undefined) samples.set(value, [number]);
-        else sample.push(number);
+        const clusters = samples.get(value) ?? new Map<number, number[]>();
+        samples.set(value, clusters);
+        const own = clusters.get(record.cluster);
+        if (own === undefined) clusters.set(record.cluster, [number]);
+        else own.push(number);
       }
       const sorted = [...samples]
-        .map(([value, sample]) => ({
+        .map(([value, clusters]) => ({
           value: column === undefined ? 'all' : (column.values.list[value] as string),
-          sample: Float64Array.from(sample).sort(),
+          clusters,
+          sample: Float64Array.from([...clusters.values()].flat()).sort(),
         }))
         .sort((a, b) => b.sample.length - a.sample.length || (a.value < b.value ? -1 : 1));
       const reference = references[at] ?? null;
@@ -90,25 +108,42 @@ export function numberTables(collected: Collected, references: readonly (string 
   });
 }
 
-type Sample = { value: string; sample: Float64Array };
+interface Sample {
+  value: string;
+  /** of each cluster */
+  clusters: Map<number, number[]>;
+  sample: Float64Array;
+}
 
 function numberRows(sorted: readonly Sample[], reference: string | null): NumberRow[] {
-  const base = sorted.find(({ value }) => value === reference)?.sample;
-  const tests = sorted.map(({ value, sample }) =>
-    base === undefined || value === reference ? null : kolmogorovSmirnov(sample, base),
-  );
-  const corrected = holm(tests.flatMap(test => (test === null ? [] : [test.p])));
-  let nth = 0;
-  return sorted.map(({ value, sample }, at): NumberRow => {
-    const test = tests[at] ?? null;
+  const base = sorted.find(({ value }) => value === reference);
+  return sorted.map((own): NumberRow => {
+    const { value, sample, clusters } = own;
     return {
       value,
       n: sample.length,
+      clusters: clusters.size,
       mean: sample.reduce((sum, each) => sum + each, 0) / sample.length,
       quartiles: [quantile(sample, 0.25), quantile(sample, 0.5), quantile(sample, 0.75)],
-      ks: test && { ...test, holm: corrected[nth++] as number },
+      ks: base === undefined || own === base ? null : distanceOf(own, base),
     };
   });
+}
+
+function distanceOf(one: Sample, other: Sample): NumberRow['ks'] {
+  const isShared = [...one.clusters.keys()].some(cluster => other.clusters.has(cluster));
+  const isSingle = one.sample.length === one.clusters.size && other.sample.length === other.clusters.size;
+  if (isSingle && !isShared) {
+    const found = kolmogorovSmirnov(one.sample, other.sample);
+    return found && { ...found, holm: null };
+  }
+  const two: TwoSamples[] = [...one.clusters].map(([cluster, own]) => [
+    own,
+    other.clusters.get(cluster) ?? [],
+  ]);
+  for (const [cluster, own] of other.clusters) if (!one.clusters.has(cluster)) two.push([[], own]);
+  const found = distanceSwap(two);
+  return found && { ...found, holm: null };
 }
 
 function curveOf(sample: Float64Array): [number, number][] {
@@ -180,11 +215,12 @@ function byValue(band: readonly Seen[], at: number): Map<number, Seen[]> {
   return new Map([...found].sort(([a], [b]) => a - b));
 }
 
-function rateOf(records: readonly { state: number }[]): {
-  n: number;
-  approved: number;
-  rate: Interval | null;
-} {
-  const hits = records.filter(({ state }) => state === 1).length;
-  return { n: records.length, approved: hits, rate: wilson({ n: records.length, hits }) };
+function rateOf(records: readonly Seen[]): { n: number; approved: number; rate: Interval | null } {
+  const clusters = clustersOf(
+    records,
+    () => 0,
+    ({ state }) => state === 1,
+  );
+  const approved = records.filter(({ state }) => state === 1).length;
+  return { n: records.length, approved, rate: clusteredShare(partsOf(clusters, 0)) };
 }

@@ -1,36 +1,36 @@
 /** Approval by group, against a reference: rates, ratios, differences, what is missing to parity, and how sure all of it is. */
-import { type Clustered, clusteredFigures, clustersOf } from './clusters.ts';
-import { type Collected, NAMED_IDS } from './collect.ts';
 import {
-  fisher,
-  holm,
-  type Interval,
-  pooledZ,
-  rateDifference,
-  rateRatio,
-  type Share,
-  shortfall,
-  wilson,
-} from './statistics.ts';
+  clusteredDifference,
+  clusteredShare,
+  clustersOf,
+  LEAST,
+  partsOf,
+  sameRate,
+  twoOf,
+} from './clusters.ts';
+import { type Collected, NAMED_IDS } from './collect.ts';
+import { type Interval, pooledZ, type Share, shortfall } from './statistics.ts';
 
 export interface GroupRow {
   value: string;
   n: number;
   approved: number;
+  /** applications, or cells of twins, that these records are of */
+  clusters: number;
   rate: Interval | null;
   /** to the reference's rate: adverse impact ratio */
   ratio: Interval | null;
   /** from the reference's rate */
   difference: Interval | null;
-  /** pooled z of the two rates, as if all records were independent */
+  /** pooled z of the two rates; null where records are not independent */
   z: number | null;
-  /** of "same rate as the reference" */
+  /** of "same rate as the reference": Fisher's exact test, or labels dealt anew among clusters */
   p: number | null;
-  /** the same, corrected by Holm over the rows of this column that are judged */
+  /** the same, corrected over all tests of the page; null where it is none of them: small, or twins are tested instead */
   holm: number | null;
   /** approvals missing to the reference's rate */
   shortfall: number | null;
-  /** fewer records than can be judged: shown, and no test of the family */
+  /** fewer clusters, or a smaller share of records, than can be judged: shown, and no test of the page */
   small: boolean;
   ids: { approved: string[]; others: string[] };
 }
@@ -42,13 +42,11 @@ export interface GroupTable {
   blank: number;
   rows: GroupRow[];
   /** how p and the intervals were had */
-  method: 'independent' | 'cluster-bootstrap' | 'cluster-robust';
+  method: 'independent' | 'clusters';
   clusters: number;
-  tests: number;
 }
 
-/** A group is judged from so many records and from such a share of all on (the small-group rules of audits: n, 2 %). */
-export const LEAST = 30;
+/** A group is judged from `LEAST` clusters and from such a share of all records on (the small-group rules of audits). */
 export const LEAST_SHARE = 0.02;
 
 export function groupTable(collected: Collected, at: number, wanted: string | undefined): GroupTable {
@@ -66,46 +64,47 @@ export function groupTable(collected: Collected, at: number, wanted: string | un
   }
   const reference = referenceIn(values.list, shares, wanted);
   const clusters = clustersOf(
-    records.map(({ cluster, groups, state }) => ({ cluster, value: groups[at] as number, state })),
+    records,
+    ({ groups }) => groups[at] as number,
+    ({ state }) => state === 1,
   );
-  const isClustered = reference !== null && clusters.size < records.length;
-  const clustered: Clustered | null = isClustered ? clusteredFigures(clusters, shares, reference) : null;
+  const count = new Set(records.map(({ cluster }) => cluster)).size;
+  const isClustered = count < records.length;
   const total = records.length;
   const rows = values.list.map((value, nth): GroupRow => {
     const share = shares[nth] as Share;
     const other = reference === null || reference === nth ? null : (shares[reference] as Share);
-    const more = clustered?.figures[nth];
-    const isSmall = share.n < LEAST || share.n < LEAST_SHARE * total;
-    const difference = other && (more ? more.difference : rateDifference(share, other));
+    const two = other === null || reference === null ? null : twoOf(clusters, nth, reference);
+    const parts = partsOf(clusters, nth);
     return {
       value,
       n: share.n,
       approved: share.hits,
-      rate: more ? more.rate : wilson(share),
-      ratio: other && (more ? more.ratio : rateRatio(share, other)),
-      difference,
-      z: other && pooledZ(share, other),
-      p: other && share.n > 0 && other.n > 0 ? (more ? more.p : fisher(share, other)) : null,
+      clusters: parts.length,
+      rate: clusteredShare(parts),
+      ...(two ? clusteredDifference(two) : { difference: null, ratio: null }),
+      z: isClustered ? null : other && pooledZ(share, other),
+      p: two && other && share.n > 0 && other.n > 0 ? sameRate(two) : null,
       holm: null,
       shortfall: other && shortfall(share, other),
-      small: isSmall,
+      small: isFew(parts.length, share.n, total),
       ids: ids[nth] as GroupRow['ids'],
     };
   });
-  const judged = rows.filter(({ p, small }) => p !== null && !small);
-  for (const [nth, p] of holm(judged.map(row => row.p as number)).entries())
-    (judged[nth] as GroupRow).holm = p;
   rows.sort((a, b) => b.n - a.n || (a.value < b.value ? -1 : 1));
   return {
     column,
     reference: reference === null ? null : (values.list[reference] as string),
     blank,
     rows,
-    method: clustered?.method ?? 'independent',
-    clusters: clusters.size,
-    tests: judged.length,
+    method: isClustered ? 'clusters' : 'independent',
+    clusters: count,
   };
 }
+
+/** Whether `clusters` with `n` of `total` records are too few to be judged. */
+export const isFew = (clusters: number, n: number, total: number): boolean =>
+  clusters < LEAST || n < LEAST_SHARE * total;
 
 /** The reference that was named, where this column has it; else the largest group, of equal ones the first by name. */
 function referenceIn(values: readonly string[], shares: readonly Share[], wanted?: string): number | null {

@@ -1,7 +1,7 @@
 /** The small parts of a page: text that cannot become markup, figures as people read them, tables. */
 import { cut, number } from '../item/words.ts';
 import { visible } from '../json/visible.ts';
-import type { Interval } from './statistics.ts';
+import type { Figure } from './statistics.ts';
 import { STYLE } from './style.ts';
 
 /** Longer names are cut on the page; `--json` has them whole. */
@@ -75,10 +75,11 @@ export function pText(p: number | null | undefined): string {
   return p < 0.001 ? '< 0.001' : p.toFixed(3);
 }
 
-/** `12.3 % (10.1 % to 14.9 %)`, by `show` of each number. */
-export function withInterval(interval: Interval | null, show: (value: number) => string = percent): string {
-  if (interval === null) return '–';
-  return `${show(interval.value)} (${show(interval.low)} to ${show(interval.high)})`;
+/** `12.3 % (10.1 % to 14.9 %)`, by `show` of each number; the number alone where it has no interval. */
+export function withInterval(figure: Figure | null, show: (value: number) => string = percent): string {
+  if (figure === null) return '–';
+  const { value, low, high } = figure;
+  return low === null || high === null ? show(value) : `${show(value)} (${show(low)} to ${show(high)})`;
 }
 
 /** A cell of text that is already HTML. */

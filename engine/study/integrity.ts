@@ -5,9 +5,10 @@
 
 import type { Rung } from '../item/item.ts';
 import { type AgentSums, type Fate, newFate } from './answers.ts';
-import { type Collected, rungsIn } from './collect.ts';
-import { LEAST, LEAST_SHARE } from './groups.ts';
-import { fisher, holm, type Interval, type Share, wilson } from './statistics.ts';
+import { type Clusters, clusteredShare, clustersOf, partsOf, sameRate, twoOf } from './clusters.ts';
+import { type Collected, rungsIn, type Seen } from './collect.ts';
+import { isFew } from './groups.ts';
+import type { Interval } from './statistics.ts';
 
 /** What can befall lines. */
 export const FATES = ['left-out', 'mended', 'asked-again'] as const;
@@ -21,7 +22,7 @@ export interface FateRow {
   left: Record<string, number>;
   mended: number;
   askedAgain: number;
-  /** Fisher's p of "as often as in the reference", Holm over all rows and fates of the column; null where not judged */
+  /** of "as often as in the reference", as of rates; corrected over all tests of the page; null where not judged */
   tests: Record<FateName, { p: number; holm: number } | null>;
   ids: string[];
 }
@@ -33,6 +34,8 @@ export interface AgentRow {
   askedAgain: number;
   prompt: number;
   completion: number;
+  /** answers without usage, whose tokens are in no sum */
+  uncounted: number;
 }
 
 /** Of one agent and one group: the share of its answers that failed, were mended, were asked for again. */
@@ -63,17 +66,23 @@ export interface Integrity {
     reference: string | null;
     rows: FateRow[];
     agents: AgentGroupRow[];
-    tests: number;
   }[];
 }
 
 export function integrityOf(collected: Collected, references: readonly (string | null)[]): Integrity {
-  const { fate, agents, groups } = collected;
+  const { fate, agents, groups, seen } = collected;
   const trusted = fate.seen - sum(fate.left);
+  const trustedOf = (value: (record: Seen) => number): Clusters =>
+    clustersOf(seen, value, ({ state }) => state >= 0);
   return {
     seen: fate.seen,
     trusted,
-    trustedRate: wilson({ n: fate.seen, hits: trusted }),
+    trustedRate: clusteredShare(
+      partsOf(
+        trustedOf(() => 0),
+        0,
+      ),
+    ),
     rungs: Object.fromEntries(rungsIn(collected.rungs)),
     left: byCount(fate.left),
     ids: fate.leftIds,
@@ -83,10 +92,13 @@ export function integrityOf(collected: Collected, references: readonly (string |
     agents: [...agents.values()].map(agentRow),
     groups: groups.map(({ column, values, fates }, at) => {
       const reference = references[at] ?? null;
-      const rows = values.list.map((value, nth) => fateRow(value, fates[nth] ?? newFate()));
-      const tests = testAll(rows, fates, reference === null ? -1 : values.list.indexOf(reference));
+      const clusters = trustedOf(({ groups: own }) => own[at] as number);
+      const rows = values.list.map((value, nth) =>
+        fateRow(value, fates[nth] ?? newFate(), clusteredShare(partsOf(clusters, nth))),
+      );
+      testAll(rows, seen, at, reference === null ? -1 : values.list.indexOf(reference));
       rows.sort((a, b) => b.seen - a.seen || (a.value < b.value ? -1 : 1));
-      return { column, reference, rows, agents: agentGroups(agents.values(), values.list, at), tests };
+      return { column, reference, rows, agents: agentGroups(agents.values(), values.list, at) };
     }),
   };
 }
@@ -97,13 +109,16 @@ const sum = (counts: Map<string, number>): number =>
 const byCount = (counts: Map<string, number>): Record<string, number> =>
   Object.fromEntries([...counts].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)));
 
-function fateRow(value: string, { seen, left, mended, askedAgain, leftIds }: Fate): FateRow {
-  const trusted = seen - sum(left);
+function fateRow(
+  value: string,
+  { seen, left, mended, askedAgain, leftIds }: Fate,
+  trustedRate: Interval | null,
+): FateRow {
   return {
     value,
     seen,
-    trusted,
-    trustedRate: wilson({ n: seen, hits: trusted }),
+    trusted: seen - sum(left),
+    trustedRate,
     left: byCount(left),
     mended,
     askedAgain,
@@ -112,34 +127,27 @@ function fateRow(value: string, { seen, left, mended, askedAgain, leftIds }: Fat
   };
 }
 
-/** Each group against the reference, for each fate that befell anyone: so many tests are one family. */
-function testAll(rows: FateRow[], fates: readonly (Fate | undefined)[], reference: number): number {
-  const base = rows[reference];
-  if (base === undefined) return 0;
-  const all = fates.reduce((count, fate) => count + (fate?.seen ?? 0), 0);
-  const family: { p: number; set: (holm: number) => void }[] = [];
-  const hitsOf: Record<FateName, (row: FateRow) => number> = {
-    'left-out': row => row.seen - row.trusted,
-    mended: row => row.mended,
-    'asked-again': row => row.askedAgain,
-  };
+const BEFELL: Record<FateName, (record: Seen) => boolean> = {
+  'left-out': ({ state }) => state < 0,
+  mended: ({ mended }) => mended,
+  'asked-again': ({ askedAgain }) => askedAgain,
+};
+
+/** Each group against the reference, for each fate that befell anyone; `rows` by the number of their value. */
+function testAll(rows: readonly FateRow[], seen: readonly Seen[], at: number, reference: number): void {
+  if (rows[reference] === undefined) return;
+  const all = rows.reduce((count, row) => count + row.seen, 0);
   for (const name of FATES) {
-    const share = (row: FateRow): Share => ({ n: row.seen, hits: hitsOf[name](row) });
-    if (!rows.some(row => share(row).hits > 0)) continue;
-    for (const row of rows) {
-      if (row === base || row.seen < LEAST || row.seen < LEAST_SHARE * all) continue;
-      const p = fisher(share(row), share(base));
-      const set = (corrected: number): void => {
-        row.tests[name] = { p, holm: corrected };
-      };
-      family.push({ p, set });
+    const clusters = clustersOf(seen, ({ groups }) => groups[at] as number, BEFELL[name]);
+    if (rows.every((_, nth) => partsOf(clusters, nth).every(({ hits }) => hits === 0))) continue;
+    for (const [nth, row] of rows.entries()) {
+      if (nth === reference || isFew(clusters[nth]?.size ?? 0, row.seen, all)) continue;
+      row.tests[name] = { p: sameRate(twoOf(clusters, nth, reference)), holm: 1 };
     }
   }
-  for (const [nth, corrected] of holm(family.map(({ p }) => p)).entries()) family[nth]?.set(corrected);
-  return family.length;
 }
 
-function agentRow({ name, fate, rungs, prompt, completion }: AgentSums): AgentRow {
+function agentRow({ name, fate, rungs, prompt, completion, uncounted }: AgentSums): AgentRow {
   return {
     agent: name,
     answers: fate.seen,
@@ -147,6 +155,7 @@ function agentRow({ name, fate, rungs, prompt, completion }: AgentSums): AgentRo
     askedAgain: fate.askedAgain,
     prompt,
     completion,
+    uncounted,
   };
 }
 

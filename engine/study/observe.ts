@@ -2,106 +2,112 @@
  * One finished line as an observation: whose it is, what was decided, by whom, and whether it may enter a rate. Nothing
  * here knows a study: the columns and the outcome are those that were named.
  */
-import { provenanceCarried } from '../flow/provenance.ts';
-import {
-  type Failure,
-  idOf,
-  isItem,
-  isLegacyLike,
-  RUNGS,
-  type Rung,
-  rungOf,
-  type Step,
-} from '../item/item.ts';
+import { type Failure, idOf, isItem, isLegacyLike, type Rung, rungOf, sampleMark } from '../item/item.ts';
+import { answerText, isBatchResult } from '../item/response.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
-import { blankless, outcomeIn, textOf } from './outcome.ts';
-import { type ReadOut, readOut } from './read-out.ts';
-
-/** What was named: see the options of `fw report`. */
-export interface Asked {
-  groups: readonly string[];
-  outcome: string;
-  approve: string;
-  /** how the outcome is read out of a chain; absent: its decision, else its last answer */
-  readOut?: ReadOut | undefined;
-  /** what a majority of equal halves counts as; absent: it has no outcome */
-  tie?: string | undefined;
-  /** columns in which twins are alike */
-  twins: readonly string[];
-  /** a column of numbers */
-  risk?: string | undefined;
-  /** the columns of a result's row, where the result does not have them itself */
-  columnsOf?: (row: number | string) => JsonObject | undefined;
-}
-
-/** An answer of one agent, as far as a line tells. */
-export interface Answered {
-  agent: string;
-  output: JsonObject | undefined;
-  rung: Rung;
-  /** 0: nobody kept it */
-  attempts: number;
-  /** the name of the question that several items share; null for none */
-  shared: string | null;
-  prompt: number;
-  completion: number;
-}
+import { type Asked, ruleOf } from './asked.ts';
+import { exportedItem } from './exported.ts';
+import { blankless, listed, textOf } from './outcome.ts';
+import type { LineKind } from './read.ts';
+import { type Answered, answersOfItem, answersOfResult, outcomeSaid } from './said.ts';
 
 export interface Observation {
   id: string;
-  /** what all orders of one application share */
+  /** what all orders and samples of one application share */
   applicant: string;
+  /** of a question that was asked several times on purpose, its number; 0 where it was not */
+  sample: number;
   /** agents in order, by commas; '' where there is none */
   order: string;
   /** the value of each group column; null where it is blank */
   groups: (string | null)[];
   /** what twins share; null where one of those columns is blank, or none was named */
   cell: string | null;
-  /** the outcome's text; null where it is blank */
+  /** the outcome's text; null where there is none */
   outcome: string | null;
-  /** why it enters no rate: the code of its failure, `blank-outcome` or `tied`; null where it enters */
+  /** whether it is an approval; null where there is no outcome */
+  approved: boolean | null;
+  /** what it may be, by the schema of who said it; null where nothing says that */
+  allowed: ReadonlySet<string> | null;
+  /** it is the answer of an agent by that agent's name, and no key of a decision */
+  isByName: boolean;
+  /** what stands in the place of an outcome and is none: `N/A`, an unknown word, '' for nothing; null where there is one */
+  noOutcome: string | null;
+  /** why it enters no rate: the code of its failure, `blank-outcome`, `unknown-outcome` or `tied`; null where it enters */
   left: string | null;
   rung: Rung;
   /** NaN where it is no number */
   risk: number;
+  /** the values of the columns of twins */
+  twins: (string | null)[];
   decision: JsonObject | undefined;
-  /** in the order in which they were asked; the last one decides */
+  /** in the order in which they were asked; the last one decides, or the agent that was named */
   answers: Answered[];
   timestamp: string | null;
 }
 
-/** `where` names a line without an id: file and line. `failure` is that of the line, or what verification found. */
-export function observe(line: JsonObject, asked: Asked, where: string, failure?: Failure): Observation {
-  const isResult = !isItem(line) && isLegacyLike(line);
-  const isRow = !isItem(line) && !isResult;
-  const answers = isRow ? [] : isResult ? answersOfResult(line) : answersOfItem(line);
-  const hasDecision = isResult ? isObject(line.business_decision) : isObject(line.decision);
-  const said = hasDecision
-    ? { answers: answers.slice(0, -1), decision: answers.at(-1) }
-    : { answers, decision: undefined };
-  const read = asked.readOut && !isRow ? readOut(said, asked.readOut, asked) : null;
-  const decision = read ? read.output : answers.at(-1)?.output;
-  const columns = columnsIn(line, asked);
-  const id = idOf(line) ?? where;
-  const order = orderOf(line);
-  const cells = asked.twins.map(name => textOf(columns[name]));
-  // who answered has its own outcome; a column of the same name is what somebody else decided
-  const outcome = read
-    ? read.outcome
-    : blankless(answers.length > 0 ? outcomeIn(decision, asked.outcome) : columns[asked.outcome]);
-  const blank = read?.isTied ? 'tied' : 'blank-outcome';
+/**
+ * `where` names a line without an id: file and line. `failure` is that of the line, or what verification found. `kind` is
+ * what the line is taken for; absent: what it looks like.
+ */
+export function observe(
+  line: JsonObject,
+  asked: Asked,
+  where: string,
+  failure?: Failure,
+  kind?: LineKind,
+): Observation {
+  const isRow = kind === 'row' || (kind === undefined && !isItem(line) && !isLegacyLike(line));
+  const exported = isRow ? exportedItem(line) : null;
+  // the answer of a line of a batch is deep in it, in a list: its text is a column, as in `fw export`
+  const batch = isRow && isBatchResult(line) ? line.response : undefined;
+  const row = isObject(batch) ? { answer: answerText(batch.body), ...line } : line;
+  const own = exported ?? row;
+  const isResult = !isRow && !isItem(line);
+  const answers = isRow && !exported ? [] : isResult ? answersOfResult(own) : answersOfItem(own);
+  for (const answer of answers) {
+    answer.allowed = asked.allowed?.(answer.agent, isResult ? 'legacy' : 'item') ?? null;
+  }
+  const hasDecision = isResult ? isObject(line.business_decision) : isObject(own.decision);
+  const columns = columnsIn(own, asked, {
+    ...{ row: isRow ? row : undefined, isExported: exported !== null },
+    ...{ where, isFailed: failure !== undefined || exported?.failure !== undefined },
+  });
+  const said = outcomeSaid(
+    { answers, hasDecision, columns, row: isRow ? row : undefined },
+    { ...asked, rule: ruleOf(asked) },
+  );
+  const { decision, allowed, isTied } = said;
+  const text = blankless(said.value);
+  const approved = text === null ? null : ruleOf(asked).of(text, allowed);
+  // a line of a batch goes by the name of its request; of tables the id may be a number
+  const id = textOf(idOf(exported ?? line)) ?? (isRow ? textOf(line.id) : null) ?? where;
+  const order = orderOf(own);
+  const twins = asked.twins.map(name => textOf(columns[name]));
+  const trouble = failure ?? (exported?.failure as Failure | undefined);
+  const none = isTied
+    ? 'tied'
+    : text === null && (typeof said.value !== 'object' || said.value === null)
+      ? 'blank-outcome'
+      : 'unknown-outcome';
   return {
     id,
-    applicant: applicantOf(line, id, order),
+    applicant: applicantOf(own, id, order),
+    sample: Number.isSafeInteger(own.sample) ? (own.sample as number) : 0,
     order,
     groups: asked.groups.map(name => textOf(columns[name])),
-    cell: cells.length > 0 && cells.every(text => text !== null) ? JSON.stringify(cells) : null,
-    outcome,
-    left: failure?.code ?? (outcome === null ? blank : null),
-    rung: isRow && failure === undefined ? 'unknown' : rungOf(line),
+    cell: twins.length > 0 && twins.every(value => value !== null) ? JSON.stringify(twins) : null,
+    outcome: approved === null ? null : text,
+    approved,
+    allowed,
+    isByName: said.isByName,
+    noOutcome: approved === null && !isTied ? listed(said.value) : null,
+    left: trouble?.code ?? (exported?.rung === 'failed' ? 'not-accepted' : approved === null ? none : null),
+    rung: isRow && !exported && failure === undefined ? 'unknown' : exported ? exported.rung : rungOf(line),
     risk: asked.risk === undefined ? Number.NaN : numberOf(columns[asked.risk] ?? decision?.[asked.risk]),
+    twins,
     decision,
-    answers,
+    answers: said.answers,
     timestamp: typeof line.timestamp === 'string' ? line.timestamp : null,
   };
 }
@@ -111,17 +117,29 @@ function numberOf(value: unknown): number {
   return text === null ? Number.NaN : Number(text.replaceAll(/[ $,]/g, ''));
 }
 
-/** The columns of the row that a line is about. */
-function columnsIn(line: JsonObject, { columnsOf }: Asked): JsonObject {
-  if (isItem(line)) {
-    const { input } = line as JsonObject;
-    if (isObject(input)) return input;
-    return (typeof line.row === 'number' ? columnsOf?.(line.row) : undefined) ?? {};
-  }
-  if (!isLegacyLike(line)) return line;
-  const { prompt_id: row, initial_prompt: prompt } = line;
-  const known = typeof row === 'number' || typeof row === 'string' ? columnsOf?.(row) : undefined;
-  return known ?? objectIn(prompt) ?? {};
+/** The columns of the row that a line is about: its own, and those that only the source has. `row`: it is of a table. */
+function columnsIn(
+  line: JsonObject,
+  asked: Asked,
+  {
+    row,
+    isExported,
+    where,
+    isFailed,
+  }: { row?: JsonObject | undefined; isExported: boolean; where: string; isFailed: boolean },
+): JsonObject {
+  const isRow = row !== undefined && !isExported;
+  const own = isRow ? row : ownColumns(line);
+  const used = [...asked.groups, ...asked.twins, ...(asked.risk === undefined ? [] : [asked.risk])];
+  const known = asked.source?.rowOf(line, { own, where, isRow, isFailed, used });
+  return { ...own, ...known, ...row };
+}
+
+/** Undefined where the line does not have them. */
+function ownColumns(line: JsonObject): JsonObject | undefined {
+  const { input, initial_prompt: prompt } = line;
+  if (isObject(input)) return input;
+  return objectIn(isItem(line) ? line.prompt : prompt);
 }
 
 /** The row as JSON in a prompt, `Application Data: {…}`, as the scripts of the study read it. */
@@ -143,54 +161,12 @@ function orderOf({ ordering }: JsonObject): string {
   return Array.isArray(ordering) && ordering.every(key => typeof key === 'string') ? ordering.join() : '';
 }
 
-/** The id without the ordering that ends it. */
+/** The id without the ordering and the number of the sample that end it. */
 function applicantOf(line: JsonObject, id: string, order: string): string {
   const { prompt_id: row } = line;
   if (!isItem(line) && (typeof row === 'number' || typeof row === 'string')) return String(row);
-  const slash = order === '' ? -1 : id.lastIndexOf('/');
-  return slash > 0 ? id.slice(0, slash) : id;
-}
-
-function answersOfItem(line: JsonObject): Answered[] {
-  const { steps, decision } = line;
-  const all = (Array.isArray(steps) ? steps : []).filter(isObject);
-  if (isObject(decision)) all.push(decision);
-  return all.map(ofStep);
-}
-
-function ofStep(step: JsonObject): Answered {
-  const { agent, output, rung, attempts, usage, shared } = step as unknown as Step;
-  const count = (value: unknown): number =>
-    typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0;
-  return {
-    agent: typeof agent === 'string' ? agent : '',
-    output: isObject(output) ? output : undefined,
-    rung: RUNGS.includes(rung) ? rung : 'failed',
-    attempts: count(attempts),
-    shared: typeof shared === 'string' ? shared : null,
-    prompt: count(usage?.prompt),
-    completion: count(usage?.completion),
-  };
-}
-
-/** A result has no rungs; its line of provenance has. */
-function answersOfResult(line: JsonObject): Answered[] {
-  const { conversation_history: turns, business_decision: decision } = line;
-  const said = provenanceCarried(line)?.agents;
-  const known = Array.isArray(said) ? said : [];
-  const of = (agent: unknown, output: unknown, at: number): Answered => {
-    const { rung, attempts } = isObject(known[at]) ? known[at] : {};
-    return ofStep({
-      agent,
-      output,
-      rung: RUNGS.includes(rung as Rung) ? rung : isObject(output) ? 'unknown' : 'failed',
-      attempts,
-    });
-  };
-  const all = (Array.isArray(turns) ? turns : []).filter(isObject);
-  const answers = all.map((turn, at) => of(turn.agent, turn.output, at));
-  const decider = known.at(-1)?.agent;
-  if (isObject(decision))
-    answers.push(of(typeof decider === 'string' ? decider : 'decision', decision, all.length));
-  return answers;
+  const mark = sampleMark(line);
+  const whole = mark !== '' && id.endsWith(mark) ? id.slice(0, -mark.length) : id;
+  const slash = order === '' ? -1 : whole.lastIndexOf('/');
+  return slash > 0 ? whole.slice(0, slash) : whole;
 }

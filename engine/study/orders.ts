@@ -1,16 +1,34 @@
 /** Whether the order of the agents changes decisions: the same application, judged in several orders. */
-import { cochranQ, kappa } from './agreement.ts';
+import { cochranQ, emptyTable, kappa, repeatedMeasures, type TwoByTwo } from './agreement.ts';
+import { addTo, type Clusters, clusteredShare, LEAST, partsOf } from './clusters.ts';
 import { type Collected, NAMED_IDS } from './collect.ts';
-import { type Interval, mcnemar, type Share, wilson } from './statistics.ts';
+import { signFlip } from './permute.ts';
+import { columnShuffle } from './shuffle.ts';
+import { type Interval, mcnemar } from './statistics.ts';
+
+/**
+ * The test of "all orders approve alike". Where each cluster is one application: exact McNemar of two orders, Cochran's Q
+ * of more. Else, by cluster: of two orders, swapped in each cluster; of more, repeated measures. Of few clusters the
+ * orders of each are dealt anew.
+ */
+export interface OrderTest {
+  name: 'mcnemar' | 'cochran-q' | 'swap' | 'repeated-measures' | 'shuffle';
+  /** Cochran's Q, or the F of repeated measures; null of the others */
+  q: number | null;
+  df: number;
+  p: number;
+  /** corrected over all tests of the page */
+  holm: number;
+}
 
 export interface OrderTable {
   rows: { order: string; n: number; approved: number; rate: Interval | null }[];
-  /** applications decided in every order, and those of them with the same decision in all */
+  /** applications (each sample of them) decided in every order, and those of them with the same decision in all */
   complete: number;
   same: number;
   sameRate: Interval | null;
-  /** of "all orders approve alike": Cochran's Q, or exact McNemar of two orders, over complete applications */
-  test: { name: 'cochran-q' | 'mcnemar'; q: number | null; df: number; p: number } | null;
+  /** over complete applications; null where there is none, or where no decision differs between orders */
+  test: OrderTest | null;
   /** of the orders in `rows`: the share of applications decided alike in both; null where they share none */
   agreement: (number | null)[][];
   /** the mean of kappa over pairs of orders */
@@ -22,80 +40,77 @@ export interface OrderTable {
 /** Of pairwise tables, which grow by the square. */
 const MOST_ORDERS = 24;
 
+/** What was decided of one application, or of one sample of it, by order; −1 where nothing was. */
+interface Row {
+  applicant: number;
+  cluster: number;
+  states: Int8Array;
+}
+
 /** Null where there are fewer than two orders. */
 export function orderTable({ seen, orders, applicants }: Collected): OrderTable | null {
   if (orders.list.length < 2) return null;
   const count = orders.list.length;
-  const decisions = new Map<number, Int8Array>();
-  for (const { applicant, order, state } of seen) {
+  const decisions = new Map<string, Row>();
+  const rates: Clusters = [];
+  const approved: number[] = orders.list.map(() => 0);
+  const n: number[] = orders.list.map(() => 0);
+  for (const { applicant, order, sample, cluster, state } of seen) {
     if (order < 0 || state < 0) continue;
-    const row = decisions.get(applicant) ?? new Int8Array(count).fill(-1);
-    decisions.set(applicant, row);
-    row[order] = state;
+    const key = `${applicant} ${sample}`;
+    const row = decisions.get(key) ?? { applicant, cluster, states: new Int8Array(count).fill(-1) };
+    decisions.set(key, row);
+    row.states[order] = state;
+    addTo(rates, order, cluster, 1, state);
+    n[order] = (n[order] as number) + 1;
+    approved[order] = (approved[order] as number) + state;
   }
-  const shares: Share[] = orders.list.map(() => ({ n: 0, hits: 0 }));
-  const complete: number[] = orders.list.map(() => 0);
-  const blocks: number[] = [];
-  const ids: string[] = [];
-  let same = 0;
-  for (const [applicant, row] of decisions) {
-    let hits = 0;
-    let known = 0;
-    for (const [order, state] of row.entries()) {
-      if (state < 0) continue;
-      known += 1;
-      hits += state;
-      const share = shares[order] as Share;
-      share.n += 1;
-      share.hits += state;
-    }
-    if (hits > 0 && hits < known && ids.length < NAMED_IDS) ids.push(applicants.list[applicant] as string);
-    if (known < count) continue;
-    for (const [order, state] of row.entries()) complete[order] = (complete[order] as number) + state;
-    blocks.push(hits);
-    if (hits === 0 || hits === count) same += 1;
-  }
-  const tables = pairsOf([...decisions.values()], count);
-  const kappas = tables.flatMap(({ table }) => {
-    const each = kappa(table)?.value;
-    return each === undefined ? [] : [each];
-  });
+  const rows = [...decisions.values()];
+  const complete = rows.filter(({ states }) => !states.includes(-1));
+  const alike: Clusters = [];
+  for (const { cluster, states } of complete)
+    addTo(alike, 0, cluster, 1, states.every(state => state === states[0]) ? 1 : 0);
+  const same = partsOf(alike, 0).reduce((sum, { hits }) => sum + hits, 0);
+  const tables = pairsOf(rows, count);
+  const kappas = tables.flatMap(({ table }) => kappa(table)?.value ?? []);
   return {
-    rows: orders.list.map((order, at) => {
-      const share = shares[at] as Share;
-      return { order, n: share.n, approved: share.hits, rate: wilson(share) };
-    }),
-    complete: blocks.length,
+    rows: orders.list.map((order, at) => ({
+      order,
+      n: n[at] as number,
+      approved: approved[at] as number,
+      rate: clusteredShare(partsOf(rates, at)),
+    })),
+    complete: complete.length,
     same,
-    sameRate: wilson({ n: blocks.length, hits: same }),
-    test: testOf(complete, blocks, tables[0]?.table),
+    sameRate: clusteredShare(partsOf(alike, 0)),
+    test: testOf(complete, count),
     agreement: agreementOf(tables, Math.min(count, MOST_ORDERS)),
     kappa: kappas.length === 0 ? null : kappas.reduce((sum, each) => sum + each, 0) / kappas.length,
-    ids,
+    ids: differing(rows).map(applicant => applicants.list[applicant] as string),
   };
+}
+
+function differing(rows: readonly Row[]): number[] {
+  const found = rows.filter(({ states }) => states.includes(0) && states.includes(1));
+  return [...new Set(found.map(({ applicant }) => applicant))].slice(0, NAMED_IDS);
 }
 
 interface PairTable {
   a: number;
   b: number;
-  /** [no, yes] of a by [no, yes] of b */
-  table: [[number, number], [number, number]];
+  /** of a by b */
+  table: TwoByTwo;
 }
 
-function pairsOf(rows: readonly Int8Array[], count: number): PairTable[] {
+function pairsOf(rows: readonly Row[], count: number): PairTable[] {
   const tables: PairTable[] = [];
   const most = Math.min(count, MOST_ORDERS);
   for (let a = 0; a < most; a++)
     for (let b = a + 1; b < most; b++) {
-      const table: PairTable['table'] = [
-        [0, 0],
-        [0, 0],
-      ];
-      for (const row of rows) {
-        const [one, other] = [row[a] as number, row[b] as number];
-        if (one < 0 || other < 0) continue;
-        const counts = table[one] as [number, number];
-        counts[other] = (counts[other] as number) + 1;
+      const table = emptyTable();
+      for (const { states } of rows) {
+        const [one, other] = [states[a] as number, states[b] as number];
+        if (one >= 0 && other >= 0) table[one as 0 | 1][other as 0 | 1] += 1;
       }
       tables.push({ a, b, table });
     }
@@ -116,10 +131,34 @@ function agreementOf(tables: readonly PairTable[], size: number): (number | null
   return shares;
 }
 
-function testOf(sums: number[], blocks: number[], first: PairTable['table'] | undefined): OrderTable['test'] {
-  if (blocks.length === 0) return null;
-  if (sums.length === 2 && first)
-    return { name: 'mcnemar', q: null, df: 1, p: mcnemar(first[0][1], first[1][0]) };
-  const found = cochranQ(sums, blocks);
-  return found === null ? null : { name: 'cochran-q', ...found };
+function testOf(complete: readonly Row[], count: number): OrderTest | null {
+  const clusters = new Map<number, number[]>();
+  for (const { cluster, states } of complete) {
+    const sums = clusters.get(cluster) ?? new Array<number>(count).fill(0);
+    clusters.set(cluster, sums);
+    for (const [order, state] of states.entries()) sums[order] = (sums[order] as number) + state;
+  }
+  const rows = [...clusters.values()];
+  if (rows.every(sums => sums.every(sum => sum === sums[0]))) return null;
+  const isSingle = rows.length === complete.length;
+  if (count === 2) {
+    const apart = rows.map(([one = 0, other = 0]) => one - other);
+    const [won, lost] = [apart.filter(each => each > 0).length, apart.filter(each => each < 0).length];
+    const p = isSingle ? mcnemar(won, lost) : signFlip(apart);
+    return { name: isSingle ? 'mcnemar' : 'swap', q: null, df: 1, p, holm: 1 };
+  }
+  if (rows.length < LEAST)
+    return { name: 'shuffle', q: null, df: count - 1, p: columnShuffle(rows), holm: 1 };
+  if (isSingle) {
+    const treatments = Array.from({ length: count }, (_, at) =>
+      rows.reduce((sum, row) => sum + (row[at] as number), 0),
+    );
+    const found = cochranQ(
+      treatments,
+      rows.map(row => row.reduce((sum, each) => sum + each, 0)),
+    );
+    return found && { name: 'cochran-q', ...found, holm: 1 };
+  }
+  const found = repeatedMeasures(rows);
+  return found && { name: 'repeated-measures', q: found.f, df: found.df[0], p: found.p, holm: 1 };
 }

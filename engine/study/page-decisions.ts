@@ -3,7 +3,6 @@ import { curveChart, dotChart } from './chart.ts';
 import type { NumberTable } from './decisions.ts';
 import { count, decimal, esc, figure, percent, pText, table, withInterval } from './html.ts';
 import type { Report } from './report.ts';
-import { wilson } from './statistics.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
@@ -11,16 +10,13 @@ export function agentSection({ turns }: Report): string {
   const changing = turns.filter(({ n }) => n > 0);
   const agreeing = turns.filter(({ agreement }) => agreement !== null);
   if (changing.length === 0 && agreeing.length === 0) return '';
-  const changes = changing.flatMap(({ agent, n, toNo, toYes }) =>
+  const changes = changing.flatMap(({ agent, toNoRate, toYesRate }) =>
     (
       [
-        ['to no approval', toNo],
-        ['to approval', toYes],
+        ['to no approval', toNoRate],
+        ['to approval', toYesRate],
       ] as const
-    ).flatMap(([way, hits]) => {
-      const rate = wilson({ n, hits });
-      return rate ? [{ label: `${agent}, ${way}`, ...rate }] : [];
-    }),
+    ).flatMap(([way, rate]) => (rate ? [{ label: `${agent}, ${way}`, ...rate }] : [])),
   );
   const drawn = dotChart({
     title: 'Decisions that an agent turned',
@@ -44,11 +40,11 @@ export function agentSection({ turns }: Report): string {
   });
   const behind = table(
     ['agent', 'answers after another', 'to no approval', 'to approval'],
-    changing.map(({ agent, n, toNo, toYes }) => [
+    changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate }) => [
       esc(agent),
       count(n),
-      `${count(toNo)} (${percent(toNo / n)})`,
-      `${count(toYes)} (${percent(toYes / n)})`,
+      `${count(toNo)}: ${withInterval(toNoRate)}`,
+      `${count(toYes)}: ${withInterval(toYesRate)}`,
     ]),
   );
   const agreement = table(
@@ -88,13 +84,24 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
     to: 1,
   });
   const behind = table(
-    [esc(column ?? ''), 'n', 'mean', 'lower quartile', 'median', 'upper quartile', 'KS distance', 'p, Holm'],
+    [
+      esc(column ?? ''),
+      'n',
+      'mean',
+      'lower quartile',
+      'median',
+      'upper quartile',
+      'KS distance',
+      'p, raw',
+      'p, corrected',
+    ],
     rows.map(({ value, n, mean, quartiles, ks }) => [
       esc(value) + (value === reference ? ' (reference)' : ''),
       count(n),
       decimal(mean),
       ...quartiles.map(each => decimal(each)),
       decimal(ks?.d, 3),
+      pText(ks?.p),
       pText(ks?.holm),
     ]),
   );
@@ -106,7 +113,7 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
     esc(title),
     drawn,
     behind,
-    `${note} KS: two-sample Kolmogorov-Smirnov against the reference, records taken as independent.`,
+    `${note} KS: two-sample Kolmogorov-Smirnov against the reference, by whole applications or cells.`,
   );
 }
 
@@ -163,17 +170,19 @@ ${figures.join('\n')}</section>`;
 
 export function usageSection({ tokens, time, integrity }: Report): string {
   if (tokens === null && time === null) return '';
-  const rows = integrity.agents.map(({ agent, answers, prompt, completion }) => [
+  const rows = integrity.agents.map(({ agent, answers, prompt, completion, uncounted }) => [
     esc(agent),
     count(answers),
-    count(prompt),
-    count(completion),
-    decimal(answers === 0 ? null : completion / answers, 0),
+    prompt === 0 ? '–' : count(prompt),
+    prompt === 0 ? '–' : count(completion),
+    decimal(answers === uncounted ? null : completion / (answers - uncounted), 0),
   ]);
+  const uncounted = integrity.agents.reduce((sum, each) => sum + each.uncounted, 0);
+  const unknown = uncounted > 0 ? ` Of ${count(uncounted)} more answers nobody counted them.` : '';
   const all =
     tokens === null
       ? ''
-      : `<p>${count(tokens.prompt)} tokens in, ${count(tokens.completion)} out, of the answers that were taken. What was asked again costs more: <code>fw ledger cost</code>.</p>${table(['agent', 'answers', 'tokens in', 'tokens out', 'out, each'], rows)}`;
+      : `<p>${count(tokens.prompt)} tokens in, ${count(tokens.completion)} out, of the answers that were taken.${unknown} What was asked again costs more: <code>fw ledger cost</code>.</p>${table(['agent', 'answers', 'tokens in', 'tokens out', 'out, each'], rows)}`;
   const when = time === null ? '' : `<p>Results are dated from ${esc(time.from)} to ${esc(time.to)}.</p>`;
   return `<section><h2>Tokens and time</h2>${all}${when}</section>`;
 }

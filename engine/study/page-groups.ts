@@ -1,4 +1,5 @@
 /** The page's sections on groups: approval, ratio, twins, orders. */
+import { counted } from '../item/words.ts';
 import { dotChart, gridChart, MOST_DOTS } from './chart.ts';
 import type { GroupTable } from './groups.ts';
 import { count, decimal, esc, figure, percent, points, pText, table, withInterval } from './html.ts';
@@ -8,7 +9,7 @@ import type { TwinTable } from './twins.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
-export function groupSection({ asked, level }: Report, group: GroupTable): string {
+export function groupSection({ asked, level, twins }: Report, group: GroupTable): string {
   const { column, reference, rows, blank, method, clusters } = group;
   const rates = dotChart({
     title: `Approval by ${column}`,
@@ -37,26 +38,34 @@ export function groupSection({ asked, level }: Report, group: GroupTable): strin
             { at: 1, label: 'equal' },
           ],
         });
+  const isApart = method === 'independent';
+  const what = asked.twins.length > 0 ? 'cells' : 'applications';
+  const isPaired = twins.some(each => each.column === column);
   const behind = table(
-    [esc(column), 'n', 'approved', 'rate', 'ratio', 'difference, points', 'shortfall', 'z', 'p', 'p, Holm'],
+    [
+      ...[esc(column), 'n', what, 'approved', 'rate', 'ratio', 'difference, points', 'shortfall'],
+      ...(isApart ? ['z'] : []),
+      ...['p, raw', 'p, corrected'],
+    ],
     rows.map(row => [
       esc(row.value) + (row.value === reference ? ' (reference)' : row.small ? ' (few)' : ''),
       count(row.n),
+      count(row.clusters),
       count(row.approved),
       withInterval(row.rate),
       withInterval(row.ratio, value => decimal(value, 3)),
       withInterval(row.difference, points),
       decimal(row.shortfall, 1),
-      decimal(row.z, 2),
+      ...(isApart ? [decimal(row.z, 2)] : []),
       pText(row.p),
       pText(row.holm),
     ]),
   );
-  const how =
-    method === 'independent'
-      ? 'Each record is independent of the others.'
-      : `Applications, or cells of twins, are there several times: intervals are those of ${count(clusters)} such clusters, drawn as a whole.`;
-  const note = `${how}${blank > 0 ? ` ${count(blank)} blank, left out.` : ''}${rows.some(({ small }) => small) ? ' Pale: too few to be judged.' : ''}`;
+  const how = isApart
+    ? 'Each record is independent of the others.'
+    : `${asked.twins.length > 0 ? 'Cells of twins' : 'Applications'} are there several times: intervals and p are those of ${count(clusters)} of them as a whole.`;
+  const tested = isPaired ? ' What is tested is the difference between twins, below.' : '';
+  const note = `${how}${tested}${blank > 0 ? ` ${count(blank)} blank, left out.` : ''}${rows.some(({ small }) => small) ? ` Pale: too few ${what} to be judged.` : ''}`;
   const ratio =
     drawn === ''
       ? ''
@@ -71,20 +80,20 @@ ${figure(`Approval by ${esc(column)}`, rates, behind, note)}
 ${ratio}</section>`;
 }
 
-export function twinSection({ twins, noise, asked }: Report): string {
+export function twinSection({ twins, noise, asked, level }: Report): string {
   if (asked.twins.length === 0) return '';
   const floor =
     noise.pairs === 0
       ? 'No question was asked twice, so the noise floor is unknown: how many of these flips come without any swap cannot be said. Name a second run of the same items, with another seed, as one more FILE.'
-      : `Noise floor: of ${count(noise.pairs)} answers to a question that was asked before, ${withInterval(noise.rate)} differ from the first.`;
+      : `Noise floor: of ${count(noise.pairs)} pairs of answers to the same question, ${withInterval(noise.rate)} differ.`;
   const none = '<p>No twins: no two trusted records are alike in these columns and differ in a group.</p>';
   return `<section><h2>Twins: the same case, another group</h2>
-<p>Twins are alike in ${esc(asked.twins.join(', '))} and in their order. ${floor}</p>
+<p>Twins are alike in ${esc(asked.twins.join(', '))} and in their order${level.samples ? ' and sample' : ''}. ${floor}</p>
 ${twins.length === 0 ? none : twins.map(each => twinFigures(each, noise)).join('\n')}</section>`;
 }
 
 function twinFigures(
-  { column, reference, cells, invariant, partial, rows }: TwinTable,
+  { column, reference, cells, invariantRate, partial, rows }: TwinTable,
   noise: Report['noise'],
 ): string {
   const net = dotChart({
@@ -109,18 +118,19 @@ function twinFigures(
   const behind = table(
     [
       esc(column),
+      'cells',
       'pairs',
       `${esc(reference)} alone approved`,
       'group alone approved',
       'differ',
       'differ, above noise (points)',
       'net, points',
-      'p',
-      'p, Holm',
-      'McNemar',
+      'p, raw',
+      'p, corrected',
     ],
     rows.map(row => [
       esc(row.value),
+      count(row.cells),
       count(row.pairs),
       count(row.referenceOnly),
       count(row.groupOnly),
@@ -129,12 +139,18 @@ function twinFigures(
       withInterval(row.net, points),
       pText(row.p),
       pText(row.holm),
-      pText(row.mcnemar),
     ]),
   );
   const byOrder = several
-    ? `<details><summary>Each order alone, exact McNemar</summary>${table(
-        [`${esc(column)}, order`, 'pairs', `${esc(reference)} alone`, 'group alone', 'p', 'p, Holm'],
+    ? `<details><summary>Each order alone (p corrected within this table; no findings of the page)</summary>${table(
+        [
+          `${esc(column)}, order`,
+          'pairs',
+          `${esc(reference)} alone`,
+          'group alone',
+          'p, raw',
+          'p, Holm in this table',
+        ],
         rows.flatMap(({ value, orders }) =>
           orders.map(each => [
             `${esc(value)}, ${esc(each.order)}`,
@@ -147,15 +163,18 @@ function twinFigures(
         ),
       )}</details>`
     : '';
-  const share = cells === 0 ? '–' : percent(invariant / cells);
-  return `<p>All twins by ${esc(column)} agree in ${share} of ${count(cells)} cells${partial > 0 ? `; ${count(partial)} more cells lack a twin` : ''}.</p>
-${figure(`What the group changes between twins, by ${esc(column)}`, net, behind, several ? 'A cell is there in several orders: p and intervals take the cell as one.' : 'p: exact McNemar.')}
+  const isOnePair = rows.every(({ mcnemar }) => mcnemar !== null);
+  const how = isOnePair
+    ? 'p: exact McNemar.'
+    : 'A cell has several pairs, of orders, samples or names: p swaps the group and the reference in whole cells, and intervals take a cell as one.';
+  return `<p>All twins by ${esc(column)} agree in ${withInterval(invariantRate)} of ${counted(cells, 'cell')}${several ? ', each order counted' : ''}${partial > 0 ? `; ${count(partial)} more lack a twin` : ''}.</p>
+${figure(`What the group changes between twins, by ${esc(column)}`, net, behind, how)}
 ${figure(`How often twins differ at all, by ${esc(column)}`, flips, behind)}${byOrder}`;
 }
 
-export function orderSection({ orders, asked }: Report): string {
+export function orderSection({ orders, asked, level }: Report): string {
   if (orders === null) return '';
-  const { rows, complete, same, test } = orders;
+  const { rows, complete, same } = orders;
   const drawn = dotChart({
     title: 'Approval by order',
     axis: `“${asked.approve}”, % of those trusted`,
@@ -173,20 +192,27 @@ export function orderSection({ orders, asked }: Report): string {
       withInterval(rate),
     ]),
   );
-  const name =
-    test === null
-      ? ''
-      : test.name === 'mcnemar'
-        ? 'exact McNemar'
-        : `Cochran's Q ${decimal(test.q)}, ${test.df} degrees of freedom`;
+  const those = level.samples ? 'samples of applications' : 'applications';
   return `<section><h2>By order of the agents</h2>
-<p>${count(same)} of ${count(complete)} applications that were decided in every order (${withInterval(orders.sameRate)}) have the same decision in all of them. ${test === null ? '' : `That all orders approve alike: p ${pText(test.p)} (${name}).`} Mean kappa between two orders: ${decimal(orders.kappa)}.</p>
+<p>${count(same)} of ${count(complete)} ${those} that were decided in every order (${withInterval(orders.sameRate)}) have the same decision in all of them. ${testWords(orders)} Mean kappa between two orders: ${decimal(orders.kappa)}.</p>
 ${figure('Approval by order', drawn, behind)}
 <ol class="dim">${rows
     .slice(0, MOST_DOTS)
     .map(({ order }) => `<li>${esc(order.replaceAll(',', ', '))}</li>`)
     .join('')}</ol>
 ${agreement(orders)}</section>`;
+}
+
+function testWords({ test, complete }: OrderTable): string {
+  if (test === null) return complete === 0 ? '' : 'No test: no order approves more than another in any case.';
+  const name = {
+    mcnemar: 'exact McNemar',
+    'cochran-q': `Cochran's Q ${decimal(test.q)}, ${test.df} degrees of freedom`,
+    swap: 'the two orders swapped in whole cells or applications',
+    'repeated-measures': `repeated measures by whole cells or applications, F ${decimal(test.q)}, Greenhouse and Geisser`,
+    shuffle: 'orders dealt anew in each cell or application, which are few',
+  }[test.name];
+  return `That all orders approve alike: p ${pText(test.p)} raw, ${pText(test.holm)} corrected (${name}).`;
 }
 
 function agreement({ rows, agreement: cells }: OrderTable): string {

@@ -1,5 +1,6 @@
 /** The page's first section: what was left out, mended and asked again, and whether one group met it more than another. */
 import { dotChart } from './chart.ts';
+import { LEVEL } from './family.ts';
 import { count, esc, figure, percent, pText, table, withInterval } from './html.ts';
 import type { FateRow, Integrity } from './integrity.ts';
 import type { Report } from './report.ts';
@@ -40,9 +41,10 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): s
   });
   const share = (part: number, { seen }: FateRow): string => percent(seen === 0 ? null : part / seen);
   const behind = table(
-    ['', 'items', 'trusted', 'left out', 'p', 'mended', 'p', 'asked again', 'p'].map(text =>
-      text === '' ? esc(column) : text,
-    ),
+    [
+      ...[esc(column), 'items', 'trusted', 'left out', 'p, corrected'],
+      ...['mended', 'p, corrected', 'asked again', 'p, corrected'],
+    ],
     rows.map(row => [
       esc(row.value) + (row.value === reference ? ' (reference)' : ''),
       count(row.seen),
@@ -56,11 +58,11 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): s
     ]),
   );
   const uneven = rows.filter(({ tests }) =>
-    Object.values(tests).some(test => test !== null && test.holm < 0.05),
+    Object.values(tests).some(test => test !== null && test.holm < LEVEL),
   );
   const note =
     uneven.length === 0
-      ? 'p: Fisher against the reference, by Holm over all of this table. A parser that fails more for one group would show here.'
+      ? 'p: against the reference, by whole applications or cells, corrected over all tests of the page. A parser that fails more for one group would show here.'
       : `Not alike: ${uneven
           .slice(0, 6)
           .map(({ value }) => esc(value))

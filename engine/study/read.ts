@@ -8,14 +8,17 @@ import { readItems } from '../files/lines.ts';
 import { forget, originOf } from '../files/origin.ts';
 import { dataError } from '../item/failure.ts';
 import { type Failure, failureOf, type Item, isItem, isLegacyLike } from '../item/item.ts';
-import { isObject, type JsonObject } from '../json/pointer.ts';
+import { type JsonObject, valueAt } from '../json/pointer.ts';
 import { readTable } from '../table/table.ts';
+import { eachParquetRow } from './parquet.ts';
 
 export interface Reading {
   /** the command that speaks */
   stage: string;
   maxLine: number;
   judge: LinesJudge;
+  /** the name of the outcome: a line that has it as a key of its own, and no answers, is a row of a table */
+  outcome: string;
   warn(message: string): void;
 }
 
@@ -27,10 +30,10 @@ export type Take = (line: JsonObject, where: string, kind: LineKind, failure: Fa
 /** Calls `take` with each line of `path`. */
 export async function eachLine(path: string, reading: Reading, take: Take): Promise<void> {
   const [input] = inputsOf([path]) as [ByteInput];
-  const { stage, maxLine, judge } = reading;
+  const { stage, maxLine, judge, outcome } = reading;
   if (isTable(path)) {
-    return eachRow(path, reading, (row, number) =>
-      take(row, `${input.name}:${number}`, 'row', failureOf(row)),
+    return eachRow(path, reading, (row, number, trouble) =>
+      take(row, `${input.name}:${number}`, 'row', trouble),
     );
   }
   let nth = 0;
@@ -42,7 +45,7 @@ export async function eachLine(path: string, reading: Reading, take: Take): Prom
         // what could not be read has no bytes of its own any more; its failure has the number
         nth += 1;
         const where = `${input.name}:${originOf(line)?.number ?? line.failure?.line ?? `?${nth}`}`;
-        const kind = kindOf(line);
+        const kind = kindOf(line, outcome);
         // rows that nobody was asked about are judged by nobody
         take(line, where, kind, failureOf(kind === 'row' ? line : judge.judge(line)));
         forget(line);
@@ -53,13 +56,20 @@ export async function eachLine(path: string, reading: Reading, take: Take): Prom
   });
 }
 
-/** What could not be read is no row of a table. */
-function kindOf(line: JsonObject): LineKind {
-  if (isItem(line)) return 'item';
+/** What could not be read is no row of a table. A table may have columns `id` and `prompt`, as an item has. */
+function kindOf(line: JsonObject, outcome: string): LineKind {
+  const isAsked = ['steps', 'decision', 'ordering', 'request', 'failure'].some(key =>
+    Object.hasOwn(line, key),
+  );
+  const isTold = outcome.startsWith('/')
+    ? valueAt(line, outcome) !== undefined
+    : Object.hasOwn(line, outcome);
+  if (isItem(line)) return !isAsked && isTold ? 'row' : 'item';
   return isLegacyLike(line) || line.failure !== undefined ? 'result' : 'row';
 }
 
-const isTable = (path: string): boolean => /\.[ct]sv$/i.test(path);
+const isParquet = (path: string): boolean => /\.parquet$/i.test(path);
+const isTable = (path: string): boolean => /\.[ct]sv$/i.test(path) || isParquet(path);
 
 function tableOnStdin(block: Buffer): Error | null {
   const first = block.find(byte => byte > 32 && byte < 0x80);
@@ -69,12 +79,16 @@ function tableOnStdin(block: Buffer): Error | null {
   );
 }
 
-/** The rows of a table, as objects of their columns; a row that is none is an object with its failure. */
+/**
+ * The rows of a table, as objects of their columns; `trouble`: it is no row, and has none. A column may have any name, that
+ * of a failure too.
+ */
 export async function eachRow(
   path: string,
   { maxLine, warn }: Pick<Reading, 'maxLine' | 'warn'>,
-  take: (row: JsonObject, number: number) => void,
+  take: (row: JsonObject, number: number, trouble?: Failure) => void,
 ): Promise<void> {
+  if (isParquet(path)) return eachParquetRow(path, take);
   const rows = readTable(inputsOf([path]), {
     maxLine,
     warn,
@@ -83,7 +97,7 @@ export async function eachRow(
     lastRow: Number.POSITIVE_INFINITY,
     signal: new AbortController().signal,
     itemsOf({ row, columns, fields, trouble }) {
-      if (trouble) take({ failure: { stage: 'ingest', code: trouble.code, message: trouble.message } }, row);
+      if (trouble) take({}, row, { stage: 'ingest', code: trouble.code, message: trouble.message });
       else take(Object.fromEntries(columns.map((column, at) => [column, fields?.[at] ?? ''])), row);
       return [];
     },
@@ -91,23 +105,4 @@ export async function eachRow(
   await new Promise<void>((resolve, reject) => {
     rows.stopOnError(reject).done(resolve);
   });
-}
-
-/** The rows of the table that results were made of, by their number and by their id, without what was asked. */
-export async function sourceColumns(
-  path: string,
-  reading: Pick<Reading, 'maxLine' | 'warn'>,
-): Promise<(row: number | string) => JsonObject | undefined> {
-  const rows: JsonObject[] = [];
-  const ids = new Map<string, JsonObject>();
-  await eachRow(path, reading, row => {
-    const { prompt: _, ...columns } = row;
-    rows.push(columns);
-    const id = columns.id ?? columns.prompt_id;
-    if (typeof id === 'string' && id !== '') ids.set(id, columns);
-  });
-  return row => {
-    const found = typeof row === 'number' ? rows[row - 1] : (ids.get(row) ?? rows[Number(row) - 1]);
-    return isObject(found) ? found : undefined;
-  };
 }

@@ -99,3 +99,64 @@ export function kolmogorovAbove(x: number): number {
   for (let k = 1; k <= 20; k++) sum += (k % 2 === 1 ? 1 : -1) * Math.exp(-2 * k * k * x * x);
   return Math.min(1, 2 * sum);
 }
+
+/**
+ * The regularized incomplete beta function I(x; a, b) for a, b > 0: its continued fraction by Lentz's method, on the side
+ * where that converges (Press et al., Numerical Recipes, 6.4).
+ */
+export function betaBelow(x: number, a: number, b: number): number {
+  if (x <= 0) return 0;
+  if (x >= 1) return 1;
+  if (x > (a + 1) / (a + b + 2)) return 1 - betaBelow(1 - x, b, a);
+  const front = logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x);
+  const tiny = 1e-300;
+  const away = (value: number): number => (Math.abs(value) < tiny ? tiny : value);
+  let c = 1;
+  let d = 1 / away(1 - ((a + b) * x) / (a + 1));
+  let h = d;
+  for (let m = 1; m < 100_000; m++) {
+    const even = (m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / away(1 + even * d);
+    c = away(1 + even / c);
+    h *= d * c;
+    const odd = (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / away(1 + odd * d);
+    c = away(1 + odd / c);
+    h *= d * c;
+    if (Math.abs(d * c - 1) < 1e-15) break;
+  }
+  return (Math.exp(front) * h) / a;
+}
+
+/** The x below which the share `p` of a beta distribution lies, by halving. */
+export function betaQuantile(p: number, a: number, b: number): number {
+  return halved(0, 1, x => betaBelow(x, a, b) < p);
+}
+
+/** The share of Student's t distribution with `df` degrees of freedom above t. */
+export function studentAbove(t: number, df: number): number {
+  const tail = betaBelow(df / (df + t * t), df / 2, 0.5) / 2;
+  return t >= 0 ? tail : 1 - tail;
+}
+
+/** The t that the share `above` (below ½) of Student's distribution exceeds. */
+export function studentQuantile(above: number, df: number): number {
+  const x = betaQuantile(2 * above, df / 2, 0.5);
+  return Math.sqrt((df * (1 - x)) / x);
+}
+
+/** The share of an F distribution with `one` and `other` degrees of freedom above f. */
+export function fAbove(f: number, one: number, other: number): number {
+  return betaBelow(other / (other + one * f), other / 2, one / 2);
+}
+
+/** Where `isBelow` ends, between `low` and `high`, to the last bit. */
+function halved(low: number, high: number, isBelow: (x: number) => boolean): number {
+  for (let i = 0; i < 1100; i++) {
+    const middle = (low + high) / 2;
+    if (middle === low || middle === high) break;
+    if (isBelow(middle)) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
+}

@@ -11,11 +11,21 @@ export interface Interval {
   high: number;
 }
 
+/** A figure that may have no interval. */
+export interface Figure {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
 /** `hits` of `n`. */
 export interface Share {
   n: number;
   hits: number;
 }
+
+/** What one cluster has of two shares; n is 0 where it has none. */
+export type Two = readonly [one: Share, other: Share];
 
 /**
  * A rate with Wilson's score interval (Wilson 1927): (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n). Null of nobody.
@@ -146,14 +156,26 @@ export function tost(value: number, error: number, margin: number): number {
   return Math.max(normalAbove((value + margin) / error), normalAbove((margin - value) / error));
 }
 
-/** Holm's step-down correction (Holm 1979): p values in the order given, each at least as large as it was. */
-export function holm(ps: readonly number[]): number[] {
-  const order = ps.map((_, at) => at).sort((a, b) => (ps[a] as number) - (ps[b] as number));
+/**
+ * Holm's step-down correction (Holm 1979): p values in the order given, each at least as large as it was. `weights`, which
+ * come to 1, share the level out between the tests (section 3 of the same paper); without them all have the same.
+ */
+export function weightedHolm(ps: readonly number[], weights: readonly number[]): number[] {
+  const ratio = (at: number): number => (ps[at] as number) / (weights[at] as number);
+  const order = ps.map((_, at) => at).sort((a, b) => ratio(a) - ratio(b));
   const adjusted = new Array<number>(ps.length);
+  let left = weights.reduce((sum, each) => sum + each, 0);
   let least = 0;
-  for (const [rank, at] of order.entries()) {
-    least = Math.max(least, Math.min(1, (ps.length - rank) * (ps[at] as number)));
+  for (const at of order) {
+    least = Math.max(least, Math.min(1, left * ratio(at)));
     adjusted[at] = least;
+    left -= weights[at] as number;
   }
   return adjusted;
 }
+
+export const holm = (ps: readonly number[]): number[] =>
+  weightedHolm(
+    ps,
+    ps.map(() => 1),
+  );

@@ -3,21 +3,17 @@
  * is the group's doing, or noise; repeats of the same question say how much is noise.
  */
 
-import { clusteredFigures, clustersOf } from './clusters.ts';
+import { addTo, type Clusters, clusteredDifference, clusteredShare, partsOf, twoOf } from './clusters.ts';
 import { type Collected, NAMED_IDS, type Seen } from './collect.ts';
-import {
-  holm,
-  type Interval,
-  mcnemar,
-  pairedDifference,
-  rateDifference,
-  type Share,
-  wilson,
-} from './statistics.ts';
+import type { Repeated } from './noise.ts';
+import { signFlip } from './permute.ts';
+import { holm, type Interval, mcnemar, pairedDifference } from './statistics.ts';
 
 export interface TwinRow {
   value: string;
+  /** in each cell, order and sample, each record of the group with each of the reference */
   pairs: number;
+  cells: number;
   /** pairs in which the reference alone was approved, and in which the group alone was */
   referenceOnly: number;
   groupOnly: number;
@@ -27,12 +23,13 @@ export interface TwinRow {
   aboveNoise: Interval | null;
   /** the group's rate less the reference's, over pairs */
   net: Interval | null;
-  /** exact McNemar, of all pairs as if independent */
-  mcnemar: number;
-  /** `mcnemar` where each cell has one pair; else the cluster-robust p of `net` */
+  /** exact McNemar; null where a cell has several pairs, which are not independent */
+  mcnemar: number | null;
+  /** of "the group changes nothing": the group and the reference swapped in each cell; McNemar's where a cell has one pair */
   p: number;
+  /** corrected over all tests of the page */
   holm: number;
-  /** exact McNemar of each ordering alone, where there are several; Holm over all of them of this column */
+  /** the same test of each ordering alone, where there are several; Holm over all of them of this column, outside the page's */
   orders: {
     order: string;
     pairs: number;
@@ -48,39 +45,21 @@ export interface TwinRow {
 export interface TwinTable {
   column: string;
   reference: string;
-  /** cells (in each order) with all twins decided, and those of them in which all twins agree */
+  /** cells (in each order and sample) with all twins decided, and those of them in which all twins agree */
   cells: number;
   invariant: number;
+  invariantRate: Interval | null;
   /** cells with a twin left out or missing: their pairs count, but not in `cells` */
   partial: number;
   rows: TwinRow[];
-  tests: number;
 }
 
-export interface Noise {
-  /** repeated answers compared with the first one to the same question */
-  pairs: number;
-  flips: number;
-  rate: Interval | null;
-}
-
-export function noiseIn({ repeats, seen }: Collected): Noise {
-  let pairs = 0;
-  let flips = 0;
-  for (const { of, state } of repeats) {
-    const first = seen[of]?.state ?? -1;
-    if (first < 0) continue;
-    pairs += 1;
-    if (first !== state) flips += 1;
-  }
-  return { pairs, flips, rate: wilson({ n: pairs, hits: flips }) };
-}
-
-interface Pair {
+/** The records of one group and of the reference that are compared: of one cell, order and sample. */
+interface Pairing {
   cell: number;
   order: number;
-  reference: Seen;
-  group: Seen;
+  group: readonly Seen[];
+  reference: readonly Seen[];
 }
 
 /** Null where nothing is paired. */
@@ -88,58 +67,57 @@ export function twinTable(
   collected: Collected,
   at: number,
   reference: string | null,
-  noise: Noise,
+  noise: Repeated,
 ): TwinTable | null {
   const { column, values } = collected.groups[at] as Collected['groups'][number];
   const base = reference === null ? -1 : values.list.indexOf(reference);
   if (base < 0) return null;
-  const units = unitsOf(collected.seen, at);
-  const pairs = values.list.map((): Pair[] => []);
-  let cells = 0;
-  let invariant = 0;
-  let partial = 0;
-  for (const unit of units) {
+  const pairings = values.list.map((): Pairing[] => []);
+  const alike: Clusters = [];
+  let [cells, invariant, partial] = [0, 0, 0];
+  for (const unit of unitsOf(collected.seen, at)) {
     const byValue = new Map<number, Seen[]>();
     for (const record of unit) {
       const value = record.groups[at] as number;
-      byValue.set(value, [...(byValue.get(value) ?? []), record]);
+      const known = byValue.get(value);
+      if (known) known.push(record);
+      else byValue.set(value, [record]);
     }
     if (byValue.size < 2) continue;
-    const all = unit.filter(({ state }) => state >= 0);
-    if (all.length < unit.length) partial += 1;
+    const [{ cell, order, cluster, state: first }] = unit as [Seen];
+    if (unit.some(({ state }) => state < 0)) partial += 1;
     else {
+      const isAlike = unit.every(({ state }) => state === first);
       cells += 1;
-      if (all.every(({ state }) => state === all[0]?.state)) invariant += 1;
+      if (isAlike) invariant += 1;
+      addTo(alike, 0, cluster, 1, isAlike ? 1 : 0);
     }
-    const references = byValue.get(base) ?? [];
-    for (const [value, records] of byValue) {
-      if (value === base) continue;
-      // several twins of one group are paired as they come
-      for (const [nth, group] of records.entries()) {
-        const other = references[nth];
-        if (other === undefined || other.state < 0 || group.state < 0) continue;
-        pairs[value]?.push({ cell: group.cell, order: group.order, reference: other, group });
-      }
+    const decided = (value: number): Seen[] => (byValue.get(value) ?? []).filter(({ state }) => state >= 0);
+    const others = decided(base);
+    for (const value of byValue.keys()) {
+      const group = decided(value);
+      if (value === base || group.length === 0 || others.length === 0) continue;
+      pairings[value]?.push({ cell, order, group, reference: others });
     }
   }
-  const rows = pairs.flatMap((list, value) =>
+  const rows = pairings.flatMap((list, value) =>
     list.length === 0 ? [] : [rowOf(values.list[value] as string, list, noise, collected.orders.list)],
   );
   if (rows.length === 0) return null;
-  for (const [nth, p] of holm(rows.map(row => row.p)).entries()) (rows[nth] as TwinRow).holm = p;
   const orders = rows.flatMap(row => row.orders);
   for (const [nth, p] of holm(orders.map(row => row.p)).entries())
     (orders[nth] as TwinRow['orders'][number]).holm = p;
   rows.sort((a, b) => b.pairs - a.pairs || (a.value < b.value ? -1 : 1));
-  return { column, reference: reference as string, cells, invariant, partial, rows, tests: rows.length };
+  const invariantRate = clusteredShare(partsOf(alike, 0));
+  return { column, reference: reference as string, cells, invariant, invariantRate, partial, rows };
 }
 
-/** Records of the same cell in the same order. */
+/** Records of the same cell in the same order and sample. */
 function unitsOf(seen: readonly Seen[], at: number): Iterable<Seen[]> {
   const units = new Map<string, Seen[]>();
   for (const record of seen) {
     if (record.cell < 0 || (record.groups[at] as number) < 0) continue;
-    const key = `${record.cell} ${record.order}`;
+    const key = `${record.cell} ${record.order} ${record.sample}`;
     const unit = units.get(key);
     if (unit === undefined) units.set(key, [record]);
     else unit.push(record);
@@ -147,60 +125,116 @@ function unitsOf(seen: readonly Seen[], at: number): Iterable<Seen[]> {
   return units.values();
 }
 
-function countsOf(pairs: readonly Pair[]): { n: number; referenceOnly: number; groupOnly: number } {
-  let referenceOnly = 0;
-  let groupOnly = 0;
-  for (const { reference, group } of pairs) {
-    if (reference.state > group.state) referenceOnly += 1;
-    if (group.state > reference.state) groupOnly += 1;
-  }
-  return { n: pairs.length, referenceOnly, groupOnly };
+interface Counts {
+  pairs: number;
+  referenceOnly: number;
+  groupOnly: number;
 }
 
-function rowOf(value: string, pairs: readonly Pair[], noise: Noise, orders: readonly string[]): TwinRow {
-  const { n, referenceOnly, groupOnly } = countsOf(pairs);
-  const flipped: Share = { n, hits: referenceOnly + groupOnly };
-  const exact = mcnemar(groupOnly, referenceOnly);
-  const isSingle = new Set(pairs.map(({ cell }) => cell)).size === n;
-  const clustered = isSingle ? null : clusteredNet(pairs);
-  const byOrder = new Map<number, Pair[]>();
-  for (const pair of pairs) byOrder.set(pair.order, [...(byOrder.get(pair.order) ?? []), pair]);
+const approvedOf = (records: readonly Seen[]): number => records.filter(({ state }) => state === 1).length;
+
+/** Each record of the group with each of the reference: so nothing hangs on which of them comes first in a file. */
+function countsOf({ group, reference }: Pairing): Counts {
+  const [own, base] = [approvedOf(group), approvedOf(reference)];
+  return {
+    pairs: group.length * reference.length,
+    referenceOnly: base * (group.length - own),
+    groupOnly: own * (reference.length - base),
+  };
+}
+
+/** The counts of all, and of each cell. */
+function cellsOf(pairings: readonly Pairing[]): { sum: Counts; cells: Map<number, Counts> } {
+  const sum = { pairs: 0, referenceOnly: 0, groupOnly: 0 };
+  const cells = new Map<number, Counts>();
+  for (const pairing of pairings) {
+    const counts = countsOf(pairing);
+    const own = cells.get(pairing.cell) ?? { pairs: 0, referenceOnly: 0, groupOnly: 0 };
+    cells.set(pairing.cell, own);
+    for (const into of [sum, own])
+      for (const key of ['pairs', 'referenceOnly', 'groupOnly'] as const) into[key] += counts[key];
+  }
+  return { sum, cells };
+}
+
+const isOnePair = (cells: Map<number, Counts>): boolean =>
+  [...cells.values()].every(({ pairs }) => pairs === 1);
+
+function pOf({ sum, cells }: ReturnType<typeof cellsOf>): number {
+  if (isOnePair(cells)) return mcnemar(sum.groupOnly, sum.referenceOnly);
+  return signFlip([...cells.values()].map(({ groupOnly, referenceOnly }) => groupOnly - referenceOnly));
+}
+
+function rowOf(
+  value: string,
+  pairings: readonly Pairing[],
+  noise: Repeated,
+  orders: readonly string[],
+): TwinRow {
+  const all = cellsOf(pairings);
+  const { sum, cells } = all;
+  const flipped: Clusters = [];
+  const ways: Clusters = [];
+  for (const [cell, { pairs, referenceOnly, groupOnly }] of cells) {
+    addTo(flipped, 0, cell, pairs, groupOnly + referenceOnly);
+    addTo(ways, 0, cell, pairs, groupOnly);
+    addTo(ways, 1, cell, pairs, referenceOnly);
+  }
+  const byOrder = new Map<number, Pairing[]>();
+  for (const pairing of pairings) {
+    const known = byOrder.get(pairing.order);
+    if (known) known.push(pairing);
+    else byOrder.set(pairing.order, [pairing]);
+  }
   return {
     value,
-    pairs: n,
-    referenceOnly,
-    groupOnly,
-    flips: wilson(flipped),
-    aboveNoise: noise.pairs === 0 ? null : rateDifference(flipped, { n: noise.pairs, hits: noise.flips }),
-    net: clustered ? clustered.net : pairedDifference({ n, b: groupOnly, c: referenceOnly }),
-    mcnemar: exact,
-    p: clustered ? clustered.p : exact,
+    ...sum,
+    cells: cells.size,
+    flips: clusteredShare(partsOf(flipped, 0)),
+    aboveNoise: aboveNoise(pairings, noise),
+    net: netOf(sum, cells, ways),
+    mcnemar: isOnePair(cells) ? mcnemar(sum.groupOnly, sum.referenceOnly) : null,
+    p: pOf(all),
     holm: 1,
     orders:
       byOrder.size < 2
         ? []
         : [...byOrder].map(([order, list]) => {
-            const { n, ...counts } = countsOf(list);
-            const p = mcnemar(counts.groupOnly, counts.referenceOnly);
-            return { order: orders[order] ?? '', pairs: n, ...counts, p, holm: 1 };
+            const own = cellsOf(list);
+            return { order: orders[order] ?? '', ...own.sum, p: pOf(own), holm: 1 };
           }),
-    ids: pairs
-      .filter(({ reference, group }) => reference.state !== group.state)
-      .slice(0, NAMED_IDS)
-      .map(({ reference, group }) => [reference.id, group.id]),
+    ids: flippedIds(pairings),
   };
 }
 
-/** The net difference where a cell has several pairs, in several orders or of several names. */
-function clusteredNet(pairs: readonly Pair[]): { net: Interval | null; p: number } {
-  const records = pairs.flatMap(({ cell, reference, group }) => [
-    { cluster: cell, value: 0, state: reference.state },
-    { cluster: cell, value: 1, state: group.state },
-  ]);
-  const shares: Share[] = [0, 1].map(value => ({
-    n: pairs.length,
-    hits: records.filter(record => record.value === value && record.state === 1).length,
-  }));
-  const figure = clusteredFigures(clustersOf(records), shares, 0).figures[1];
-  return { net: figure?.difference ?? null, p: figure?.p ?? 1 };
+/** The rate of pairs that the group wins less that of those that it loses. */
+function netOf(
+  { pairs, groupOnly, referenceOnly }: Counts,
+  cells: Map<number, Counts>,
+  ways: Clusters,
+): Interval | null {
+  if (isOnePair(cells)) return pairedDifference({ n: pairs, b: groupOnly, c: referenceOnly });
+  return clusteredDifference(twoOf(ways, 0, 1)).difference;
+}
+
+function aboveNoise(pairings: readonly Pairing[], { noise, clusters }: Repeated): Interval | null {
+  if (noise.pairs === 0) return null;
+  const both: Clusters = [clusters[0], undefined];
+  for (const pairing of pairings) {
+    const { pairs, referenceOnly, groupOnly } = countsOf(pairing);
+    const { cluster } = pairing.group[0] as Seen;
+    addTo(both, 1, cluster, pairs, referenceOnly + groupOnly);
+  }
+  return clusteredDifference(twoOf(both, 1, 0)).difference;
+}
+
+function flippedIds(pairings: readonly Pairing[]): [string, string][] {
+  const ids: [string, string][] = [];
+  for (const { group, reference } of pairings)
+    for (const own of group)
+      for (const other of reference) {
+        if (ids.length === NAMED_IDS) return ids;
+        if (own.state !== other.state) ids.push([other.id, own.id]);
+      }
+  return ids;
 }

@@ -16,9 +16,14 @@ export function delimiterOf(text: string): number {
   );
 }
 
+/** A delimiter as it is written in a message or an option. */
+export const written = (byte: number): string => (byte === TAB ? '\\t' : String.fromCharCode(byte));
+
+/** The usual ones, as bytes. */
+export const USUAL: readonly number[] = [...';\t|,'].map(text => text.charCodeAt(0));
+
 /** A hint for a table of one column: that its name holds what may be the right delimiter. */
 export function delimiterIn(name: string): string {
-  const found = [';', '\t', '|', ','].find(delimiter => name.includes(delimiter));
-  if (found === undefined) return ' (is the --format right?)';
-  return ` (is it --delimiter '${found === '\t' ? '\\t' : found}'?)`;
+  const found = USUAL.find(delimiter => name.includes(String.fromCharCode(delimiter)));
+  return found === undefined ? ' (is the --format right?)' : ` (is it --delimiter '${written(found)}'?)`;
 }

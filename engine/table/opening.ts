@@ -3,7 +3,7 @@
 import { foreignKind, SIGNATURE_BYTES } from '../files/encoding.ts';
 import type { ByteInput } from '../files/input.ts';
 import { dataError } from '../item/failure.ts';
-import { COMMA, TAB } from './delimiter.ts';
+import { COMMA, TAB, written } from './delimiter.ts';
 import { requestDecoder } from './requests.ts';
 import {
   csvDecoder,
@@ -13,6 +13,7 @@ import {
   jsonDecoder,
   sameHeader,
 } from './rows.ts';
+import { doubtOf, mayBeSepLine, sepLine } from './sep-line.ts';
 
 export const FORMATS = ['csv', 'tsv', 'json', 'ndjson', 'openai-batch'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -36,7 +37,7 @@ export async function firstBytes(input: ByteInput, mayBeEmpty: boolean): Promise
     const more: Buffer | null = await input.read(bytes);
     if (more === null) break;
     bytes = more;
-    if (bytes.length < SIGNATURE_BYTES) continue;
+    if (bytes.length < SIGNATURE_BYTES || mayBeSepLine(afterMark(bytes))) continue;
     if (bytes.length > LONGEST_SPACE || firstByte(bytes) !== undefined) break;
   }
   if (bytes === null && mayBeEmpty) return Buffer.alloc(0);
@@ -69,12 +70,24 @@ export function decoderFor(
   const begin = String.fromCharCode(firstByte(bytes)!);
   const format = given ?? (delimiter === undefined ? formatBy(source, begin) : 'csv');
   if (format === 'csv' || format === 'tsv') {
-    const expect = (columns: readonly string[]): void => {
+    const named = sepLine(bytes, source);
+    const said = delimiter ?? (given === 'tsv' ? TAB : undefined);
+    const byte = said ?? named ?? (format === 'csv' ? COMMA : TAB);
+    if (named !== null && named !== byte)
+      throw dataError(
+        `${source}:1: expected the delimiter '${written(byte)}' of the options, found sep=${written(named)}; leave the option out`,
+      );
+    if (named !== null)
+      warn(`${source}: its first line, sep=${written(named)}, names the delimiter, and is no row`);
+    const expect: Opening['expect'] = (columns, _source, line = Buffer.alloc(0)) => {
+      const doubt = doubtOf(line, columns, byte, delimiter !== undefined || named !== null);
+      if (doubt?.stops) throw dataError(`${source}: ${doubt.message}`);
+      if (doubt && first.header === null) warn(`${source}: ${doubt.message}`);
       if (first.header === null) warnOfUnnamed(columns, source, warn);
       first.header = sameHeader({ source, columns }, first.header);
       options.expect(columns, source);
     };
-    return csvDecoder(delimiter ?? (format === 'csv' ? COMMA : TAB), source, { ...options, expect });
+    return csvDecoder(byte, source, { ...options, expect }, named !== null);
   }
   if (format === 'json' && begin !== '[' && begin !== '{') {
     throw dataError(`${source}: expected an array of objects, or objects one a line, found other text`);

@@ -189,7 +189,7 @@ function messagesIn(text: string): unknown[] {
 }
 
 /** 12 hex digits of the SHA-256 of the columns and their text, whatever their order. */
-function contentId(columns: readonly string[], fields: readonly string[]): string {
+export function contentId(columns: readonly string[], fields: readonly string[]): string {
   const pairs = columns.map((column, at) => [column, fields[at]] as const);
   pairs.sort(([a], [b]) => (a < b ? -1 : 1));
   return hash('sha256', JSON.stringify(pairs)).slice(0, 12);

@@ -38,8 +38,11 @@ export interface Decoder {
   pieces: RowSplitter;
   /** The row of the piece that was cut last; null where that is the header. */
   row(piece: RowBytes): Row | null;
-  /** of CSV: the fields of the piece that was cut last, and the columns once the header was read */
-  table?: { fields: FieldBounds; columns: readonly string[] | null };
+  /**
+   * of CSV: the fields of the piece that was cut last, the columns once the header was read, and how many lines are none
+   * of its rows
+   */
+  table?: { fields: FieldBounds; columns: readonly string[] | null; lines: number };
   /** `rows`: how many there were. */
   end(rows: number): void;
 }
@@ -47,7 +50,8 @@ export interface Decoder {
 export interface DecoderOptions {
   maxLine: number;
   takesItems: boolean;
-  expect(columns: readonly string[], source: string): void;
+  /** `line`: of CSV, the header as it stands there */
+  expect(columns: readonly string[], source: string, line?: Buffer): void;
 }
 
 const LF = 10;
@@ -57,18 +61,32 @@ export interface Header {
   columns: readonly string[];
 }
 
-/** `delimiter` as a byte. */
-export function csvDecoder(delimiter: number, source: string, options: DecoderOptions): Decoder {
+/** `delimiter` as a byte. `hasSep`: there is a line before the header. */
+export function csvDecoder(
+  delimiter: number,
+  source: string,
+  options: DecoderOptions,
+  hasSep = false,
+): Decoder {
   const reader = csvReader(delimiter, options.maxLine);
-  const table: Decoder['table'] & object = { fields: reader.fields, columns: null };
+  const table: Decoder['table'] & object = {
+    fields: reader.fields,
+    columns: null,
+    lines: hasSep ? 2 : 1,
+  };
+  let isBefore = hasSep;
   return {
     pieces: rowSplitter(reader, options.maxLine),
     table,
     row(piece) {
+      if (isBefore) {
+        isBefore = false;
+        return null;
+      }
       if (table.columns === null) {
         table.columns = headerOf(piece, reader.fields, source, options.maxLine);
         reader.columns = table.columns.length;
-        options.expect(table.columns, source);
+        options.expect(table.columns, source, piece.block.subarray(piece.from, piece.to));
         return null;
       }
       const { columns } = table;
@@ -77,7 +95,9 @@ export function csvDecoder(delimiter: number, source: string, options: DecoderOp
       return { line, columns, ...csvRow(fieldTexts(block, from, reader.fields), columns) };
     },
     end(rows) {
-      if (rows === 0) throw dataError(`${source}: expected rows under the header, found none`);
+      const above =
+        table.columns === null ? 'a header and rows under the line sep=' : 'rows under the header';
+      if (rows === 0) throw dataError(`${source}: expected ${above}, found none`);
     },
   };
 }

@@ -180,7 +180,7 @@ export async function countTableRows(
       const bytes = await firstBytes(input, options.format === 'openai-batch');
       const opening = { ...options, takesItems: true, expect: () => {}, warn: () => {} };
       const { pieces, table } = decoderFor(bytes, input.name, opening, { header: null });
-      if (table) count -= 1; // the header
+      if (table) count -= table.lines;
       for await (const _fed of feeding(pieces, bytes, input)) {
         while (pieces.next() !== null) count += 1;
         signal.throwIfAborted();

@@ -8,7 +8,7 @@ import { counted } from '../item/words.ts';
 import { isObject } from '../json/pointer.ts';
 import { poolSettings } from '../pool/settings.ts';
 import { createEndpoint, type Endpoint } from '../pool/state.ts';
-import { seeded } from '../study/bootstrap.ts';
+import { seeded } from '../study/seeded.ts';
 import type { Lengths } from './predict.ts';
 import type { Study } from './study.ts';
 

@@ -72,9 +72,12 @@ export function snapshotOf({ stats, times, now, loop, itemsInFlight, room }: Clo
     waiting,
     items: itemTime(times, now) / since,
     itemsInFlight,
-    endpoints: endpoints.map(one => ({ ...one, here: one.busy / since, places: one.places / since })),
+    endpoints: endpoints.map(one => ({ ...one, here: busyOf(one) / since, places: one.places / since })),
   };
 }
+
+/** Time in places that calls had. Places are counted at ticks, so that the last moments of calls may have none. */
+const busyOf = ({ busy, places }: EndpointStats): number => Math.min(busy, places);
 
 function endpointLines({ endpoints, since }: PoolStats): string[] {
   const words = (group: readonly EndpointStats[]): string => {
@@ -92,7 +95,7 @@ function endpointLines({ endpoints, since }: PoolStats): string[] {
       )}${others > 0 ? ` (${number(others)} as another model)` : ''}`,
       `${number(Math.round((tokens * 1000) / since))} tokens/s out`,
       `${percent(
-        sumOf(group, one => one.busy),
+        sumOf(group, busyOf),
         sumOf(group, one => one.places),
       )} busy`,
     ];

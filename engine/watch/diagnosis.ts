@@ -4,38 +4,12 @@
  * longer an answer takes the more calls were there before it.
  */
 import { counted, number, percent } from '../item/words.ts';
-import type { ConcurrencyLevel, EndpointStats } from '../pool/stats.ts';
-import { type Engine, engineLimit } from './engine.ts';
+import { crowdOf, gainsByLimit, promptWords } from './crowd.ts';
+import type { Engine } from './engine.ts';
+import type { Diagnosis, Limit, Server } from './judged.ts';
 import type { Room } from './room.ts';
-import { absent, oldestWords, slotsOf, sumOf } from './servers.ts';
+import { absent, oldestWords, sumOf } from './servers.ts';
 import { BUSY } from './words.ts';
-
-export type Limit =
-  | 'own-process'
-  | 'stopped'
-  | 'disk'
-  | 'reader'
-  | 'no-endpoint'
-  | 'between-tries'
-  | 'waiting'
-  | 'refusals'
-  | 'failing'
-  | 'kv'
-  | 'slots'
-  | 'pinned'
-  | 'servers'
-  | 'input'
-  | 'tail'
-  | 'few-items'
-  | 'in-flight'
-  | 'batch'
-  | 'computing'
-  | 'reading';
-
-export interface Diagnosis {
-  limit: Limit;
-  text: string;
-}
 
 /** Times are ms of `ms`; averages are over it. */
 export interface Snapshot extends Room {
@@ -61,24 +35,11 @@ export interface Snapshot extends Room {
   engine?: Engine;
 }
 
-/** What is known of a server over that time. */
-export interface Server
-  extends Pick<
-    EndpointStats,
-    'url' | 'state' | 'cause' | 'pausedFor' | 'inFlight' | 'oldest' | 'load' | 'limit' | 'pinned' | 'failed'
-  > {
-  answered: number;
-  /** calls there, and places, on average */
-  here: number;
-  places: number;
-  /** what it said of itself, on average, and preemptions in all; null where it says nothing */
-  said: { running: number; waiting: number; kv: number; preemptions: number } | null;
-  levels: readonly ConcurrencyLevel[];
-}
-
 /** A cause counts from this share of the run's time on. In a standstill, the cause with the most time counts. */
 const NOTICEABLE_SHARE = 0.1;
 const MOSTLY_STANDING = 0.5;
+/** ms in which a process mostly begins: that is over before a second process would have begun. */
+const BEGINNING = 5_000;
 /** Calls at a server, of the places that it has: waves leave some of them out. */
 const FULL = 0.8;
 /** From this share of all tries on, refusals (429, 503) or failures are what holds a run up. */
@@ -105,7 +66,8 @@ function outside(snapshot: Snapshot, trouble: Diagnosis | null = null): Diagnosi
   const { ms, isStanding, busy, suspendedMs, ledger, unread, noEndpointMs, saturatedMs } = snapshot;
   const cores = busy / ms;
   // a blocked write keeps the thread busy, and blocks the process
-  const own = cores >= (isStanding ? MOSTLY_STANDING : BUSY) ? busy - ledger : 0;
+  const isOwn = cores >= (isStanding ? MOSTLY_STANDING : BUSY) && (isStanding || ms >= BEGINNING);
+  const own = isOwn ? busy - ledger : 0;
   const asleep = Math.max(0, suspendedMs - ledger);
   const part = (time: number): string => percent(time, ms);
   const held = isStanding ? ` (${counted(snapshot.items, 'item')} held back)` : '';
@@ -189,7 +151,7 @@ function crowded(snapshot: Snapshot): Diagnosis | null {
     return { limit, text: engine ? text : `the servers: ${waited}; ${most.server.url} ${text}${others}` };
   }
   if (!isFull) return null;
-  const pinned = endpoints.filter(one => one.pinned && one.here >= FULL * one.places);
+  const pinned = endpoints.filter(one => one.pinned && one.here >= FULL * one.places && gainsByLimit(one));
   if (pinned[0] && pinned.length === endpoints.filter(({ here }) => here > 0).length) {
     const { url, limit } = pinned[0];
     const others = pinned.length > 1 ? `, and of ${counted(pinned.length - 1, 'other endpoint')}` : '';
@@ -198,42 +160,10 @@ function crowded(snapshot: Snapshot): Diagnosis | null {
       text: `the limit of ${counted(limit, 'call')} that was set for ${url}${others}: ${waited}, and there is no sign that it is full; raise the limit, or leave it out`,
     };
   }
-  return { limit: 'servers', text: `the servers: ${waited}` };
+  const computing = most && !engine ? promptWords(most.server) : null;
+  if (computing === null) return { limit: 'servers', text: `the servers: ${waited}` };
+  return { limit: 'prompts', text: `the servers: ${waited}; ${most?.server.url} ${computing}` };
 }
-
-function crowdOf(server: Server, engine: Engine | undefined): Diagnosis | null {
-  const { said, answered, levels, here } = server;
-  if (engine) return engineLimit(engine, said);
-  if (said) {
-    const running = number(Math.round(said.running));
-    if (said.kv >= KV_FULL || said.preemptions > PREEMPTED * answered) {
-      const preempted = said.preemptions > 0 ? `, with ${counted(said.preemptions, 'preemption')}` : '';
-      return {
-        limit: 'kv',
-        text: `has its KV cache ${percent(said.kv, 1)} full with ${counted(Math.round(said.running), 'sequence')}${preempted}: more memory for it (--gpu-memory-utilization, an FP8 KV cache) or shorter prompts would help`,
-      };
-    }
-    if (said.waiting < Math.max(1, QUEUE * said.running)) return null;
-    return {
-      limit: 'slots',
-      text: `runs ${running} at a time and ${number(Math.round(said.waiting))} more wait there: a larger batch (--max-num-seqs) or more servers would help`,
-    };
-  }
-  const slots = slotsOf(levels);
-  if (slots === null || here < CROWDED * slots) return null;
-  return {
-    limit: 'slots',
-    text: `takes about ${number(slots)} at a time and had ${number(Math.round(here))}: beyond that, more calls only made answers slower; more slots (llama.cpp: -np, vLLM: --max-num-seqs) or more servers would help`,
-  };
-}
-
-/** From here on the KV cache counts as full; so many preemptions an answer say that it is too small. */
-const KV_FULL = 0.9;
-const PREEMPTED = 0.02;
-/** A queue of this share of what runs is no accident. */
-const QUEUE = 0.05;
-/** Calls there, of what it takes at a time, from which on most of the others wait. */
-const CROWDED = 1.3;
 
 /** The servers could have more: why do they not? */
 function roomy(snapshot: Snapshot): Diagnosis {

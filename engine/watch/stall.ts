@@ -5,7 +5,8 @@
 
 import { timeWords } from '../item/words.ts';
 import type { EndpointStats } from '../pool/stats.ts';
-import { diagnose, type Limit, type Snapshot } from './diagnosis.ts';
+import { diagnose, type Snapshot } from './diagnosis.ts';
+import type { Limit } from './judged.ts';
 import { sumOf } from './servers.ts';
 
 /** What is seen at one look; times in ms, sums since the start. */

@@ -90,6 +90,7 @@ const SPEAK_OF_FILES = [
   'ingest --format',
   'plan --set',
   'run --set',
+  'select --id',
 ];
 
 /** What a stage needs beside the option under test. */

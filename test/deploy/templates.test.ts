@@ -165,6 +165,9 @@ describe('deploy/kubernetes/shards.yaml', () => {
     const pipeline = folder();
     for (const [name, text] of Object.entries(of('ConfigMap').data))
       writeFileSync(join(pipeline, name), text as string);
+    // its prompts are made by its own template
+    const asked = `fw ingest --or-template ${join(pipeline, 'prompt.liquid')} prompts.csv > asked.ndjson`;
+    expect((await shell(asked, { cwd: at })).code).toBe(0);
     const [program, flag, script] = container.command as [string, string, string];
     const own = script.replaceAll('/pipeline/', `${pipeline}/`);
     const env = { ...variables, ...of('Secret').stringData, FW_ENDPOINTS, SHARDS: String(SHARDS) };

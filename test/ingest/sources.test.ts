@@ -33,7 +33,12 @@ describe('no table', () => {
     ],
     ['UTF-16 without a mark', Buffer.from('id,prompt\n', 'utf16le'), {}, 'found UTF-16LE; iconv -f UTF-16LE'],
     ['UTF-32', Buffer.from('fffe0000690000006400', 'hex'), {}, 'found UTF-32; iconv -f UTF-32'],
-    ['gzip', gzipSync('id,prompt\n1,a\n'), {}, 'found gzip, which is compressed; gunzip -c FILE | fw ingest'],
+    [
+      'gzip',
+      gzipSync('id,prompt\n1,a\n'),
+      {},
+      'found gzip, which is compressed; decompress it first: gunzip -c FILE | fw …',
+    ],
     ['gzip, said to be JSON', gzipSync('[{}]'), { format: 'json' }, 'found gzip'],
     ['a workbook', Buffer.from('504b0304140000000800', 'hex'), {}, 'found a ZIP archive or a workbook'],
     [

@@ -111,17 +111,25 @@ describe('entries', () => {
     });
   });
 
-  it('never change a scalar: an object wrapped in talk is the same object', () => {
+  it('never change a scalar: an object wrapped in talk is the same object, or none', () => {
     const prose = fc.string({ unit: fc.constantFrom(...'ab .:\n"\'!'.split('')) });
+    let accepted = 0;
     holds(fc.tuple(prose, fc.dictionary(fc.string(), fc.jsonValue()), prose), ([before, value, after]) => {
       const text = JSON.stringify(value);
       const talk = `${before}${text}${after}`;
       // what looks like a key behind the object goes on with it
       if (isJsonText(talk) || /^\s*["'][^\n]*["']\s*:/.test(after)) return;
-      const { output, rung } = read(talk);
+      const { output, rung, problem } = read(talk);
+      if (problem?.code === 'not-the-answer') {
+        // only beside words
+        expect(before + after).toMatch(/[ab]/);
+        return;
+      }
+      accepted += 1;
       expect(rung === 'clean' || rung === 'repaired').toBe(true);
       expect(output).toEqual(JSON.parse(text));
     });
+    expect(accepted).toBeGreaterThan(0);
   });
 });
 

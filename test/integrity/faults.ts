@@ -126,8 +126,7 @@ export const RULES: { [name: string]: Rule } = {
   'thinking without its opening': repaired(json => `Maybe ${text(3)}. Or not.\n</think>\n\n${json}`),
   'an earlier draft': repaired((json, n) => `Draft: ${text(n + 1)}\nFinal: ${json}`),
   'an empty object before': repaired(json => `The tool took {} as its input.\n${json}`),
-  'a fenced draft': repaired((json, n) => `\`\`\`json\n${text(n + 1)}\n\`\`\`\nNo, rather: ${json}`),
-  'a draft, and reasoning after it': repaired((json, n) => `${text(n + 1)}<think>Sure?</think>${json}`),
+  'a fenced draft': repaired((json, n) => `\`\`\`json\n${text(n + 1)}\n\`\`\`\nNo. Corrected: ${json}`),
   'the same again': repaired(json => `\`\`\`json\n${json}\n\`\`\`\n\`\`\`json\n${json}\n\`\`\``),
   'reasoning in capitals': repaired((json, n) => `[THINK]Perhaps ${text(n + 1)}[/THINK]${json}`),
   'reasoning of harmony': repaired(
@@ -231,6 +230,14 @@ export const RULES: { [name: string]: Rule } = {
   prose: refused('no-json-found', n => `I would ${n % 2 ? 'approve' : 'deny'} it, for ${REASONS[n % 8]}`),
   empty: refused('no-json-found', n => ' '.repeat(n % 5)),
   'only thinking': refused('no-json-found', n => `<think>${text(n)}`),
+  'a fenced draft, and not a word of which is final': refused(
+    'several-answers',
+    n => `\`\`\`json\n${text(n + 1)}\n\`\`\`\nNo, rather: ${text(n)}`,
+  ),
+  'a draft, and reasoning after it': refused(
+    'several-answers',
+    n => `${text(n + 1)}<think>Sure?</think>${text(n)}`,
+  ),
   'a draft, then prose': refused('no-json-found', n => `<think>${text(n)}</think> I would rather not say.`),
   'unclosed reasoning': refused(
     'no-json-found',

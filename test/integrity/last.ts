@@ -238,6 +238,7 @@ const PROSE = [
   '**Note** "maybe" - ',
   'Answer = ',
 ];
+const FINALLY = ['Final answer: ', '\n**Final:**\n', 'Corrected:\n\n', 'So my final decision is '];
 const AFTER = ['', '\n', ' I hope that this helps!', '\n\nIt isn\'t "final" [1].', '<|end|>', '</s>'];
 
 export interface Said extends Last {
@@ -265,8 +266,8 @@ export function saidWith(last: Last, draft: () => string, random: Random): Said 
     () => reasoning(),
   ];
   const before = Array.from({ length: Math.floor(random() * 4) }, () => pick(random, parts)()).join('');
-  // whatever stood before it, the last of what stands before must be no object, or it would be one of several
-  const lead = before === '' ? '' : `${before}${pick(random, PROSE)}`;
+  // whatever stood before it, the last of what stands before must be no object, and says that what follows is final
+  const lead = before === '' ? '' : `${before}${pick(random, PROSE)}${pick(random, FINALLY)}`;
   const stripped = random() < 0.1 ? `${draft()} so ${draft()}\n</think>\n` : '';
   const isFenced = random() < 0.3;
   // behind a token that ends the turn nothing may stand

@@ -18,7 +18,7 @@ test.each<[object, string, string, unknown]>([
   [TAGS, '[]', 'clean', []],
   [TAGS, 'The tags:\n```json\n["food", "rent",]\n```\nI hope this helps.', 'repaired', ['food', 'rent']],
   [TAGS, "['food'] as said in [the book]", 'repaired', ['food']],
-  [TAGS, '["food"] as said in [1]', 'failed', 'schema-mismatch'],
+  [TAGS, '["food"] as said in [1]', 'failed', 'several-answers'],
   [TAGS, 'First ["rent"], on second thought: ["food"]', 'repaired', ['food']],
   [TAGS, '<think>["rent"]</think>["food"]', 'repaired', ['food']],
   [TAGS, '["Food", "rent"]', 'coerced', ['food', 'rent']],

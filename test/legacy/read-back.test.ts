@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { takesUp } from '../../engine/agents/chain.ts';
+import { takesUp } from '../../engine/agents/asked-again.ts';
+import { sawIn } from '../../engine/agents/chain.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
 import { rungOfEntries } from '../../engine/answer/rules.ts';
 import { changedStep } from '../../engine/audit/recheck.ts';
@@ -57,8 +58,8 @@ const answers: fc.Arbitrary<JsonObject> = fc
   )
   .map(([confidence_probability, more]) => ({ ...Object.fromEntries(more), confidence_probability }));
 
-/** As a model spells its name, and who it says decided: by the key, since the schema asks for that. */
-const spelled = fc.option(fc.oneof(words, fc.constantFrom('Regulatory', 'risk_manager', 'the Committee')), {
+/** As a model spells its name, never that of another agent, and who it says decided: by the key, since the schema asks for that. */
+const spelled = fc.option(fc.oneof(words, fc.constantFrom('Compliance', 'loan_desk', 'the Committee')), {
   nil: undefined,
 });
 const influence = fc.option(fc.constantFrom(...agents.agents.map(({ key }) => key)), { nil: undefined });
@@ -149,7 +150,10 @@ describe('round trip', () => {
 
   test('with their provenance come the rungs and entries that they had', () =>
     holds(fc.tuple(items, fc.array(rungs, { minLength: 5, maxLength: 5 })), async ([item, marks]) => {
-      for (const [index, answer] of answersOf(item).entries()) Object.assign(answer, marks[index]);
+      for (const [index, answer] of answersOf(item).entries()) {
+        Object.assign(answer, marks[index]);
+        answer.saw = worse(answer.saw, sawIn(answersOf(item).slice(0, index)));
+      }
       const result = legacyResult(item, agents, TIME);
       writeFileSync(how, linesOf([{ other: 1 }, provenanceOf(item, result, agents)]));
       const [back] = (await ingested(linesOf([result]), { ...given, provenance: how })) as [Item];
@@ -221,13 +225,15 @@ describe('what is no answer', () => {
       expect(failed).not.toHaveProperty('raw');
     }));
 
-  test('a confidence of zero or null in the decision is one, and in an assessment none', () =>
+  test("a confidence of zero or null in the decision is one; a null in an assessment is null-fix's, a zero an answer", () =>
     holds(fc.tuple(items, fc.constantFrom(0, null), fc.boolean()), async ([item, zero, inDecision]) => {
       const damaged = structuredClone(item);
       const answer = (inDecision ? damaged.decision : damaged.steps?.[0]) as Step;
       answer.output = { ...(answer.output as JsonObject), confidence_probability: zero };
       const [back] = (await ingested(linesOf([legacyResult(damaged, agents, TIME)]), given)) as [Item];
-      expect(back.failure?.code).toBe(inDecision ? 'zero-confidence' : undefined);
+      expect(back.failure?.code).toBe(
+        inDecision ? 'zero-confidence' : zero === null ? 'null-value' : undefined,
+      );
     }));
 });
 

@@ -119,7 +119,7 @@ describe('without faults', () => {
     writeFileSync(join(at, 'chat.yaml'), 'stages:\n  - chain: { decision: false }\noutput: chat.ndjson\n');
     const { code, stdout, stderr } = await fw('fw run chat.yaml - --dry-run', { cwd: at, stdin });
     expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/--- messages\n[^-]*Is it blue\?/);
+    expect(stdout).toMatch(/--- user\nIs it blue\?/);
     expect(stdout).toMatch(/calls +4,/);
   });
 

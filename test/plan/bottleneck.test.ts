@@ -4,7 +4,7 @@ import { bottleneckOf } from '../../engine/plan/bottleneck.ts';
 import type { Figures } from '../../engine/plan/figures.ts';
 import { lasting, sparkline } from '../../engine/plan/page.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
-import type { Limit } from '../../engine/watch/diagnosis.ts';
+import type { Limit } from '../../engine/watch/judged.ts';
 
 /** 256 of 256 sequences run, the KV cache is half full, and most of a step reads it. */
 const STEADY: Figures = {

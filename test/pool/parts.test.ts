@@ -35,6 +35,9 @@ function holding() {
   };
 }
 
+/** Limits that no test here comes to. */
+const LIVE = { place: 60_000, firstByte: 60_000, answer: 600_000, stream: 600_000, tries: 6 };
+
 test('parts share the endpoints, and each has its own account and its own end', async () => {
   const server = await serve(echo);
   const pool = await open([limited(server.url, 4)]);
@@ -49,6 +52,32 @@ test('parts share the endpoints, and each has its own account and its own end', 
   expect([one, other].map(part => part.stats().failed)).toEqual([{}, {}]);
   await one.close();
   expect(await outcome(other, callOf({ item: 'after' }))).toContain('after');
+});
+
+test('a part says which model a request means that names none: an endpoint that has it is asked', async () => {
+  const said: string[] = [];
+  const servers = await Promise.all(
+    ['A', 'B'].map(model =>
+      serve(
+        ({ send }) => {
+          said.push(model);
+          send(200, { id: 'x', choices: [{ index: 0, text: model, finish_reason: 'stop' }] });
+        },
+        { models: [model] },
+      ),
+    ),
+  );
+  const pool = await open(
+    servers.map(({ url }) => limited(url, 4)),
+    { lasting: true, needsDefault: false },
+  );
+  const unnamed = (item: string): Call => ({
+    ...callOf({ item, body: Buffer.from(JSON.stringify({ prompt: item })), path: '/v1/completions' }),
+    ...{ raw: true, model: '', agent: '/v1/completions' },
+  });
+  const part = pool.part({ model: 'B' });
+  await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map(item => part.call(unnamed(item))));
+  expect(new Set(said)).toEqual(new Set(['B']));
 });
 
 test('abort of a part drops its own calls, and nobody else hears of it', async () => {
@@ -202,7 +231,7 @@ test('live calls go first, into places that the others leave free', async () => 
   const pool = await open([limited(server.url, 4)], { reserve: 1 });
   const batch = ['a', 'b', 'c', 'd', 'e'].map(item => outcome(pool, callOf({ item })));
   await server.reached(3);
-  const live = ['x', 'y'].map(item => outcome(pool, callOf({ item, live: true })));
+  const live = ['x', 'y'].map(item => outcome(pool, callOf({ item, live: LIVE })));
   await server.reached(4);
   expect(asked().at(-1)).toBe('x');
   echo(held.shift() as Ask);
@@ -252,7 +281,7 @@ test('a reply is handed on as it comes; before its first byte the call is asked 
   });
   const pool = await open([limited(server.url, 4)]);
   const { got, sink } = sinkOf();
-  const answer = await pool.call(callOf({ item: 'a', live: true, sink }));
+  const answer = await pool.call(callOf({ item: 'a', live: LIVE, sink }));
   expect([got.heads, got.text, server.asked]).toEqual([1, `${EVENT}data: [DONE]\n\n`, 3]);
   expect(answer.usage).toEqual({ prompt: 1, completion: 2 });
 });
@@ -265,13 +294,13 @@ test('a stream that breaks off is not asked again, and one that is refused is th
   );
   const pool = await open([limited(server.url, 4)]);
   const { got, sink } = sinkOf();
-  const call = callOf({ item: 'a', live: true, raw: true, path: '/v1/chat/completions', sink });
+  const call = callOf({ item: 'a', live: LIVE, raw: true, path: '/v1/chat/completions', sink });
   await expect(pool.call(call)).rejects.toMatchObject({ code: 'call-failed' });
   expect([got.text, server.asked]).toEqual([EVENT, 1]);
   const refused = {
     ...call,
     ...callOf({ item: 'b' }),
-    live: true as const,
+    live: LIVE,
     raw: true as const,
     path: '/v1/chat/completions',
     sink,
@@ -284,7 +313,7 @@ test('cancelled at a server the call is dropped there, and cancelled in the queu
   const { onAsk, answerAll } = holding();
   const server = await serve(onAsk);
   const pool = await open([limited(server.url, 1)]);
-  const [first, second, third] = ['a', 'b', 'c'].map(item => pool.ask(callOf({ item, live: true })));
+  const [first, second, third] = ['a', 'b', 'c'].map(item => pool.ask(callOf({ item, live: LIVE })));
   const ends = [first, second].map(asked => asked?.answer.catch(({ code }) => code));
   await server.reached(1);
   second?.cancel();
@@ -326,6 +355,6 @@ test('a stream is held back while its reader is', async () => {
       );
     },
   };
-  await pool.call(callOf({ item: 'a', live: true, sink: held }));
+  await pool.call(callOf({ item: 'a', live: LIVE, sink: held }));
   expect(got.text.length).toBe(EVENT.length * 400_000);
 });

@@ -1,13 +1,14 @@
 /** The rules of retrying and of choosing, as functions. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { backoff, readRetryAfter } from '../../engine/pool/backoff.ts';
 import { choose } from '../../engine/pool/choose.ts';
 import { medianOf, systemClock, TIMING } from '../../engine/pool/clock.ts';
 import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/pool/completion.ts';
 import { createTimeLimits, noteAnswer } from '../../engine/pool/health.ts';
 import { createPart } from '../../engine/pool/part.ts';
 import { createWaiting } from '../../engine/pool/queue.ts';
-import { backoff, kindOfStatus, readRetryAfter } from '../../engine/pool/reactions.ts';
+import { kindOfStatus } from '../../engine/pool/reactions.ts';
 import { isTooLong, lengthNumbers } from '../../engine/pool/reply.ts';
 import {
   createEndpoint,

@@ -6,7 +6,8 @@ import { onTestFinished } from 'vitest';
 import type { Call } from '../../engine/item/call.ts';
 import type { Timing } from '../../engine/pool/clock.ts';
 import type { EndpointPool } from '../../engine/pool/part.ts';
-import { createPool, type PoolOptions } from '../../engine/pool/pool.ts';
+import { createPool } from '../../engine/pool/pool.ts';
+import type { PoolOptions } from '../../engine/pool/pool-options.ts';
 
 /** One request for a completion, and the ways to treat it. */
 export interface Ask {

@@ -9,7 +9,8 @@ import {
   virtualServers,
 } from '../../engine/plan/virtual-servers.ts';
 import type { EndpointPool } from '../../engine/pool/part.ts';
-import { createPool, type PoolOptions } from '../../engine/pool/pool.ts';
+import { createPool } from '../../engine/pool/pool.ts';
+import type { PoolOptions } from '../../engine/pool/pool-options.ts';
 import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
 import { presetNamed } from '../../engine/simulator/presets.ts';
 
@@ -21,7 +22,7 @@ export interface Virtual {
   /** asks so many calls, so many at a time; what became of each, by its item */
   ask(
     calls: number,
-    more?: { atOnce?: number; prompt?: (n: number) => string },
+    more?: { atOnce?: number; prompt?: (n: number) => string; call?: (n: number) => Call },
   ): Promise<Map<string, string>>;
 }
 
@@ -47,14 +48,18 @@ export async function virtual(
   let asked = 0;
   const ask: Virtual['ask'] = async (
     calls,
-    { atOnce = 512, prompt = (n: number) => `question ${n}` } = {},
+    {
+      atOnce = 512,
+      prompt = (n: number) => `question ${n}`,
+      call: made = (n: number) => callOf(n, prompt(n)),
+    } = {},
   ) => {
     const outcomes = new Map<string, string>();
     const last = asked + calls;
     const work = async (): Promise<void> => {
       while (asked < last) {
         const n = asked++;
-        const call = callOf(n, prompt(n));
+        const call = made(n);
         try {
           outcomes.set(call.item, (await pool.call(call)).text === '' ? 'empty' : 'answered');
         } catch (error) {

@@ -5,7 +5,8 @@ import { describeAccount, newAccount } from '../../engine/item/account.ts';
 import { newTimes } from '../../engine/item/times.ts';
 import type { EndpointStats, PoolStats } from '../../engine/pool/stats.ts';
 import { type Closing, closingLines, snapshotOf } from '../../engine/watch/closing.ts';
-import { diagnose, type Limit } from '../../engine/watch/diagnosis.ts';
+import { diagnose } from '../../engine/watch/diagnosis.ts';
+import type { Limit } from '../../engine/watch/judged.ts';
 
 const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStats => ({
   url: `http://${name}:8005/v1`,
@@ -129,6 +130,80 @@ test.each<[Limit, string, Closing]>([
   const found = diagnose(snapshotOf(one));
   expect(found.text).toContain(words);
   expect(found.limit).toBe(limit);
+});
+
+/** A server that says so, beside `sums` of tokens a token written: prompts that are computed, and all of them. */
+const said = (
+  running: number,
+  waiting: number,
+  more: {
+    kv?: number;
+    preemptions?: number;
+    full?: number;
+    prompts?: number;
+    cached?: number;
+    written?: number;
+  } = {},
+): EndpointStats['said'] => ({
+  ...{ running, waiting, kv: 0.2, preemptions: 0, full: 0, prompts: 0, cached: 0, written: 0 },
+  ...more,
+});
+const of = (prompts: number, cached = 0) => ({ prompts, cached, written: 1 });
+
+// figures of runs that were watched; test/progress/bottleneck.test.ts makes the changes
+test.each<[Limit, string, Partial<EndpointStats>]>([
+  [
+    'slots',
+    'runs 32 at a time, as many as it ever did, and 19 more wait',
+    { said: said(32, 19, { full: 0.9, ...of(1) }) },
+  ],
+  // the batch was never full: what waits there waits for its prefill
+  ['servers', 'the servers: calls waited for a place', { said: said(214, 14, of(1)) }],
+  ['prompts', 'computes 3 tokens of prompts for each that it writes', { said: said(214, 14, of(2.6)) }],
+  [
+    'prompts',
+    '76 tokens of prompts for each that it writes (0 % of them',
+    { said: said(28, 7, { full: 0.9, ...of(76) }) },
+  ],
+  [
+    'prompts',
+    '30 tokens of prompts for each that it writes (25 % of them',
+    { said: said(42, 43, of(40, 10)) },
+  ],
+  // full, and a larger batch would have no room, or nothing to gain
+  ['servers', 'the servers: calls waited', { said: said(32, 19, { full: 0.9, kv: 0.6, ...of(1) }) }],
+  ['servers', 'the servers: calls waited', { said: said(512, 60, { full: 0.9, ...of(1) }) }],
+  ['kv', 'has its KV cache 97 % full with 30 sequences', { said: said(30, 5, { kv: 0.97, ...of(1) }) }],
+  ['kv', 'with 50 preemptions', { said: said(30, 5, { preemptions: 50, ...of(1) }) }],
+  ['prompts', '20 tokens of prompts', { said: said(60, 5, { kv: 0.97, ...of(20) }) }],
+  // a limit that somebody set: it holds the run up where the server could compute more
+  ['pinned', 'the limit of 16 calls', { pinned: true, limit: 16, said: said(16, 0, of(1)) }],
+  ['pinned', 'the limit of 16 calls', { pinned: true, limit: 16 }],
+  ['servers', 'the servers: calls waited', { pinned: true, limit: 400, said: said(399, 1, of(1)) }],
+  [
+    'prompts',
+    '9 tokens of prompts',
+    { pinned: true, limit: 96, usage: { prompt: 450_000, completion: 50_000, cached: 0 } },
+  ],
+])('%s: %s, of %j', (limit, words, one) => {
+  const found = diagnose(snapshotOf(closing({ endpoints: [endpoint('gpu1', one)] })));
+  expect(found.text).toContain(words);
+  expect(found.limit).toBe(limit);
+});
+
+test('a process that has just begun is busy with that', () => {
+  const short = { since: 400, saturatedMs: 0 };
+  const room = { starved: 0, tail: 350, capped: 0, all: 23 };
+  const found = diagnose(snapshotOf(closing(short, { loop: 1, room })));
+  expect(found.limit).toBe('few-items');
+  expect(diagnose(snapshotOf(closing({ since: 6_000 }, { loop: 1 }))).limit).toBe('own-process');
+});
+
+test('never more places are busy than there are', () => {
+  const endpoints = [endpoint('gpu1', { busy: 812_000, places: 800_000 })];
+  const lines = closingLines(closing({ endpoints })).join('\n');
+  expect(lines).toContain('80 of 80 places busy');
+  expect(lines).toContain('· 100 % busy');
 });
 
 test('time that is in none of the sums is said, and so is what --ordered costs', () => {

@@ -56,7 +56,7 @@ function watch(seconds: number, at: (second: number) => Partial<RunState>): stri
 
 describe('said once, after ten seconds without anything finished', () => {
   test('a server, with what it says of itself', () => {
-    const load = { running: 2, waiting: 1, kv: 0.995, preemptions: 0 };
+    const load = { running: 2, waiting: 1, kv: 0.995, preemptions: 0, prompts: 0, cached: 0, written: 0 };
     const slow = { ...UP, url: 'http://gpu2:8005/v1', oldest: 40_000, load };
     const said = watch(30, second => ({ endpoints: [UP, slow], finished: second < 25 ? 5 : 6 }));
     expect(said).toEqual([

@@ -152,3 +152,44 @@ test('in a log: a line after some seconds, with the same facts', async () => {
   // which one hangs on what else this machine does; test/progress/diagnosis.test.ts has them all
   expect(ran.stderr).toMatch(/· bottleneck: \S/);
 });
+
+describe('what waits for lines of a terminal says so', () => {
+  const WAITS = 'reading from the terminal; end with Ctrl-D';
+  /** What `line` says with a terminal as its standard input, where nobody types but the end. */
+  const saidOn = async (line: string): Promise<string> => {
+    const { stdout } = await shell(`printf '\\004' | script -qec ${quoted(line)} /dev/null`, {
+      cwd: folder(),
+    });
+    return stdout;
+  };
+
+  test('a stage, once, before the rest; not behind a pipe, nor with a file', async () => {
+    const first = await saidOn('fw select --failed | fw verify');
+    expect(first.split(WAITS).length - 1).toBe(1);
+    expect(first).toContain(`fw select: ${WAITS}`);
+    expect(await saidOn(`fw ingest ${CSV} --limit 1 > /dev/null`)).not.toContain(WAITS);
+  });
+
+  slow.each([
+    ...[
+      'agent-step --agent risk',
+      'chain',
+      'request',
+      'export --format csv',
+      'fix-escapes',
+      'ingest',
+      'legacy',
+    ],
+    ...['legacy-convert', 'null-fix', 'select --failed', 'synthesize-decision', 'validate', 'verify'],
+    ...[
+      'ingest --format legacy',
+      'ingest --format openai-batch',
+      'verify -',
+      'verify /dev/stdin',
+      'batch -i -',
+    ],
+    ...['report --outcome x --approve y --group g', 'explain 1', 'compare a - --outcome x --approve y'],
+  ])('fw %s', async line => {
+    expect(await saidOn(`touch a; fw ${line}`)).toContain(WAITS);
+  });
+});

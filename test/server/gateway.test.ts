@@ -265,12 +265,13 @@ test('scopes, spent tokens, and no key in the ledger', async () => {
 });
 
 test('while no server is up or none has a place it says so, and when to ask again', async () => {
-  const none = await served({ endpoints: ['http://127.0.0.1:1/v1'] });
+  const limits = { place: 50, firstByte: 60_000, answer: 60_000, stream: 60_000, tries: 3 };
+  const none = await served({ endpoints: ['http://127.0.0.1:1/v1'], gateway: { limits } });
   const away = await post(none.url, ask('x'));
   expect([away.status, away.headers.get('retry-after')]).toEqual([503, '5']);
 
   const full = await serve(one => one.ignore(), { models: ['m'] });
-  const { url } = await served({ endpoints: [full.url], limit: 1, gateway: { wait: 50 } });
+  const { url } = await served({ endpoints: [full.url], limit: 1, gateway: { limits } });
   const first = post(url, { ...ask('x'), model: 'm' }).catch(() => null);
   await full.reached(1);
   const second = await post(url, { ...ask('y'), model: 'm' });

@@ -7,7 +7,8 @@ import { keyOf, type Served, served } from './serving.ts';
 
 /** A server with vLLM's routes for adapters; one that `refuses` has them switched off. */
 async function adapting({ refuses = false, port = 0 } = {}) {
-  const loaded = new Set<string>();
+  /** name → path */
+  const loaded = new Map<string, string>();
   const asked: string[] = [];
   const server: Server = createServer((request, response) => {
     let body = '';
@@ -17,17 +18,18 @@ async function adapting({ refuses = false, port = 0 } = {}) {
     request.on('end', () => {
       const send = (status: number, value: object): void =>
         void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
-      const data = ['base', ...loaded].map(id => ({ id, object: 'model' }));
+      const data = ['base', ...loaded.keys()].map(id => ({ id, object: 'model' }));
       if (request.url === '/v1/models') return send(200, { object: 'list', data });
-      const { lora_name: name, model } = body === '' ? {} : JSON.parse(body);
+      const { lora_name: name, lora_path, model } = body === '' ? {} : JSON.parse(body);
       if (request.url === '/v1/chat/completions') {
         asked.push(model);
+        const content = loaded.get(model) ?? model;
         return send(200, {
-          choices: [{ index: 0, message: { role: 'assistant', content: model }, finish_reason: 'stop' }],
+          choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
         });
       }
       if (refuses || !request.url?.includes('lora_adapter')) return send(404, { detail: 'Not Found' });
-      if (request.url.startsWith('/v1/load')) loaded.add(name);
+      if (request.url.startsWith('/v1/load')) loaded.set(name, lora_path);
       else loaded.delete(name);
       send(200, { ok: true });
     });
@@ -41,12 +43,12 @@ async function adapting({ refuses = false, port = 0 } = {}) {
 const load = (
   { url }: Pick<Served, 'url'>,
   name = 'mine',
-  { path = '/v1/load_lora_adapter', key = 'none' } = {},
+  { path = '/v1/load_lora_adapter', key = 'none', from = '/adapters/mine' } = {},
 ): Promise<Response> =>
   fetch(`${url}${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-    body: JSON.stringify({ lora_name: name, lora_path: '/adapters/mine' }),
+    body: JSON.stringify({ lora_name: name, lora_path: from }),
   });
 
 test('an adapter is loaded everywhere, listed, asked for, and unloaded', async () => {
@@ -63,7 +65,7 @@ test('an adapter is loaded everywhere, listed, asked for, and unloaded', async (
     model: 'mine',
     messages: [{ role: 'user', content: 'x' }],
   });
-  expect(chat.choices[0]?.message.content).toBe('mine');
+  expect(chat.choices[0]?.message.content).toBe('/adapters/mine');
   expect((await load(server, 'mine', { path: '/v1/unload_lora_adapter' })).status).toBe(200);
   expect(servers.map(({ loaded }) => loaded.size)).toEqual([0, 0]);
 });
@@ -102,4 +104,18 @@ test('it takes the admin scope and two names', async () => {
     (await load(server, 'mine', { key: chat })).status,
     (await load(server, 'mine', { key: admin })).status,
   ]).toEqual([403, 200]);
+});
+
+test('what an adapter said is not taken for what another one of its name would say', async () => {
+  const { url, asked } = await adapting();
+  const server = await served({ endpoints: [url], gateway: { cacheFor: 60_000 } });
+  const said = async (): Promise<unknown> => {
+    const messages = [{ role: 'user' as const, content: 'x' }];
+    const chat = await server.client().chat.completions.create({ model: 'mine', temperature: 0, messages });
+    return chat.choices[0]?.message.content;
+  };
+  await load(server, 'mine', { from: '/adapters/old' });
+  expect([await said(), await said(), asked.length]).toEqual(['/adapters/old', '/adapters/old', 1]);
+  await load(server, 'mine', { from: '/adapters/new' });
+  expect([await said(), await said(), asked.length]).toEqual(['/adapters/new', '/adapters/new', 2]);
 });

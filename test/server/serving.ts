@@ -88,10 +88,17 @@ export function keyOf(
   return key;
 }
 
-/** `fw serve` as a process of its own, on a free port unless `args` say another; resolves to it and its URL. */
-export async function serveProcess(args: readonly string[]): Promise<{ child: ChildProcess; url: string }> {
+/**
+ * `fw serve` as a process of its own, on a free port unless `args` say another; resolves to it and its URL. `before` is
+ * what the shell does first, such as `ulimit -n 256`.
+ */
+export async function serveProcess(
+  args: readonly string[],
+  before = ':',
+): Promise<{ child: ChildProcess; url: string }> {
   const place = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
-  const child = spawn(join(binFolder, 'fw'), ['serve', ...place, ...args], {
+  const own = [join(binFolder, 'fw'), 'serve', ...place, ...args];
+  const child = spawn('bash', ['-c', `${before}; exec "$@"`, 'bash', ...own], {
     env: environment({}),
     stdio: ['ignore', 'pipe', 'pipe'],
   });

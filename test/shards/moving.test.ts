@@ -261,9 +261,25 @@ test('agents that cannot be used are said before anything is given out', async (
   await expect(checkMoved(moved, how)).resolves.toBeUndefined();
 });
 
+test('what requests ask is noted: the models that they name, and that one names none', async () => {
+  const { moved } = movingIn(await rowOf('{ request: {} }'));
+  const lines = { models: new Set<string>(), hasUnnamed: false };
+  const { stage, options } = expecting(moved, ROOT, lines);
+  const work = await stage.each?.(options, {} as Tools);
+  const item = (body: object) =>
+    ({ id: 'a', request: { method: 'POST', url: '/v1/completions', body } }) as Item;
+  await work?.(item({ model: 'A' }));
+  expect(lines).toEqual({ models: new Set(['A']), hasUnnamed: false });
+  for (const body of [{}, { model: null }]) {
+    lines.hasUnnamed = false;
+    await work?.(item(body));
+    expect(lines.hasUnnamed).toBe(true);
+  }
+});
+
 test('the first item of all decides whether the agents are meant', async () => {
   const { moved } = movingIn(await rowOf('{ chain: {} }'));
-  const { stage, options } = expecting(moved, ROOT, new Set());
+  const { stage, options } = expecting(moved, ROOT, { models: new Set(), hasUnnamed: false });
   expect(stage.name).toBe('chain');
   const { signal } = new AbortController();
   const tools = {

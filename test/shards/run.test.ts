@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { SimulatorOptions } from '../../engine/simulator/simulator.ts';
 import { ALL, runs } from '../all.ts';
+import { linesOf } from '../export/serving.ts';
 import { freePort } from '../free-port.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
@@ -120,6 +121,40 @@ atLength('killed and started again it goes on with what was handed in', async ()
   expect(simulator.counts().requests).toBe(one.calls);
 });
 
+atLength(
+  'requests that name no model are those of one: the one that was said, or that of the first worker',
+  async () => {
+    const { url: redis } = await startRedis();
+    const requests = linesOf(Array.from({ length: 40 }, (_, n) => ({ prompt: `No. ${n}`, max_tokens: 4 })));
+    const inFolder = (): string => {
+      const at = folder();
+      writeFileSync(join(at, 'in.jsonl'), requests);
+      const stages =
+        '[ { ingest: { format: openai-batch } }, { request: {} }, { export: { format: openai-batch } } ]';
+      writeFileSync(join(at, 'pipeline.yaml'), `input: in.jsonl\nstages: ${stages}\noutput: out.jsonl\n`);
+      return at;
+    };
+    const [a, b] = await Promise.all(['A', 'B'].map(model => simulated({ model })));
+    const data = [folder(), folder()];
+    const askedOf = async (at: string, more: string[]) => {
+      const { run, server } = await startRun(at, { redis, more });
+      // that of A is first where nobody says which
+      const workers = [startWork({ redis, server, endpoint: a?.url as string }, { data: data[0] as string })];
+      if (more.length > 0)
+        workers.push(startWork({ redis, server, endpoint: b?.url as string }, { data: data[1] as string }));
+      expect(await run.ended, run.said()).toBe(0);
+      for (const worker of workers) worker.signal('SIGTERM');
+      await Promise.all(workers.map(({ ended }) => ended));
+      const lines = readFileSync(join(at, 'out.jsonl'), 'utf8').trim().split('\n');
+      return [...new Set(lines.map(line => JSON.parse(line).response.body.model))];
+    };
+    const at = inFolder();
+    expect(await askedOf(at, ['--set', 'request.model=B'])).toEqual(['B']);
+    expect(await askedOf(at, ['--set', 'request.model=A'])).toEqual(['A']);
+    expect(await askedOf(inFolder(), [])).toEqual(['A']);
+  },
+);
+
 atLength('another ledger has answers of its own, also on workers', async () => {
   const { url: redis } = await startRedis();
   const at = pipelineIn();
@@ -219,4 +254,16 @@ test('--dry-run asks nobody, and FW_REDIS alone sends nothing away', async () =>
   const env = { FW_REDIS: 'redis://127.0.0.1:1' };
   const own = await fw(`fw run pipeline.yaml --limit 1 --endpoint ${url}`, { cwd: at, env });
   expect(own.code).toBe(0);
+});
+
+atLength('a run whose items all fail ends, and says why', async () => {
+  const { url: redis } = await startRedis();
+  const at = pipelineIn();
+  const { run, server } = await startRun(at, { redis });
+  const { url: endpoint } = await simulated({ faults: 'truncated=1' });
+  startWork({ redis, server, endpoint });
+  expect(await run.ended).toBe(65);
+  expect(run.said()).toMatch(
+    /the first 200 items that were asked all failed: \d+ no-valid-answer \(truncated\) of/,
+  );
 });

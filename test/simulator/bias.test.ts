@@ -1,6 +1,6 @@
 /** A bias that is planted has the size that was asked for, and touches nobody else. */
 import { expect, test } from 'vitest';
-import { biasFrom, shiftFor } from '../../engine/simulator/bias.ts';
+import { biasesIn, biasFrom, shiftFor } from '../../engine/simulator/bias.ts';
 import { drawsOf, PURPOSE, sha256 } from '../../engine/simulator/random.ts';
 import { approvalChance, studyWishes } from '../../engine/simulator/study.ts';
 
@@ -14,10 +14,37 @@ test.each([
   ['{"name": "Ebony Washington", "age": 24}', 1],
   ['name=ebony washington', 1],
   ['Name: Ebony Washingtonian', 0],
-  ['Ebony Washington: Name', 0],
-  ['Surname and name of no one, Ebony Washington', 0],
+  ['Name:\nEbony Washington', 1],
+  ['| name | Ebony Washington |', 1],
+  ['<name>Ebony Washington</name>', 1],
+  ['**Name:** Ebony Washington', 1],
+  ['Name: Anna Berg\nReferee: Ebony Washington', 0],
+  ['{"name": "Anna Berg", "referee": "Ebony Washington"}', 0],
+  ['Surname: Berg\nFor Ebony Washington', 1],
+  ['Ebony Washington, 24, asks for a loan in her own name.', 1],
+  ["Ebony Washington's loan", 1],
+  ['Ebony Washington asks for a loan.\n{"agent_name": "Risk Manager"}', 1],
+  ['{"applicant_name": "Ebony Washington"}', 1],
+  ['Ebony Washingtonian asks for a loan.', 0],
+  ['Debony Washington asks for a loan.', 0],
 ])('%j', (text, times) => {
   expect(shiftFor(text, [biasFrom('name=Ebony Washington:-0.1')])).toBeCloseTo(-0.1 * times, 12);
+});
+
+test.each([
+  ['name=Elif Yılmaz', 'Elif Yılmaz, 31, bewirbt sich.', 1],
+  ['name=Elif Y\u0131lmaz', '{"name": "Elif Y\\u0131lmaz"}', 1],
+  ['name=José', 'Jose\u0301 pide un préstamo.', 1],
+  ['name=王芳', '申请人王芳，收入稳定。', 1],
+  ['name=王芳', '姓名：王芳', 1],
+  ['姓名=王芳', '姓名：王芳', 1],
+  ['姓名=王芳', '姓名：李强，推荐人：王芳', 0],
+  ['name=សុខា', 'អ្នកដាក់ពាក្យឈ្មោះសុខាស្នើសុំប្រាក់កម្ចី', 1],
+  ['name=علي', 'يطلب علي قرضًا.', 1],
+  ['group=white', 'The applicant owns a white car.', 1],
+  ['group=white', 'Group: black. The applicant owns a white car.', 0],
+])('%s in %j', (bias, text, times) => {
+  expect(biasesIn(text, [biasFrom(`${bias}:-0.1`)])).toHaveLength(times);
 });
 
 test('columns may be written with spaces, and shifts add up', () => {

@@ -56,8 +56,15 @@ test('a report of each, of one run and of legacy results, without asking again',
   const halves = lines.map((line, nth) => {
     const result = JSON.parse(line);
     if (nth >= 10) return line;
-    for (const [turn, { output }] of result.conversation_history.entries()) {
-      output.approval_decision = turn < 2 ? 'approve' : 'deny';
+    const decisionOf = (turn: number): string => (turn < 2 ? 'approve' : 'deny');
+    for (const [turn, said] of result.conversation_history.entries()) {
+      const { output } = said;
+      output.approval_decision = decisionOf(turn);
+      let shown = 0;
+      said.input = said.input.replace(
+        /"approval_decision":"\w+"/g,
+        () => `"approval_decision":"${decisionOf(shown++)}"`,
+      );
       result.all_agent_outputs[turn] = output;
       result.final_output = output;
     }

@@ -25,6 +25,8 @@ interface Case {
   file: string;
   outcome: string;
   approve: string;
+  /** where it is no opposite that everybody knows */
+  deny?: string;
   group: string;
   reference: string;
   of?: (row: { [column: string]: string }) => string;
@@ -76,6 +78,7 @@ const CASES: Case[] = [
     file: 'german_credit_statlog.csv',
     outcome: 'Result',
     approve: '1',
+    deny: '2',
     group: 'sex',
     reference: 'male',
     of: row => (row.Personal_status === 'A92' ? 'female' : 'male'),
@@ -85,6 +88,7 @@ const CASES: Case[] = [
     file: 'german_credit_statlog.csv',
     outcome: 'Result',
     approve: '1',
+    deny: '2',
     group: 'young',
     reference: '>25',
     of: row => (Number(row.Age) <= 25 ? '<=25' : '>25'),
@@ -92,7 +96,7 @@ const CASES: Case[] = [
 ];
 
 test.runIf(existsSync(join(DATA, 'oracles.json')) && DATA !== '').each(CASES)('$name', async each => {
-  const { name, file, outcome, approve, group, reference, of } = each;
+  const { name, file, outcome, approve, deny, group, reference, of } = each;
   const oracles: { [name: string]: { [value: string]: Oracle } } = JSON.parse(
     readFileSync(join(DATA, 'oracles.json'), 'utf8'),
   );
@@ -107,7 +111,7 @@ test.runIf(existsSync(join(DATA, 'oracles.json')) && DATA !== '').each(CASES)('$
     join(at, file),
     of ? [`${header},${group}`, ...withColumn, ''].join('\n') : [header, ...rows, ''].join('\n'),
   );
-  const line = `fw report ${file} --outcome ${outcome} --approve ${approve} --group ${group} --reference '${reference}' --json`;
+  const line = `fw report ${file} --outcome ${outcome} --approve ${approve}${deny ? ` --deny ${deny}` : ''} --group ${group} --reference '${reference}' --json`;
   const { stdout, stderr } = await fw(line, { cwd: at });
   expect(stdout, stderr).not.toBe('');
   const { groups } = JSON.parse(stdout) as Report;

@@ -28,11 +28,11 @@ interface Made {
 }
 
 function item({ id, row, input, ordering = ['a', 'b'], says, rung = 'clean', attempts = 1 }: Made): string {
-  const steps = says.map(([agent, decision]) => ({
+  const steps = says.map(([agent, decision], at) => ({
     agent,
     output: { approval_decision: decision, interest_rate: 5 + row },
     rung,
-    saw: 'clean',
+    saw: at === 0 ? 'clean' : rung,
     repairs:
       rung === 'defaulted' ? [{ rule: 'null-default', at: '/interest_rate', from: null, to: 5 + row }] : [],
     calls: [],
@@ -139,15 +139,16 @@ test('twins, orders, turns and repeats, of items', async () => {
   const [row] = table?.rows ?? [];
   expect([row?.value, row?.pairs, row?.referenceOnly, row?.groupOnly]).toEqual(['w', 12, 5, 0]);
   expect(row?.net?.value).toBeCloseTo(-5 / 12, 12);
-  expect(row?.mcnemar).toBeCloseTo(2 / 32, 12);
+  // three cells differ, by 2, 2 and 1 of their pairs: of eight ways to swap them two are as extreme
+  expect([row?.mcnemar, row?.p]).toEqual([null, 2 / 8]);
   expect(row?.orders.map(({ pairs, referenceOnly }) => [pairs, referenceOnly])).toEqual([
     [6, 2],
     [6, 3],
   ]);
   expect(row?.ids).toContainEqual(['r1/a-b', 'r2/a-b']);
-  expect([order?.complete, order?.same, order?.test?.name, order?.ids]).toEqual([12, 11, 'mcnemar', ['r6']]);
+  expect([order?.complete, order?.same, order?.test?.name, order?.ids]).toEqual([12, 11, 'swap', ['r6']]);
   expect(turns.find(({ agent }) => agent === 'c')).toMatchObject({ n: 24, toNo: 5, toYes: 0 });
-  expect(groups[0]?.method).toBe('cluster-bootstrap');
+  expect(groups[0]?.method).toBe('clusters');
   expect(groups[0]?.clusters).toBe(6);
 });
 
@@ -180,6 +181,128 @@ test('what verification refuses enters no rate, and the group that it befalls mo
   expect(all.integrity.trusted).toBe(400);
 });
 
+const ORDERS = [['a', 'b'].join(), ['b', 'a'].join(), 'c'];
+
+/** Rows of cells of two groups with two names each, in three orders, in some order of lines. */
+function cellRows(cells: number, by: (row: object, at: number) => number): string {
+  const rows: { [key: string]: unknown }[] = [];
+  for (let cell = 0; cell < cells; cell++)
+    for (const [g, group] of ['m', 'm', 'w', 'w'].entries())
+      for (const [o, ordering] of ORDERS.entries()) {
+        const says = (cell * 7 + g * 5 + o * 3 + ((cell * g) % 4)) % 11;
+        rows.push({
+          id: `${cell}-${g}/${o}`,
+          ordering,
+          group,
+          cell,
+          rate: 4 + (says % 5),
+          ok: says < 6 ? 'yes' : says === 10 ? '' : 'no',
+        });
+      }
+  const sorted = rows.map((row, at) => ({ row, key: by(row, at) })).sort((a, b) => a.key - b.key);
+  return sorted.map(({ row }) => `${JSON.stringify(row)}\n`).join('');
+}
+
+test('a cell with several twins of a group is counted alike whatever the order of its lines', async () => {
+  const line = 'rows.ndjson --outcome ok --approve yes --group group --twins cell --reference m';
+  const [one, other] = await Promise.all(
+    [(_: object, at: number) => at, (_: object, at: number) => (at * 7919) % 1009].map(by =>
+      report({ 'rows.ndjson': cellRows(34, by) }, line),
+    ),
+  );
+  const figures = ({ groups, twins, orders, integrity, family }: Report) => [
+    groups.map(({ rows }) => rows.map(({ n, approved, p }) => [n, approved, p])),
+    twins.map(({ cells, invariant, partial, rows }) => [
+      [cells, invariant, partial],
+      rows.map(({ pairs, referenceOnly, groupOnly, p, holm }) => [pairs, referenceOnly, groupOnly, p, holm]),
+    ]),
+    [orders?.complete, orders?.same],
+    integrity.groups.map(({ rows }) => rows.map(({ tests }) => tests)),
+    family.tests,
+  ];
+  expect(figures(other as Report)).toEqual(figures(one as Report));
+  expect(one?.orders?.test?.p).toBeCloseTo(other?.orders?.test?.p ?? Number.NaN, 12);
+  // four pairs in each cell and order, less those of what was left out
+  expect(one?.twins[0]?.rows[0]?.pairs).toBeLessThan(34 * 3 * 4);
+  expect(one?.twins[0]?.rows[0]?.mcnemar).toBeNull();
+});
+
+test('samples are the same question asked again: no more applications, but a noise floor', async () => {
+  const lines: string[] = [];
+  let [alike, differing] = [0, 0];
+  for (let cell = 0; cell < 20; cell++) {
+    const said = ['m', 'w'].map((group, g) =>
+      [1, 2, 3].map(sample => {
+        const ok = (cell * 5 + g * 2 + sample * (cell % 3)) % 7 < 4 ? 'yes' : 'no';
+        lines.push(JSON.stringify({ id: `${cell}-${group}#${sample}`, sample, group, cell, ok }));
+        return ok;
+      }),
+    );
+    for (const of of said)
+      differing += [of[0] !== of[1], of[0] !== of[2], of[1] !== of[2]].filter(Boolean).length;
+    alike += [0, 1, 2].filter(sample => said[0]?.[sample] === said[1]?.[sample]).length;
+  }
+  const files = { 'rows.ndjson': `${lines.join('\n')}\n` };
+  const { level, noise, twins, integrity } = await report(
+    files,
+    'rows.ndjson --outcome ok --approve yes --group group --twins cell --reference m',
+  );
+  expect([integrity.seen, level.n, level.applicants, level.clusters, level.samples]).toEqual([
+    120,
+    120,
+    40,
+    20,
+    true,
+  ]);
+  expect([noise.pairs, noise.flips]).toEqual([120, differing]);
+  expect([twins[0]?.cells, twins[0]?.invariant]).toEqual([60, alike]);
+  const page = await fw('fw report rows.ndjson --outcome ok --approve yes --group group', {
+    cwd: home(files),
+  });
+  expect(page.stdout).toContain('of 40 applications, each asked several times');
+});
+
+test('what befalls an application in all its orders befell one application', async () => {
+  const rows = ['x', 'y'].flatMap(group =>
+    Array.from({ length: 30 }, (_, at) =>
+      Array.from({ length: 12 }, (_none, order) => ({
+        ...{ id: `${group}${at}/${order}`, ordering: `o${order}`, group },
+        ok: at < (group === 'x' ? 1 : 4) ? '' : at % 2 === 0 ? 'yes' : 'no',
+      })),
+    ).flat(),
+  );
+  const { integrity, groups, family } = await report(
+    { 'rows.ndjson': rows.map(row => `${JSON.stringify(row)}\n`).join('') },
+    'rows.ndjson --outcome ok --approve yes --group group --reference x',
+  );
+  const lost = integrity.groups[0]?.rows.find(({ value }) => value === 'y')?.tests['left-out'];
+  // Fisher's test of 1 of 30 against 4 of 30, which counted lines would call p 0.000001
+  expect(lost?.p).toBeCloseTo(0.3533, 3);
+  expect(groups[0]?.rows.map(({ n, clusters, small }) => [n, clusters, small])).toEqual([
+    [348, 29, true],
+    [312, 26, true],
+  ]);
+  expect(family.findings).toEqual([]);
+});
+
+test('the page says what it calls a finding, and how its tests are corrected', async () => {
+  const rows = (no: number) =>
+    ['x', 'y'].flatMap(group =>
+      Array.from({ length: 100 }, (_, at) => `${group},${at < (group === 'x' ? 30 : no) ? 'no' : 'yes'}`),
+    );
+  const page = async (no: number) => {
+    const files = { 't.csv': ['g,ok', ...rows(no), ''].join('\n') };
+    return (
+      await fw('fw report t.csv --outcome ok --approve yes --group g --reference x', { cwd: home(files) })
+    ).stdout;
+  };
+  expect(await page(34)).toContain(
+    '<strong>No finding.</strong> </p><p class="dim">1 test on this page, of approval between groups; so there is',
+  );
+  const found = await page(70);
+  expect(found).toContain('<strong>1 finding:</strong> g y against x (p < 0.001, corrected).');
+});
+
 const EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\u001b[2J\u202e';
 
 test("a model's markup is text on the page", async () => {
@@ -203,7 +326,7 @@ test("a model's markup is text on the page", async () => {
   });
   const at = home({ 'i.ndjson': `${lines.join('\n')}\n${broken}\nno json <script>\n` });
   const { stdout, stderr, code } = await fw(
-    `fw report i.ndjson --agents . ${ASKED} --group g --twins g --risk row`,
+    `fw report i.ndjson --agents . ${ASKED} --deny deny --group g --twins g --risk interest_rate`,
     { cwd: at },
   );
   expect(code, stderr).toBe(0);

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { cochranQ, kappa, kolmogorovSmirnov, quantile } from '../../engine/study/agreement.ts';
-import { clusterBootstrap, seeded } from '../../engine/study/bootstrap.ts';
+import { cochranQ, kappa, kolmogorovSmirnov } from '../../engine/study/agreement.ts';
 import * as special from '../../engine/study/special.ts';
 import * as statistics from '../../engine/study/statistics.ts';
 import { ROOT } from '../fw.ts';
@@ -100,25 +99,4 @@ test('what cannot be had is null, and one pair shows nothing', () => {
   expect(statistics.tost(0, statistics.pairedError({ n: 1, b: 0, c: 0 }), 0.02)).toBeGreaterThan(0.4);
   expect(statistics.holm([])).toEqual([]);
   expect(statistics.mcnemar(0, 0)).toBe(1);
-});
-
-test('the bootstrap gives the same bytes for a seed, and agrees with the binomial where clusters are single', () => {
-  const random = seeded(3);
-  const n = 400;
-  const at = new Float64Array(n * 2);
-  for (let i = 0; i < n; i++) {
-    at[i * 2] = 1;
-    at[i * 2 + 1] = random() < 0.4 ? 1 : 0;
-  }
-  const rate = (sums: Float64Array): number[] => [(sums[1] as number) / (sums[0] as number), Number.NaN];
-  const draw = (seed: number) => clusterBootstrap({ clusters: n, width: 2, at }, rate, { seed });
-  expect(draw(7)).toEqual(draw(7));
-  expect(draw(8)).not.toEqual(draw(7));
-  const [found, none] = draw(7);
-  const { value = 0, low = 0, high = 0 } = found ?? {};
-  const error = Math.sqrt((value * (1 - value)) / n);
-  expect(Math.abs(high - low - 2 * 1.96 * error)).toBeLessThan(0.15 * 4 * error);
-  expect(none).toBeNull();
-  expect(clusterBootstrap({ clusters: 0, width: 2, at }, rate)[0]).toBeNull();
-  expect(quantile([1, 2, 3, 4], 0.5)).toBe(2.5);
 });

@@ -1,7 +1,7 @@
 /** A record that has every measurement already: each is made in virtual time when it is asked for, so no server is started. */
 
 import { type Preset, withFlags } from '../../engine/simulator/presets.ts';
-import { seeded } from '../../engine/study/bootstrap.ts';
+import { seeded } from '../../engine/study/seeded.ts';
 import type { Point } from '../../engine/tune/point.ts';
 import { requestsFor } from '../../engine/tune/point.ts';
 import { closedRun, openRun, throughputOf } from '../../engine/tune/predict.ts';

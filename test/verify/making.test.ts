@@ -8,11 +8,12 @@ import { ACCEPTED, type Item, type Rung, rungOf } from '../../engine/item/item.t
 import { type JsonObject, setAt } from '../../engine/json/pointer.ts';
 import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
 import { provenanceOf } from '../../engine/legacy/result.ts';
-import { findInItem, findInLegacy } from '../../engine/legacy/strict.ts';
+import { findInLegacy } from '../../engine/legacy/strict.ts';
+import { findInItem } from '../../engine/legacy/strict-items.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { chunked, readAll } from './reading.ts';
-import { agents, itemOf, resultOf } from './results.ts';
+import { agents, itemOf, resultOf, withSaw } from './results.ts';
 
 const schemas = answerSchemas({}, '.');
 const accepted = new Set<Rung>(ACCEPTED);
@@ -112,7 +113,7 @@ describe('a record that contradicts itself', () => {
     ['the mark of one that was read back', { rung: 'unknown', repairs: [{ rule: 'read-back', at: '' }] }],
   ])('but not one with %s', (_name, change) => {
     const steps = [{ ...item.steps?.[0], ...change }, ...(item.steps ?? []).slice(1)] as never;
-    expect(findInItem({ ...item, steps }, accepted, schemas)).toEqual([]);
+    expect(findInItem(withSaw({ ...item, steps }), accepted, schemas)).toEqual([]);
   });
 });
 
@@ -193,7 +194,9 @@ describe('of two lines of provenance for the same answers', () => {
     const line = { ...provenanceOf(item, result, agents), rung };
     return {
       ...line,
-      agents: line.agents.map((agent, i) => (i === 0 ? { ...agent, rung, repairs } : agent)),
+      agents: line.agents.map((agent, i) =>
+        i === 0 ? { ...agent, rung, repairs } : { ...agent, saw: rung },
+      ),
     };
   };
   test.each([

@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Item, Rung } from '../../engine/item/item.ts';
+import type { Item, Rung, Step } from '../../engine/item/item.ts';
 import type { JsonObject } from '../../engine/json/pointer.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
-import { itemOf } from './results.ts';
+import { itemOf, withSaw } from './results.ts';
 
 const RUNGS: Rung[] = ['clean', 'repaired', 'coerced', 'defaulted'];
 const COUNT = 40;
@@ -21,7 +21,10 @@ const read = (path: string): JsonObject[] =>
 const items = Array.from({ length: COUNT }, (_, i): Item => {
   const item = itemOf(i);
   const rung = RUNGS[i % 4] as Rung;
-  return { ...item, steps: item.steps?.map((step, nth) => (nth === i % 3 ? { ...step, rung } : step)) };
+  return withSaw({
+    ...item,
+    steps: item.steps?.map((step, nth) => (nth === i % 3 ? { ...step, rung } : step)) as Step[],
+  });
 });
 const ALL = '--accept clean,repaired,coerced,unknown,defaulted';
 const KNOWN = 'in 40 = 10 clean + 10 repaired + 10 coerced + 10 defaulted + 0 failed';

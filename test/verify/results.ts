@@ -1,7 +1,8 @@
 /** Results of the study and the items that they were made of, as many as one likes: the i-th follows from i alone. */
 import { join } from 'node:path';
+import { sawIn } from '../../engine/agents/chain.ts';
 import { loadAgents } from '../../engine/agents/load.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
+import { type Item, type Step, worse } from '../../engine/item/item.ts';
 import type { JsonObject } from '../../engine/json/pointer.ts';
 import { legacyResult } from '../../engine/legacy/result.ts';
 import { ROOT } from '../fw.ts';
@@ -65,6 +66,18 @@ export function itemOf(i: number): Item {
     ordering,
     steps: ordering.map((agent, at) => stepOf(agent, i + at)),
     decision: stepOf('business_decision', i),
+  };
+}
+
+/** The item with what each of its agents saw: the rungs of the answers before, and no better than it says itself. */
+export function withSaw(item: Item): Item {
+  const steps: Step[] = [];
+  for (const step of item.steps ?? []) steps.push({ ...step, saw: worse(step.saw, sawIn(steps)) });
+  const { decision } = item;
+  return {
+    ...item,
+    steps,
+    ...(decision && { decision: { ...decision, saw: worse(decision.saw, sawIn(steps)) } }),
   };
 }
 

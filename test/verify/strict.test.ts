@@ -7,7 +7,8 @@ import { ACCEPTED, type Item, idOf, type Rung, rungOf } from '../../engine/item/
 import { type JsonObject, join as pointer, setAt } from '../../engine/json/pointer.ts';
 import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
 import { legacyResult } from '../../engine/legacy/result.ts';
-import { findInItem, findInLegacy } from '../../engine/legacy/strict.ts';
+import { findInLegacy } from '../../engine/legacy/strict.ts';
+import { findInItem } from '../../engine/legacy/strict-items.ts';
 import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 
@@ -138,11 +139,12 @@ describe('a legacy result', () => {
 
   test('with error texts or placeholders in what was asked is none the worse', () => {
     const text = 'System Error: ... <reason>';
-    const turns = result().conversation_history as JsonObject[];
+    const turns = result().conversation_history as { input: string }[];
+    const before = result().initial_prompt as string;
     const asked = {
       ...result(),
       initial_prompt: text,
-      conversation_history: turns.map(turn => ({ ...turn, input: text })),
+      conversation_history: turns.map(turn => ({ ...turn, input: text + turn.input.slice(before.length) })),
     };
     expect(findInLegacy(asked, schemas)).toEqual([]);
   });

@@ -13,6 +13,7 @@ import { fallingLoads } from '../../../engine/bench/falling.ts';
 import { jsonOf, type Told } from '../../../engine/bench/json.ts';
 import { readOwnLines } from '../../../engine/bench/own-requests.ts';
 import { benchPage } from '../../../engine/bench/page.ts';
+import { withUnknown } from '../../../engine/bench/result.ts';
 import { factsOf } from '../../../engine/bench/server-facts.ts';
 import { serverTable, summaryTable } from '../../../engine/bench/summary.ts';
 import { csvOf } from '../../../engine/bench/table.ts';
@@ -151,7 +152,8 @@ async function tell(
   { json, csv, html }: Pick<Given, 'json' | 'csv' | 'html'>,
 ): Promise<void> {
   if (runs.length === 0) return;
-  const all = runs.map(run => jsonOf(run, told));
+  const written = runs.map(run => jsonOf(run, told));
+  const all = written.map(withUnknown);
   const below = `${summaryTable(runs)}${serverTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n${fallingLoads(
     all,
   )
@@ -165,7 +167,7 @@ async function tell(
   const write = (name: string | undefined, text: () => string): void => {
     if (name !== undefined) for (const note of writeDocument(name, text())) say(note);
   };
-  write(json, () => `${JSON.stringify(all.length === 1 ? all[0] : all, null, 1)}\n`);
+  write(json, () => `${JSON.stringify(written.length === 1 ? written[0] : written, null, 1)}\n`);
   write(csv, () => csvOf(all));
   write(html, () => benchPage(all));
 }

@@ -72,6 +72,9 @@ function renderCost(cost: Cost): string {
   say('not judged', notJudged, ': the run ended before, or still runs');
   say('rejected', rejected, ': paid for, and not used');
   say('answered again', again, ': paid for twice');
+  const { uncounted } = total(groups);
+  if (uncounted > 0)
+    lines.push(`${counted(uncounted, 'answer')} without usage: their tokens are unknown, and in no sum`);
   if (transport.tries > 0) {
     const { tries, ms } = transport;
     lines.push(
@@ -86,13 +89,15 @@ function summedBy(groups: readonly Group[], by: 'agent' | 'endpoint' | 'outcome'
   return names.map(name => [name, total(groups.filter(group => group[by] === name))]);
 }
 
-function costRow(name: string, { tries, in: prompt, cached, out, ms }: Sum): string[] {
+function costRow(name: string, { tries, in: prompt, cached, out, uncounted, ms }: Sum): string[] {
+  // answers that nobody counted are no 0
+  const tokens = (count: number): string => (prompt === 0 && uncounted > 0 ? '–' : number(count));
   return [
     visible(cut(name, 60)),
     number(tries),
-    number(prompt),
-    number(cached),
-    number(out),
+    tokens(prompt),
+    tokens(cached),
+    tokens(out),
     secondsText(ms),
   ];
 }

@@ -61,8 +61,9 @@ export function toStderr(verb: string): (line: string) => void {
   return line => process.stderr.write(`fw ledger ${verb}: ${line}\n`);
 }
 
-/** `812 in (43 % cached), 148 out` */
+/** `812 in (43 % cached), 148 out`; of an answer without usage, or of no other, `unknown`. */
 export function tokensOf({ in: prompt, cached, out }: Pick<Sum, 'in' | 'cached' | 'out'>): string {
+  if (prompt === 0 && out === 0) return 'unknown';
   const share = cached > 0 ? ` (${Math.round((100 * cached) / prompt)} % cached)` : '';
   return `${number(prompt)} in${share}, ${number(out)} out`;
 }

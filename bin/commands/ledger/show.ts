@@ -6,6 +6,7 @@ import { counted, cut, number } from '../../../engine/item/words.ts';
 
 import { visible, visibleLines } from '../../../engine/json/visible.ts';
 import { type Answers, readAnswers } from '../../../engine/ledger/answers.ts';
+import { nameOfCall } from '../../../engine/ledger/asked.ts';
 import { findTries, type Tries, type Try } from '../../../engine/ledger/find.ts';
 import { type CallHead, callIn } from '../../../engine/ledger/read.ts';
 import { openLines } from '../../../engine/ledger/record.ts';
@@ -62,8 +63,9 @@ function storyOf(place: number, one: Try, { call, request, answers, path = '' }:
   const { key, outcome, time, endpoint, model, item, agent, round, attempt, ms } = call;
   const { detail, finish, usage, answer, whole, redacted, caller, arm, ttft } = call;
   const facts = [agent, `attempt ${attempt}`, ...(round > 0 ? [`round ${round + 1}`] : []), outcome];
-  const isFirst = answer !== undefined && answers.isFirst(key, one.file, one.offset);
-  const verdict = isFirst ? answers.verdictOf(key) : null;
+  const name = nameOfCall(call, one.header);
+  const isFirst = answer !== undefined && answers.isFirst(name, one.file, one.offset);
+  const verdict = isFirst ? answers.verdictOf(name) : null;
   if (verdict) facts.push(`verdict ${verdict.rung}${verdict.code === undefined ? '' : ` (${verdict.code})`}`);
   if (answer !== undefined && !isFirst)
     facts.push('the call had an answer before, which is the one replayed');

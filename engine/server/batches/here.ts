@@ -78,7 +78,8 @@ export function answeredHere(options: HereOptions): Answering {
   }
 
   return {
-    placed: placed(request, { 'max-line': withAnswer(maxLine), grace: `${grace}ms` }),
+    // each line of a batch gets its answer or its error, as its client is told by the API
+    placed: placed(request, { 'max-line': withAnswer(maxLine), grace: `${grace}ms`, 'max-failed': 'none' }),
     openPool,
     stop: () => part?.stop(),
     abort: () => part?.abort(),

@@ -9,7 +9,7 @@ import { lineOf, responseOf } from '../../export/openai-batch.ts';
 import { inTurns } from '../../export/turns.ts';
 import { OWNER_ONLY } from '../../files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
-import { failureOf, type Item } from '../../item/item.ts';
+import { failureOf, type Item, isFailed } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
 import { type FailureGroup, noteFailure } from './failures.ts';
 import type { BatchRecord, BatchUsage, Counts } from './state.ts';
@@ -71,7 +71,7 @@ export function linesInto(
   });
   return {
     write(item) {
-      const isGood = item.failure === undefined;
+      const isGood = !isFailed(item);
       tally.counts[isGood ? 'completed' : 'failed'] += 1;
       noteUsage(tally.usage, item);
       const error = isGood ? null : errorOf(item, ending());
@@ -93,7 +93,8 @@ const BAD = '!';
 
 function errorOf(item: Item, ending: Ending | null): { code: string; message: string } | null {
   const failure = failureOf(item);
-  if (failure === undefined || responseOf(item)?.status_code !== undefined) return null;
+  const status = responseOf(item)?.status_code ?? 0;
+  if (failure === undefined || status >= 400) return null;
   return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
 }
 

@@ -1,10 +1,8 @@
 /** What a client of the gateway is told where its request got no answer: OpenAI's shape, and the server's own words. */
 import { CallFailure } from '../../item/call.ts';
 import { isObject } from '../../json/pointer.ts';
+import { NO_PLACE } from '../../pool/live.ts';
 import { ApiError, bodyOfError } from '../errors.ts';
-
-/** Why a call was cancelled that waited too long. */
-export const NO_PLACE = 'no server had a place in time';
 
 export interface Said {
   status: number;
@@ -20,8 +18,10 @@ export interface Where {
   wait: number;
   /** this server is being stopped */
   isOver: boolean;
-  /** what is served now */
-  served: readonly string[];
+  /** every endpoint has said what it serves: a model that none named does not exist */
+  isSeen: boolean;
+  /** any endpoint is up */
+  isAnyUp: boolean;
 }
 
 /** seconds after which to ask again what found no place */
@@ -36,7 +36,7 @@ export function answerOf(error: unknown, where: Where): Said {
   if (response !== undefined && status >= 400 && !isOurKey)
     return {
       status,
-      headers: {},
+      headers: status === 429 || status === 503 ? AGAIN : {},
       body: isObject(response.body)
         ? JSON.stringify(response.body)
         : bodyOfError(new ApiError(status, message)),
@@ -50,20 +50,28 @@ export function answerOf(error: unknown, where: Where): Said {
   };
 }
 
-function errorOf({ code, message }: CallFailure, { model, wait, isOver, served }: Where): ApiError {
-  if (code === 'no-such-model' && served.length > 0)
+function errorOf({ code, message }: CallFailure, { model, wait, isOver, isSeen, isAnyUp }: Where): ApiError {
+  if (code === 'no-such-model' && isSeen)
     return new ApiError(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
       param: 'model',
       code: 'model_not_found',
     });
   if (code === 'no-such-model')
-    return new ApiError(503, 'No model server is up.', { code: 'overloaded', headers: AGAIN });
+    return new ApiError(
+      503,
+      isAnyUp ? `No model server that is up is known to serve \`${model}\`.` : 'No model server is up.',
+      { code: 'overloaded', headers: AGAIN },
+    );
   if (isOver) return new ApiError(503, 'The server is being stopped.', { code: 'stopping', headers: AGAIN });
-  if (code === 'interrupted' && message === NO_PLACE)
-    return new ApiError(503, `No model server had a place within ${wait / 1000} s.`, {
-      code: 'overloaded',
-      headers: AGAIN,
-    });
+  if (code === 'interrupted' && message.startsWith(NO_PLACE))
+    return new ApiError(
+      503,
+      `No model server had a place for \`${model}\` within ${wait / 1000} s${message.slice(NO_PLACE.length)}.`,
+      {
+        code: 'overloaded',
+        headers: AGAIN,
+      },
+    );
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }

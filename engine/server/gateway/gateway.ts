@@ -12,9 +12,10 @@ import type { Call } from '../../item/call.ts';
 import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
 import { ApiError } from '../errors.ts';
+import { isBeyond } from '../http.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
-import { answerOf, NO_PLACE } from './failures.ts';
+import { answerOf } from './failures.ts';
 import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
 import { readRequest } from './request.ts';
@@ -28,8 +29,8 @@ const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
-  const { pool, settings, access, closing, now, say } = parts;
-  const { models, wait, runaway, cacheFor } = settings.gateway;
+  const { pool, settings, access, adapters, closing, now, say } = parts;
+  const { models, limits, limitsOf, runaway, cacheFor } = settings.gateway;
   const cache = cacheFor === null ? null : createCache(cacheFor, now);
   const names = namesOf(models);
   const ledger = openGatewayLedger({
@@ -42,8 +43,10 @@ export const addGateway: Routes = async (app, parts) => {
     onAnswer: (item, place) => cache?.note(item, place),
   });
   const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '', weight: 1 } });
-  const served = (): string[] =>
-    own.stats().endpoints.flatMap(({ state, models }) => (state === 'up' ? models : []));
+  const endpoints = () => own.stats().endpoints;
+  const served = (): Set<string> => new Set(endpoints().flatMap(one => one.models));
+  const isUp = (model: string): boolean =>
+    endpoints().some(({ state, models }) => (state === 'up' || state === 'paused') && models.includes(model));
   const times = timesIn(parts);
   const open = new Set<Asked>();
   let idle = (): void => {};
@@ -52,8 +55,10 @@ export const addGateway: Routes = async (app, parts) => {
     app.post(path, { config: { scope: 'chat' } }, (request, reply) => ask(path, request, reply));
 
   app.get('/v1/models', { config: { scope: null } }, async () => {
-    const all = [...new Set([...names.aliases, ...served()])];
-    const data = all.map(id => ({ id, object: 'model', created: 0, owned_by: 'fw' }));
+    const data = [...new Set([...names.aliases, ...served()])].map(id => ({
+      ...{ id, object: 'model', created: 0, owned_by: 'fw' },
+      status: names.modelsOf(id).some(isUp) ? 'up' : 'down',
+    }));
     return { object: 'list', data };
   });
 
@@ -61,12 +66,14 @@ export const addGateway: Routes = async (app, parts) => {
     const { caller } = request;
     access.refuseSpent(caller);
     if (ledger.whyNot() !== null) throw notOnRecord();
-    const { fields, stream, body, model, arm } = readRequest(request.body, names);
+    if (isBeyond(request)) throw tooMany();
+    const { fields, stream, body, model, arm } = readRequest(request.body, names, isUp);
     const { raw } = reply;
+    const live = limitsOf.get(model) ?? limits;
     const key = randomBytes(16).toString('hex');
     const call: Call = {
       ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
-      ...{ raw: true, live: true, head: '', tail: '', round: 0, attempt: 1 },
+      ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(stream && {
         sink: createSink({
@@ -77,7 +84,9 @@ export const addGateway: Routes = async (app, parts) => {
         }),
       }),
     };
-    const question = cache?.questionOf(caller.owner, path, fields, body) ?? null;
+    // what an adapter said that was loaded under this name before is no answer of today's
+    const which = `${path}\n${adapters.get(model) ?? 0}`;
+    const question = cache?.questionOf(caller.owner, which, fields, body) ?? null;
     const known = question === null ? null : cache?.find(question);
     if (known) {
       ledger.append(recordOfCached(call, known, now()));
@@ -91,9 +100,6 @@ export const addGateway: Routes = async (app, parts) => {
       if (!raw.writableFinished) asked.cancel();
     };
     raw.on('close', gone);
-    const late = setTimeout(() => {
-      if (asked.waited === null) asked.cancel(NO_PLACE);
-    }, wait);
     try {
       const answer = await asked.answer;
       access.charge(caller.key, answer.usage.prompt + answer.usage.completion);
@@ -103,14 +109,17 @@ export const addGateway: Routes = async (app, parts) => {
       raw.end();
     } catch (error) {
       cache?.forget(request.id);
-      const said = answerOf(error, { model, wait, isOver: closing.aborted, served: served() });
+      const all = endpoints();
+      const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
+      const isAnyUp = all.some(({ state }) => state === 'up' || state === 'paused');
+      const where = { model, wait: live.place, isOver: closing.aborted, isSeen, isAnyUp };
+      const said = answerOf(error, where);
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);
         return reply.code(said.status).headers(said.headers).type('application/json').send(said.body);
       }
       raw.end(`data: ${said.body}\n\n`);
     } finally {
-      clearTimeout(late);
       raw.off('close', gone);
       if (asked.waited !== null) times.wait.observe(asked.waited / 1000);
       open.delete(asked);
@@ -126,6 +135,12 @@ export const addGateway: Routes = async (app, parts) => {
     },
   };
 };
+
+/** It is told before it is begun, and its connection ends: that is what there are too many of. */
+const tooMany = (): ApiError =>
+  new ApiError(503, 'The server has as many connections as its file limit allows (ulimit -n).', {
+    ...{ code: 'overloaded', headers: { 'retry-after': '1', connection: 'close' } },
+  });
 
 const notOnRecord = (): ApiError =>
   new ApiError(507, 'No request can be put on record: the disk of the server is full or broken.', {

@@ -98,6 +98,7 @@ export function openGatewayLedger(options: GatewayLedgerOptions): GatewayLedger 
     },
     stage() {},
     find: () => null,
+    ofOthers: { count: 0, model: '' },
     has: () => false,
     // of raw calls: nothing is shared between requests
     append(record, done) {

@@ -17,8 +17,13 @@ export interface Choice {
 export interface Names {
   /** the aliases, in the order of the config */
   readonly aliases: readonly string[];
-  /** `who`: the `user` of the request, or its text */
-  choose(name: string, who: string): Choice;
+  /** the models that a name may become; itself where it is no alias */
+  modelsOf(name: string): readonly string[];
+  /**
+   * `who`: the `user` of the request, or its text. `isUp` says which models may be asked now: the share of one that may
+   * not goes to the others of its test.
+   */
+  choose(name: string, who: string, isUp?: (model: string) => boolean): Choice;
 }
 
 const DIGITS = 13;
@@ -38,11 +43,14 @@ export function namesOf(models: Models): Names {
   );
   return {
     aliases: [...shares.keys()],
-    choose(name, who) {
-      const arms = shares.get(name);
-      if (arms === undefined) return { model: name, arm: undefined };
-      const [only] = arms;
-      if (arms.length === 1 && only) return { model: only.model, arm: undefined };
+    modelsOf: name => shares.get(name)?.map(({ model }) => model) ?? [name],
+    choose(name, who, isUp = () => true) {
+      const all = shares.get(name);
+      if (all === undefined) return { model: name, arm: undefined };
+      const [only] = all;
+      if (all.length === 1 && only) return { model: only.model, arm: undefined };
+      const up = all.filter(({ model, weight }) => weight > 0 && isUp(model));
+      const arms = up.length > 0 ? up : all;
       const total = arms.reduce((sum, { weight }) => sum + weight, 0);
       // 52 bits of SHA-256, over the alias too: two tests are independent of each other
       const digits = hash('sha256', `${name}\n${who}`, 'hex').slice(0, DIGITS);

@@ -15,7 +15,7 @@ export interface Request extends Choice {
 const LONGEST_NAME = 300;
 
 /** 400 where the body is no such request. */
-export function readRequest(sent: unknown, names: Names): Request {
+export function readRequest(sent: unknown, names: Names, isUp?: (model: string) => boolean): Request {
   const request = readObject(sent);
   const { model, stream = false, user } = request;
   if (model === undefined)
@@ -26,7 +26,7 @@ export function readRequest(sent: unknown, names: Names): Request {
     throw badRequest("Invalid value for 'stream': expected true or false.", 'stream', 'invalid_value');
   const body = sent as Buffer;
   const who = typeof user === 'string' && user !== '' ? user : body.toString('latin1');
-  const choice = names.choose(model, who);
+  const choice = names.choose(model, who, isUp);
   return {
     ...choice,
     fields: request,

@@ -1,6 +1,7 @@
 /** What a line of a batch says, for people: the answer as text, what it cost, what was changed in it. */
 import { answersIn, markedRepairs } from '../../answer/answers.ts';
 import { changesOf } from '../../audit/history.ts';
+import { failureOf } from '../../item/item.ts';
 import { cut, number } from '../../item/words.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
 import type { LineAt } from './lines.ts';
@@ -32,15 +33,15 @@ export function resultOf({ text, length }: LineAt): Result {
   if (line === null) return { ...nothing, answers: [shortened(text)] };
   const { custom_id, id, response, error } = line;
   const { status_code, body } = isObject(response) ? response : {};
-  const failure = isObject(error) ? error : isObject(body) && isObject(body.error) ? body.error : null;
+  const failure = failureOf(line);
   const name = typeof custom_id === 'string' ? custom_id : typeof id === 'string' ? id : '';
   const status = typeof status_code === 'number' ? `HTTP ${status_code}` : '';
   return {
     custom_id: cut(name, 300),
     status: isObject(error) ? wordOf(error.code) || status : status,
-    isGood: failure === null,
+    isGood: failure === undefined,
     facts: isObject(body) ? factsOf(body) : [],
-    answers: failure === null ? answersOf(line, body) : [shortened(wordOf(failure.message) || text)],
+    answers: failure === undefined ? answersOf(line, body) : [shortened(failure.message || text)],
     changes: changesIn(line),
   };
 }

@@ -1,6 +1,6 @@
 /** Asking again what was not heard. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { backoff } from '../../pool/reactions.ts';
+import { backoff } from '../../pool/backoff.ts';
 import { Unheard } from './client.ts';
 
 export interface Persisting {

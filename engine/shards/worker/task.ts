@@ -139,7 +139,10 @@ async function placed({ stage: name, options }: Task['row'][number], own: Own): 
     if (option === 'schema' && values[option] === 'legacy') continue; // a word of its own
     values[option] = located(schema, values[option], own.base, path => `${name}.${option}: ${path}`);
   }
-  const asking = stage.asks ? { ordered: true, grace: `${own.grace}ms`, 'in-flight': IN_FLIGHT } : {};
+  // whether too many fail is for the run to say, which sees all parts
+  const asking = stage.asks
+    ? { ordered: true, grace: `${own.grace}ms`, 'in-flight': IN_FLIGHT, 'max-failed': 'none' }
+    : {};
   return { stage, options: { ...values, ...asking } };
 }
 

@@ -1,0 +1,58 @@
+/** What other tools call an option (vLLM, OpenAI's clients, LiteLLM, GuideLLM, lm-eval, xargs), for who is used to that. */
+import type { OptionSchemas } from '../engine/flow/options.ts';
+
+/** Their names, and what it is here: the first of these that the verb has. */
+const OPTIONS: readonly [names: string, ours: readonly string[]][] = [
+  ['base-url api-base api-url url urls host openai-api-base base-urls endpoints server-url', ['endpoint']],
+  [
+    'concurrency max-concurrency max-concurrent concurrent num-concurrent parallel parallelism max-parallel num-parallel max-parallel-requests workers num-workers max-workers threads num-threads jobs max-inflight batch-size max-num-seqs',
+    ['concurrency', 'endpoint-limit', 'in-flight', 'max-num-seqs'],
+  ],
+  ['api-key key token openai-api-key', ['api-key-env']],
+  ['model-name served-model-name model-id model-path', ['model']],
+  ['retries max-retries num-retries max-attempts', ['attempts']],
+  ['cache cache-dir cache-folder checkpoint checkpoint-dir db', ['ledger']],
+  ['in infile input input-path inputs input-file', ['input-file', 'input']],
+  [
+    'out outfile output output-path output-dir out-file outputs output-file o',
+    ['output', 'output-file', 'out'],
+  ],
+  [
+    'max-samples num-samples num-prompts num-requests max-requests max-rows rows n max-items',
+    ['limit', 'requests'],
+  ],
+  ['num-repeats repeat repeats repetitions best-of', ['samples']],
+  ['request-timeout api-timeout read-timeout timeout-seconds time-out', ['timeout']],
+  ['max-errors max-failures maxfail max-fail fail-fast exit-first', ['max-failed']],
+  ['random-seed', ['seed']],
+  ['port', ['listen']],
+];
+
+const FILES = 'files stand behind the options, without a name';
+const OUTPUT = 'what comes out goes to standard output: > FILE';
+const SAMPLING = 'the agent file says it, under sampling; a request says it itself';
+
+/** What is no option here, in words, for verbs that have the option `of` and none of the above. */
+const WORDS: readonly [names: string, words: string, of: 'endpoint' | 'max-line'][] = [
+  ['in infile input input-path inputs input-file', FILES, 'max-line'],
+  ['out outfile output output-path out-file outputs output-file o', OUTPUT, 'max-line'],
+  [
+    'temperature top-p top-k max-tokens max-completion-tokens stop frequency-penalty presence-penalty',
+    SAMPLING,
+    'endpoint',
+  ],
+  ['retries max-retries num-retries', 'a call that fails is tried again without an option', 'endpoint'],
+  ['resume restart continue', 'the same command again asks only what is missing', 'endpoint'],
+];
+
+const has = (names: string, flag: string): boolean => names.split(' ').includes(flag);
+
+/** `; did you mean '--endpoint'?`, or what to do instead; null where no other tool calls anything so. */
+export function habit(flag: string, options: OptionSchemas): string | null {
+  const name = flag.toLowerCase().replaceAll('_', '-');
+  const known = OPTIONS.filter(([names]) => has(names, name)).flatMap(([, ours]) => ours);
+  const own = known.find(option => Object.hasOwn(options, option));
+  if (own !== undefined) return `; did you mean '--${own}'?`;
+  const words = WORDS.find(([names, , of]) => has(names, name) && Object.hasOwn(options, of));
+  return words === undefined ? null : `; ${words[1]}`;
+}

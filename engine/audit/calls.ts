@@ -1,0 +1,53 @@
+/**
+ * Each answer has calls of its own: what a model said of one item, or as one agent, is nobody else's. Items of a row that
+ * share a question (--share) name it, and have its calls together. Of each call 20 bytes are kept.
+ */
+import { createIdTable, hashOf } from '../files/idset.ts';
+import type { Item, Step } from '../item/item.ts';
+import type { Violation } from '../legacy/leftovers.ts';
+
+/** As a ledger knows a call. Another name is nobody's key, and says nothing. */
+const KEY = /^[0-9a-f]{32}$/;
+
+/** The returned function says which call of an item belongs to another answer; null for nearly all. */
+export function callsOfOthers(): (item: Item) => Violation | null {
+  const owners = createIdTable();
+  return item => {
+    const { id, steps, decision } = item;
+    const own = new Set<string>();
+    const answers = Array.isArray(steps) ? steps.length : 0;
+    for (let at = 0; at <= answers; at++) {
+      const step = at < answers ? (steps as (Step | null)[])[at] : decision;
+      const { calls, shared } = step ?? ({} as Partial<Step>);
+      if (!Array.isArray(calls)) continue;
+      const place = at < answers ? `/steps/${at}` : '/decision';
+      const uncounted = otherCount(step as Partial<Step>, place);
+      if (uncounted !== null) return uncounted;
+      // a line that is there twice is found by its id
+      const owner = hashOf(`${shared ?? id}`) % 2 ** 32;
+      for (const [nth, call] of calls.entries()) {
+        if (typeof call !== 'string' || !KEY.test(call)) continue;
+        if (own.has(call))
+          return broken(`${place}/calls/${nth}`, 'a call of its own', 'that of another step');
+        own.add(call);
+        if (owners.numberOf(call, owner) !== owner)
+          return broken(`${place}/calls/${nth}`, 'a call that no other item has', `that of another, ${call}`);
+      }
+    }
+    return null;
+  };
+}
+
+/** Each attempt is a call, and each answer but the last was rejected. */
+function otherCount({ calls = [], attempts, rejected = [] }: Partial<Step>, at: string): Violation | null {
+  if (calls.length === 0 || !calls.every(call => typeof call === 'string' && KEY.test(call))) return null;
+  if (attempts !== calls.length)
+    return broken(`${at}/attempts`, `${calls.length}, one for each call`, `${attempts}`);
+  if (!Array.isArray(rejected) || rejected.length === calls.length - 1) return null;
+  const expected = `the ${calls.length - 1} answers before the last`;
+  return broken(`${at}/rejected`, expected, `${rejected.length}`);
+}
+
+function broken(at: string, expected: string, got: string): Violation {
+  return { code: 'not-strict', rule: 'call of another answer', at, expected, got };
+}

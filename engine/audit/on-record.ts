@@ -1,0 +1,264 @@
+/**
+ * Results held to the ledger: that each answer is what the model said to this item, as this agent, after these answers,
+ * judged again by the rules of today. An edit that left no trace in the result, hashes and all, is found here.
+ */
+import { arrangementOf, contextShown, seenLast, turnsOf } from '../agents/arrangement.ts';
+import { readReply } from '../agents/ask.ts';
+import { turnText } from '../agents/context.ts';
+import { checkOf } from '../agents/form.ts';
+import type { Agents } from '../agents/load.ts';
+import { hashOfText, keptOf, wordsOf } from '../answer/answer-limits.ts';
+import { list } from '../answer/answers.ts';
+import { AGENT_NAME } from '../answer/rules.ts';
+import { replay, valueEntries } from '../answer/trace.ts';
+import { type Item, idOf, isItem, isRawRequest, type Repair, type Step, worse } from '../item/item.ts';
+import { counted, number } from '../item/words.ts';
+import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
+import { differenceIn, same } from '../json/same.ts';
+import { show } from '../json/show.ts';
+import { visible } from '../json/visible.ts';
+import type { Violation } from '../legacy/leftovers.ts';
+import { withOwnNames, withoutOwnNames } from '../legacy/own-names.ts';
+import { describeNamed, type Named, name, noneNamed } from './expected.ts';
+import { openRecorded, type RecordedCall } from './recorded.ts';
+
+export interface OnRecord {
+  /** The first answer of a line that is not as it is on record. `said`: the line of provenance of a legacy result. */
+  find(line: Item, said?: JsonObject): Violation | null;
+  /** Of a line that names no calls, such as one of a batch: it is counted as one of which nothing is known. */
+  findNone(line: Item): null;
+  /** what was compared, and what could not be */
+  readonly sum: RecordSum;
+  notes(): string[];
+  findings(): string[];
+  close(): void;
+}
+
+export interface RecordSum {
+  /** answers that were compared with the one on record */
+  compared: number;
+  /** answers whose calls the ledger does not have, or that name none; and the lines that have such */
+  unrecorded: number;
+  lines: Named;
+}
+
+/** An answer, in an item or in a legacy result with its provenance. */
+interface Claim {
+  at: string;
+  /** where its output is */
+  output: string;
+  /** the name under which it was asked */
+  item: unknown;
+  step: Partial<Step>;
+  /** what the agent was shown, where that is known */
+  context: string | null;
+}
+
+/** `agents` are those of items, or of legacy results. Exit 65 where no ledger is at `path`. */
+export function openOnRecord(path: string, agents: (of: 'items' | 'results') => Agents): OnRecord {
+  const recorded = openRecorded(path);
+  const sum: RecordSum = { compared: 0, unrecorded: 0, lines: noneNamed() };
+
+  function findIn(claims: Iterable<Claim>, by: Agents): { wrong: Violation | null; missing: number } {
+    let missing = 0;
+    for (const claim of claims) {
+      const call = recorded.find(`${list(claim.step.calls).at(-1) ?? ''}`);
+      if (call === null) missing += 1;
+      else {
+        sum.compared += 1;
+        const wrong = otherCall(claim, call) ?? otherText(claim, call) ?? otherAnswer(claim, call, by);
+        const found = wrong ?? otherContext(claim, call) ?? otherRest(claim, key => recorded.find(key));
+        if (found !== null) return { wrong: found, missing };
+      }
+    }
+    return { wrong: null, missing };
+  }
+
+  return {
+    find(line, said) {
+      const by = agents(isItem(line) ? 'items' : 'results');
+      const { wrong, missing } = isRawRequest(line.request)
+        ? findInRaw(line)
+        : findIn(isItem(line) ? claimsIn(line, by) : claimsOf(line, said, by), by);
+      sum.unrecorded += missing;
+      if (missing > 0) name(sum.lines, idOf(line) ?? '(a line without an id)');
+      return wrong;
+    },
+    findNone(line) {
+      sum.unrecorded += 1;
+      name(sum.lines, idOf(line) ?? '(a line without an id)');
+      return null;
+    },
+    sum,
+    notes() {
+      const { compared, unrecorded, lines } = sum;
+      const notes = [`${counted(compared, 'answer')} compared with the ledger ${visible(path)}`];
+      if (unrecorded > 0)
+        notes.push(
+          `not on record there: ${counted(unrecorded, 'answer')}, of which nothing is known, in lines ${describeNamed(lines)}`,
+        );
+      return [...notes, ...recorded.notes()];
+    },
+    findings: () =>
+      sum.compared > 0 || sum.unrecorded === 0
+        ? []
+        : [
+            `--ledger ${visible(path)}: expected the calls of these answers, found none of them among ${number(recorded.size)}`,
+          ],
+    close: recorded.close,
+  };
+
+  /** Of a raw request: its body, and what the server answered. */
+  function findInRaw({ id, request, steps }: Item): { wrong: Violation | null; missing: number } {
+    const [step] = steps ?? [];
+    const call = recorded.find(`${list(step?.calls).at(-1) ?? ''}`);
+    if (call === null || step === undefined) return { wrong: null, missing: 1 };
+    sum.compared += 1;
+    const other = (at: string, what: string): { wrong: Violation; missing: number } => ({
+      wrong: broken(at, `${what} on record`, 'another'),
+      missing: 0,
+    });
+    if (call.item !== id || call.agent !== request?.url) return other('/steps/0/calls', 'the call that is');
+    if (!call.redacted && !same(call.body, request?.body))
+      return other('/request/body', 'the request that is');
+    return same(parsedText(call.text), step.response?.body)
+      ? { wrong: null, missing: 0 }
+      : other('/steps/0/response/body', 'the answer that is');
+  }
+}
+
+function parsedText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The answers of an item that passes verification otherwise. */
+function* claimsIn(item: Item, agents: Agents): Generator<Claim> {
+  const { id, steps = [], decision, prompt, ordering = steps.map(({ agent }) => agent) } = item;
+  const arrangement = arrangementOf(item);
+  const by = { agents, arrangement, ordering };
+  const turns = turnsOf(ordering, arrangement);
+  const claim = (step: Step, at: string, sees: readonly number[]): Claim => ({
+    at,
+    output: `${at}/output`,
+    item: step.shared ?? id,
+    step,
+    // of messages that an item brings along the ledger may have files in their places
+    context: typeof prompt === 'string' ? contextShown(prompt, steps, sees, by) : null,
+  });
+  for (const [at, step] of steps.entries()) yield claim(step, `/steps/${at}`, turns[at]?.sees ?? []);
+  if (decision) yield claim(decision, '/decision', seenLast(ordering, arrangement));
+}
+
+/** The answers of a legacy result, by its line of provenance: of a result without one nobody knows the calls. */
+function* claimsOf(line: Item, said: JsonObject | undefined, agents: Agents): Generator<Claim> {
+  const turns = list(line.conversation_history) as { agent: string; input: string; output: JsonObject }[];
+  const answers = list(said?.agents).filter(isObject) as Partial<Step>[];
+  let context = '';
+  for (let at = 0; at <= turns.length; at++) {
+    const turn = turns[at];
+    const { rung, ...answer } = answers[at] ?? {};
+    const output = (turn?.output ?? line.business_decision) as JsonObject;
+    yield {
+      at: turn ? `/conversation_history/${at}` : '/business_decision',
+      output: turn ? `/conversation_history/${at}/output` : '/business_decision',
+      item: answer.shared ?? said?.id,
+      step: { ...answer, output },
+      context: turn?.input ?? context,
+    };
+    if (turn === undefined) continue;
+    const given = withoutOwnNames(output, list(answer.repairs) as Repair[]).output;
+    const agent = agents.names.get(turn.agent) ?? turn.agent;
+    context = turn.input + turnText(agents.byKey.get(agent)?.display ?? agent, wordsOf(given));
+  }
+}
+
+function otherCall(
+  { at, item, step }: Claim,
+  { agent, item: asked, round, attempt }: RecordedCall,
+): Violation | null {
+  const { calls = [], attempts, round: own } = step;
+  const place = `${at}/calls/${calls.length - 1}`;
+  if (agent !== step.agent) return broken(place, `a call of ${step.agent}`, `one of ${agent}`);
+  if (asked !== item) return broken(place, `a call of ${show(item)}`, `one of ${show(asked)}`);
+  // a line of provenance does not say the round
+  if (step.usage !== undefined && round !== (own ?? 0))
+    return broken(`${at}/round`, `round ${round}, as on record`, show(own));
+  return attempt === attempts ? null : broken(`${at}/attempts`, `${attempt}, as on record`, show(attempts));
+}
+
+/** What the step says that the model said: its text, or the hash of it. */
+function otherText({ at, output: place, step }: Claim, { text }: RecordedCall): Violation | null {
+  const { raw, sha256 } = step;
+  if (raw !== undefined)
+    return raw === text ? null : broken(`${at}/raw`, `the text on record, ${show(text)}`, show(raw));
+  if (sha256 === undefined || sha256 === hashOfText(text)) return null;
+  return broken(place, `the answer on record, ${show(text)}`, 'one of another text');
+}
+
+/** What the text on record is read as today, with the changes that fw made to it afterwards. */
+function otherAnswer(claim: Claim, call: RecordedCall, agents: Agents): Violation | null {
+  const { output: place, step } = claim;
+  const agent = agents.byKey.get(call.agent);
+  if (agent === undefined) return null; // verify says so
+  const { text, whole, finish } = call;
+  const logprobs = agent.sampling.logprobs ? call.logprobs : undefined;
+  const reading = readReply(
+    { text, finish, ...(whole && { whole }), ...(logprobs && { logprobs }) },
+    checkOf(agent),
+  );
+  const { problem, repairs } = reading;
+  const entries = list(step.repairs) as Repair[];
+  const after = valueEntries(entries.slice(repairs.length)).filter(({ rule }) => rule !== AGENT_NAME);
+  // what was filled in is no answer of the model, and is marked as that
+  const isFilled = after.length > 0 && after.every(({ rule }) => rule === 'null-default');
+  if (problem !== undefined && !isFilled)
+    return broken(place, 'an answer that the rules of today accept', `${problem.code}: ${problem.message}`);
+  if (!same(entries.slice(0, repairs.length), repairs) || (after.length > 0 && !isFilled))
+    return broken(`${claim.at}/repairs`, `the changes that its text needs, ${show(repairs)}`, show(entries));
+  if (step.rung !== undefined && worse(step.rung, reading.rung) !== step.rung && !isFilled)
+    return broken(`${claim.at}/rung`, `${reading.rung}, as its text is read`, show(step.rung));
+  const filled = replay(reading.output, after);
+  const isNamed = entries.some(({ rule }) => rule === AGENT_NAME);
+  const given = isNamed && isObject(filled) ? withOwnNames(filled, agent, agents).output : filled;
+  const below = differenceIn(given, step.output);
+  if (below === null) return null;
+  const expected = `what its text on record says, ${show(valueAt(given, below))}`;
+  return broken(place + below, expected, show(valueAt(step.output, below)));
+}
+
+/** The user's message is all that an agent was shown beside its persona. */
+function otherContext({ at, step, context }: Claim, { messages, redacted }: RecordedCall): Violation | null {
+  if (redacted || context === null) return null;
+  const user = messages.find(({ role }) => role === 'user');
+  if (user?.content === context) return null;
+  const expected = `what ${step.agent} was shown, as on record: the prompt and the answers before it`;
+  return broken(at, expected, 'an answer to something else');
+}
+
+/** The answers before, which were not accepted; the tokens of all; and what the server said of the last one's. */
+function otherRest({ at, step }: Claim, find: (key: string) => RecordedCall | null): Violation | null {
+  const { calls = [], rejected, usage, logprobs } = step;
+  if (usage === undefined) return null; // a line of provenance says no more
+  const sum = { prompt: 0, completion: 0 };
+  for (const [nth, key] of calls.entries()) {
+    const call = find(key);
+    if (call === null) return null;
+    sum.prompt += call.usage.prompt;
+    sum.completion += call.usage.completion;
+    const raw = rejected?.[nth]?.raw;
+    if (raw !== undefined && keptOf(call.text, call.whole).raw !== raw)
+      return broken(`${at}/rejected/${nth}/raw`, `the text on record, ${show(call.text)}`, show(raw));
+    if (nth === calls.length - 1 && logprobs !== undefined && !same(logprobs, call.logprobs))
+      return broken(`${at}/logprobs`, 'those on record', 'others');
+  }
+  if (usage.prompt === sum.prompt && usage.completion === sum.completion) return null;
+  return broken(`${at}/usage`, `${sum.prompt} and ${sum.completion} tokens, as on record`, show(usage));
+}
+
+function broken(at: string, expected: string, got: string): Violation {
+  return { code: 'not-strict', rule: 'other than on record', at, expected, got };
+}
