@@ -21,7 +21,7 @@ export default stage({
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw select --rung coerced,defaulted < items.jsonl',
-    'fw select --failed output.jsonl > failed.jsonl; fw select --ids failed.jsonl input.jsonl > again.jsonl',
+    'fw select --failed answered.jsonl > failed.jsonl; fw select --ids failed.jsonl input.jsonl > again.jsonl',
   ],
   options: {
     failed: { type: 'boolean', description: 'Only failed items and lines. --no-failed: only the others.' },

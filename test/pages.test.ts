@@ -98,9 +98,9 @@ async function makeTemplate(): Promise<string> {
      fw ingest --limit ${ROWS} fixtures/applications-60.csv | jq -rs '(.[0].input | keys_unsorted), (.[].input | [.[]]) | @csv' > prompts.csv
      cp prompts.csv parts/one.csv
      fw ingest prompts.csv > asked.ndjson
-     fw chain --endpoint ${servers[0]?.url} < asked.ndjson > done.ndjson
+     fw chain --ledger ledger/ --endpoint ${servers[0]?.url} < asked.ndjson > done.ndjson
      fw legacy < done.ndjson > out.jsonl
-     cp done.ndjson items.jsonl
+     cp done.ndjson items.jsonl; cp done.ndjson items.ndjson
      cp done.ndjson answered.ndjson
      printf '%s\\n' '{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "simulated-3b", "messages": [{"role": "user", "content": "Is it down?"}]}}' > input.jsonl
      fw ingest --format openai-batch input.jsonl | fw request --endpoint ${servers[0]?.url} > answered.jsonl

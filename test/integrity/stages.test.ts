@@ -64,7 +64,7 @@ describe('the text stages promise that', () => {
           if (ran instanceof Error) {
             // a table, or one value over many lines, is refused as a whole, with what to do
             expect(ran.message).toMatch(
-              /^stdin: expected items, a JSON object a line, found what looks like /,
+              /^stdin: expected (?:items, a JSON object a line, found what looks like |text in UTF-8, found )/,
             );
             return;
           }

@@ -89,7 +89,7 @@ const SITUATIONS: Record<string, Situation> = {
     options: '--in-flight 40',
   },
   'a queue that the server tells of': {
-    says: /bottleneck: the servers: .*http\S+ runs 8 at a time and 52 more wait there/,
+    says: /bottleneck: the servers: .*http\S+ runs 8 at a time(?:, as many as it ever did,)? and 52 more wait there/,
     server: after(700),
     served: page(8, 52, 0.2),
     items: 200,

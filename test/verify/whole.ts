@@ -273,7 +273,7 @@ export const TO_ITEMS: readonly Damage[] = [
   ),
   {
     name: 'the name of another agent in an answer',
-    by: ['ledger'],
+    by: ['alone'],
     to: edited(2, '/steps/1', output => Object.assign(output, { agent_name: 'Consumer Advocate' })),
   },
   {
