@@ -42,19 +42,21 @@ export interface RedisOptions {
 
 /** Gone at the end of the test. */
 export async function startRedis({ kept = false, args = [] }: RedisOptions = {}): Promise<RealRedis> {
-  const port = await freePort();
-  const own = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder(), '--save', ''];
+  let port = await freePort();
+  const dir = folder();
   // what it has said it has, also while its disk is busy: a write of `everysec` waits for a sync that is under way
   const log = ['--logfile', 'redis.log', '--appendonly', kept ? 'yes' : 'no', '--appendfsync', 'always'];
   let child: ChildProcess | null = null;
   const kill = async () => {
-    if (child === null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
+    const going = child;
     child = null;
+    if (going === null || going.exitCode !== null || going.signalCode !== null) return;
+    const ended = once(going, 'exit');
+    going.kill('SIGKILL');
+    await ended;
   };
   const start = async () => {
+    const own = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', ''];
     const started = spawn('redis-server', [...own, ...log, ...args], { stdio: 'ignore' });
     child = started;
     while (!(await answers(port))) {
@@ -62,7 +64,16 @@ export async function startRedis({ kept = false, args = [] }: RedisOptions = {})
     }
   };
   onTestFinished(kill);
-  await start();
+  // a port that was free may be another's by the time that redis-server listens
+  for (let tries = 5; ; tries--) {
+    try {
+      await start();
+      break;
+    } catch (error) {
+      if (tries === 1) throw error;
+      port = await freePort();
+    }
+  }
   return {
     port,
     url: `redis://127.0.0.1:${port}`,
