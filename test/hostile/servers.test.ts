@@ -57,10 +57,11 @@ test.each(
   const calls = Array.from({ length: CALLS }, () => shortCall());
   const outcomes = await clock.turning(Promise.all(calls.map(call => outcome(pool, call))));
   expect(outcomes).toEqual(calls.map(({ item }) => item));
-  // it has no /metrics: how long it may be silent over a call follows from what the call may write
-  expect(clock.now() - begun).toBeLessThan(1.5 * ALONE + 60_000);
-  expect(healthy.asked + hostile.asked).toBeLessThanOrEqual(1.2 * CALLS);
   const [bad, good] = pool.stats().endpoints;
+  // a server without /metrics that answers some is waited for as long as the others may write, and longer each time
+  const waits = bad?.answered === 0 ? 30_000 : 300_000;
+  expect(clock.now() - begun).toBeLessThan(1.5 * ALONE + waits);
+  expect(healthy.asked + hostile.asked).toBeLessThanOrEqual(1.2 * CALLS);
   if (!isRight) expect([bad?.answered, good?.answered]).toEqual([0, CALLS]);
   // whoever was asked twice is on the account
   const lost = Object.values(bad?.failed ?? {}).reduce((sum, times) => sum + times, 0);
