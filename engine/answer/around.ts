@@ -5,6 +5,7 @@
  */
 
 import { type Lead, LONGEST_LEAD, leadOf, saysFinal } from './lead.ts';
+import { decidesAgainst } from './verdicts.ts';
 import { EN_ANSWER, plain } from './words.ts';
 import * as hedges from './words-before.ts';
 import * as behind from './words-behind.ts';
@@ -18,6 +19,8 @@ const LONGEST_REFUSAL = 500;
 const LONGEST_TITLE = 5;
 /** Words of a lead that may be the name of a key. */
 const LONGEST_NAME = 3;
+/** Words of a lead in another language than English that may be a statement. */
+const LEAST_STATEMENT = 4;
 
 const TAGS = /(?:<|&lt;)[/|｜]?[^<>&\s]{1,42}(?:>|&gt;)/g;
 /** Languages in whose fences `#` begins a comment. */
@@ -33,6 +36,8 @@ interface Place {
   isValue?: boolean;
   /** texts of the answer, in lower case: a lead that says one of them says the answer */
   said?: readonly string[];
+  /** texts that it might have said instead */
+  others?: readonly string[];
   /** keys of the answer, in lower case: a lead may name one */
   keys?: readonly string[];
 }
@@ -43,6 +48,8 @@ export function doubtBefore(before: string, place: Place): string | null {
   if (mark !== null) return mark;
   for (const part of [before.slice(0, LONGEST_REFUSAL), before.slice(-LONGEST_REFUSAL)])
     if (refuses(plain(part))) return 'beside a refusal';
+  const { said = [], others = [] } = place;
+  if (decidesAgainst(plain(before.slice(-LONGEST_LEAD)), said, others)) return 'behind another decision';
   const lead = leadOf(before);
   if (lead.kind === 'none') return null;
   return (
@@ -63,8 +70,11 @@ function hedgeIn({ kind, sentence, clause }: Lead, { isOneOf = false }: Place): 
 }
 
 function isDenied(kind: Lead['kind'], clause: string): boolean {
-  if (kind === 'inline') return hedges.DENIES.test(clause);
-  return hedges.DENIES_AT_END.test(clause) || (hedges.DENIES.test(clause) && hedges.ANSWERS.test(clause));
+  // `no reason to deny` denies nothing
+  const rest = clause.replace(hedges.NO_REASON, '');
+  if (hedges.MUST_NOT_BE_USED.test(clause)) return true;
+  if (kind === 'inline') return hedges.DENIES.test(rest);
+  return hedges.DENIES_AT_END.test(rest) || (hedges.DENIES.test(rest) && hedges.ANSWERS.test(rest));
 }
 
 /** Whether a lead without a hedge gives what follows as the answer. What it does not know gives nothing. */
@@ -87,8 +97,13 @@ function isGiven(lead: Lead, { isValue = false, said = [], keys = [] }: Place): 
   const words = clause.split(/[^\p{L}\p{N}]+/u);
   if (words.length <= LONGEST_NAME && words.some(word => keys.includes(word))) return true;
   if (leads.NAMES_ANSWER.test(clause)) return false;
-  return [leads.STATES, leads.STATES_OTHERWISE, leads.NAMES_A_THING, leads.FIRST_PERSON].some(one =>
-    one.test(clause),
+  const isOther =
+    kind === 'colon' && clause.split(' ').length >= LEAST_STATEMENT && leads.IS_OTHER.test(clause);
+  return (
+    isOther ||
+    [leads.STATES, leads.STATES_OTHERWISE, leads.NAMES_A_THING, leads.FIRST_PERSON].some(one =>
+      one.test(clause),
+    )
   );
 }
 
@@ -125,7 +140,10 @@ function markBefore(before: string): string | null {
  */
 const TAKEN_BACK = 'that the text behind it takes back';
 
-export function doubtAfter(after: string, opposites: readonly string[]): string | null {
+export function doubtAfter(
+  after: string,
+  { said, others: opposites }: { said: readonly string[]; others: readonly string[] },
+): string | null {
   const lines = after
     .replace(TAGS, '')
     .replace(/^[ \t`*_"'”’»」』)\]}]+/, '')
@@ -139,12 +157,16 @@ export function doubtAfter(after: string, opposites: readonly string[]): string 
     .map(part => part.replace(/^[^\p{L}\p{N}¿]+/u, '').trim())
     .filter(sentence => sentence !== '');
   if (sentences.length === 1 && /^no\W*$/.test(sentences[0] as string)) return TAKEN_BACK;
+  if (decidesAgainst(plain(after.slice(0, LONGEST_LEAD)), said, opposites)) return TAKEN_BACK;
+  const isChecked = confirms(sentences.at(-1), said);
   for (const [index, sentence] of sentences.entries()) {
     const bare = sentence.replace(/[\s.!?。؟។"'*_`)\]]+$/, '');
     if (index === 0 && behind.ELSE_AT_START.test(sentence)) return 'under a condition';
     if (refuses(sentence)) return 'beside a refusal';
+    if (isChecked && self.CHECKS.test(sentence)) continue;
     if (behind.RETRACTS_AT_START.test(sentence) || self.GOES_BACK_AT_START.test(sentence)) return TAKEN_BACK;
-    if (self.IS_ABOUT_TO_MEND.test(sentence)) return TAKEN_BACK;
+    if (self.IS_ABOUT_TO_MEND.test(sentence) || self.IS_VOID.test(sentence)) return TAKEN_BACK;
+    if (self.ONLY_IF.test(sentence)) return 'under a condition';
     if (hedges.CONDITION.test(sentence)) continue; // "tell me if this is wrong" says nothing
     if (
       [behind.RETRACTS, self.CALLS_WRONG].some(one => one.test(sentence) || one.test(bare)) ||
@@ -154,6 +176,14 @@ export function doubtAfter(after: string, opposites: readonly string[]): string 
     if (hedges.EXAMPLE.test(sentence) && sentence.length < 12) return 'in an example or a draft';
   }
   return null;
+}
+
+/** Whether a sentence says that the answer holds after all: `Yes, deny is right.` */
+function confirms(sentence: string | undefined, said: readonly string[]): boolean {
+  if (sentence === undefined || hedges.DENIES.test(sentence)) return false;
+  return (
+    self.HOLDS.test(sentence) || (said.some(text => says(sentence, text)) && self.IS_RIGHT.test(sentence))
+  );
 }
 
 function refuses(text: string): boolean {

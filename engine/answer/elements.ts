@@ -13,7 +13,7 @@ const TAG = new RegExp(
 const TAGS = new RegExp(TAG.source, 'igu');
 /** Names of elements that hold an answer. */
 const HOLDS_ANSWER =
-  /^(?:final|json|object|(?:(?:final|json|my|model|structured)[_.-]?)?(?:answer|output|result|response|solution|reply|json|object)s?)$/;
+  /^(?:final|json|object|(?:(?:final|json|my|model|structured)[_.-]?)?(?:answer|output|result|response|solution|reply|decision|verdict|json|object)s?|antwort|ergebnis|entscheidung|réponse|résultat|décision|respuesta|resultado|decisión|答案|回答|结果|決定|决定|結果|出力|输出|(?:ال)?إجابة|(?:ال)?جواب|ចម្លើយ)$/;
 /** Markup of a page, which says nothing about its content. */
 const MARKUP = new Set(
   'a b i u p em strong br hr pre code tt div span font center html body section article main ul ol li dl dt dd table thead tbody tr td th h1 h2 h3 h4 h5 h6 sub sup small big mark kbd samp xml'.split(

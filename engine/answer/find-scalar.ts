@@ -1,27 +1,43 @@
 /**
- * Finding a text, a number or a boolean in a chatty answer: it must be the last line, alone there, or alone in a fence.
- * Many sentences have numbers and quoted words in them, so nothing is read out of one.
+ * Finding a text, a number or a boolean in a chatty answer: alone on its line, alone in a fence, or behind a label that
+ * calls it the answer, and nothing else there. It is the last line, or the first one with an explanation behind it. Many
+ * sentences have numbers and quoted words in them, so nothing is read out of one.
  */
-import { doubtBefore } from './around.ts';
+import { doubtAfter, doubtBefore } from './around.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import type { Found } from './find.ts';
 import { leadOf, saysFinal } from './lead.ts';
 import type { MendRule } from './mend.ts';
 import { cutsIn } from './text.ts';
+import { plain } from './words.ts';
+import { LEADS_ON } from './words-lead.ts';
 
 const FENCE = /^\s*`{3,}\w*\s*$/;
-/** A line in bold, or in code. */
-const MARKED = /^(\*{1,3}|_{1,3}|`{1,2})([^*_`]+)\1$/;
+/** A line in bold, in code, or in the box of an examination. */
+const MARKED = /^(\*{1,3}|_{1,3}|`{1,2}|\$?\\{1,2}boxed\{)([^*_`{}$]+)(\1|\}\$?)$/;
+const VALUE =
+  '-?(?:0|[1-9]\\d{0,17})(?:\\.\\d{1,17})?(?:[eE][+-]?\\d{1,3})?|[Tt]rue|[Ff]alse|"(?:[^"\\\\\\n]|\\\\.){0,200}"';
+const MARKS = '[*_`]{0,4}';
+/** `**Score:** 4`, `The answer is false.`: what calls it the answer, and the value. */
+const LABELLED = new RegExp(
+  `^([^\\n]{1,80}?(?:[:：=៖]|(?<=\\s)|(?<=[^\\p{ASCII}])))${MARKS}[ \\t]{0,4}${MARKS}(${VALUE})${MARKS}[ \\t]{0,2}(?:[.。]${MARKS})?$`,
+  'u',
+);
+/** Words in a text behind a value that put another in its place. */
+const INSTEAD =
+  /(?<!\p{L})(?:make (?:it|that)|rather|actually|instead|better|no|or|correction|should (?:be|have been)|i meant|eher|besser|plutôt|mejor|nein|non)[,:]? (?:an? )?["'*_`]{0,3}(?:-?\d|true|false)/u;
 const LITERALS: { readonly [word: string]: string } = { True: 'true', False: 'false' };
 
 interface Line {
+  /** with its marks */
+  begin: number;
   from: number;
   to: number;
   /** as JSON; absent where the line is no such value */
   json?: string;
 }
 
-/** The last value; null where the last line is none. */
+/** The only value, last or first; null where there is none. */
 export function findScalar(text: string): Found | null {
   const cuts = cutsIn(text);
   if (!Array.isArray(cuts)) {
@@ -33,18 +49,27 @@ export function findScalar(text: string): Found | null {
   const before = cuts.filter(cut => !ends.includes(cut)).at(-1);
   const from = before ? before.offset + before.cut.length : 0;
   const lines = linesIn(text, from, to);
-  const last = lines.at(-1);
+  const values = lines.filter(({ json }) => json !== undefined);
+  const explained = values.length === 1 && lines.length > 1 && lines[0] === values[0] ? values[0] : undefined;
+  const last = explained ?? lines.at(-1);
   if (last?.json === undefined) return null;
-  let first = lines.length - 1;
+  if (explained !== undefined) {
+    const behind = text.slice(explained.to, to);
+    // `true⏎Not` and `4⏎or 3` are sentences
+    if (!/^[*_`.。]{0,5}[ \t]*\n[ \t]*\n/.test(behind) || INSTEAD.test(plain(behind))) return null;
+    const why = doubtAfter(behind.replace(/^[*_`.。]+/, ''), { said: [], others: opposite(last.json) });
+    if (why !== null) return { doubt: { at: last.from, why } };
+  }
+  let first = lines.indexOf(last);
   while (first > 0 && lines[first - 1]?.json !== undefined) first--;
-  const group = lines.slice(first);
+  const group = lines.slice(first, lines.indexOf(last) + 1);
   if (group.some(({ json }) => json !== last.json)) return { differ: { count: group.length, at: '' } };
-  const start = (group[0] as Line).from;
+  const start = (group[0] as Line).begin;
   const lead = text.slice(from, start);
   const others = lines.slice(0, first).filter(({ json }) => json !== undefined && json !== last.json);
   if (others.length > 0 && saysFinal(leadOf(lead)) === null)
     return { differ: { count: others.length + 1, at: '' } };
-  const why = doubtBefore(lead, { isOneOf: others.length > 0, isValue: true });
+  const why = doubtBefore(lead, { isOneOf: others.length > 0, isValue: true, others: opposite(last.json) });
   if (why !== null) return { doubt: { at: last.from, why } };
   const said = text.slice(last.from, last.to);
   const edits: Edit[] = [
@@ -52,10 +77,14 @@ export function findScalar(text: string): Found | null {
     ...(said === last.json
       ? []
       : [{ rule: 'python-literal', offset: last.from, cut: said, put: last.json } as const]),
-    ...cutOf(text, last.to, text.length),
+    ...(explained === undefined
+      ? cutOf(text, last.to, text.length)
+      : cutOf(text, last.to, text.length, 'text-after')),
   ];
   return applyEdits(text, edits).trim() === last.json ? { edits } : null;
 }
+
+const opposite = (json: string): string[] => (json === 'true' ? ['false'] : json === 'false' ? ['true'] : []);
 
 function linesIn(text: string, from: number, to: number): Line[] {
   const lines: Line[] = [];
@@ -67,12 +96,23 @@ function linesIn(text: string, from: number, to: number): Line[] {
     const begin = at + line.length - line.trimStart().length;
     at = end + 1;
     if (said === '' || FENCE.test(line)) continue;
-    const [, mark = '', inner = said] = MARKED.exec(said) ?? [];
-    const json = jsonOf(inner);
-    const start = begin + mark.length;
-    lines.push({ from: start, to: start + inner.length, ...(json !== undefined && { json }) });
+    lines.push(valueIn(said, begin));
   }
   return lines;
+}
+
+/** What a line says that begins at `begin`. */
+function valueIn(said: string, begin: number): Line {
+  const [, mark = '', inner = said] = MARKED.exec(said) ?? [];
+  const json = jsonOf(inner);
+  const from = begin + mark.length;
+  if (json !== undefined) return { begin, from, to: from + inner.length, json };
+  const [, label = '', value = ''] = LABELLED.exec(inner) ?? [];
+  const { clause } = leadOf(`${label} `);
+  const called = value === '' || clause === '' ? undefined : jsonOf(value);
+  if (called === undefined || !LEADS_ON.test(clause)) return { begin, from, to: from + inner.length };
+  const start = from + inner.lastIndexOf(value);
+  return { begin: start, from: start, to: start + value.length, json: called };
 }
 
 function jsonOf(said: string): string | undefined {

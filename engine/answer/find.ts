@@ -10,6 +10,7 @@ import { cut, cutBehind, type Stretch, withoutThoughts } from './cuts.ts';
 import { type Candidate, differenceBefore, differenceOf, objectOf } from './drafts.ts';
 import type { Edit } from './edits.ts';
 import { elementsOf, hasWord } from './elements.ts';
+import { doubtInside } from './inside.ts';
 import { type Broken, boundsOf, mendObject } from './mend.ts';
 import { blocksOf, closingEnd, startOf } from './reasoning.ts';
 import { keysOf, textsOf } from './rivals.ts';
@@ -162,10 +163,14 @@ export function findAnswer(
   const before = differenceBefore(text, { earlier, first, last, schema });
   if (before !== null) return { differ: before };
   const behind = withoutThoughts(text, last.end, thoughts);
-  const { said, others } = textsOf(objectOf(text, last), schema);
+  const own = objectOf(text, last);
+  const { said, others } = textsOf(own, schema);
   const keys = [...keysOf(schema).keys()].map(key => key.toLowerCase());
+  const comments = last.edits.filter(({ rule }) => rule === 'comment').map(edit => edit.cut);
   const why =
-    doubtBefore(text.slice(first.lead, first.start), { isOneOf, said, keys }) ?? doubtAfter(behind, others);
+    doubtInside(own, schema, comments) ??
+    doubtBefore(text.slice(first.lead, first.start), { isOneOf, said, others, keys }) ??
+    doubtAfter(behind, { said, others });
   if (why !== null) return { doubt: { at: last.start, why } };
   return {
     edits: [

@@ -7,7 +7,7 @@
 
 import { MAX_DEPTH } from '../json/lossless.ts';
 import type { Edit } from './edits.ts';
-import { match, readString } from './strings.ts';
+import { isCurly, match, readString } from './strings.ts';
 
 /** Changes to syntax, each by its rule; a step that needed one is `repaired`. */
 export const MENDS = {
@@ -20,7 +20,7 @@ export const MENDS = {
   'illegal-escape': 'A backslash that no JSON escape begins is doubled.',
   'escaped-apostrophe': "A backslash before an apostrophe is left out: it\\'s is it's.",
   'control-character': 'A raw line break or control character in a string is escaped.',
-  'single-quotes': 'A string in single quotes is put in double quotes.',
+  'single-quotes': 'A string in single or typographic quotes is put in plain double quotes.',
   'unquoted-key': 'A bare key is put in double quotes.',
   'python-literal': 'True, False and None become true, false and null.',
   'number-form': 'A number in a form that JSON lacks is written as JSON has it: .5 is 0.5, 5. is 5, +5 is 5.',
@@ -142,7 +142,7 @@ export function mendObject(text: string, open: number, bounds: Bounds): Mended |
 
     comma = -1;
     const isKey: boolean = state === 'first-key' || state === 'key';
-    if (char === '"' || char === "'") {
+    if (char === '"' || char === "'" || isCurly(char)) {
       const end = readString(text, at, edits, isKey);
       if (end === -1) {
         at = text.length;

@@ -22,6 +22,7 @@ import { type Found, findAnswer, MAX_TEXT } from './find.ts';
 import { findScalar } from './find-scalar.ts';
 import type { SchemaFinding } from './findings.ts';
 import { COERCIONS } from './forms.ts';
+import { doubtInside } from './inside.ts';
 import { type Kind, kindOf, kindsOf, nameOf } from './kinds.ts';
 import { MENDS } from './mend.ts';
 import { failed, type Reading } from './reading.ts';
@@ -61,7 +62,11 @@ export function readAnswer(
   const kinds = kindsOf(check.schema);
   const name = nameOf(kinds);
   if (whole === null && name !== 'object') return failed('null-value', 'expected a value, got null');
-  if (isObject(whole) || kinds.has(kindOf(whole))) return judge(text, whole, [], check, fixes);
+  if (isObject(whole) || kinds.has(kindOf(whole))) {
+    const why = doubtInside(whole, check.schema);
+    if (why !== null) return failed('not-the-answer', `expected a JSON ${name} that answers, got one ${why}`);
+    return judge(text, whole, [], check, fixes);
+  }
   // a whole JSON text says what it is: only a list of objects may have been meant as one
   const isList = Array.isArray(whole) && whole.length > 0 && whole.every(isObject);
   if (whole !== undefined && !(isList && kinds.has('object'))) {

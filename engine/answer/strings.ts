@@ -1,9 +1,11 @@
-/** The strings of an answer as models write them: in quotes of either kind, with escapes that JSON lacks. */
+/** The strings of an answer as models write them: in quotes of any kind, with escapes that JSON lacks. */
 import type { Edit } from './edits.ts';
 import { escapedApostrophe, escapeLength, illegalEscape } from './escapes.ts';
 
 /** What a string holds as it is: everything from the space on but quotes and backslashes. */
 const PLAIN = /[ !#-[\]-\uffff]*/y;
+/** Typographic double quotes; what opens a string may be any of them, as may what closes it. */
+const CURLY = '“”„‟';
 const SPACE = /[ \t\n\r]*/y;
 const ANY_SPACE = /[\s\u200b\u2060]*/y;
 const LETTER = /[\p{L}\p{N}]/uy;
@@ -18,12 +20,14 @@ export function match(pattern: RegExp, text: string, at: number): string {
 export function readString(text: string, open: number, edits: Edit[], isKey: boolean): number {
   const quote = text[open]!;
   const single = quote === "'";
-  if (single) edits.push({ rule: 'single-quotes', offset: open, cut: "'", put: '"' });
+  const curly = isCurly(quote);
+  const odd = single || curly;
+  if (odd) edits.push({ rule: 'single-quotes', offset: open, cut: quote, put: '"' });
   let at = open + 1;
   while (at < text.length) {
     const char = text[at]!;
-    if (char === quote && (!single || closes(text, at + 1, isKey))) {
-      if (single) edits.push({ rule: 'single-quotes', offset: at, cut: "'", put: '"' });
+    if ((curly ? isCurly(char) : char === quote) && (!odd || closes(text, at + 1, isKey))) {
+      if (odd) edits.push({ rule: 'single-quotes', offset: at, cut: char, put: '"' });
       return at + 1;
     }
     if (char === '\\') {
@@ -42,12 +46,17 @@ export function readString(text: string, open: number, edits: Edit[], isKey: boo
     } else if (single) {
       if (char === quote && !isApostrophe(text, at)) return -1;
       at++;
-    } else at += match(PLAIN, text, at).length;
+    } else if (curly) at++;
+    else at += match(PLAIN, text, at).length;
   }
   return -1;
 }
 
-/** Whether a single quote is the end of its string and no apostrophe: what follows must continue the structure. */
+export function isCurly(char: string | undefined): boolean {
+  return char !== undefined && CURLY.includes(char);
+}
+
+/** Whether a quote is the end of its string, and no apostrophe or quotation: what follows must continue the structure. */
 function closes(text: string, after: number, isKey: boolean): boolean {
   const next = text[after + match(ANY_SPACE, text, after).length];
   return isKey ? next === ':' : next === undefined || next === ',' || next === '}' || next === ']';

@@ -47,6 +47,22 @@ export const NOT: Phrases = {
     '誤',
   ],
 };
+/** A denial of what is the opposite: no reason to refuse. */
+export const NO_REASON =
+  /(?:no|any|kein(?:en|e)?|aucune?|ning(?:ún|una)|(?:pas|no) (?:de |veo |hay |vois (?:de |aucune )?)?) ?(?:good |clear |further |valid )?(?:reasons?|grounds?|objections?|concerns?|risk|grund|gründe|bedenken|einwände|raisons?|motifs?|objections?|motivos?|razón|razones|objeción)(?: (?:to|for|not to|against|de|para|pour|zu|zur|gegen)(?: \p{L}{2,20}){0,4})?|(?:没有|无)(?:任何)?(?:理由|问题|风险|异议)(?:拒绝|不批准|反对)?|(?:拒否|却下)する理由(?:は|が)(?:ない|ありません)|(?:問題|懸念|リスク)(?:は|が)?(?:ない|ありません|なし)/u;
+/** What is shown so that nobody takes it. */
+export const MUST_NOT_BE_USED = anywhere({
+  words: [
+    "(?:do not|don't|never|must not|please (?:do not|don't)) (?:use|take|return|submit|copy|accept|adopt|trust|send)",
+    '(?:nicht|niemals) (?:verwenden|benutzen|übernehmen|nutzen)|ne pas (?:utiliser|prendre|retenir|reprendre)|no (?:usar|utilizar|tomar|use|utilice)',
+    'لا (?:تستخدم|تستخدموا|تأخذ)',
+  ],
+  signs: [
+    '(?:请勿|不要|切勿|别)(?:采用|使用|采纳|参考|提交)',
+    '(?:使用|採用|利用)しないで',
+    '(?:សូម)?កុំ(?:ប្រើ|យក)',
+  ],
+});
 /** A noun for an answer, or a verb of answering. */
 export const ANSWERS = anywhere({
   words: [...ANSWER_WORDS, ...ANSWER_VERBS, 'words?'],

@@ -59,14 +59,14 @@ export const GIVES = atStart({
     `here|below|thus|therefore|hence|so|then|ok|okay|sure|certainly|of course|absolutely|great|alright|well|yes|understood|got it|done|voilà|finally|overall|unfortunately|regrettably|bottom line|tl;? ?dr|accordingly|consequently|\\p{L}{3,14}ly(?=$| )|\\p{L}{3,12}ing(?! ${EN_ANSWER})|everything|all|nothing|both|it follows|(?:which|that|this|it) (?:leads|gives|means|results|yields|makes|brings|leaves|boils)|a(?=$)|loan assistant|assistant|in (?:accordance|line|keeping|response|answer|reply|compliance|agreement|consequence|this case|the format|the required)|as per|without further|it follows|let's go|let me|please find|assistant|ai|model|bot`,
     '(?:as|when) (?:requested|asked|required|instructed|you asked|you requested|per)|as you|as (?:a )?(?:valid )?json|in (?:short|summary|conclusion|my (?:view|opinion|judge?ment)|the end|json|sum|total|light|view|line)|to (?:sum|summari[sz]e|conclude|answer)|all (?:in all|things considered)|taking|based|given (?:the|this|these|that|those|all|his|her|their|such|how)|considering|after|following|on (?:the basis|balance|reflection)|looking|having|weighing|from (?:the|this|these) (?:data|above|application|analysis|information|facts)|with (?:all|this|that|these|the)|for (?:this|the (?:present|given|above|record))|regarding|according to',
     'this (?:leads|results|means|gives|yields|is my|is the|application|applicant|loan)',
-    '(?:ich|wir) \\p{L}{2,20}|hier|unten|daher|deshalb|also|somit|folglich|folgend\\p{L}{0,3}|zusammenfassend|kurz|insgesamt|leider|gerne|natürlich|basierend|nach|auf|aufgrund|angesichts|wie (?:gewünscht|gefordert)|für diesen',
+    '(?:ich|wir) \\p{L}{2,20}|hier|unten|daher|deshalb|also|somit|folglich|folgend\\p{L}{0,3}|zusammengefasst|zusammenfassend|nochmals|kurz|insgesamt|leider|gerne|natürlich|basierend|nach|auf|aufgrund|angesichts|wie (?:gewünscht|gefordert)|für diesen',
     "(?:je|nous) \\p{L}{2,20}|j'\\p{L}{2,20}|voici|ci-dessous|donc|ainsi|bref|en (?:résumé|conclusion|conséquence|somme)|malheureusement|bien sûr|sur la base|après|compte tenu|au vu|vu|comme demandé|pour cette",
     '(?:yo )?(?:rechazo|apruebo|deniego|acepto|decido|respondo|recomiendo|elijo|concluyo|concedo|otorgo|niego|he decidido)|aquí|abajo|así|entonces|por (?:lo tanto|ende|eso|tanto)|en (?:resumen|conclusión)|lamentablemente|claro|tras|después|basado|con base|teniendo|dado|sobre la base|a continuación|como se pidió|para esta',
     'أرفض|أوافق|أقرر|أوصي|أختار|أجيب|قررت|هذا هو|هذه هي|إليك|فيما يلي|كالتالي|لذلك|إذن|بناء|بناءً|بعد|نظرا|نظراً|باختصار',
   ],
   signs: [
     '(?:我|我们|本人)(?:[^。,、]{0,8})(?:拒绝|批准|决定|选择|建议|认为|同意|回答|给出)',
-    '(?:因此|所以|综上|总之|好的|以下|如下|根据|基于|经过|综合|鉴于|这是)',
+    '(?:因此|所以|即|也就是|总结|综上|总之|好的|以下|如下|根据|基于|经过|综合|鉴于|这是)',
     '(?:以下|次の|したがって|よって|つまり|はい|結論|これが|私は)',
     '(?:ដូច្នេះ|ខាងក្រោម|នេះជា|នេះគឺ|ផ្អែក|បន្ទាប់ពី|ខ្ញុំ)',
   ],
@@ -100,8 +100,22 @@ export const STATES_OTHERWISE = anywhere({
   words: [
     '(?:ist|sind|war|hat|haben|reicht|liegt|fehlt|fehlen|est|sont|était|a|ont|es|son|está|están|tiene|hay|supera) \\p{L}',
   ],
-  signs: ['太', '很', '过高', '不足', '高すぎ', '低すぎ', '(?:です|ます)$', 'ខ្ពស់', 'ទាប'],
+  signs: [
+    '(?:没有|无)(?:任何)?(?:理由|问题|风险|异议)',
+    '太',
+    '很',
+    '过高',
+    '不足',
+    '高すぎ',
+    '低すぎ',
+    '(?:です|ます)$',
+    'ខ្ពស់',
+    'ទាប',
+  ],
 });
+/** A word that says a clause is in German, French or Spanish. */
+export const IS_OTHER =
+  /^(?!(?:avec|sans|mit|ohne|con|sin|bei|pour|für|para)(?!\p{L})).*(?<!\p{L})(?:der|die|das|dem|den|des|ein|eine|einen|ich|wir|sind|ist|keine?n?|zu|und|trotz|wegen|le|la|les|une?|je|nous|est|sont|aucune?|malgré|el|los|las|una?|son|es|está|no|veo|pese|debido)(?!\p{L})/u;
 /** A statement of one's own that is no decision: `I would rather be careful here`. */
 export const FIRST_PERSON = /^(?:i|we)(?:'[a-z]{1,2})? /;
 /** A thing by its name: `The tags`, `my shopping list`. */

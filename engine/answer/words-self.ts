@@ -9,7 +9,7 @@ const EN_START = '(?<=^|[,;:—–-] |(?:and|but|so|because|think|sorry|afraid|r
 const EN_LINK =
   "(?:'s|s)?(?: (?:is|was|are|were|looks?|seems?|sounds?|would|be|does|do|did|has|have|been|can|could|doesn't|isn't|wasn't|don't|can't|cannot|not|really|look|seem|sound|only|just|merely|simply|clearly|actually|obviously|probably|all|quite|an?|the|purely|meant|as|to be)){0,6}";
 const EN_BAD =
-  '(?:wrong|incorrect|invalid|false|void|mistaken|nonsense|rubbish|mistake|error|joke|test|trick|lie|typo|slip|sample|example|placeholder|template|illustration|illustrative|hypothetical|fictional|made up|irresponsible)(?! (?:to|of|about))';
+  '(?:wrong|incorrect|invalid|false|void|mistaken|nonsense|rubbish|mistake|error|joke|test|trick|lie|typo|slip|superseded|obsolete|outdated|withdrawn|retracted|revoked|cancell?ed|annulled|overruled|random|arbitrary|(?:pure |wild |random )?guess(?:work)?|coin (?:flip|toss)|shot in the dark|sample|example|placeholder|template|illustration|illustrative|hypothetical|fictional|made up|irresponsible)(?! (?:to|of|about))';
 const EN_TRUE =
   '(?:right|correct|true|valid|mine|accurate|serious|genuine|real|hold|my (?:own |real |final )?(?:answer|decision|view|words))';
 const EN_NOT = "(?:not|never|n't|hardly|no longer|cannot|can't|isn't|wasn't|doesn't|don't)";
@@ -67,6 +67,64 @@ export const IS_ABOUT_TO_MEND = anywhere({
     '(?:考え直|見直)(?:し|さ|す)',
     '(?:ត្រូវ|ចង់|សូម)(?:កែ|ដក|លុប|គិតឡើងវិញ)',
   ],
+});
+
+/** The answer is said to count no more, to be made up, or still to come. */
+export const IS_VOID = anywhere({
+  words: [
+    `(?:strike|scratch|void|annul|nullify|overrule|overturn|cross out|throw (?:out|away)|set aside|skip|drop|scrap|delete|discard|retract|withdraw|ignore|disregard) (?:${EN_IT}|that|this|it|(?:all|everything|anything|what (?:i|was)|whatever)(?: \\p{L}{2,8}){0,2}|the (?:above|previous|first|last|preceding|json|earlier)(?: (?:\\p{L}{2,10}))?)(?! (?:application|loan|request|applicant|payment)s?)`,
+    `${EN_IT} (?:no longer|does not|doesn't|cannot|can't|should not|shouldn't|will not|won't|must not|never)(?: (?:really|actually|be))? (?:stands?|holds?|appl(?:y|ies)|counts?|valid|reflects?|used|relied|trusted|taken)`,
+    `(?:final|actual|real|official|binding|true|definitive|proper|correct|corrected|revised|right)(?: (?:and )?(?:final|binding|official))? ${EN_ANSWER}(?: (?:will|is|comes|to|still|shall|below|later|now))* (?:follows?|to follow|to come|comes|pending|below|later|next|underneath|tbd|not this)`,
+    '(?:picked|chose|chosen|selected|guessed|decided|answered|generated|invented|made (?:it|this|that) up|said|wrote|filled (?:it|this|that) in)(?: (?:this|it|that|one|the (?:answer|value|decision)))? (?:at random|randomly|by (?:chance|lot|coin \\p{L}{2,8}|rolling)|blindly|arbitrarily|without (?:reading|looking|checking|knowing))|(?:flipped|tossed|rolled) (?:a|the) (?:coin|dice|die)',
+    '(?:diese|meine|die|obige|vorige|letzte)?(?: ?(?:obige|vorherige|letzte))? ?(?:antwort|entscheidung|ausgabe|obiges|das obige|das|dies)(?: oben)? (?:ist|wird|war|gilt)(?: \\p{L}{2,10}){0,2} (?:hinfällig|ungültig|überholt|gegenstandslos|nichtig|verworfen|zurückgenommen|widerrufen|aufgehoben|geraten|zufällig|erfunden|nicht mehr|ein scherz|nur ein scherz|nicht (?:gültig|verbindlich|verwenden))|(?:streiche|verwerfe|vergiss|vergessen sie) (?:ich )?(?:das|dies|obiges|die antwort|meine antwort)|(?:war|ist) (?:nur )?(?:ein )?(?:scherz|spaß|witz)|geraten|gewürfelt|(?:endgültige|eigentliche|richtige|verbindliche) (?:antwort|entscheidung) (?:folgt|kommt|steht noch)',
+    "(?:cette|ma|la|ce qui|ceci|cela|le (?:résultat|verdict))(?: (?:réponse|décision|précède|résultat))?(?: (?:ci-dessus|précédente?))? (?:est|était|devient|n'est plus|ne vaut|ne compte)(?: \\p{L}{2,10}){0,2} ?(?:null?e?(?: et non avenue?)?|caduque|caduc|obsolète|périmée?|annulée?|retirée?|valable|rien|aléatoire|inventée?|au hasard)|(?:biffez|rayez|annulez|oubliez|ignorez) (?:ce|cette|la|le|tout)|c'était (?:une blague|pour rire|une plaisanterie)|au hasard|(?:décision|réponse) (?:finale|définitive|réelle) (?:suit|suivra|viendra|à venir)",
+    '(?:esta|mi|la|lo|el)(?: (?:respuesta|decisión|resultado))?(?: (?:anterior|de arriba))? (?:queda|es|era|está|ya no)(?: \\p{L}{2,10}){0,2} ?(?:sin efecto|anulad[oa]|nul[oa]|inválid[oa]|obsolet[oa]|descartad[oa]|retirad[oa]|cancelad[oa]|vale|válid[oa]|cuenta|al azar|inventad[oa])|(?:era|es|fue) (?:una )?(?:broma|chiste)|al azar|(?:tache|borre|descarte|olvide) (?:eso|esto|lo|la)|(?:decisión|respuesta) (?:final|definitiva|real) (?:sigue|seguirá|vendrá|a continuación)',
+    '(?:هذه|هذا|ال)(?:إجابة| الإجابة|قرار| القرار|جواب| الجواب|نتيجة| النتيجة)?(?: \\p{L}{2,10})? ?(?:لاغية|لاغي|ملغاة|ملغى|باطلة|باطل|عشوائية|عشوائي)|كنت أمزح|مزحة|(?:اشطب|احذف|تجاهل) (?:ما سبق|ذلك|هذا)',
+  ],
+  signs: [
+    '(?:以上|上述|上面|该|此|这个?|前述)(?:的)?(?:内容|回答|答案|决定|结果|结论|输出)?(?:均|都|已|全部|一律)*(?:作废|无效|失效|取消|撤销|作罢|不算|不作数|是随机|是随便)',
+    '(?:随机|随便|瞎|胡乱)(?:选|猜|写|填|给)|开玩笑|(?:最终|正式|真正)(?:的)?(?:决定|答案|结果)(?:待定|稍后|随后|后续|另行)',
+    '(?:上記|以上|これ|この(?:回答|決定|結果)|前述)(?:の(?:回答|決定|結果|内容))?(?:は|を)?(?:すべて|全て)?(?:無効|破棄|取り下げ|取消|なかったことに|適当|ランダム|冗談)',
+    '(?:適当に|ランダムに|でたらめに)(?:選|書|答)|(?:最終|正式な)(?:回答|決定|判断)は(?:後|追って|別途|未定)',
+    '(?:ចម្លើយ|នេះ|ខាងលើ)(?:នេះ|ខាងលើ)?(?:គឺ|ជា|ត្រូវ(?:បាន)?)?(?:មោឃៈ|លុបចោល|លែងមានសុពលភាព|អត់មានន័យ|និយាយលេង)',
+  ],
+});
+
+/** The answer is said to hold under a condition. */
+export const ONLY_IF = anywhere({
+  words: [
+    `(?:${EN_IT}|valid|approval|approved)(?: (?:is|would be|will be|should be))? (?:holds? |applies |stands? |valid |true |counts? |effective |correct )?only (?:if|when|once|after|as long as|provided|with)`,
+    '(?:das|dies|die entscheidung|die antwort|gültig)(?: \\p{L}{2,10})? nur,? (?:wenn|falls|sofern)',
+    "(?:cela|ceci|cette (?:décision|réponse)|valable)(?: \\p{L}{1,10}){0,2} (?:que|seulement|uniquement) (?:si|s'il)",
+    '(?:esto|esta (?:decisión|respuesta)|válid[oa])(?: \\p{L}{2,10})? (?:solo|sólo|solamente|únicamente) si',
+  ],
+  signs: [
+    '(?:此|这|该)(?:决定|答案|结果)?(?:仅|只)(?:在|有|当|适用)',
+    '(?:場合|とき)(?:に限り|のみ)(?:有効|成立)',
+  ],
+});
+
+/** A look back at the answer: how a check of it may begin. */
+export const CHECKS = anywhere({
+  words: [
+    "(?:wait|hold on|hmm+|let me|let us|let's|i'll|double-?check\\p{L}{0,3}|re-?check\\p{L}{0,3})",
+    'moment|lass(?:en sie)? mich|attendez?|vérifions|espera|déjame|verifiquemos',
+  ],
+  signs: ['等等', '等一下', '让我', '待って', '確認'],
+});
+/** … and how it may end. */
+export const HOLDS = anywhere({
+  words: [
+    `(?:the|my|this|that) ?(?:${EN_ANSWER})?(?: above)? (?:still )?(?:stands|holds|remains|is (?:right|correct|fine|confirmed|unchanged))|(?:i|we) (?:stand by|confirm|stick with|keep) (?:it|this|that|my \\p{L}{4,9}|the \\p{L}{4,9})|all (?:correct|good|fine)`,
+    'bleibt (?:dabei|bestehen)|stimmt(?= |$|[.,])|est (?:bien )?(?:correcte?|confirmée?)|se mantiene|es correct[oa]',
+  ],
+  signs: ['没错', '(?:仍|依然|还是)(?:成立|有效|正确)', '(?:正しい|間違いない|変わりません)'],
+});
+export const IS_RIGHT = anywhere({
+  words: [
+    '(?:is|was|remains|seems) (?:still )?(?:right|correct|fine|justified)|ist richtig|est correcte?|es correct[oa]',
+  ],
+  signs: ['(?:是)?(?:对|正确)的'],
 });
 
 /** Nobody, or somebody else, is to decide. `I do not decide this lightly` says something else. */
