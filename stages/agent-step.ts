@@ -42,7 +42,11 @@ export default stage({
       stage: 'agent-step',
       asked: orderWords(key === undefined ? [] : [key], agents, decides),
     });
+    const own = decides ? synthesis.key : key;
     return item => {
+      // what another agent failed at is still to be asked again: an answer of this one would hide it
+      const failedAt = item.failure?.agent;
+      if (failedAt !== undefined && agents.names.get(failedAt) !== own) return item;
       const { topology } = arrangementOf(item);
       if (topology === 'peer')
         throw new ItemFailure(

@@ -89,3 +89,20 @@ test.each<[string, string[], string]>([
   const kept = before.flatMap(({ steps = [] }) => steps).filter(({ output }) => output !== undefined).length;
   expect(server.requests() - requests).toBe(2 * (turns.length + 1) - kept);
 });
+
+test('agent-step leaves an item as it is that failed at another agent', async () => {
+  const at = folder();
+  agents(at, ['b']);
+  writeFileSync(join(at, 'in.ndjson'), '{"id":"1","prompt":"x"}\n');
+  const flags = `--agents agents ${server.flags}`;
+  await fw(`fw chain ${flags} --attempts 1 in.ndjson > failed.ndjson`, { cwd: at });
+  agents(at, []);
+  for (const key of ['a', 'c', 'd']) {
+    const ran = await fw(`fw agent-step ${flags} --agent ${key} --retry-failed failed.ndjson > after.ndjson`, {
+      cwd: at,
+    });
+    expect([ran.code, itemsIn(at, 'after.ndjson')], ran.stderr).toEqual([1, itemsIn(at, 'failed.ndjson')]);
+  }
+  await fw(`fw agent-step ${flags} --agent b --retry-failed failed.ndjson > after.ndjson`, { cwd: at });
+  expect(itemsIn(at, 'after.ndjson').map(shown)).toEqual(['a b']);
+});
