@@ -23,6 +23,7 @@ const PAID: ReadonlySet<string> = new Set<Code>([
   'no-valid-answer',
   'zero-confidence',
   'answer-too-long',
+  'no-answer',
   'line-too-long',
   'call-failed',
   'call-timeout',

@@ -3,9 +3,10 @@ import { judgeOptions } from '../audit/judging.ts';
 import { judgeLines } from '../audit/verdict.ts';
 import { COMMON } from '../flow/join.ts';
 import { kappa } from '../study/agreement.ts';
+import { clusteredShare, isSingle } from '../study/clusters.ts';
 import { type Observation, observe } from '../study/observe.ts';
 import { eachLine } from '../study/read.ts';
-import { type Interval, wilson } from '../study/statistics.ts';
+import type { Figure, Interval, Share } from '../study/statistics.ts';
 import type { OutcomeRule } from '../study/values.ts';
 
 export interface Agreement {
@@ -13,8 +14,8 @@ export interface Agreement {
   matched: number;
   /** of those, with the same one */
   share: Interval | null;
-  /** Cohen's; null of more than 50 different outcomes, or of one */
-  kappa: Interval | null;
+  /** Cohen's; null of more than 50 different outcomes, or of one; without an interval where an application counts twice */
+  kappa: Figure | null;
 }
 
 export interface Quality {
@@ -86,13 +87,16 @@ export async function qualityOf(path: string, judging: Judging): Promise<Quality
   const left = new Map<string, number>();
   const labels = pairing();
   const references = pairing();
-  let [items, accepted, answers, first] = [0, 0, 0, 0];
+  // an application that is asked in several orders is one
+  const firsts = new Map<string, Share>();
+  let [items, accepted, answers] = [0, 0, 0];
   await eachObservation(path, judging, seen => {
     items++;
     rungs[seen.rung] = (rungs[seen.rung] ?? 0) + 1;
     for (const { attempts, rung } of seen.answers) {
       answers++;
-      if (attempts === 1 && (rung === 'clean' || rung === 'repaired' || rung === 'coerced')) first++;
+      const isFirst = attempts === 1 && (rung === 'clean' || rung === 'repaired' || rung === 'coerced');
+      count(firsts, seen.applicant, isFirst);
     }
     // what is compared may be missing in an answer that is valid
     const code = seen.left === 'blank-outcome' && judging.outcome === null ? null : seen.left;
@@ -100,16 +104,16 @@ export async function qualityOf(path: string, judging: Judging): Promise<Quality
     else left.set(code, (left.get(code) ?? 0) + 1);
     if (code !== null || seen.outcome === null) return;
     const [label] = seen.groups;
-    if (label) labels.add(label, seen.outcome);
+    if (label) labels.add(label, seen.outcome, seen.applicant);
     const other = judging.reference?.get(seen.id);
-    if (other !== undefined) references.add(other, seen.outcome);
+    if (other !== undefined) references.add(other, seen.outcome, seen.applicant);
   });
   return {
     items,
     accepted,
     rungs,
     answers,
-    firstTry: wilson({ n: answers, hits: first }),
+    firstTry: clusteredShare([...firsts.values()]),
     left: [...left].sort(([, a], [, b]) => b - a),
     label: judging.label === null ? null : labels.agreement(),
     reference: judging.reference === null ? null : references.agreement(),
@@ -118,19 +122,27 @@ export async function qualityOf(path: string, judging: Judging): Promise<Quality
 
 const MOST_OUTCOMES = 50;
 
-function pairing(): { add(truth: string, said: string): void; agreement(): Agreement } {
+function count(shares: Map<string, Share>, of: string, isHit: boolean): void {
+  const share = shares.get(of) ?? { n: 0, hits: 0 };
+  share.n++;
+  if (isHit) share.hits++;
+  shares.set(of, share);
+}
+
+function pairing(): { add(truth: string, said: string, applicant: string): void; agreement(): Agreement } {
   const counts = new Map<string, number>();
   const names = new Map<string, number>();
-  let [matched, alike] = [0, 0];
+  const alike = new Map<string, Share>();
+  let matched = 0;
   const numberOf = (name: string): number => {
     const known = names.get(name) ?? names.size;
     names.set(name, known);
     return known;
   };
   return {
-    add(truth, said) {
+    add(truth, said, applicant) {
       matched++;
-      if (truth === said) alike++;
+      count(alike, applicant, truth === said);
       if (names.size > MOST_OUTCOMES) return;
       const key = `${numberOf(truth)} ${numberOf(said)}`;
       counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -140,10 +152,12 @@ function pairing(): { add(truth: string, said: string): void; agreement(): Agree
       const table = Array.from({ length: size }, (_, i) =>
         Array.from({ length: size }, (_, j) => counts.get(`${i} ${j}`) ?? 0),
       );
+      const parts = [...alike.values()];
+      const all = size > MOST_OUTCOMES ? null : kappa(table);
       return {
         matched,
-        share: wilson({ n: matched, hits: alike }),
-        kappa: size > MOST_OUTCOMES ? null : kappa(table),
+        share: clusteredShare(parts),
+        kappa: all === null || isSingle(parts) ? all : { value: all.value, low: null, high: null },
       };
     },
   };

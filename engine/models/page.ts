@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { counted } from '../item/words.ts';
 import { type Dot, dotChart } from '../study/chart.ts';
 import { count, decimal, esc, figure, page, percent, table, tile } from '../study/html.ts';
+import type { Figure } from '../study/statistics.ts';
 import {
   type Column,
   type ModelJson,
@@ -109,9 +110,7 @@ function agreementTable({ models, label, reference }: ModelsJson): string {
               esc(of),
               count(agreement.matched),
               share(agreement.share),
-              agreement.kappa === null
-                ? '–'
-                : `${decimal(agreement.kappa.value)} (${decimal(agreement.kappa.low)}–${decimal(agreement.kappa.high)})`,
+              agreement.kappa === null ? '–' : `${decimal(agreement.kappa.value)}${rangeOf(agreement.kappa)}`,
             ],
           ],
     ),
@@ -203,3 +202,6 @@ function servers({ models }: ModelsJson): string {
   return `<h2>What was asked</h2>
 ${table(['model', 'as the servers call it', 'endpoints', 'GPUs', 'price of a GPU hour', 'seconds', 'calls', 'asked again', 'tokens in', 'from a prefix cache', 'tokens out'], rows)}`;
 }
+
+const rangeOf = ({ low, high }: Figure): string =>
+  low === null || high === null ? '' : ` (${decimal(low)}–${decimal(high)})`;
