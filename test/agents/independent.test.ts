@@ -98,9 +98,12 @@ test('agent-step leaves an item as it is that failed at another agent', async ()
   await fw(`fw chain ${flags} --attempts 1 in.ndjson > failed.ndjson`, { cwd: at });
   agents(at, []);
   for (const key of ['a', 'c', 'd']) {
-    const ran = await fw(`fw agent-step ${flags} --agent ${key} --retry-failed failed.ndjson > after.ndjson`, {
-      cwd: at,
-    });
+    const ran = await fw(
+      `fw agent-step ${flags} --agent ${key} --retry-failed failed.ndjson > after.ndjson`,
+      {
+        cwd: at,
+      },
+    );
     expect([ran.code, itemsIn(at, 'after.ndjson')], ran.stderr).toEqual([1, itemsIn(at, 'failed.ndjson')]);
   }
   await fw(`fw agent-step ${flags} --agent b --retry-failed failed.ndjson > after.ndjson`, { cwd: at });
