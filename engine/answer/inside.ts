@@ -25,7 +25,7 @@ const MENDS_ITSELF = anywhere({
 });
 /** A comment that puts the answer right. */
 const COMMENT =
-  /^(?:\/\/|\/\*|#)[\s*]*(?:no|not|wrong|actually|should|must|correct(?:ion)?|or|fix|todo)(?![\p{L}])/u;
+  /^(?:\/\/|\/\*|#)[\s*]*(?:no|not|wrong|actually|should|must|correct(?:ion)?|fix|todo)(?![\p{L}])/u;
 
 /** What every field and every such sentence has: nearly all texts have nothing of it. */
 const MAY_BE_FIELD = /^[<[{【《「在此请]|here\W{0,9}$|ここに|einfügen|eintragen/;

@@ -76,6 +76,26 @@ export function noteAnswered(learner: Learner, answered: Answered, now: number, 
   decide(learner, learner.base, level, now, room);
 }
 
+/**
+ * An answer that came late because this process was late. It says nothing of the server, so a limit that was only tried is
+ * taken back, and a comparison begins again. A limit below what is usual grows all the same: a busy process gets more out
+ * of more calls, and servers take that many.
+ */
+export function noteOwnLag(learner: Learner, answered: Answered, now: number, room: Room): void {
+  const { base, phase, limit, window } = learner;
+  if (answered.round < learner.round || phase === 'cut') return;
+  if ((phase === 'up' || phase === 'down') && base !== null) return move(learner, base.limit, 'hold', now);
+  if (phase !== 'grow') {
+    learner.window = windowFrom(now);
+    return;
+  }
+  noteIn(window, answered);
+  if (window.answers < answersNeeded(learner)) return;
+  const mayGrow = limit < USUAL_LIMIT && room !== 'none' && isFilled(learner);
+  if (mayGrow) move(learner, Math.min(USUAL_LIMIT, GROW_AT_FIRST * limit), 'grow', now);
+  else learner.window = windowFrom(now);
+}
+
 /** Answers after which a window tells something. */
 function answersNeeded(learner: Learner): number {
   const { phase, base } = learner;

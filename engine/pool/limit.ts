@@ -8,7 +8,8 @@
  * slower with every further call.
  */
 import { type Clock, medianOf, type Timing } from './clock.ts';
-import { noteAnswered, type Room } from './learn.ts';
+import type { Lag } from './lag.ts';
+import { noteAnswered, noteOwnLag, type Room } from './learn.ts';
 import { MAX_LIMIT, noteSent, noteThrottled, setLimit, type Throttling } from './learner.ts';
 import { type Load, metricsPath, type Page, pageOf, readLoad } from './load.ts';
 import type { Endpoint, Ticket } from './state.ts';
@@ -42,8 +43,9 @@ export function placesForLive({ learner, limit, pinned, goal }: Endpoint): numbe
 }
 
 /** A call was sent there; it has its place. */
-export function followSent(endpoint: Endpoint, ticket: Ticket, now: number): void {
+export function followSent(endpoint: Endpoint, ticket: Ticket, lag: Lag, now: number): void {
   const { learner, limit, running } = endpoint;
+  ticket.lateAtSent = lag.total;
   // live calls went beyond a limit that grows: what comes now tells of a higher one
   if (running.length > limit && learner.phase === 'grow' && !endpoint.pinned && endpoint.goal === 0)
     setLimit(learner, 2 * learner.limit, now);
@@ -51,7 +53,13 @@ export function followSent(endpoint: Endpoint, ticket: Ticket, now: number): voi
 }
 
 /** A call was answered there; its place is free again. `tokens`: of the answer, 0 where the server does not say. */
-export function followAnswer(endpoint: Endpoint, ticket: Ticket, tokens: number, now: number): void {
+export function followAnswer(
+  endpoint: Endpoint,
+  ticket: Ticket,
+  tokens: number,
+  lag: Lag,
+  now: number,
+): void {
   const { learner } = endpoint;
   if (endpoint.goal > 0) return void (ticket.round < learner.round || growBack(endpoint, now));
   if (endpoint.pinned) return;
@@ -62,7 +70,9 @@ export function followAnswer(endpoint: Endpoint, ticket: Ticket, tokens: number,
     tokens: Math.max(1, tokens),
     here: endpoint.running.length + 1,
   };
-  noteAnswered(learner, answered, now, roomAt(endpoint));
+  const room = roomAt(endpoint);
+  if (lag.isOurs(answered.latency, ticket.lateAtSent)) noteOwnLag(learner, answered, now, room);
+  else noteAnswered(learner, answered, now, room);
 }
 
 /** What its metrics say of more calls. A burst of prompts that waits for its prefill is no queue: see `MIN_LOOK_MS`. */

@@ -15,6 +15,7 @@ import { systemClock, TIMING, type Timing } from './clock.ts';
 import { interruptedBy } from './ending.ts';
 import { lookAtGpus } from './gpu.ts';
 import { noteAnswer } from './health.ts';
+import { createLag } from './lag.ts';
 import { dropLateCalls } from './late.ts';
 import { createItems, createSharing, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createLiveCalls } from './live.ts';
@@ -80,6 +81,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   let sent = 0; // calls of all parts, and those without an outcome
   let outstanding = 0;
   let sweptAt = clock.now();
+  const lag = createLag(clock === systemClock);
   const tally = createTally(endpoints, sweptAt);
   const telling = createTelling(endpoints, prober, pump);
   const sharing = createSharing(endpoints, clock, () => items.recount());
@@ -121,7 +123,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
-    followSent(endpoint, ticket, now);
+    followSent(endpoint, ticket, lag, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
@@ -150,7 +152,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
     noteAnswer(endpoint, ticket.call.agent, latency, answer.usage);
     noteAnswered(endpoint, ticket, answer, now);
-    followAnswer(endpoint, ticket, answer.usage.completion, now);
+    followAnswer(endpoint, ticket, answer.usage.completion, lag, now);
     items.recount();
     tally.answered(ticket, endpoint, answer.usage, now);
     part.answered(ticket, answer, now);
@@ -183,6 +185,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function sweep(): void {
     const now = clock.now();
     // This process was suspended (SIGSTOP, a closed laptop): the answers may be here, only unread.
+    lag.look(now - sweptAt, timing.tick);
     const suspendedMs = now - sweptAt > timing.stall ? now - sweptAt : 0;
     if (suspendedMs > 0) tally.suspended(suspendedMs);
     else tally.tick(now - sweptAt, now, outstanding, queue.awake);
@@ -278,6 +281,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
 
   const whole = open(options, async () => {
     ticker.stop();
+    lag.close();
     outages.close();
     signal?.removeEventListener('abort', whole.stop);
     await Promise.all([...endpoints.map(({ wire }) => wire.close()), gpus.close()]);

@@ -198,6 +198,8 @@ export interface Ticket {
   among: number;
   /** of that endpoint's limit, as learner.ts counts them */
   round: number;
+  /** ms that this process had been late by then, as lag.ts counts them */
+  lateAtSent: number;
   /** when its answer was seen to begin, the bytes that had come at the last look, and when there were more of them */
   begunAt: number | null;
   received: number;
@@ -239,6 +241,7 @@ export function ticketOf(
     extent: null,
     among: 0,
     round: 0,
+    lateAtSent: 0,
     begunAt: null,
     received: 0,
     receivedAt: 0,

@@ -13,6 +13,7 @@ import type { Lease, Part } from './parts.ts';
 import type { Plan } from './plan.ts';
 import type { Given, Hello, Orders, PartName, Result, Task } from './protocol.ts';
 import { type DeskStats, statsOf } from './stats.ts';
+import { createUnserved } from './unserved.ts';
 import { type PlannedWork, planWork, type Work } from './work.ts';
 import { createWorkers } from './workers.ts';
 
@@ -67,6 +68,7 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
   const offers = createOffers({ queue, id, lease, works, workers, now, tried });
   const { lost, lostWith } = createBlame({ say, tried });
   const elsewhere = createElsewhere({ works, workers });
+  const unserved = createUnserved({ works, workers }, say);
   let begun = now();
   const every = Math.min(EVERY, lease / 12);
   let lookedAt = now();
@@ -120,6 +122,7 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
   function look(): void {
     const time = now();
     const away = time - lookedAt - 2 * LOOK;
+    const elapsed = Math.min(2 * LOOK, Math.max(0, time - lookedAt));
     if (time < lookedAt) setBack(time);
     lookedAt = time;
     // where this process was suspended itself, nobody could be heard
@@ -144,6 +147,7 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
       say(`${why}; what it has goes to others: ${counted(lines, 'line')} in ${counted(held.length, 'part')}`);
       lostWith(held, why);
     }
+    unserved(time, elapsed);
     if (queue.isUp) for (const words of elsewhere(time)) say(words);
     offers.fill();
   }

@@ -41,8 +41,8 @@ export interface PlannedWork extends Work {
   fail(part: Part, failure: Failure): void;
   /** Shards that are whole are given out; null once all are. After `end` also those that are not, as far as they are. */
   next(): Promise<Buffer | null>;
-  /** Nothing more is asked: what has no result gets `interrupted`, once nobody holds anything of it. */
-  end(): void;
+  /** Nothing more is asked: what has no result gets `why`, else `interrupted`, once nobody holds anything of it. */
+  end(why?: Failure): void;
   /** `end`, and nobody is waited for: what is handed in later is too late. */
   abort(): void;
   /** Something has changed: a shard may be whole. */
@@ -62,6 +62,11 @@ export function planWork(work: Work, plan: Plan): PlannedWork {
   let wanted: (() => void) | null = null;
   let isClosed = false;
   let isAborted = false;
+  let notAsked: Failure = {
+    stage: 'sharding',
+    code: 'interrupted',
+    message: 'The run was stopped before this was asked.',
+  };
   const asked = noneAsked();
   let mostSettled = 0; // what a worker had answered and is lost with it was seen, and is not taken back
   const workload: Workload = {
@@ -93,12 +98,7 @@ export function planWork(work: Work, plan: Plan): PlannedWork {
     }
     const { lines: count } = plan.shards[root] as { lines: number };
     if (lines.length < count || lines.includes(undefined))
-      for (const [ordinal, line] of linesOf(plan, root).entries())
-        lines[ordinal] ??= failed(line, {
-          stage: 'sharding',
-          code: 'interrupted',
-          message: 'The run was stopped before this was asked.',
-        });
+      for (const [ordinal, line] of linesOf(plan, root).entries()) lines[ordinal] ??= failed(line, notAsked);
     return Buffer.concat(lines as Buffer[]);
   }
 
@@ -173,7 +173,8 @@ export function planWork(work: Work, plan: Plan): PlannedWork {
         });
       }
     },
-    end() {
+    end(why) {
+      if (why !== undefined && !planned.isEnded) notAsked = why;
       planned.isEnded = true;
       planned.look();
     },

@@ -606,3 +606,33 @@ test('whatever happens, each line leaves once', async () => {
     { seed, numRuns: process.env.ALL ? 300 : 60 },
   );
 });
+
+test('work of a model that nobody has waits for a worker, and fails where only others come', async () => {
+  const { open, hello, pull, take, put, wait, said } = bench();
+  const typo = open(planOf(newFolder(), 30), { id: 'typo', models: ['nobody has it'] });
+  const both = open(planOf(newFolder(), 10), { id: 'both', models: ['m', 'other'] });
+  const good = open(planOf(newFolder(), 10), { id: 'good', models: ['m'] });
+  wait(60 * 60_000); // nobody is there
+  expect([typo.isEnded, both.isEnded]).toEqual([false, false]);
+  for (let minute = 0; minute < 11; minute++) {
+    hello('a');
+    hello('starts', { models: [] });
+    if (minute > 5) hello('c', { models: ['m', 'other'] });
+    wait(50_000);
+    hello('a');
+    wait(10_000);
+  }
+  expect([typo.isEnded, both.isEnded, good.isEnded]).toEqual([true, false, false]);
+  const failures = (await all(typo)).map(({ failure }) => failure?.code);
+  expect(failures).toEqual(Array(30).fill('no-such-model'));
+  expect(said.join('\n')).toContain(
+    'typo: expected a worker that serves the model nobody has it, found none among',
+  );
+  for (let left = 2; left > 0; ) {
+    const name = pull();
+    if (name.work === 'typo') continue;
+    take(name, 'c');
+    expect(put(name, 'c')).toBe(0);
+    left--;
+  }
+});

@@ -3,6 +3,7 @@ import { statfsSync } from 'node:fs';
 import { Counter, Gauge } from 'prom-client';
 import type { Parts } from '../parts.ts';
 import type { Batches } from './batches.ts';
+import { isNotAsked } from './output.ts';
 import type { Rates } from './rates.ts';
 import { expiresAt, isFinal, STATUSES } from './state.ts';
 import type { BatchStore } from './store.ts';
@@ -32,7 +33,13 @@ export function batchMetrics(
         const { status, created_at } = record;
         counts.set(status, (counts.get(status) ?? 0) + 1);
         items.inc({ outcome: 'completed' }, record.counts.completed);
-        items.inc({ outcome: 'failed' }, record.counts.failed);
+        // what was cancelled or expired before it was asked says nothing of servers or answers
+        const unasked = record.failures.reduce(
+          (sum, { code, count }) => sum + (isNotAsked(code) ? count : 0),
+          0,
+        );
+        items.inc({ outcome: 'failed' }, record.counts.failed - unasked);
+        items.inc({ outcome: 'not_asked' }, unasked);
         if (isFinal(status)) continue;
         open += record.counts.total - record.counts.completed - record.counts.failed;
         rate += rates.of(record.id) ?? 0;

@@ -25,6 +25,8 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
   cancelled: { code: 'batch_cancelled', message: 'This request was not executed: the batch was cancelled.' },
 };
 
+export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);
+
 export interface Tally {
   counts: Omit<Counts, 'total'>;
   usage: BatchUsage;
