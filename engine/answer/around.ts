@@ -32,6 +32,8 @@ const CODE =
 interface Place {
   /** others stand before it */
   isOneOf?: boolean;
+  /** what leads to it is known to give it: it was given before, or stands behind a name */
+  isKnown?: boolean;
   /** it is a number, a boolean or a text alone on a line, which any sentence may break off before */
   isValue?: boolean;
   /** texts of the answer, in lower case: a lead that says one of them says the answer */
@@ -49,12 +51,14 @@ export function doubtBefore(before: string, place: Place): string | null {
   for (const part of [before.slice(0, LONGEST_REFUSAL), before.slice(-LONGEST_REFUSAL)])
     if (refuses(plain(part))) return 'beside a refusal';
   const { said = [], others = [] } = place;
-  if (decidesAgainst(plain(before.slice(-LONGEST_LEAD)), said, others)) return 'behind another decision';
+  const tail = plain(before.slice(-LONGEST_LEAD));
+  if (decidesAgainst(tail, said, others)) return 'behind another decision';
   const lead = leadOf(before);
   if (lead.kind === 'none') return null;
-  return (
-    hedgeIn(lead, place) ?? (isGiven(lead, place) ? null : 'behind words that do not give it as the answer')
-  );
+  if (hedges.SUPPOSED.test(tail)) return 'under a condition';
+  const hedge = hedgeIn(lead, place);
+  if (hedge !== null || place.isKnown) return hedge;
+  return isGiven(lead, place) ? null : 'behind words that do not give it as the answer';
 }
 
 function hedgeIn({ kind, sentence, clause }: Lead, { isOneOf = false }: Place): string | null {
@@ -63,7 +67,8 @@ function hedgeIn({ kind, sentence, clause }: Lead, { isOneOf = false }: Place): 
   if (hedges.OTHER_CASE.test(sentence) || (isOneOf && hedges.NUMBERED_CASE.test(sentence)))
     return 'for another application';
   if (hedges.CONDITION.test(sentence)) return 'under a condition';
-  if (hedges.EXAMPLE.test(clause) || hedges.IS_FORM.test(bare)) return 'in an example or a draft';
+  const isForm = hedges.IS_FORM.test(bare) || hedges.ASKS_FOR_FORM.test(sentence);
+  if (hedges.EXAMPLE.test(clause) || isForm) return 'in an example or a draft';
   if (hedges.ALTERNATIVE.test(clause) || hedges.OR_AT_END.test(bare)) return 'as one of several';
   if (hedges.ASKS.test(clause)) return 'in a question';
   return isDenied(kind, clause) ? 'in a sentence that denies it' : null;
@@ -130,7 +135,7 @@ function markBefore(before: string): string | null {
   if (/^[ \t]*#/.test(line) && HASH_LANGUAGE.test(tail)) return 'in a comment';
   if (CODE.test(line)) return 'in code';
   if (/(?:`{3,}|~{3,})[ \t]*diff\b[^`~]*\n-[^\n]*$/.test(tail)) return 'struck out';
-  if (/^[ \t]*(?:--|[-*+][ \t]+\[ ?\]|[✗✘❌🚫])/u.test(line)) return 'struck out';
+  if (/^[ \t]*(?:--|[-*+][ \t]+\[ ?\]|[✗✘❌🚫]\P{L}*$)/u.test(line)) return 'struck out';
   return null;
 }
 
@@ -146,7 +151,7 @@ export function doubtAfter(
 ): string | null {
   const lines = after
     .replace(TAGS, '')
-    .replace(/^[ \t`*_"'”’»」』)\]}]+/, '')
+    .replace(/^[ \t`*_"'”’»」』)\]}$]+/, '')
     .split('\n');
   const rest = (lines[0] ?? '').trim();
   const joined = plain(rest);

@@ -33,6 +33,8 @@ interface Line {
   begin: number;
   from: number;
   to: number;
+  /** behind a label that names it, whatever it is called */
+  isNamed?: boolean;
   /** as JSON; absent where the line is no such value */
   json?: string;
 }
@@ -69,7 +71,12 @@ export function findScalar(text: string): Found | null {
   const others = lines.slice(0, first).filter(({ json }) => json !== undefined && json !== last.json);
   if (others.length > 0 && saysFinal(leadOf(lead)) === null)
     return { differ: { count: others.length + 1, at: '' } };
-  const why = doubtBefore(lead, { isOneOf: others.length > 0, isValue: true, others: opposite(last.json) });
+  const why = doubtBefore(lead, {
+    isOneOf: others.length > 0,
+    isValue: true,
+    isKnown: group[0]?.isNamed === true,
+    others: opposite(last.json),
+  });
   if (why !== null) return { doubt: { at: last.from, why } };
   const said = text.slice(last.from, last.to);
   const edits: Edit[] = [
@@ -110,10 +117,24 @@ function valueIn(said: string, begin: number): Line {
   const [, label = '', value = ''] = LABELLED.exec(inner) ?? [];
   const { clause } = leadOf(`${label} `);
   const called = value === '' || clause === '' ? undefined : jsonOf(value);
-  if (called === undefined || !LEADS_ON.test(clause)) return { begin, from, to: from + inner.length };
+  const isNamed = called !== undefined && names(label, clause, called);
+  if (called === undefined || !(LEADS_ON.test(clause) || isNamed))
+    return { begin, from, to: from + inner.length };
   const start = from + inner.lastIndexOf(value);
-  return { begin: start, from: start, to: start + value.length, json: called };
+  return { begin: start, from: start, to: start + value.length, json: called, isNamed };
 }
+
+/** A label that is a name of its own: of a measure before a number, any before a boolean. */
+function names(label: string, clause: string, json: string): boolean {
+  if (!/[:：]\W*$/.test(label) || clause.split(' ').length > MOST_WORDS) return false;
+  return json === 'true' || json === 'false' ? !NOT_OURS.test(clause) : MEASURES.test(clause);
+}
+
+const MOST_WORDS = 3;
+const MEASURES =
+  /^(?:(?:final|overall|total|my|the|estimated) )?(?:severity|priority|urgency|risk|stars?|marks?|points?|level|confidence|probability|likelihood|relevance|quality|toxicity|similarity|total|sum|result|count|schweregrad|dringlichkeit|priorität|risiko|gravité|urgence|priorité|risque|gravedad|urgencia|prioridad|riesgo|严重程度|优先级|风险|置信度|重要度|深刻度|緊急度)(?: (?:score|level|rating))?$/u;
+const NOT_OURS =
+  /(?<!\p{L})(?:it|this|that|there|depends|maybe|perhaps|unsure|unless|example|if|or|not|option|default|previous|old|beispiel|exemple|ejemplo)(?!\p{L})/u;
 
 function jsonOf(said: string): string | undefined {
   if (Object.hasOwn(LITERALS, said)) return LITERALS[said];

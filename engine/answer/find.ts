@@ -13,7 +13,7 @@ import { elementsOf, hasWord } from './elements.ts';
 import { doubtInside } from './inside.ts';
 import { type Broken, boundsOf, mendObject } from './mend.ts';
 import { blocksOf, closingEnd, startOf } from './reasoning.ts';
-import { keysOf, textsOf } from './rivals.ts';
+import { keysOf, mayBeAnswer, textsOf } from './rivals.ts';
 import { turnsOf } from './turns.ts';
 
 /** Longer texts are not searched: an answer has some thousand characters. */
@@ -166,10 +166,16 @@ export function findAnswer(
   const own = objectOf(text, last);
   const { said, others } = textsOf(own, schema);
   const keys = [...keysOf(schema).keys()].map(key => key.toLowerCase());
+  // what differs from the last one is no answer here, so that one that was given as it is the same
+  const isKnown = earlier.some(
+    one =>
+      mayBeAnswer(objectOf(text, one), schema) &&
+      doubtBefore(text.slice(one.lead, one.start), { said, others, keys }) === null,
+  );
   const comments = last.edits.filter(({ rule }) => rule === 'comment').map(edit => edit.cut);
   const why =
     doubtInside(own, schema, comments) ??
-    doubtBefore(text.slice(first.lead, first.start), { isOneOf, said, others, keys }) ??
+    doubtBefore(text.slice(first.lead, first.start), { isOneOf, isKnown, said, others, keys }) ??
     doubtAfter(behind, { said, others });
   if (why !== null) return { doubt: { at: last.start, why } };
   return {

@@ -10,6 +10,9 @@ const SENTENCE_END =
 const WORD = /[\p{L}\p{N}]/u;
 const OPEN_FENCE = /(?:`{3,}|~{3,})[ \t]*[\w+.#-]{0,20}[^\n`~]{0,40}$/;
 const TAG = /(?:<|&lt;)[/|｜]?[^<>&\s]{1,42}(?:>|&gt;)$/;
+/** The box around an answer in LaTeX. */
+const BOX = /\\{1,2}boxed\{$/;
+const LONGEST_BOX = 10;
 const LIST_MARK = /^[ \t>]*(?:[-*+•]|\p{N}{1,3}[.)]|\p{L}[.)])[ \t]+/u;
 const LIST_MARK_ALONE = /^[ \t>]*(?:\p{N}{1,3}|\p{L})[.)]$/u;
 
@@ -72,9 +75,14 @@ function unwrapped(text: string): { end: number; isApart: boolean } {
   for (;;) {
     const last = text[end - 1];
     if (last === undefined) return { end, isApart };
-    if (/[\s*_"'“‘«„「『([]/.test(last)) {
+    if (/[\s*_"'“‘«„「『([$]/.test(last)) {
       isApart ||= last === '\n';
       end -= 1;
+      continue;
+    }
+    const box = last === '{' ? BOX.exec(text.slice(Math.max(0, end - LONGEST_BOX), end))?.[0] : undefined;
+    if (box !== undefined) {
+      end -= box.length;
       continue;
     }
     // looked for once a line, or a thousand marks would cost a thousand looks
@@ -100,5 +108,6 @@ function lastClause(sentence: string): string {
   for (const found of said.matchAll(NEXT_CLAUSE)) from = found.index + found[0].length;
   // `My conclusion, after all, is:`
   const last = said.slice(from).trim();
-  return /^(?:is|are|would be|ist|lautet|est|es)$/.test(last) ? said : last;
+  if (!/^(?:is|are|would be|ist|lautet|est|es)$/.test(last)) return last;
+  return said.replace(/, [^,]{1,80},(?= \p{L}{2,8}(?: be)?$)/u, '');
 }

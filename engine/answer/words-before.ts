@@ -156,6 +156,12 @@ export const EXAMPLE = anywhere({
     ...['ឧទាហរណ៍', 'គំរូ', 'ទម្រង់(?:គឺ|ជា)', 'សេចក្តីព្រាង'],
   ],
 });
+/** An order to whoever answers, and what the answer is to look like: `Please reply in this format:` */
+export const ASKS_FOR_FORM =
+  /^(?:please,? |you (?:must|should) |always )?(?:reply|respond|answer|use|write|give)(?: \p{L}{2,12}){0,4} (?:format|schema|structure|form|template|shape)(?: \p{L}{2,12}){0,2}\W*$/u;
+/** A thing that is only supposed, and what would follow from it. */
+export const SUPPOSED =
+  /(?:^|[.!?\n] ?)(?:suppose|imagine|assume|assuming|if|let us say|let's say|say|angenommen|supposons|supongamos)[ ,][^.!?\n]{3,200}[.!?] ?(?:so |and )?(?:then|in (?:that|this|which) case|dann|alors|entonces)\W*$/u;
 /** A whole lead that names a form and nothing else: `Format:`, `The expected output format`. */
 export const IS_FORM =
   /^(?:the |expected |required |output |answer |response |json |das |le |el )*(?:format|schema|structure|template|formato|esquema|schéma|格式|形式|書式|ទម្រង់|الصيغة)[ :=]*$/u;

@@ -45,7 +45,7 @@ export const CALLS_WRONG = anywhere({
     '(?:ជំទាស់|មិនយល់ស្រប|ប្រឆាំង)',
     '(?:答案|回答)(?:是)?(?:不正确|不对|错)',
     '(?:これ|それ|この(?:回答|答え|決定)|上記)(?:の?(?:回答|答え|決定))?(?:は|も)?(?:ただの|単なる|あくまで)?(?:間違|誤|正しく(?:ない|ありません)|違い|冗談|例です|例にすぎ|テスト)',
-    '(?:នេះ|នោះ|ចម្លើយ)(?:នេះ)?(?:គឺ|ជា|គ្រាន់តែជា|ពិតជា){0,2}(?:ខុស|មិនត្រឹមត្រូវ|មិនពិត|ឧទាហរណ៍|គំរូ)',
+    '(?:នេះ|នោះ|ចម្លើយ)(?:នេះ|ខាងលើ|មុន|របស់ខ្ញុំ)?(?:គឺ|ជា|គ្រាន់តែជា|ពិតជា){0,2}(?:ខុស|មិនត្រឹមត្រូវ|មិនពិត|ឧទាហរណ៍|គំរូ)',
   ],
 });
 
@@ -76,7 +76,9 @@ export const IS_VOID = anywhere({
     `${EN_IT} (?:no longer|does not|doesn't|cannot|can't|should not|shouldn't|will not|won't|must not|never)(?: (?:really|actually|be))? (?:stands?|holds?|appl(?:y|ies)|counts?|valid|reflects?|used|relied|trusted|taken)`,
     `(?:final|actual|real|official|binding|true|definitive|proper|correct|corrected|revised|right)(?: (?:and )?(?:final|binding|official))? ${EN_ANSWER}(?: (?:will|is|comes|to|still|shall|below|later|now))* (?:follows?|to follow|to come|comes|pending|below|later|next|underneath|tbd|not this)`,
     '(?:picked|chose|chosen|selected|guessed|decided|answered|generated|invented|made (?:it|this|that) up|said|wrote|filled (?:it|this|that) in)(?: (?:this|it|that|one|the (?:answer|value|decision)))? (?:at random|randomly|by (?:chance|lot|coin \\p{L}{2,8}|rolling)|blindly|arbitrarily|without (?:reading|looking|checking|knowing))|(?:flipped|tossed|rolled) (?:a|the) (?:coin|dice|die)',
-    '(?:diese|meine|die|obige|vorige|letzte)?(?: ?(?:obige|vorherige|letzte))? ?(?:antwort|entscheidung|ausgabe|obiges|das obige|das|dies)(?: oben)? (?:ist|wird|war|gilt)(?: \\p{L}{2,10}){0,2} (?:hinfällig|ungültig|überholt|gegenstandslos|nichtig|verworfen|zurückgenommen|widerrufen|aufgehoben|geraten|zufällig|erfunden|nicht mehr|ein scherz|nur ein scherz|nicht (?:gültig|verbindlich|verwenden))|(?:streiche|verwerfe|vergiss|vergessen sie) (?:ich )?(?:das|dies|obiges|die antwort|meine antwort)|(?:war|ist) (?:nur )?(?:ein )?(?:scherz|spaß|witz)|geraten|gewürfelt|(?:endgültige|eigentliche|richtige|verbindliche) (?:antwort|entscheidung) (?:folgt|kommt|steht noch)',
+    `${EN_IT} (?:belongs? to|is for|was for|was meant for|is meant for|is about|refers to) (?:another|a different|an other|the (?:other|wrong|next|previous)|somebody else|someone else)`,
+    '(?:concerne|appartient à|correspond à) un(?:e)? autre|(?:corresponde|pertenece) a otr[oa]|(?:تخص|تعود ل) \\p{L}{2,12} آخر',
+    '(?:diese|meine|die|obige|vorige|letzte)?(?: ?(?:obige|vorherige|letzte))? ?(?:antwort|entscheidung|ausgabe|obiges|das obige|das|dies)(?: oben)? (?:ist|wird|war|gilt)(?: \\p{L}{2,10}){0,2} (?:hinfällig|ungültig|überholt|gegenstandslos|nichtig|verworfen|zurückgenommen|widerrufen|aufgehoben|geraten|zufällig|erfunden|nicht mehr|falsch zugeordnet|ein scherz|nur ein scherz|nicht (?:gültig|verbindlich|verwenden))|(?:streiche|verwerfe|vergiss|vergessen sie) (?:ich )?(?:das|dies|obiges|die antwort|meine antwort)|(?:war|ist) (?:nur )?(?:ein )?(?:scherz|spaß|witz)|(?:antwort|obige[sn]?|entscheidung|ausgabe|das|dies)(?: \\p{L}{2,10}){0,2} nicht (?:verwenden|benutzen|beachten|übernehmen|nutzen|werten)|gehör(?:t|te) zu (?:einem|einer) anderen|geraten|gewürfelt|(?:endgültige|eigentliche|richtige|verbindliche) (?:antwort|entscheidung) (?:folgt|kommt|steht noch)',
     "(?:cette|ma|la|ce qui|ceci|cela|le (?:résultat|verdict))(?: (?:réponse|décision|précède|résultat))?(?: (?:ci-dessus|précédente?))? (?:est|était|devient|n'est plus|ne vaut|ne compte)(?: \\p{L}{2,10}){0,2} ?(?:null?e?(?: et non avenue?)?|caduque|caduc|obsolète|périmée?|annulée?|retirée?|valable|rien|aléatoire|inventée?|au hasard)|(?:biffez|rayez|annulez|oubliez|ignorez) (?:ce|cette|la|le|tout)|c'était (?:une blague|pour rire|une plaisanterie)|au hasard|(?:décision|réponse) (?:finale|définitive|réelle) (?:suit|suivra|viendra|à venir)",
     '(?:esta|mi|la|lo|el)(?: (?:respuesta|decisión|resultado))?(?: (?:anterior|de arriba))? (?:queda|es|era|está|ya no)(?: \\p{L}{2,10}){0,2} ?(?:sin efecto|anulad[oa]|nul[oa]|inválid[oa]|obsolet[oa]|descartad[oa]|retirad[oa]|cancelad[oa]|vale|válid[oa]|cuenta|al azar|inventad[oa])|(?:era|es|fue) (?:una )?(?:broma|chiste)|al azar|(?:tache|borre|descarte|olvide) (?:eso|esto|lo|la)|(?:decisión|respuesta) (?:final|definitiva|real) (?:sigue|seguirá|vendrá|a continuación)',
     '(?:هذه|هذا|ال)(?:إجابة| الإجابة|قرار| القرار|جواب| الجواب|نتيجة| النتيجة)?(?: \\p{L}{2,10})? ?(?:لاغية|لاغي|ملغاة|ملغى|باطلة|باطل|عشوائية|عشوائي)|كنت أمزح|مزحة|(?:اشطب|احذف|تجاهل) (?:ما سبق|ذلك|هذا)',
@@ -86,6 +88,7 @@ export const IS_VOID = anywhere({
     '(?:随机|随便|瞎|胡乱)(?:选|猜|写|填|给)|开玩笑|(?:最终|正式|真正)(?:的)?(?:决定|答案|结果)(?:待定|稍后|随后|后续|另行)',
     '(?:上記|以上|これ|この(?:回答|決定|結果)|前述)(?:の(?:回答|決定|結果|内容))?(?:は|を)?(?:すべて|全て)?(?:無効|破棄|取り下げ|取消|なかったことに|適当|ランダム|冗談)',
     '(?:適当に|ランダムに|でたらめに)(?:選|書|答)|(?:最終|正式な)(?:回答|決定|判断)は(?:後|追って|別途|未定)',
+    '(?:属于|是|针对)(?:另一|别的|其他)(?:个|份|位)?(?:申请|客户|人)|(?:別|他)の(?:申請|案件|顧客)(?:の|に対する)',
     '(?:ចម្លើយ|នេះ|ខាងលើ)(?:នេះ|ខាងលើ)?(?:គឺ|ជា|ត្រូវ(?:បាន)?)?(?:មោឃៈ|លុបចោល|លែងមានសុពលភាព|អត់មានន័យ|និយាយលេង)',
   ],
 });

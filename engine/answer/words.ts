@@ -65,7 +65,7 @@ export const FR_ANSWER =
 export const ES_ANSWER =
   '(?:respuesta|decisión|resultado|veredicto|salida|recomendación|conclusión|dictamen|evaluación|puntuación|puntaje|nota|valor|estimación|fallo|calificación|json)';
 export const AR_ANSWER =
-  '(?:ال)?(?:إجابة|إجابتي|جواب|جوابي|قرار|قراري|نتيجة|رد|ردي|حكم|توصية|خلاصة|استنتاج|تقييم|درجة|نقاط|قيمة)';
+  '(?:ال)?(?:إجابة|إجابات|قراران|قرارات|قراراتي|نتائج|إجابتي|جواب|جوابي|قرار|قراري|نتيجة|رد|ردي|حكم|توصية|خلاصة|استنتاج|تقييم|درجة|نقاط|قيمة)';
 export const KM_ANSWER = '(?:ចម្លើយ|ការសម្រេចចិត្ត|សរុប|សន្និដ្ឋាន|ការវាយតម្លៃ|ពិន្ទុ|សេចក្តីសម្រេច|លទ្ធផល)';
 export const CJK_ANSWER =
   '(?:答案|回答|决定|決定|结果|結果|结论|結論|答复|輸出|输出|判断|判定|回应|回複|评分|得分|分数|点数|スコア|评估|总结|出力|まとめ|評価|建议|最終案)';
