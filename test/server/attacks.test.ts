@@ -6,6 +6,7 @@
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { keyOf, MODEL, served } from './serving.ts';
 
@@ -111,7 +112,7 @@ const URLS = [
 
 test('a line of a batch reaches no other path or host', async () => {
   const { mallory, model } = await two();
-  for (const url of URLS) {
+  for (const url of every(4, URLS)) {
     const id = await upload(mallory, [lineTo(url)]);
     expect((await batch(mallory, id, url)).status, url).toBe(400);
     const made = await batch(mallory, id, '/v1/chat/completions');
