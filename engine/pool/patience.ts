@@ -23,8 +23,8 @@ const SHARES = 4;
 const MAX_PATIENCE = 4;
 /** Where nothing says what a call may write. */
 const ASSUMED_TOKENS = 4_096;
-/** ms a token, where no speed has been seen and the call says what it may write */
-const SLOWEST = 100;
+/** ms a token, where no speed has been seen and the call says what it may write: a full cache preempts, and halves it */
+const SLOWEST = 200;
 /** A question takes as long to read as a token to write for so many of its bytes: about 8 tokens, of 4 bytes each. */
 const BYTES_READ = 32;
 const TOKENS_READ = 8;

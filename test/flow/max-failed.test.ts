@@ -186,9 +186,10 @@ describe('at work', () => {
       .trim()
       .split('\n')
       .map(line => JSON.parse(line) as Item);
-    expect(new Set(left.map(({ failure }) => failure?.code))).toEqual(
-      new Set(['no-valid-answer', 'interrupted', 'input-incomplete']),
-    );
+    // those at the server may all be answered before they are let go
+    const codes = new Set(left.map(({ failure }) => failure?.code));
+    codes.delete('interrupted');
+    expect(codes).toEqual(new Set(['no-valid-answer', 'input-incomplete']));
     study(at, 400);
     const mended = await fw(command, { cwd: at });
     expect([mended.code, server.requests() - asked], mended.stderr).toEqual([0, 450]);
