@@ -5,7 +5,8 @@
  */
 import { doubtAfter, doubtBefore } from './around.ts';
 import { applyEdits, type Edit } from './edits.ts';
-import type { Found } from './find.ts';
+import { type Found, MAX_TEXT } from './find.ts';
+import { enumForm } from './forms.ts';
 import { leadOf, saysFinal } from './lead.ts';
 import type { MendRule } from './mend.ts';
 import { cutsIn } from './text.ts';
@@ -23,6 +24,12 @@ const LABELLED = new RegExp(
   `^([^\\n]{1,80}?(?:[:：=៖]|(?<=\\s)|(?<=[^\\p{ASCII}])))${MARKS}[ \\t]{0,4}${MARKS}(${VALUE})${MARKS}[ \\t]{0,2}(?:[.。]${MARKS})?$`,
   'u',
 );
+/** The same before any text, behind a colon alone. */
+const LABELLED_TEXT = new RegExp(
+  `^([^\\n:：=៖]{1,80}[:：=៖])${MARKS}[ \\t]{0,4}${MARKS}([^\\n*_\`]{1,200}?)${MARKS}[ \\t]{0,2}(?:[.。]${MARKS})?$`,
+  'u',
+);
+const LONGEST_CHOICE = 200;
 /** Words in a text behind a value that put another in its place. */
 const INSTEAD =
   /(?<!\p{L})(?:make (?:it|that)|rather|actually|instead|better|no|or|correction|should (?:be|have been)|i meant|eher|besser|plutôt|mejor|nein|non)[,:]? (?:an? )?["'*_`]{0,3}(?:-?\d|true|false)/u;
@@ -39,8 +46,33 @@ interface Line {
   json?: string;
 }
 
+/** How a value is read: from what is alone on a line, and from what stands behind a label. */
+interface Reads {
+  /** as JSON, or the text of a choice; undefined where it is none */
+  readAs(said: string): string | undefined;
+  labelled: RegExp;
+  /** what it might have said instead */
+  othersOf(value: string): string[];
+  isChoice: boolean;
+}
+
 /** The only value, last or first; null where there is none. */
 export function findScalar(text: string): Found | null {
+  return find(text, { readAs: jsonOf, labelled: LABELLED, othersOf: opposite, isChoice: false });
+}
+
+/** The same of one of several texts, in any of their forms, which the edits leave as it is said. */
+export function findChoice(text: string, choices: readonly string[]): Found | null {
+  if (text.length > MAX_TEXT) return null;
+  const lower = choices.map(choice => choice.toLowerCase());
+  const readAs = (said: string): string | undefined =>
+    said.length > LONGEST_CHOICE ? undefined : choices.includes(said) ? said : enumForm(said, choices)?.to;
+  const othersOf = (value: string): string[] => lower.filter(other => other !== value.toLowerCase());
+  return find(text, { readAs, labelled: LABELLED_TEXT, othersOf, isChoice: true });
+}
+
+function find(text: string, reads: Reads): Found | null {
+  const { othersOf, isChoice } = reads;
   const cuts = cutsIn(text);
   if (!Array.isArray(cuts)) {
     const { turnEnd, problem } = cuts;
@@ -50,7 +82,7 @@ export function findScalar(text: string): Found | null {
   const to = ends[0]?.offset ?? text.length;
   const before = cuts.filter(cut => !ends.includes(cut)).at(-1);
   const from = before ? before.offset + before.cut.length : 0;
-  const lines = linesIn(text, from, to);
+  const lines = linesIn(text, { from, to, reads });
   const values = lines.filter(({ json }) => json !== undefined);
   const explained = values.length === 1 && lines.length > 1 && lines[0] === values[0] ? values[0] : undefined;
   const last = explained ?? lines.at(-1);
@@ -59,7 +91,10 @@ export function findScalar(text: string): Found | null {
     const behind = text.slice(explained.to, to);
     // `true⏎Not` and `4⏎or 3` are sentences
     if (!/^[*_`.。]{0,5}[ \t]*\n[ \t]*\n/.test(behind) || INSTEAD.test(plain(behind))) return null;
-    const why = doubtAfter(behind.replace(/^[*_`.。]+/, ''), { said: [], others: opposite(last.json) });
+    const why = doubtAfter(behind.replace(/^[*_`.。]+/, ''), {
+      said: saidOf(last.json),
+      others: othersOf(last.json),
+    });
     if (why !== null) return { doubt: { at: last.from, why } };
   }
   let first = lines.indexOf(last);
@@ -75,25 +110,29 @@ export function findScalar(text: string): Found | null {
     isOneOf: others.length > 0,
     isValue: true,
     isKnown: group[0]?.isNamed === true,
-    others: opposite(last.json),
+    said: saidOf(last.json),
+    others: othersOf(last.json),
   });
   if (why !== null) return { doubt: { at: last.from, why } };
   const said = text.slice(last.from, last.to);
   const edits: Edit[] = [
     ...cutOf(text, 0, last.from, before?.rule as MendRule | undefined, group.length > 1),
-    ...(said === last.json
+    ...(isChoice || said === last.json
       ? []
       : [{ rule: 'python-literal', offset: last.from, cut: said, put: last.json } as const]),
     ...(explained === undefined
       ? cutOf(text, last.to, text.length)
       : cutOf(text, last.to, text.length, 'text-after')),
   ];
-  return applyEdits(text, edits).trim() === last.json ? { edits } : null;
+  return applyEdits(text, edits).trim() === (isChoice ? said : last.json) ? { edits } : null;
 }
+
+/** Texts of a choice, in which a lead may say it; a number says nothing of that kind. */
+const saidOf = (value: string): string[] => (/\p{L}{3}/u.test(value) ? [value.toLowerCase()] : []);
 
 const opposite = (json: string): string[] => (json === 'true' ? ['false'] : json === 'false' ? ['true'] : []);
 
-function linesIn(text: string, from: number, to: number): Line[] {
+function linesIn(text: string, { from, to, reads }: { from: number; to: number; reads: Reads }): Line[] {
   const lines: Line[] = [];
   for (let at = from; at < to; ) {
     const found = text.indexOf('\n', at);
@@ -103,20 +142,20 @@ function linesIn(text: string, from: number, to: number): Line[] {
     const begin = at + line.length - line.trimStart().length;
     at = end + 1;
     if (said === '' || FENCE.test(line)) continue;
-    lines.push(valueIn(said, begin));
+    lines.push(valueIn(said, begin, reads));
   }
   return lines;
 }
 
 /** What a line says that begins at `begin`. */
-function valueIn(said: string, begin: number): Line {
+function valueIn(said: string, begin: number, { readAs, labelled }: Reads): Line {
   const [, mark = '', inner = said] = MARKED.exec(said) ?? [];
-  const json = jsonOf(inner);
+  const json = readAs(inner);
   const from = begin + mark.length;
   if (json !== undefined) return { begin, from, to: from + inner.length, json };
-  const [, label = '', value = ''] = LABELLED.exec(inner) ?? [];
+  const [, label = '', value = ''] = labelled.exec(inner) ?? [];
   const { clause } = leadOf(`${label} `);
-  const called = value === '' || clause === '' ? undefined : jsonOf(value);
+  const called = value === '' || clause === '' ? undefined : readAs(value);
   const isNamed = called !== undefined && names(label, clause, called);
   if (called === undefined || !(LEADS_ON.test(clause) || isNamed))
     return { begin, from, to: from + inner.length };

@@ -19,7 +19,7 @@ import type { Check } from './check.ts';
 import { coerce } from './coerce.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import { type Found, findAnswer, MAX_TEXT } from './find.ts';
-import { findScalar } from './find-scalar.ts';
+import { findChoice, findScalar } from './find-scalar.ts';
 import type { SchemaFinding } from './findings.ts';
 import { COERCIONS } from './forms.ts';
 import { doubtInside } from './inside.ts';
@@ -40,7 +40,12 @@ export function readAnswer(
   check: Check,
   { finish, fixes = FIXES }: { finish: string; fixes?: ReadonlySet<string> },
 ): Reading {
-  if (check.text) return readText(text, check, { finish, fixes });
+  if (check.text) {
+    const read = readText(text, check, { finish, fixes });
+    const { enum: choices } = isObject(check.schema) ? check.schema : {};
+    const isNone = read.problem?.code === 'schema-mismatch' && Array.isArray(choices);
+    return isNone ? readChoice(text, choices as string[], check, { fixes, read }) : read;
+  }
   if (finish === REFUSED)
     return failed(
       'model-refused',
@@ -92,6 +97,37 @@ export function readAnswer(
   const { count, at } = found.differ;
   const where = at === '' ? '' : ` at ${shorten(at)}`;
   return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+}
+
+/** One of several texts, with words around it. `read`: why the whole text is none. */
+function readChoice(
+  text: string,
+  choices: readonly string[],
+  check: Check,
+  { fixes, read }: { fixes: ReadonlySet<string>; read: Reading },
+): Reading {
+  const found = findChoice(text, choices);
+  if (found?.doubt !== undefined)
+    return failed(
+      'not-the-answer',
+      `expected a choice that is given as the answer, got one ${found.doubt.why}`,
+    );
+  if (found?.differ !== undefined)
+    return failed('several-answers', `expected one choice, got ${found.differ.count} that differ`);
+  if (found === null || !('edits' in found)) return read;
+  const { edits } = found;
+  if (edits.some(({ rule }) => !fixes.has(rule))) return read;
+  if (check.textAfter === 'refuse' && edits.some(({ rule }) => rule === 'text-after'))
+    return failed('text-after', 'expected nothing behind the answer, got text');
+  const { value, repairs, findings } = coerce(applyEdits(text, edits).trim(), check, fixes);
+  if (findings.length > 0) return read;
+  const output = value as string;
+  return {
+    rung: repairs.length > 0 ? 'coerced' : 'repaired',
+    output,
+    compact: output,
+    repairs: [...edits, ...repairs],
+  };
 }
 
 /** What may hold others is looked for first: a list, an object; then single values. */

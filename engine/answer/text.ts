@@ -1,7 +1,8 @@
 /**
  * Answers in text, of agents without a schema: what the model said, to the letter. Reasoning beside it, and the tokens of
  * a chat template around it, are no part of it, and each is an entry. Where a choice or a regular expression is asked for,
- * the space around the answer is none either. Nothing is read out of a sentence.
+ * the space around the answer is none either. Nothing is read out of a sentence; read-answer.ts finds a choice with words
+ * around it.
  */
 import { REFUSED } from '../item/call.ts';
 import type { Code } from '../item/codes.ts';
