@@ -39,6 +39,8 @@ export const mangled: fc.Arbitrary<string> = fc
           '"a":',
           '{"a":1}',
           "'b'",
+          '“b”',
+          '„c“:',
           'c:',
           'True',
           'None',
