@@ -3,11 +3,12 @@
  *   npx esbuild test/by-hand/live-faults.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/live-faults.mjs && MINUTES=60 REQUESTS=20000 SEED=1 node dist/live-faults.mjs
  * `fw serve` over four servers, each of which is by turns well, slow, hung, refusing, failing, breaking off and gone. Callers
  * have three keys, one of which is revoked and made again. A quarter of the requests stream. Each request has a word of its
- * own, which its answer must have. Bounds: each ends within `interactive_timeout` and a second, with an answer or one error;
+ * own, which its answer must have. With DISK=1 (root) the data lie on a small tmpfs that is full now and then; with CLOCK=1
+ * (libfaketime) the clock of the server jumps by up to a day, forth and back. Bounds: each ends within `interactive_timeout` and a second, with an answer or one error;
  * none has the answer of another; memory at the end is at most 1.5 times that after the first fifth.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -29,8 +30,16 @@ const random = (): number => {
 };
 const one = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T;
 
-const data = mkdtempSync(join(tmpdir(), 'fw-live-faults-'));
-process.on('exit', () => rmSync(data, { recursive: true, force: true }));
+const place = mkdtempSync(join(tmpdir(), 'fw-live-faults-'));
+const data = join(place, 'data');
+mkdirSync(data);
+const DISK = process.env.DISK === '1';
+const CLOCK = process.env.CLOCK === '1';
+if (DISK) spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256m', 'tmpfs', data]);
+process.on('exit', () => {
+  if (DISK) spawnSync('umount', ['-l', data]);
+  rmSync(place, { recursive: true, force: true });
+});
 
 class Faulty {
   mode: Mode = 'well';
@@ -114,11 +123,20 @@ const makeKey = (name: string): string => fw('keys', 'add', name, '--data', data
 
 const servers = Array.from({ length: 4 }, () => new Faulty());
 for (const server of servers) await server.listen();
+const config = join(place, 'serve.yaml');
 writeFileSync(
-  join(data, '..', `${data.split('/').at(-1)}.yaml`),
+  config,
   `interactive_wait: 5s\ninteractive_first_byte: 8s\ninteractive_timeout: ${TIMEOUT / 1000}s\ninteractive_stream: ${TIMEOUT / 1000}s\n`,
 );
-const config = join(data, '..', `${data.split('/').at(-1)}.yaml`);
+const clock = join(place, 'clock');
+writeFileSync(clock, '+0\n');
+const faked = {
+  LD_PRELOAD: '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1',
+  FAKETIME_TIMESTAMP_FILE: clock,
+  FAKETIME_CACHE_DURATION: '1',
+  // a step of the system's clock moves no timer
+  DONT_FAKE_MONOTONIC: '1',
+};
 const keys = new Map(NAMES.map(name => [name, makeKey(name)]));
 const child = spawn(
   'node',
@@ -133,7 +151,7 @@ const child = spawn(
     config,
     ...servers.flatMap(({ url }) => ['--endpoint', url()]),
   ],
-  { stdio: ['ignore', 'pipe', 'inherit'] },
+  { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...(CLOCK && faked) } },
 );
 process.on('exit', () => child.kill('SIGKILL'));
 const url = await new Promise<string>(resolve =>
@@ -215,6 +233,23 @@ void (async () => {
     keys.set('cem', makeKey('cem'));
   }
 })();
+if (DISK)
+  void (async () => {
+    const full = join(data, 'full');
+    while (Date.now() < over) {
+      await pause(30_000 + 120_000 * random());
+      spawnSync('dd', ['if=/dev/zero', `of=${full}`, 'bs=1M'], { stdio: 'ignore' });
+      await pause(2_000 + 8_000 * random());
+      rmSync(full);
+    }
+  })();
+if (CLOCK)
+  void (async () => {
+    while (Date.now() < over) {
+      await pause(20_000 + 60_000 * random());
+      writeFileSync(clock, `${one(['+', '-'])}${Math.floor(86_400 * random() ** 3)}\n`);
+    }
+  })();
 
 const asked: Promise<void>[] = [];
 let first = 0;
