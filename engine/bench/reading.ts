@@ -4,6 +4,7 @@
  *
  *   due ─ sent ─ head ─ first event with choices (vLLM's TTFT) ─ first content (TTFT) ─ … ─ last content (E2EL) ─ end
  */
+import { createPieces } from '../files/pieces.ts';
 import type { Code } from '../item/codes.ts';
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { isTooLong } from '../pool/reply.ts';
@@ -81,7 +82,7 @@ export interface Reading {
 export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Reading {
   let status = 0;
   let splitter: EventSplitter | null = null;
-  let kept: Buffer[] = [];
+  const kept = createPieces();
   let size = 0;
   let wrong: Pick<Failed, 'code' | 'cause' | 'message'> | null = null;
 
@@ -146,7 +147,7 @@ export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Re
     JSON.stringify(serverWords(Buffer.from(data.slice(0, 400)), key, 120));
 
   function whole(at: number): void {
-    const body = Buffer.concat(kept);
+    const body = kept.take();
     let reply: unknown;
     try {
       reply = JSON.parse(body.toString());
@@ -190,7 +191,7 @@ export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Re
         if (splitter !== null) {
           if (size > LONGEST_STREAM) throw new TooLong('a stream longer than 1 GiB');
           splitter.feed(bytes);
-        } else if (size <= (status === 200 ? LARGEST_BODY : MOST_WORDS)) kept.push(bytes);
+        } else if (size <= (status === 200 ? LARGEST_BODY : MOST_WORDS)) kept.add(bytes);
         else if (status === 200) throw new TooLong('an answer larger than 16 MiB');
         else return false;
       } catch (error) {
@@ -202,7 +203,7 @@ export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Re
       const wasStreamed = splitter !== null;
       const isRefused = status !== 0 && status !== 200 && (error === undefined || size > MOST_WORDS);
       if (wrong === null && isRefused) {
-        const body = Buffer.concat(kept);
+        const body = kept.take();
         const words = serverWords(body, key);
         const label = `HTTP ${status}`;
         refuse(refusalCode(status, body), label, words === '' ? label : `${label}: ${words}`);
@@ -210,7 +211,7 @@ export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Re
         // what breaks behind the last word of an answer takes nothing from it
         if (!isFinished) refuse(...brokenBy(error, key));
       } else if (wrong === null) ending(at);
-      kept = [];
+      kept.take();
       if (wrong === null && !isFinished)
         refuse(
           'call-failed',

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Client, Dispatcher } from 'undici';
+import { createPieces, type Pieces } from '../files/pieces.ts';
 import type { ReplySink } from '../item/call.ts';
 import { TooLong } from './words.ts';
 
@@ -69,7 +70,7 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   private retryAfter: string | undefined = undefined;
   private requestId: string | undefined = undefined;
   private first: Buffer = EMPTY;
-  private rest: Buffer[] | null = null;
+  private rest: Pieces | null = null;
   private size = 0;
   private begun = false;
   private interim = 0;
@@ -150,8 +151,13 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
       this.abort(new TooLong(`an answer larger than ${bytesInWords(this.most)} (--max-body)`, true));
     else if (held > MAX_HELD_BYTES && this.size > LARGE_BYTES) this.abort(new TooLong(CROWD));
     if (this.first === EMPTY) this.first = chunk;
-    else if (this.rest === null) this.rest = [this.first, chunk];
-    else this.rest.push(chunk);
+    else {
+      if (this.rest === null) {
+        this.rest = createPieces();
+        this.rest.add(this.first);
+      }
+      this.rest.add(chunk);
+    }
   }
 
   private passOn(controller: Dispatcher.DispatchController, chunk: Buffer, sink: ReplySink): void {
@@ -164,7 +170,7 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const body = this.rest === null ? this.first : Buffer.concat(this.rest);
+    const body = this.rest === null ? this.first : this.rest.take();
     this.end({ status: this.status, retryAfter: this.retryAfter, requestId: this.requestId, body });
   }
 

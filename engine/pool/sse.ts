@@ -1,7 +1,8 @@
 /**
  * Server-sent events (WHATWG HTML, 9.2) out of the chunks of a socket: an event may come in many chunks, a chunk may hold
- * many events, and a character of UTF-8 may be cut in two. Each byte is copied at most once, however small the chunks.
+ * many events, and a character of UTF-8 may be cut in two. Each byte is copied at most twice, however small the chunks.
  */
+import { createPieces } from '../files/pieces.ts';
 import { TooLong } from './words.ts';
 
 /** Bytes of one event. A chunk of a completion has some hundred; one with log probabilities some ten thousand. */
@@ -23,8 +24,8 @@ export interface EventSplitter {
 }
 
 export function eventSplitter(take: TakeEvent): EventSplitter {
-  let held: Buffer[] = [];
-  let size = 0;
+  /** the beginning of a line that has not ended */
+  const held = createPieces();
   let data: string | null = null;
 
   function line(bytes: Buffer, from: number, until: number): void {
@@ -47,24 +48,22 @@ export function eventSplitter(take: TakeEvent): EventSplitter {
     feed(chunk) {
       const last = chunk.lastIndexOf(LF);
       if (last < 0) {
-        held.push(chunk);
-        size += chunk.length;
-        if (size > LARGEST_EVENT) throw new TooLong(`an event larger than ${LARGEST_EVENT} bytes`);
+        held.add(chunk);
+        if (held.bytes > LARGEST_EVENT) throw new TooLong(`an event larger than ${LARGEST_EVENT} bytes`);
         return;
       }
-      const bytes = held.length === 0 ? chunk : Buffer.concat([...held, chunk]);
+      held.add(chunk);
+      const bytes = held.take();
       const whole = bytes.length - chunk.length + last + 1;
       let from = 0;
       for (let at = bytes.indexOf(LF); at >= 0 && at < whole; at = bytes.indexOf(LF, from)) {
         line(bytes, from, at);
         from = at + 1;
       }
-      held = whole === bytes.length ? [] : [bytes.subarray(whole)];
-      size = bytes.length - whole;
+      held.add(bytes.subarray(whole));
     },
     end() {
-      const bytes = Buffer.concat(held);
-      held = [];
+      const bytes = held.take();
       if (bytes.length > 0) line(bytes, 0, bytes.length);
       if (data !== null) take(data);
       data = null;

@@ -6,11 +6,12 @@ import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { sockets } from '../pool/wire.ts';
 import type { Access, Caller } from './access.ts';
 import { readBody } from './body.ts';
+import { type Connections, watchConnections } from './connections.ts';
 import { ApiError, bodyOfError } from './errors.ts';
 import type { ServerMetrics } from './metrics.ts';
+import { createRoom } from './room.ts';
 
 /** bytes of the names and values of all headers of a request */
 const MOST_HEADERS = 16 * 1024;
@@ -20,7 +21,8 @@ const HEADERS_WITHIN = 30_000;
 const IDLE = 75_000;
 /** ms in which a client that was answered before it had sent all may read the answer */
 const LINGER = 2_000;
-const MOST_CONNECTIONS = 10_000;
+/** times `mostBody` that all bodies may take together which are read, or are asked */
+const BODIES = 64;
 
 export interface HttpOptions {
   access: Access;
@@ -44,21 +46,23 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
       void answer(reply, new ApiError(400, error.message));
     },
   });
-  app.server.maxConnections = Math.min(MOST_CONNECTIONS, sockets.all);
-  app.server.on('connection', (socket: Socket) => {
-    sockets.noteClient(1);
-    socket.once('close', () => sockets.noteClient(-1));
-    if (2 * sockets.clients <= sockets.all) return;
-    beyond.add(socket);
-    app.server.closeIdleConnections();
-  });
+  const connections = watchConnections(app.server);
+  connectionsOf.set(app.server, connections);
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
 
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) =>
-    readBody(raw, request.routeOptions.config.most ?? mostBody),
-  );
+  const bodies = createRoom(BODIES * mostBody);
+  const held = new WeakMap<FastifyRequest, number>();
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) => {
+    const caller: Caller | null = request.caller;
+    if (caller === null) return undefined; // of a stranger nothing is read
+    return readBody(raw, request.routeOptions.config.most ?? mostBody, bytes => {
+      if (!bodies.take(caller.owner, bytes)) return tooMuch();
+      held.set(request, (held.get(request) ?? 0) + bytes);
+      return null;
+    });
+  });
   // any other body is left in the connection: a route that takes one reads it itself
   app.addContentTypeParser('*', async () => undefined);
 
@@ -66,6 +70,11 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
     void reply.header('x-request-id', request.id);
     const { scope } = request.routeOptions.config;
     if (scope !== undefined) request.caller = access.check(request.headers, scope);
+  });
+  app.addHook('preParsing', async (request, reply) => {
+    if ((request.caller as Caller | null) === null) return;
+    connections.asks(request.raw.socket, reply.raw);
+    reply.raw.once('close', () => bodies.give(request.caller.owner, held.get(request) ?? 0));
   });
   app.addHook('onSend', async (request, reply) => {
     if (!request.raw.complete) void reply.header('connection', 'close');
@@ -91,14 +100,16 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
   return app;
 }
 
-/**
- * Connections that came when clients had half of all descriptors. A request that goes on to a model takes two, so these
- * are answered from here alone.
- */
-const beyond = new WeakSet<Socket>();
+const connectionsOf = new WeakMap<object, Connections>();
 
 /** Whether there is no descriptor for the other side of what this connection asks. */
-export const isBeyond = ({ raw }: FastifyRequest): boolean => beyond.has(raw.socket);
+export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
+  connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
+
+const tooMuch = (): ApiError =>
+  new ApiError(503, 'The bodies of all requests take as much memory as they may: send it again.', {
+    ...{ code: 'overloaded', headers: { 'retry-after': '1' } },
+  });
 
 function answer(reply: FastifyReply, error: ApiError): FastifyReply {
   return reply

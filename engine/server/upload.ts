@@ -24,8 +24,14 @@ const LONGEST_FIELD = 1024;
 /** characters of a name that is kept */
 const LONGEST_NAME = 255;
 
+/** Bytes of a file, and of all that stands beside it in the form. */
+export interface Most {
+  file: number;
+  form: number;
+}
+
 /** Writes the part `file` to `path`, forced to disk. What does not end well leaves nothing there. */
-export async function takeUpload(request: IncomingMessage, path: string, most: number): Promise<Uploaded> {
+export async function takeUpload(request: IncomingMessage, path: string, most: Most): Promise<Uploaded> {
   try {
     return await spooled(request, path, most);
   } catch (error) {
@@ -40,9 +46,9 @@ export const diskFull = (): ApiError =>
     code: 'insufficient_storage',
   });
 
-async function spooled(request: IncomingMessage, path: string, most: number): Promise<Uploaded> {
+async function spooled(request: IncomingMessage, path: string, most: Most): Promise<Uploaded> {
   const fields = new Map<string, string>();
-  const form = formOf(request, most);
+  const form = formOf(request, most.file);
   let writing: Promise<Omit<Uploaded, 'fields'>> | undefined;
   let sending: BusboyFileStream | undefined;
   let stop = (): void => {};
@@ -60,7 +66,7 @@ async function spooled(request: IncomingMessage, path: string, most: number): Pr
         return reject(badRequest(`Expected the file in the part 'file', found ${show(name)}.`, 'file'));
       }
       sending = part;
-      writing = written(part, path, filename, { most, failed: reject });
+      writing = written(part, path, filename, { most: most.file, failed: reject });
       writing.catch(error => reject(isOfSystem(error) || error instanceof ApiError ? error : brokenOff()));
     });
     for (const limit of ['partsLimit', 'filesLimit', 'fieldsLimit'])
@@ -69,6 +75,12 @@ async function spooled(request: IncomingMessage, path: string, most: number): Pr
       reject(badRequest(`Expected a whole multipart form: ${error.message}.`)),
     );
     form.on('finish', resolve);
+    // what stands before the first boundary and behind the last one is no part, and has no limit of its own
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > most.file + most.form) reject(tooLong(most.file));
+    });
     request.on('error', broken);
     request.on('close', () => request.complete || broken());
     request.pipe(form);

@@ -6,6 +6,7 @@ import { ApiError, badRequest } from './errors.ts';
 import type { FileRecord, FileStore } from './file-store.ts';
 import { newFileId } from './ids.ts';
 import type { Parts } from './parts.ts';
+import { createRoom } from './room.ts';
 import { diskFull, takeUpload, type Uploaded } from './upload.ts';
 
 /** Keeps the file of a multipart form; 400, 413, 429 or 507 where it is not kept. */
@@ -22,7 +23,7 @@ const FORM = 64 * 1024;
 
 export function uploadsInto(files: FileStore, { settings, now }: Pick<Parts, 'settings' | 'now'>): Uploads {
   const { limits, keep } = settings;
-  let uploads = 0;
+  const uploads = createRoom(limits.uploads);
 
   function kept(id: string, owner: string, { filename, bytes, fields }: Uploaded): FileRecord {
     const purpose = fields.get('purpose');
@@ -42,24 +43,24 @@ export function uploadsInto(files: FileStore, { settings, now }: Pick<Parts, 'se
   }
 
   return async (request, { owner }) => {
-    if (uploads >= limits.uploads)
-      throw new ApiError(429, `Rate limit reached: ${limits.uploads} uploads at a time.`, {
-        ...{ type: 'requests', code: 'rate_limit_exceeded' },
-        headers: { 'retry-after': '5' },
-      });
     if (Number(request.headers['content-length']) > limits.file + FORM)
       throw new ApiError(
         413,
         `Expected a file of at most ${limits.file} bytes, found a longer one; it was not kept.`,
         { param: 'file', code: 'file_too_large' },
       );
-    uploads += 1;
+    if (!uploads.take(owner, 1))
+      throw new ApiError(
+        429,
+        `Rate limit reached: ${limits.uploads} uploads at a time, and half of them of one owner.`,
+        { type: 'requests', code: 'rate_limit_exceeded', headers: { 'retry-after': '5' } },
+      );
     const id = newFileId(now());
     try {
-      const uploaded = await takeUpload(request, files.spoolOf(id), limits.file);
+      const uploaded = await takeUpload(request, files.spoolOf(id), { file: limits.file, form: FORM });
       return { record: kept(id, owner, uploaded), fields: uploaded.fields };
     } finally {
-      uploads -= 1;
+      uploads.give(owner, 1);
       files.discard(id);
     }
   };

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
-import { isTooDeep, readBody } from '../../engine/server/body.ts';
+import { excessOf, readBody } from '../../engine/server/body.ts';
 import { takeUpload } from '../../engine/server/upload.ts';
 import { folder } from '../fw.ts';
 
@@ -42,7 +42,7 @@ test('an upload that drips is given up, and leaves nothing', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const request = sending({ 'content-type': 'multipart/form-data; boundary=x' });
   const path = join(folder(), 'spool');
-  const taken = takeUpload(request, path, 1 << 20).catch(error => error.status);
+  const taken = takeUpload(request, path, { file: 1 << 20, form: 1 << 16 }).catch(error => error.status);
   request.write('--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nabc');
   while (!existsSync(path)) await new Promise(setImmediate);
   await vi.advanceTimersByTimeAsync(LOOK);
@@ -51,8 +51,12 @@ test('an upload that drips is given up, and leaves nothing', async () => {
   expect(existsSync(path)).toBe(false);
 });
 
-test('depth is counted outside of strings', () => {
-  const deep = (levels: number) =>
-    Buffer.from(`${'['.repeat(levels)}"${'['.repeat(500)}\\"["${']'.repeat(levels)}`);
-  expect([isTooDeep(deep(64)), isTooDeep(deep(65))]).toEqual([false, true]);
+test('levels, objects and keys are counted outside of strings', () => {
+  const deep = (levels: number) => `${'['.repeat(levels)}"${'['.repeat(500)}\\"["${']'.repeat(levels)}`;
+  const lists = (count: number) => `[${'[],'.repeat(count - 2)}[]]`;
+  const keys = (count: number) => `{${'"a:[":0,'.repeat(count - 1)}"b":0}`;
+  const isFine = (text: string) => excessOf(Buffer.from(text)) === null;
+  expect([64, 65].map(count => isFine(deep(count)))).toEqual([true, false]);
+  expect([100_000, 100_001].map(count => isFine(lists(count)))).toEqual([true, false]);
+  expect([200_000, 200_001].map(count => isFine(keys(count)))).toEqual([true, false]);
 });

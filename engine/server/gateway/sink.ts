@@ -3,6 +3,7 @@
  * What they tell is read beside that, for the record and for the limits.
  */
 import type { ServerResponse } from 'node:http';
+import { createPieces } from '../../files/pieces.ts';
 import type { Flow, ReplySink } from '../../item/call.ts';
 import { eventSplitter } from '../../pool/sse.ts';
 import { createTold, type Runaway } from './told.ts';
@@ -18,7 +19,7 @@ export interface SinkOptions {
 
 const EVENTS = 'text/event-stream';
 const JSON_TYPE = 'application/json';
-/** UTF-16 units of an answer without events that are kept. */
+/** Bytes of an answer without events that are kept. */
 const MOST_OTHER = 1024 * 1024;
 
 export function createSink({ raw, headers, runaway, onCut }: SinkOptions): ReplySink {
@@ -29,7 +30,7 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
   let isEvents = false;
   /** an event that is too long to be read: the rest of the stream is not read either, and goes on to the client */
   let isUnread = false;
-  let other = '';
+  const other = createPieces();
   let flow: Flow | null = null;
   const resume = (): void => flow?.resume();
 
@@ -70,12 +71,17 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
       if (cut !== undefined) return;
       if (!raw.write(chunk)) flow?.pause();
       if (isEvents && !isUnread) read(chunk);
-      else if (other.length < MOST_OTHER) other += chunk;
+      else if (!isEvents && other.bytes < MOST_OTHER) other.add(chunk);
     },
     end() {
       raw.off('drain', resume);
       if (!isEvents)
-        return { text: other, finish: 'stop', usage: { prompt: 0, completion: 0 }, replayed: false };
+        return {
+          text: other.take().toString(),
+          finish: 'stop',
+          usage: { prompt: 0, completion: 0 },
+          replayed: false,
+        };
       if (cut === undefined && !isUnread) {
         events.end();
         if (told.error !== null) return `the stream ended with an error: ${told.error}`;
