@@ -113,7 +113,7 @@ export function readObject(body: unknown): JsonObject {
 }
 
 /** What of a body is too much to be read, in words; null where nothing is. Looks at it before anything is built of it. */
-export function excessOf(body: Buffer): string | null {
+export function excessOf(body: Buffer, mostDepth = MOST_DEPTH): string | null {
   let depth = 0;
   let opened = 0;
   let keys = 0;
@@ -125,7 +125,7 @@ export function excessOf(body: Buffer): string | null {
       else if (byte === 0x22) inString = false;
     } else if (byte === 0x22) inString = true;
     else if (byte === 0x7b || byte === 0x5b) {
-      if (++depth > MOST_DEPTH) return `that nests at most ${MOST_DEPTH} levels, found deeper`;
+      if (++depth > mostDepth) return `that nests at most ${mostDepth} levels, found deeper`;
       if (++opened > MOST_OPENED) return `of at most ${MOST_OPENED} objects and lists, found more`;
     } else if (byte === 0x7d || byte === 0x5d) depth--;
     else if (byte === 0x3a && ++keys > MOST_KEYS) return `of at most ${MOST_KEYS} keys, found more`;

@@ -11,11 +11,17 @@ import { type Decoder, type DecoderOptions, parsedObject, type Row } from './row
 
 const KEYS: ReadonlySet<string> = new Set(['custom_id', 'method', 'url', 'body']);
 
-export function requestDecoder({ maxLine }: Pick<DecoderOptions, 'maxLine'>): Decoder {
+export function requestDecoder({
+  maxLine,
+  excess = () => null,
+}: Pick<DecoderOptions, 'maxLine' | 'excess'>): Decoder {
   return {
     pieces: rowSplitter(lineCutter(), maxLine),
     row({ block, from, to, line, trouble }) {
       if (trouble) return { line, columns: [], trouble };
+      const much = excess(block.subarray(from, to));
+      if (much !== null)
+        return { line, columns: [], trouble: { code: 'not-a-request', message: `expected JSON ${much}` } };
       const text = block.toString('utf8', from, to);
       return text.trim() === '' ? null : { line, columns: [], ...requestIn(text) };
     },

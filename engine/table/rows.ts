@@ -52,6 +52,8 @@ export interface DecoderOptions {
   takesItems: boolean;
   /** `line`: of CSV, the header as it stands there */
   expect(columns: readonly string[], source: string, line?: Buffer): void;
+  /** of batch files: what of a line is too much to be read, in words; it is asked before anything is built of the line */
+  excess?(line: Buffer): string | null;
 }
 
 const LF = 10;

@@ -10,6 +10,7 @@ import type { RawRequest } from '../../item/item.ts';
 import { lossless } from '../../json/lossless.ts';
 import { show } from '../../json/show.ts';
 import { type TableRow, tableBatches } from '../../table/table.ts';
+import { excessOf } from '../body.ts';
 import type { BatchError } from './state.ts';
 
 /** Errors that are told of one batch. */
@@ -91,7 +92,11 @@ export async function validate(
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
   }
 
-  const opening = { format: 'openai-batch', maxLine, takesItems: false, expect() {}, warn() {} } as const;
+  const opening = {
+    ...({ format: 'openai-batch', maxLine, takesItems: false, expect() {}, warn() {} } as const),
+    // levels are judged by lossless, for their own code
+    excess: (row: Buffer) => excessOf(row, Number.POSITIVE_INFINITY),
+  };
   const reading = { ...opening, lastRow: lines + 1, signal, itemsOf: seen };
   function seen(row: TableRow): [{ id: null }] {
     if (row.row <= lines) look(row);
