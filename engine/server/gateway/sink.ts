@@ -17,8 +17,16 @@ export interface SinkOptions {
   onCut(why: string): void;
 }
 
+/**
+ * What a client is told of an answer, by what its server says of it. A server's own words go into no header: it may put
+ * beside a known type one that a browser would render, or characters that no header may have.
+ */
+const TYPES: ReadonlyMap<string, string> = new Map([
+  ['text/event-stream', 'text/event-stream; charset=utf-8'],
+  ['application/json', 'application/json; charset=utf-8'],
+]);
 const EVENTS = 'text/event-stream';
-const JSON_TYPE = 'application/json';
+const typeIn = (header: unknown): string => /^[a-z/-]*/.exec(String(header ?? '').toLowerCase())?.[0] ?? '';
 /** Bytes of an answer without events that are kept. */
 const MOST_OTHER = 1024 * 1024;
 
@@ -55,13 +63,11 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
     },
     head(of, held) {
       flow = held;
-      const type = String(of['content-type'] ?? '');
-      isEvents = type.toLowerCase().startsWith(EVENTS);
-      // a type that a browser would render is none of an API
-      const isKnown = isEvents || type.toLowerCase().startsWith(JSON_TYPE);
+      const type = typeIn(of['content-type']);
+      isEvents = type === EVENTS;
       raw.writeHead(200, {
         ...headers,
-        'content-type': isKnown ? type : 'application/octet-stream',
+        'content-type': TYPES.get(type) ?? 'application/octet-stream',
         'cache-control': 'no-store',
         'x-accel-buffering': 'no',
       });

@@ -9,8 +9,11 @@ import type { Usage, WholeAnswer } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
 import { readUsage } from '../../pool/completion.ts';
 
-/** Choices of one answer that are kept apart. */
+/** Choices of one answer that are kept apart, and calls of tools in all of them. */
 const MOST_CHOICES = 128;
+const MOST_TOOLS = 1_024;
+/** UTF-16 units of an id, a role, the name of a tool and a reason to end: one of them may be as long as an event. */
+const LONGEST_WORD = 256;
 /** UTF-16 units of an answer that are kept; the rest is hashed and counted. */
 const MOST_KEPT = 1024 * 1024;
 /** As many characters of an end are looked at for repetition, each time that so many have come. */
@@ -18,10 +21,10 @@ const END = 8_000;
 const LOOK_EVERY = 500;
 
 interface Choice {
-  role?: string;
+  role?: string | undefined;
   content: string;
   reasoning: string;
-  tools: Map<number, { id?: unknown; name?: unknown; arguments: string }>;
+  tools: Map<number, { id?: string | undefined; name?: string | undefined; arguments: string }>;
   finish: string | null;
 }
 
@@ -53,6 +56,7 @@ export function createTold(limits: Runaway | null): Told {
   let usage: Usage | null = null;
   let events = 0;
   let kept = 0;
+  let tools = 0;
   let units = 0;
   let bytes = 0;
   let error: string | null = null;
@@ -81,10 +85,13 @@ export function createTold(limits: Runaway | null): Told {
     for (const call of Array.isArray(calls) ? calls.filter(isObject) : []) {
       const index = typeof call.index === 'number' ? call.index : 0;
       const known = choice.tools.get(index) ?? { arguments: '' };
-      if (choice.tools.size < MOST_CHOICES) choice.tools.set(index, known);
-      known.id ??= call.id;
+      if (!choice.tools.has(index) && tools < MOST_TOOLS) {
+        choice.tools.set(index, known);
+        tools += 1;
+      }
+      known.id ??= word(call.id);
       const made = isObject(call.function) ? call.function : {};
-      known.name ??= made.name;
+      known.name ??= word(made.name);
       const piece = typeof made.arguments === 'string' ? made.arguments : '';
       units += piece.length;
       if (kept + piece.length > MOST_KEPT) continue;
@@ -99,7 +106,7 @@ export function createTold(limits: Runaway | null): Told {
       const event = objectIn(data);
       if (event === null) return;
       if (event.error) error ??= JSON.stringify(event.error).slice(0, 500);
-      if (first.id === undefined) first = { id: event.id, model: event.model };
+      if (first.id === undefined) first = { id: word(event.id), model: word(event.model) };
       if (isObject(event.usage)) usage = readUsage(event.usage);
       let said = false;
       for (const part of Array.isArray(event.choices) ? event.choices.filter(isObject) : []) {
@@ -112,13 +119,13 @@ export function createTold(limits: Runaway | null): Told {
         };
         if (choices.size < MOST_CHOICES) choices.set(index, choice);
         const delta = isObject(part.delta) ? part.delta : {};
-        if (typeof delta.role === 'string') choice.role = delta.role;
+        choice.role = word(delta.role) ?? choice.role;
         const before = units;
         add(choice, 'content', delta.content ?? part.text);
         add(choice, 'reasoning', delta.reasoning_content ?? delta.reasoning);
         addTools(choice, delta.tool_calls);
         said ||= units > before;
-        if (typeof part.finish_reason === 'string') choice.finish = part.finish_reason;
+        choice.finish = word(part.finish_reason) ?? choice.finish;
       }
       if (said) events++;
     },
@@ -172,6 +179,9 @@ export function createTold(limits: Runaway | null): Told {
     },
   };
 }
+
+const word = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value.slice(0, LONGEST_WORD) : undefined;
 
 /** Why an end like this is no answer any more; null where it is. */
 function runawayIn(end: string, { repeats, blanks }: Runaway): string | null {
