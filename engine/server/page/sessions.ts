@@ -22,6 +22,8 @@ export interface CookieOptions {
 /** ms */
 const LASTS = 12 * 3_600_000;
 const MOST = 1_000;
+/** of one key: who logs in again and again logs nobody else out */
+const MOST_OF_KEY = 20;
 /** characters of a Cookie header */
 const LONGEST = 8_192;
 
@@ -47,8 +49,9 @@ export function createSessions(now: () => number): Sessions {
 
   return {
     begin(key, at) {
-      const oldest = known.keys().next();
-      if (known.size >= MOST && !oldest.done) known.delete(oldest.value);
+      const own = [...known].filter(([, one]) => one.key === key);
+      const [oldest] = own.length >= MOST_OF_KEY ? own : known.size >= MOST ? known : [];
+      if (oldest !== undefined) known.delete(oldest[0]);
       const token = randomBytes(32).toString('base64url');
       known.set(hashOf(token), { key, until: now() + LASTS });
       return cookie(token, LASTS / 1000, at);
