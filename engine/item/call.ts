@@ -72,6 +72,8 @@ export interface ReplySink {
   readonly firstAt: number | null;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
+  /** Whoever it passes the reply on to does not take it now: that nothing comes is not the server's doing. */
+  readonly isHeld?: boolean;
 }
 
 export interface Flow {

@@ -58,7 +58,8 @@ function noteReceived(ticket: Ticket, now: number): void {
     ticket.begunAt = null;
     return;
   }
-  if (ticket.begunAt !== null && received === ticket.received) return;
+  const isHeld = ticket.call.sink?.isHeld === true;
+  if (ticket.begunAt !== null && received === ticket.received && !isHeld) return;
   ticket.begunAt ??= now;
   ticket.received = received;
   ticket.receivedAt = now;

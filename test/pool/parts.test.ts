@@ -9,7 +9,7 @@ import { createLanes } from '../../engine/pool/lanes.ts';
 import { createPart } from '../../engine/pool/part.ts';
 import { type Ticket, ticketOf } from '../../engine/pool/state.ts';
 import { runs } from '../all.ts';
-import { type Ask, echo, nonceIn, open, outcome, callOf as plainCall, serve } from './serving.ts';
+import { type Ask, echo, nonceIn, open, outcome, callOf as plainCall, QUICK, serve } from './serving.ts';
 
 /** a call whose prompt is its item */
 const callOf = ({ item = 'x', ...more }: Partial<Call>): Call =>
@@ -357,4 +357,27 @@ test('a stream is held back while its reader is', async () => {
   };
   await pool.call(callOf({ item: 'a', live: LIVE, sink: held }));
   expect(got.text.length).toBe(EVENT.length * 400_000);
+});
+
+test('a stream that its reader holds back is not given up as one of a silent server', async () => {
+  const server = await serve(({ response }) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(EVENT);
+  });
+  const pool = await open([limited(server.url, 4)], { timing: { ...QUICK, begunGap: 50 } });
+  const { sink } = sinkOf();
+  const reader = { ...sink, isHeld: true };
+  let isOver = false;
+  const held = pool.call(callOf({ item: 'a', live: LIVE, sink: reader })).catch(({ message }) => {
+    isOver = true;
+    return message;
+  });
+  // others come later, are not held, and are given up one after the other
+  for (const item of ['b', 'c', 'd'])
+    await expect(pool.call(callOf({ item, live: LIVE, sink: sinkOf().sink }))).rejects.toThrow(
+      'nothing more came',
+    );
+  expect(isOver).toBe(false);
+  reader.isHeld = false;
+  expect(await held).toContain('nothing more came');
 });

@@ -40,7 +40,11 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
   let isUnread = false;
   const other = createPieces();
   let flow: Flow | null = null;
-  const resume = (): void => flow?.resume();
+  let isHeld = false;
+  const resume = (): void => {
+    isHeld = false;
+    flow?.resume();
+  };
 
   function read(chunk: Buffer): void {
     try {
@@ -61,6 +65,9 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
     get enough() {
       return cut !== undefined;
     },
+    get isHeld() {
+      return isHeld;
+    },
     head(of, held) {
       flow = held;
       const type = typeIn(of['content-type']);
@@ -75,7 +82,10 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
     },
     data(chunk) {
       if (cut !== undefined) return;
-      if (!raw.write(chunk)) flow?.pause();
+      if (!raw.write(chunk)) {
+        isHeld = true;
+        flow?.pause();
+      }
       if (isEvents && !isUnread) read(chunk);
       else if (!isEvents && other.bytes < MOST_OTHER) other.add(chunk);
     },
