@@ -208,7 +208,7 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
       if (work.isEnded) throw new Gone('This work is over.');
       const time = now();
       if (part.lease !== null && part.lease.worker !== worker)
-        throw new Held(`${part.lease.worker} has this part.`);
+        throw new Held('Another worker has this part.'); // whose name is nobody else's: results are under it
       if (part.lease === null && work.opensAt > time) throw new NotYet('Workers first say what they have.');
       const lines = Buffer.concat(kept(() => work.linesOf(part)));
       work.parts.lend(part, { worker, at: time, until: time + lease, done: 0 });
