@@ -17,6 +17,7 @@ import type { Hello } from '../../engine/shards/protocol.ts';
 import { remotePool } from '../../engine/shards/remote-pool.ts';
 import type { PlannedWork } from '../../engine/shards/work.ts';
 import { folder } from '../fw.ts';
+import { keyOf, served } from '../server/serving.ts';
 
 const KEY = 'a-key-of-workers-0';
 const QUEUE = {
@@ -213,4 +214,28 @@ test('numbers of workers that are huge leave every metric a number', async () =>
     .filter(line => /^fw_/.test(line))
     .map(line => Number(line.split(' ').at(-1)));
   expect(values.filter(value => !Number.isFinite(value) || value < 0)).toEqual([]);
+});
+
+test('a key of workers opens no route of others at a server', async () => {
+  const data = folder();
+  const key = keyOf(data, 'gpus', ['worker']);
+  const { url } = await served({ data });
+  const routes = [
+    ...[
+      'GET /v1/files',
+      'POST /v1/files',
+      'GET /v1/batches',
+      'POST /v1/batches',
+      'POST /v1/chat/completions',
+    ],
+    ...['POST /v1/completions', 'POST /v1/embeddings', 'POST /v1/load_lora_adapter', 'GET /metrics'],
+  ];
+  const statuses = [];
+  for (const route of routes) {
+    const [method = '', path] = route.split(' ');
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const body = method === 'POST' ? { body: '{}' } : {};
+    statuses.push(`${route} ${(await fetch(`${url}${path}`, { method, headers, ...body })).status}`);
+  }
+  expect(statuses).toEqual(routes.map(route => `${route} 403`));
 });
