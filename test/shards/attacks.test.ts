@@ -202,6 +202,36 @@ test('a rate that is too high has a part asked back ever more seldom, so that it
   expect(handedIn).toBe(asked);
 });
 
+test('a worker that says hello for ever and gets nowhere has its part for an hour, then for two', async () => {
+  const { desk, time, said, work } = await coordinating();
+  const name = { work: 'w', root: 0, part: 0 };
+  const hour = (worker: string, minutes = 60, done = (_minute: number) => 0): number => {
+    let dropped = 0;
+    for (let second = 0; second < minutes * 60; second++) {
+      time.now += 1_000;
+      desk.look();
+      if (second % 5 > 0) continue;
+      const held = [{ ...name, done: done(second / 60), lines: 3 }];
+      dropped += desk.hello({ ...HELLO, worker, rate: 0, held }).drop.length;
+    }
+    return dropped;
+  };
+  desk.take(name, 'mallory');
+  expect([hour('mallory', 59), said]).toEqual([0, []]);
+  expect(hour('mallory', 3)).toBeGreaterThan(0);
+  expect(said).toEqual([
+    expect.stringMatching(/^mallory is there and has answered nothing for 60 minutes; .*3 lines in 1 part$/),
+  ]);
+  desk.take(name, 'slow');
+  expect(hour('slow', 119)).toBe(0); // a call may be that long
+  expect(hour('slow', 3)).toBeGreaterThan(0);
+  desk.take(name, 'slow');
+  expect(hour('slow', 360, minute => Math.floor(minute / 150))).toBe(0); // … and longer where lines are done
+  const lines = Buffer.from(`${LINES.join('\n')}\n`);
+  expect(desk.put(name, { ...RESULT, worker: 'mallory' }, lines)).toBe(0); // what was answered late is taken all the same
+  expect(work.parts.done.lines).toBe(3);
+});
+
 test('numbers of workers that are huge leave every metric a number', async () => {
   const { hello, take, metrics } = await coordinating();
   await take('w1');
