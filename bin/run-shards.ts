@@ -27,6 +27,8 @@ export interface OverWorkers {
 const LISTEN = '127.0.0.1:8080';
 /** ms between two looks at who is there */
 const LOOK = 250;
+/** models of workers that a message names */
+const MOST_NAMED = 20;
 
 /**
  * `act` is handed what runs the pipeline, and resolves to its exit code. Where that is a good one, all has its place in the
@@ -140,10 +142,14 @@ async function firstModel(stats: () => DeskStats, signal: AbortSignal): Promise<
     const [first, ...others] = served;
     const shared = (first ?? []).filter(model => others.every(models => models.includes(model)));
     if (shared.length === 1) return shared[0] as string;
-    if (first !== undefined)
+    if (first !== undefined) {
+      const all = [...new Set(served.flat())];
+      const more = all.length > MOST_NAMED ? [`${all.length - MOST_NAMED} more`] : [];
+      const found = [...all.slice(0, MOST_NAMED), ...more].join(', ');
       throw usageError(
-        `expected workers that serve one and the same model, found ${[...new Set(served.flat())].join(', ')}\nsay which one: --model NAME`,
+        `expected workers that serve one and the same model, found ${found}\nsay which one: --model NAME`,
       );
+    }
     await pause(LOOK, undefined, { signal });
   }
 }

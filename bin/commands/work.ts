@@ -54,6 +54,12 @@ export default command({
       description: 'Ends once there was nothing to do for so long, such as 10m. Default: never.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, model, 'model-map': map },
+    path: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'A path that requests of a coordinator may have, such as /v1/rerank, beside /v1/chat/completions, /v1/completions and /v1/embeddings; may be repeated.',
+    },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },
 
@@ -98,7 +104,7 @@ export default command({
       const urls = pool.stats().endpoints.map(one => one.url);
       say(`working for ${server.url}, endpoints ${urls.join(', ')}; all that it keeps is in ${data}`);
       const client = createClient(server);
-      worker = startWorker({ taker, client, pool, folder, modelMap, grace, idle, say });
+      worker = startWorker({ taker, client, pool, folder, modelMap, paths: options.path, grace, idle, say });
       const { sums, isClean, broken } = await worker.ended;
       say(describeSums(sums));
       if (broken !== undefined) throw broken;

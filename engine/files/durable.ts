@@ -3,7 +3,18 @@
  * forced to disk. What a client has been told is then what a restart finds.
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** What touches the disk; a test puts a disk in its place that fails at any step. */
@@ -29,6 +40,29 @@ export const DISK: Disk = {
 export const OWNER_ONLY = { file: 0o600, folder: 0o700 } as const;
 /** A name that ends so is of a write that was not finished. */
 const UNFINISHED = '.unfinished';
+
+/** Opens a new file in the place of whatever has its name: a link there is removed, and what it leads to stays as it is. */
+export function openNew(path: string): number {
+  rmSync(path, { force: true });
+  return openSync(path, 'wx', OWNER_ONLY.file);
+}
+
+/** Opens a file that was kept here. A pipe in its place would be waited for, and a device never end: EINVAL. */
+export function openKept(path: string): number {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw Object.assign(new Error(`EINVAL: ${path} is no file`), { code: 'EINVAL' });
+}
+
+export function readKept(path: string): Buffer {
+  const fd = openKept(path);
+  try {
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
 
 /** Writes `text` to `path` in place of what was there; throws the error of the system, and then the old file is as it was. */
 export function replaceFile(path: string, text: string, disk: Disk = DISK): void {

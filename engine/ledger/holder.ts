@@ -4,9 +4,10 @@
  * tells: its holder renews it.
  */
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { readKept } from '../files/durable.ts';
 import { begunAt, isRunning, pidNamespace } from '../files/process.ts';
 
 export interface Holder {
@@ -78,7 +79,7 @@ const bootId = (): string | null => readText('/proc/sys/kernel/random/boot_id')?
 
 export function readText(path: string): string | null {
   try {
-    return readFileSync(path, 'utf8');
+    return readKept(path).toString();
   } catch {
     return null;
   }

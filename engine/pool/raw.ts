@@ -21,6 +21,12 @@ const MAX_URLS = 64;
 /** Models that a message names. */
 const MAX_NAMED = 20;
 
+/**
+ * What strangers may have asked at an endpoint: tenants of a server, and a coordinator of its workers. Other paths of a vLLM
+ * change it (load an adapter, put it to sleep).
+ */
+export const OPEN_PATHS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'] as const;
+
 /** Whether a call may be asked at an endpoint. */
 export function serves({ models }: Endpoint, { model, anywhere }: Pick<Call, 'model' | 'anywhere'>): boolean {
   return anywhere === true || models.has(model);

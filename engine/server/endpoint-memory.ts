@@ -1,7 +1,7 @@
 /** `endpoints.json` of DIR: what was learned of the endpoints, which is where the next start begins. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { replaceFile } from '../files/durable.ts';
+import { readKept, replaceFile } from '../files/durable.ts';
 import { isObject } from '../json/pointer.ts';
 import type { KeptEndpoint, Memory } from '../pool/memory.ts';
 
@@ -16,7 +16,7 @@ export function keepEndpoints(data: string, pool: Memory, say: (message: string)
   let last = '';
   let told = false;
   try {
-    if (existsSync(path)) pool.recall(read(JSON.parse(readFileSync(path, 'utf8'))));
+    if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
   } catch (error) {
     say(`${path} is left out, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
   }

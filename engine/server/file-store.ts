@@ -2,13 +2,14 @@
  * The files of a server: DIR/files/<id>.data with the bytes, and <id>.json, which says what it is. A file is there when
  * its .json is: that is written last and removed first. What a killed process left without one is removed at the start.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   DISK,
   type Disk,
   OWNER_ONLY,
   placeFile,
+  readKept,
   removeFile,
   removeUnfinished,
   replaceFile,
@@ -113,7 +114,7 @@ export function openFiles(
 /** Null where it is no record of `id`, or its bytes are not there. */
 function readRecord(path: string, id: string): FileRecord | null {
   try {
-    const record = JSON.parse(readFileSync(path, 'utf8')) as FileRecord;
+    const record = JSON.parse(readKept(path).toString()) as FileRecord;
     const isOne =
       FILE_ID.test(id) &&
       record?.id === id &&

@@ -3,9 +3,9 @@
  * would buy nothing (2^256 guesses are out of reach at any price of one). The file is read again when it has changed.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { replaceFile } from '../files/durable.ts';
+import { readKept, replaceFile } from '../files/durable.ts';
 import { dataError } from '../item/failure.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
@@ -55,7 +55,7 @@ export function readKeys(data: string): KeyRecord[] | null {
   const path = keysPath(data);
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readKept(path).toString();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw dataError(`${path}: expected the keys of fw keys, found ${(error as NodeJS.ErrnoException).code}`);

@@ -2,9 +2,9 @@
  * LoRA adapters: loaded at every endpoint, and loaded again at one that comes back without them. The routes are vLLM's
  * (which needs VLLM_ALLOW_RUNTIME_LORA_UPDATING=True); a request that names an adapter goes to endpoints that have it.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { replaceFile } from '../files/durable.ts';
+import { readKept, replaceFile } from '../files/durable.ts';
 import type { JsonObject } from '../json/pointer.ts';
 import type { Told } from '../pool/tell.ts';
 import { readObject } from './body.ts';
@@ -22,7 +22,7 @@ export const addLora: Routes = async (app, { data, pool, adapters, closing, say 
   const path = join(data, 'loras.json');
   /** by name, as it was loaded */
   const wanted = new Map<string, JsonObject>(
-    existsSync(path) ? Object.entries(JSON.parse(readFileSync(path, 'utf8'))) : [],
+    existsSync(path) ? Object.entries(JSON.parse(readKept(path).toString())) : [],
   );
   const told = new Map<string, string>();
   let looking: Promise<void> | null = null;

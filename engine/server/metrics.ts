@@ -58,6 +58,8 @@ export function createMetrics(stats: () => PoolStats): ServerMetrics {
     collect() {
       const now = stats();
       this.set(now.waiting);
+      // endpoints of workers come and go, under any name: what is no more is not shown for ever
+      for (const gauge of [up, inFlight, limit]) gauge.reset();
       for (const { url: endpoint, state, inFlight: calls, limit: most } of now.endpoints) {
         up.set({ endpoint }, state === 'up' ? 1 : 0);
         inFlight.set({ endpoint }, calls);

@@ -4,9 +4,9 @@
  * is followed.
  */
 import { createHmac, hash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DISK, OWNER_ONLY, removeFile, removeUnfinished, replaceFile } from '../files/durable.ts';
+import { DISK, OWNER_ONLY, readKept, removeFile, removeUnfinished, replaceFile } from '../files/durable.ts';
 import { dataError } from '../item/failure.ts';
 import { readRetryAfter } from '../pool/backoff.ts';
 import { openWire, sendWithin } from '../pool/wire.ts';
@@ -189,7 +189,7 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
   }
 
   for (const name of readdirSync(folder).filter(each => each.endsWith('.json')))
-    wait(JSON.parse(readFileSync(join(folder, name), 'utf8')) as Delivery);
+    wait(JSON.parse(readKept(join(folder, name)).toString()) as Delivery);
 
   return {
     tell(owner, event, batch) {

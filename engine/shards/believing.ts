@@ -3,6 +3,7 @@
  * It has the lines that were given out, as many, each with its id, and each with an answer or a failure.
  */
 import { type Item, idOf } from '../item/item.ts';
+import { enter, type Skim, structural } from '../json/brackets.ts';
 import { isObject } from '../json/pointer.ts';
 import type { Result, Task } from './protocol.ts';
 
@@ -10,6 +11,11 @@ import type { Result, Task } from './protocol.ts';
 export class WrongResult extends Error {}
 
 const NEWLINE = 0x0a;
+/**
+ * Commas and brackets of a result, beyond those that its lines can have had. 250 MB of `[],` would be parsed for two minutes,
+ * into 5 GB, and nobody else would be answered meanwhile. 64 MiB of log-probabilities, the densest that servers say, have half as many.
+ */
+const MOST_MARKS = 24_000_000;
 
 /** Throws WrongResult. */
 export function believe(
@@ -21,6 +27,7 @@ export function believe(
   if (answered.length !== lines.length)
     throw new WrongResult(`expected ${answered.length} lines, found ${lines.length}`);
   const isRaw = row.at(-1)?.stage === 'request';
+  refuseDense(given, lines);
   let last = -1;
   for (const [at, index] of answered.entries()) {
     const line = given[index];
@@ -36,6 +43,20 @@ export function believe(
     // without a stage there is nothing to answer
     if (row.length > 0 && !isAnswered(found, isRaw))
       throw new WrongResult(`line ${at + 1}: expected an answer or a failure, found neither`);
+  }
+}
+
+/** Before anything is built of them. */
+function refuseDense(given: readonly Buffer[], lines: readonly Buffer[]): void {
+  const most = MOST_MARKS + given.reduce((sum, { length }) => sum + length, 0);
+  let marks = 0;
+  for (const line of lines) {
+    const skim: Skim = { at: 0, depth: 0, inString: false };
+    for (let mark = structural(line, skim); mark !== undefined; mark = structural(line, skim)) {
+      enter(skim, mark);
+      if (++marks > most)
+        throw new WrongResult(`expected lines of at most ${most} commas and brackets together, found more`);
+    }
   }
 }
 

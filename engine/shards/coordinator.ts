@@ -1,8 +1,7 @@
 /** The name of a coordinator among others that share a Redis: random, and kept in its folder, so that a restart finds its queues. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { replaceFile } from '../files/durable.ts';
+import { readKept, replaceFile } from '../files/durable.ts';
 
 const FORM = /^[0-9a-f]{12}$/;
 
@@ -18,7 +17,7 @@ export function coordinatorId(folder: string): string {
 
 function read(path: string): string {
   try {
-    return readFileSync(path, 'utf8').trim();
+    return readKept(path).toString().trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
     throw error;

@@ -12,6 +12,7 @@ import { createOffers, type PointerQueue } from './offers.ts';
 import type { Lease, Part } from './parts.ts';
 import type { Plan } from './plan.ts';
 import type { Given, Hello, Orders, PartName, Result, Task } from './protocol.ts';
+import { createStanding } from './standing.ts';
 import { type DeskStats, statsOf } from './stats.ts';
 import { createUnserved } from './unserved.ts';
 import { type PlannedWork, planWork, type Work } from './work.ts';
@@ -69,6 +70,7 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
   const { lost, lostWith } = createBlame({ say, tried });
   const elsewhere = createElsewhere({ works, workers });
   const unserved = createUnserved({ works, workers }, say);
+  const standing = createStanding({ took: worker => workers.of(worker)?.took ?? 0, say });
   let begun = now();
   const every = Math.min(EVERY, lease / 12);
   let lookedAt = now();
@@ -146,7 +148,9 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
       const why = `nothing was heard of ${worker} for ${lease / 1000} s`;
       say(`${why}; what it has goes to others: ${counted(lines, 'line')} in ${counted(held.length, 'part')}`);
       lostWith(held, why);
+      byWorker.delete(worker);
     }
+    standing.look(byWorker, time, away);
     unserved(time, elapsed);
     if (queue.isUp) for (const words of elsewhere(time)) say(words);
     offers.fill();
@@ -176,9 +180,10 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
         if (work === undefined && isEarly(name.work)) continue;
         const part = work?.parts.find(name);
         const isTheirs = part?.lease != null && part.lease.worker !== hello.worker;
-        if (part === undefined || work === undefined || isTheirs || work.isEnded) {
+        const isGone = part !== undefined && standing.isLeftBy(part, hello.worker);
+        if (part === undefined || work === undefined || isTheirs || isGone || work.isEnded) {
           drop.push({ work: name.work, root: name.root, part: name.part });
-          if (work === undefined || part === undefined || isTheirs) continue;
+          if (work === undefined || part === undefined || isTheirs || isGone) continue;
         }
         const { at = time } = part.lease ?? {};
         work.parts.lend(part, { worker: hello.worker, at, until: time + lease, done });
@@ -208,10 +213,11 @@ export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOption
       if (work.isEnded) throw new Gone('This work is over.');
       const time = now();
       if (part.lease !== null && part.lease.worker !== worker)
-        throw new Held(`${part.lease.worker} has this part.`);
+        throw new Held('Another worker has this part.'); // whose name is nobody else's: results are under it
       if (part.lease === null && work.opensAt > time) throw new NotYet('Workers first say what they have.');
       const lines = Buffer.concat(kept(() => work.linesOf(part)));
       work.parts.lend(part, { worker, at: time, until: time + lease, done: 0 });
+      standing.taken(part);
       offers.fill();
       return { isAlone: part.isSuspect, lines };
     },

@@ -4,19 +4,9 @@
  * (on NFS too), so a second result, and one of a part that was cut meanwhile, finds the name taken.
  */
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, linkSync, openSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { OWNER_ONLY, syncFolder } from '../files/durable.ts';
+import { OWNER_ONLY, openKept, readKept, syncFolder } from '../files/durable.ts';
 import { makeFolder } from '../files/folder.ts';
 import { writeWhole } from '../files/output.ts';
 import type { AskedTotals } from '../item/account.ts';
@@ -83,14 +73,14 @@ export function openDone(work: string): DoneBook {
     },
     all: () => readdirSync(folder).map(name => readHead(join(folder, name))),
     linesOf(done) {
-      const bytes = readFileSync(pathOf(done));
+      const bytes = readKept(pathOf(done));
       return bytes.subarray(bytes.indexOf(0x0a) + 1);
     },
   };
 }
 
 function readHead(path: string): Done {
-  const fd = openSync(path, 'r');
+  const fd = openKept(path);
   let head = Buffer.alloc(0);
   try {
     for (;;) {

@@ -17,6 +17,8 @@ import { type createWorkers, servesAll } from './workers.ts';
 const LEAST = 16;
 /** models whose queues a worker waits at before there is any work for them */
 const MOST_LIKELY = 8;
+/** ms that a part is with a worker before it is asked back, where it came back without a line before; doubled each time */
+const LEAST_PATIENCE = 10_000;
 /** ms between two comparisons with what really waits in the queue */
 const RECONCILE = 60_000;
 
@@ -47,6 +49,8 @@ export function createOffers({ queue, id, lease, works, workers, now, tried }: O
   const since = now().toString(36);
   let count = 0;
   let isClosed = false;
+  /** parts that were asked back without a line of them, and how often */
+  const askedBack = new WeakMap<Part, { since: number; times: number }>();
   const reconcileEvery = Math.min(RECONCILE, lease);
   const reconciling = setInterval(() => void reconcile(reconcileEvery / 2), reconcileEvery);
   reconciling.unref();
@@ -169,10 +173,18 @@ export function createOffers({ queue, id, lease, works, workers, now, tried }: O
       return held
         .filter(({ work: id, root, part: number, done, lines }) => {
           const work = works.get(id);
-          const lease = work?.parts.find({ root, part: number })?.lease;
-          if (work === undefined || lease?.worker !== worker || time - lease.at < patience) return false;
+          const part = work?.parts.find({ root, part: number });
+          const lease = part?.lease;
+          if (work === undefined || part === undefined || lease?.worker !== worker) return false;
+          // a rate is what workers say: with one that is too high, or of shorter calls, parts would go round and round
+          const { since, times } = askedBack.get(part) ?? { since: lease.at, times: 0 };
+          const before = since === lease.at ? Math.max(0, times - 1) : times;
+          if (time - lease.at < Math.max(patience, times > 0 ? LEAST_PATIENCE : 0) * 2 ** before)
+            return false;
           if (work.parts.waiting.parts > 0 || offered(work).length > 0 || lines - done < 2) return false;
-          return workers.serving(work.task.models, time).some(one => one.held.length === 0);
+          if (!workers.serving(work.task.models, time).some(one => one.held.length === 0)) return false;
+          if (since !== lease.at || times === 0) askedBack.set(part, { since: lease.at, times: times + 1 });
+          return true;
         })
         .map(({ work, root, part }) => ({ work, root, part }));
     },

@@ -7,9 +7,9 @@
  * Nothing here changes afterwards. What became of the shards is in done.ts.
  */
 import { createHash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, readSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, readSync, rmSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { OWNER_ONLY, placeFile, replaceFile } from '../files/durable.ts';
+import { OWNER_ONLY, openKept, openNew, placeFile, readKept, replaceFile } from '../files/durable.ts';
 import { makeFolder } from '../files/folder.ts';
 import { dataError, ioError } from '../item/failure.ts';
 
@@ -56,7 +56,7 @@ export function newPlanner(
   { lines, bytes }: { lines: number; bytes: number } = SHARD,
 ): Planner {
   makeFolder(dirname(spool), OWNER_ONLY.folder);
-  const fd = openSync(spool, 'w', OWNER_ONLY.file);
+  const fd = openNew(spool);
   const all = createHash('sha256');
   const shards: Shard[] = [];
   let waiting: Buffer[] = [];
@@ -134,7 +134,7 @@ export function readPlan(folder: string): Plan | null {
   const path = manifestIn(folder);
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readKept(path).toString();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
@@ -160,7 +160,7 @@ export function readPlan(folder: string): Plan | null {
 export function linesOf({ folder, shards }: Plan, root: number): Buffer[] {
   const { from, bytes, lines, sha256 } = shards[root] as Shard;
   const block = Buffer.allocUnsafe(bytes);
-  const fd = openSync(linesIn(folder), 'r');
+  const fd = openKept(linesIn(folder));
   try {
     for (let at = 0; at < bytes; ) {
       const got = readSync(fd, block, at, bytes - at, from + at);

@@ -10,6 +10,9 @@ import type { Desk } from './desk.ts';
 import type { PlannedWork } from './work.ts';
 import type { KnownWorker } from './workers.ts';
 
+/** Endpoints of workers that progress and metrics name: two thousand workers may each say a thousand. */
+const MOST_SHOWN = 10_000;
+
 /** `work` is null until its lines have all come. */
 export function remotePool(desk: Desk, work: () => PlannedWork | null): EndpointPool {
   const begun = performance.now();
@@ -50,7 +53,12 @@ export function remotePool(desk: Desk, work: () => PlannedWork | null): Endpoint
 function statsOf(desk: Desk, work: PlannedWork | null, since: number): PoolStats {
   const { here, works } = desk.stats();
   const asked: AskedTotals | undefined = work?.asked;
-  const endpoints = here.flatMap(endpointsOf);
+  const endpoints: EndpointStats[] = [];
+  for (const worker of here) {
+    if (endpoints.length >= MOST_SHOWN) break;
+    endpoints.push(...endpointsOf(worker));
+  }
+  endpoints.splice(MOST_SHOWN);
   return {
     calls: asked?.calls ?? 0,
     replayed: asked?.replayed ?? 0, // never null: what came back is on disk
@@ -66,7 +74,10 @@ function statsOf(desk: Desk, work: PlannedWork | null, since: number): PoolStats
     ledger: 0,
     waiting: 0,
     endpoints,
-    inFlight: endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    inFlight: here.reduce(
+      (sum, one) => sum + one.endpoints.reduce((all, { inFlight }) => all + inFlight, 0),
+      0,
+    ),
     since,
     saturatedMs: 0,
     noEndpointMs: 0,

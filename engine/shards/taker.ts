@@ -40,6 +40,8 @@ const lookEvery = (lock: number): number => Math.min(30_000, lock / 2);
 const WAIT = 3;
 /** ms: after an error that is no outage, and after a marker of nothing */
 const PAUSE = 250;
+/** What is no pointer is dropped, so many at a time: thousands of them do not keep a worker from what is behind them. */
+const MOST_DROPPED = 1_000;
 /** ms for a farewell to Redis */
 const FAREWELL = 400;
 
@@ -166,15 +168,17 @@ class RedisTaker implements Taker {
     this.#workers.set(queue, worker);
     const token = randomUUID();
     try {
-      const job = await this.#redis.within(worker.getNextJob(token, { block: false }));
-      if (job === undefined) return null;
-      if (isPointer(job.data)) return { worker, job, token };
-      await this.#redis.within(job.moveToCompleted('', token, false));
-      throw new Error(`${queue} held something that is no pointer: it was dropped`);
+      for (let dropped = 0; dropped < MOST_DROPPED; dropped++) {
+        const job = await this.#redis.within(worker.getNextJob(token, { block: false }));
+        if (job === undefined) return null;
+        if (isPointer(job.data)) return { worker, job, token };
+        this.#redis.tell(new Error(`${queue} held something that is no pointer: it was dropped`));
+        await this.#redis.within(job.moveToCompleted('', token, false));
+      }
     } catch (error) {
       this.#redis.tell(error as Error);
-      return null;
     }
+    return null;
   }
 
   /** Until something may be there; whether Redis said so. */

@@ -14,14 +14,27 @@ export interface KnownWorker extends Hello {
 /** Workers that are remembered after they have gone, so that a page can show them; and that are there at a time. */
 const MOST_GONE = 100;
 const MOST_ALIVE = 2_000;
+/** characters of what all of them say of themselves: each may say a MiB, and 2,000 of these would fill the memory */
+const MOST_SAID = 64 * 1024 * 1024;
 
 /** One more worker than a coordinator has room for (429): each name that a key says hello under takes some. */
 export class TooMany extends Error {}
 
 export function createWorkers(lease: number) {
   const known = new Map<string, KnownWorker>();
+  const said = new Map<string, number>();
+  let allSaid = 0;
   let lastRate: number | null = null;
 
+  function note(worker: string, characters: number): void {
+    allSaid += characters - (said.get(worker) ?? 0);
+    if (characters === 0) said.delete(worker);
+    else said.set(worker, characters);
+  }
+  function forget(worker: string): void {
+    known.delete(worker);
+    note(worker, 0);
+  }
   const isAlive = ({ seen }: KnownWorker, now: number): boolean => now - seen < lease;
   const alive = (now: number): KnownWorker[] => [...known.values()].filter(one => isAlive(one, now));
   return {
@@ -30,13 +43,17 @@ export function createWorkers(lease: number) {
       const before = known.get(hello.worker);
       if (before === undefined && alive(now).length >= MOST_ALIVE)
         throw new TooMany(`Expected at most ${MOST_ALIVE} workers, found one more.`);
+      const characters = JSON.stringify(hello).length;
+      if (allSaid - (said.get(hello.worker) ?? 0) + characters > MOST_SAID)
+        throw new TooMany(`Expected workers that say at most ${MOST_SAID} characters together, found more.`);
+      note(hello.worker, characters);
       const { since = now, took = 0 } = before ?? {};
       // looked at once, and not at each hello of the others
       const endpoints = hello.endpoints.map(one => ({ ...one, place: placeOf(one.url, hello.host) }));
       known.set(hello.worker, { ...hello, endpoints, seen: now, since, took });
-      if (hello.isStopping && hello.held.length === 0) known.delete(hello.worker);
+      if (hello.isStopping && hello.held.length === 0) forget(hello.worker);
       const gone = [...known.values()].filter(one => !isAlive(one, now));
-      for (const { worker } of gone.slice(0, Math.max(0, gone.length - MOST_GONE))) known.delete(worker);
+      for (const { worker } of gone.slice(0, Math.max(0, gone.length - MOST_GONE))) forget(worker);
     },
     all: (): KnownWorker[] => [...known.values()],
     of: (worker: string): KnownWorker | undefined => known.get(worker),

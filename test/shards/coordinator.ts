@@ -39,9 +39,11 @@ export interface FakeCoordinator {
   done(work: string): Promise<void>;
   orders: Partial<Orders>;
   /** what is answered in place of what was asked; null for as usual */
-  answers: (method: string, path: string) => { status: number; body?: string } | null;
+  answers: (method: string, path: string, body: string) => { status: number; body?: string | Buffer } | null;
   /** puts a pointer into the queue, whatever it says */
   point(pointer: unknown): void;
+  /** pointers that nobody has taken yet */
+  waiting(): number;
   /** Nobody answers at its URL any more, until `back`. */
   away(): Promise<void>;
   back(): Promise<void>;
@@ -155,7 +157,7 @@ export async function fakeCoordinator(works: Record<string, Given>): Promise<Fak
         const path = request.url?.replace(/^\/below/, '') ?? '';
         const send = (status: number, body: unknown = {}) =>
           void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-        const other = fake.answers(request.method ?? '', path);
+        const other = fake.answers(request.method ?? '', path, Buffer.concat(chunks).toString());
         if (other !== null) response.writeHead(other.status).end(other.body);
         else if (request.headers.authorization !== `Bearer ${KEY}`) send(401);
         else respond(path, Buffer.concat(chunks), send, response);
@@ -192,6 +194,7 @@ export async function fakeCoordinator(works: Record<string, Given>): Promise<Fak
     until: isSo => new Promise(resolve => (isSo() ? resolve() : watchers.push({ isSo, resolve }))),
     done: work => fake.until(() => !linesOf(work).includes(undefined)),
     point: offer,
+    waiting: () => waiting.length,
     away,
     async back() {
       server = await listen();

@@ -15,6 +15,7 @@ export interface WorkingOptions {
   data?: string;
   grace?: number;
   idle?: number;
+  paths?: string[];
   timing?: Partial<Timing>;
 }
 
@@ -25,7 +26,7 @@ export interface Working extends Worker {
 
 /** Stopped at the end of the test. */
 export async function working(fake: FakeCoordinator, options: WorkingOptions = {}): Promise<Working> {
-  const { grace = 200, limit = 8, data = join(folder(), 'fw-work'), idle, timing } = options;
+  const { grace = 200, limit = 8, data = join(folder(), 'fw-work'), idle, paths, timing } = options;
   const endpoint = options.endpoints ?? [(await simulated()).url];
   const said: string[] = [];
   const say = (message: string): void => void said.push(message);
@@ -37,7 +38,7 @@ export async function working(fake: FakeCoordinator, options: WorkingOptions = {
     client: createClient({ url: fake.url, key: KEY }),
     pool: await openLasting(values, { reserve: 0, warn: say, signal }),
     folder: kept,
-    ...{ grace, idle, say },
+    ...{ grace, idle, paths, say },
     timing: { look: 20, ...timing },
   });
   onTestFinished(async () => {

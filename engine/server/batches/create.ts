@@ -4,6 +4,7 @@ import { ownValidator } from '../../config/own-schema.ts';
 import { isFull } from '../../files/durable.ts';
 import type { JsonObject } from '../../json/pointer.ts';
 import { show } from '../../json/show.ts';
+import { OPEN_PATHS } from '../../pool/raw.ts';
 import type { Caller } from '../access.ts';
 import { readJson } from '../body.ts';
 import { badRequest, notFound } from '../errors.ts';
@@ -17,7 +18,7 @@ import { newTally } from './output.ts';
 import type { BatchRecord } from './state.ts';
 import type { BatchStore } from './store.ts';
 
-export const ENDPOINTS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'];
+export const ENDPOINTS: readonly string[] = OPEN_PATHS;
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 /** seconds: 30 days */

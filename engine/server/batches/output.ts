@@ -2,12 +2,12 @@
  * The lines of a batch as they come back: those with an answer in one file, the others in another, each in the order of the
  * input. What was refused by a server has its status and no error, as at OpenAI; what was never answered has an error.
  */
-import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, fsyncSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { inOrder } from '../../export/in-order.ts';
 import { lineOf, responseOf } from '../../export/openai-batch.ts';
 import { inTurns } from '../../export/turns.ts';
-import { OWNER_ONLY } from '../../files/durable.ts';
+import { openNew } from '../../files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../files/output.ts';
 import { failureOf, type Item, isFailed } from '../../item/item.ts';
 import { isObject, type JsonObject } from '../../json/pointer.ts';
@@ -119,7 +119,7 @@ function countOf(of: unknown, key: string): number {
 const ROOM = 128 * 1024;
 
 function lines(path: string) {
-  const fd = openSync(path, 'w', OWNER_ONLY.file);
+  const fd = openNew(path);
   let waiting: string[] = [];
   let characters = 0;
   const flush = (): void => {

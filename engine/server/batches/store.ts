@@ -3,12 +3,13 @@
  * it are the input (a link to the uploaded file, which may be deleted meanwhile), the ledger, and the lines that are being
  * written. One without a state.json was never answered for, and is removed at the start.
  */
-import { copyFileSync, existsSync, linkSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, linkSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   DISK,
   type Disk,
   OWNER_ONLY,
+  readKept,
   removeUnfinished,
   replaceFile,
   syncFolder,
@@ -119,7 +120,7 @@ export function linked(from: string, to: string): void {
 function readRecord(path: string, id: string): BatchRecord | null {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readKept(path).toString();
   } catch (error) {
     throw ioError(`expected to read ${path}, found ${(error as Error).message}`);
   }

@@ -11,6 +11,7 @@ import { version } from '../../config/version.ts';
 import type { Call } from '../../item/call.ts';
 import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
+import { OPEN_PATHS } from '../../pool/raw.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import type { Parts, Routes } from '../parts.ts';
@@ -20,9 +21,6 @@ import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
 import { readRequest } from './request.ts';
 import { createSink } from './sink.ts';
-
-/** Paths that are passed on. */
-const PATHS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'] as const;
 
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
@@ -51,7 +49,7 @@ export const addGateway: Routes = async (app, parts) => {
   const open = new Set<Asked>();
   let idle = (): void => {};
 
-  for (const path of PATHS)
+  for (const path of OPEN_PATHS)
     app.post(path, { config: { scope: 'chat' } }, (request, reply) => ask(path, request, reply));
 
   app.get('/v1/models', { config: { scope: null } }, async () => {

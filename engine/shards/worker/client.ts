@@ -59,8 +59,10 @@ export function coordinatorOf(flag: string | undefined, env: NodeJS.ProcessEnv):
 }
 
 const MIB = 1024 * 1024;
-/** bytes of an answer, by what it is. A part has a MiB of lines, but a line alone may be longer */
-const MOST = { said: MIB, task: 4 * MIB, files: 128 * MIB, lines: 64 * MIB } as const;
+/** bytes of an answer, by what it is. Files are 16 MiB before they are base64; a part has a MiB of lines, but a line alone may be longer */
+const MOST = { said: MIB, task: 4 * MIB, files: 40 * MIB, lines: 64 * MIB } as const;
+/** of a part: a coordinator takes no result of more, and 64 MiB of newlines would be as many */
+const MOST_LINES = 100_000;
 /** ms for an answer as a whole: a hello is short, and what has lines may come over a slow line */
 const WITHIN = { hello: 10_000, other: 120_000 } as const;
 
@@ -104,7 +106,10 @@ export function createClient({ url, key }: ClientOptions): CoordinatorClient {
       const given = parsed(body.subarray(0, end));
       if (end < 0 || !isObject(given) || typeof given.isAlone !== 'boolean')
         throw new Refused(0, 'expected isAlone in the first line of a part, found none');
-      return { isAlone: given.isAlone, lines: body.subarray(end + 1) };
+      const lines = body.subarray(end + 1);
+      if (hasTooMany(lines))
+        throw new Refused(0, `expected a part of at most ${MOST_LINES} lines, found more`);
+      return { isAlone: given.isAlone, lines };
     },
     async put(name, body) {
       const request = { method: 'PUT', path: partOf(name), body, type: 'application/x-ndjson' } as const;
@@ -123,6 +128,13 @@ function parsed(bytes: Buffer): unknown {
   } catch {
     throw new Refused(0, `expected JSON, found ${visible(bytes.toString('utf8', 0, 80))}`);
   }
+}
+
+function hasTooMany(lines: Buffer): boolean {
+  let count = 0;
+  for (let at = lines.indexOf('\n'); at >= 0; at = lines.indexOf('\n', at + 1))
+    if (++count > MOST_LINES) return true;
+  return false;
 }
 
 /** What the server says of a refusal. */

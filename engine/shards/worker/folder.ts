@@ -6,12 +6,22 @@
  *   parts/WORK.ROOT.PART/   the lines of a part in hand, and its result until the coordinator has it
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { LineCounter } from 'yaml';
 import { parseYaml } from '../../config/parse-yaml.ts';
-import { OWNER_ONLY } from '../../files/durable.ts';
+import { OWNER_ONLY, openNew, readKept } from '../../files/durable.ts';
 import { makeFolder } from '../../files/folder.ts';
+import { writeWhole } from '../../files/output.ts';
 import type { Fatal } from '../../item/failure.ts';
 import { isObject } from '../../json/pointer.ts';
 import { show } from '../../json/show.ts';
@@ -49,6 +59,7 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
   const [files, parts] = [join(data, 'files'), join(data, 'parts')];
   const none = join(files, 'none');
   for (const path of [data, files, none, parts]) makeFolder(path, OWNER_ONLY.folder);
+  closeToOthers(data, say);
   const hint = 'a folder has one worker at a time; give each its own: --data DIR';
   const lock = await lockFolder(data, 'work', { hint, onLost, warn: say, signal });
   for (const name of readdirSync(files))
@@ -81,13 +92,13 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
     putLines(name, lines) {
       makeFolder(pathOf(name), OWNER_ONLY.folder);
       const path = join(pathOf(name), 'lines.ndjson');
-      writeFileSync(path, lines, { mode: OWNER_ONLY.file });
+      writeNew(path, lines);
       return path;
     },
     putResult(name, body) {
       const path = join(pathOf(name), 'result.ndjson');
       makeFolder(pathOf(name), OWNER_ONLY.folder);
-      writeFileSync(path + UNFINISHED, body, { mode: OWNER_ONLY.file });
+      writeNew(path + UNFINISHED, body);
       renameSync(path + UNFINISHED, path);
     },
     drop: name => rmSync(pathOf(name), { recursive: true, force: true }),
@@ -96,7 +107,8 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
       for (const each of readdirSync(parts)) {
         const name = nameIn(each);
         const path = join(parts, each, 'result.ndjson');
-        if (name !== null && existsSync(path)) left.push({ name, body: readFileSync(path) });
+        const body = name === null ? null : resultIn(path);
+        if (name !== null && body !== null) left.push({ name, body });
         else rmSync(join(parts, each), { recursive: true, force: true });
       }
       return left;
@@ -104,6 +116,40 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
     close: () => lock.release(),
   };
 }
+
+/** A folder that was there before may be open to others, who could put others in the place of what is in it. */
+function closeToOthers(data: string, say: (message: string) => void): void {
+  try {
+    chmodSync(data, OWNER_ONLY.folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    say(
+      `${data} cannot be closed to other users (${code}): who may write there can change what this worker keeps`,
+    );
+  }
+}
+
+function writeNew(path: string, bytes: Buffer): void {
+  const fd = openNew(path);
+  try {
+    writeWhole(fd, bytes, path);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Null where there is none, or something else has its name. */
+function resultIn(path: string): Buffer | null {
+  try {
+    return readKept(path);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (NO_FILE.has(code)) return null;
+    throw error;
+  }
+}
+
+const NO_FILE = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EINVAL', 'ELOOP', 'ENXIO']);
 
 function nameIn(folder: string): PartName | null {
   const [, work, root, part] = /^(.+)\.(\d{1,15})\.(\d{1,15})$/.exec(folder) ?? [];

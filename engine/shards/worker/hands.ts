@@ -77,7 +77,7 @@ interface Hand {
   over: Promise<void>;
 }
 
-const keyOf = ({ work, root, part }: PartName): string => `${work}.${root}.${part}`;
+export const keyOf = ({ work, root, part }: PartName): string => `${work}.${root}.${part}`;
 /** of a bug, which our own log has whole */
 const STACK = /\n {4}at .*/s;
 /** characters of a message to the coordinator */

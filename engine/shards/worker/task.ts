@@ -38,13 +38,16 @@ const SHA256 = /^[0-9a-f]{64}$/;
 const MOST = { stages: 16, models: 1_000, text: 1_000, queues: 1_000 };
 /** ms */
 const LONGEST = 3_600_000;
+const SHORTEST = 10;
+/** of a shard or a part; a coordinator has no route for a larger one */
+const MOST_NUMBER = 999_999_999;
 
 export function readPartName(value: unknown): PartName {
   const { work, root, part } = isObject(value) ? value : {};
   if (typeof work !== 'string' || !WORK.test(work) || RESERVED.has(work))
     throw new BadOrder(`expected the name of a work, found ${show(work)}`);
   for (const number of [root, part])
-    if (!Number.isSafeInteger(number) || (number as number) < 0)
+    if (!Number.isSafeInteger(number) || (number as number) < 0 || (number as number) > MOST_NUMBER)
       throw new BadOrder(`expected a number of a part, found ${show(number)}`);
   return { work, root: root as number, part: part as number };
 }
@@ -52,7 +55,7 @@ export function readPartName(value: unknown): PartName {
 export function readOrders(value: unknown): Orders {
   const { queues, drop, sharing, every, lease } = isObject(value) ? value : {};
   const ms = (number: unknown, name: string): number => {
-    if (typeof number === 'number' && number > 0) return Math.min(LONGEST, number);
+    if (typeof number === 'number' && number > 0) return Math.max(SHORTEST, Math.min(LONGEST, number));
     throw new BadOrder(`${name}: expected milliseconds, found ${show(number)}`);
   };
   if (!isTexts(queues, MOST.queues) || !queues.every(name => QUEUE.test(name)))

@@ -12,8 +12,9 @@ import { fatalOf } from '../../item/fatal.ts';
 import { visible } from '../../json/visible.ts';
 import type { ModelMap } from '../../pool/names.ts';
 import type { EndpointPool } from '../../pool/part.ts';
+import { OPEN_PATHS } from '../../pool/raw.ts';
 import type { Hello, Orders } from '../protocol.ts';
-import type { Taken, Taker } from '../taker.ts';
+import type { Taker } from '../taker.ts';
 import { type CoordinatorClient, Refused, Unheard } from './client.ts';
 import { createEndpoints } from './endpoints.ts';
 import type { WorkFolder } from './folder.ts';
@@ -21,7 +22,8 @@ import { createGate } from './gate.ts';
 import { createGuard } from './guard.ts';
 import { createHands, type Sums } from './hands.ts';
 import { createHello } from './hello.ts';
-import { BadOrder, readOrders, readPartName } from './task.ts';
+import { createPointers } from './pointers.ts';
+import { BadOrder, readOrders } from './task.ts';
 import { createTelling } from './telling.ts';
 import { createWorks } from './works.ts';
 
@@ -49,6 +51,8 @@ export interface WorkerOptions {
   pool: EndpointPool;
   folder: WorkFolder;
   modelMap?: ModelMap | undefined;
+  /** that requests may have beside the usual ones */
+  paths?: readonly string[] | undefined;
   /** ms for calls at servers at a stop */
   grace: number;
   /** ms without anything to do after which it ends; never unless given */
@@ -99,6 +103,7 @@ const FIRST_EVERY = 1_000;
 
 export function startWorker(options: WorkerOptions): Worker {
   const { taker, client, pool, folder, modelMap, grace, idle, say } = options;
+  const paths = new Set<string>([...OPEN_PATHS, ...(options.paths ?? [])]);
   const timing = { ...TIMING, ...options.timing };
   let orders: Orders = { queues: [], drop: [], sharing: {}, every: FIRST_EVERY, lease: 60_000 };
   let broken: Fatal | undefined;
@@ -110,11 +115,9 @@ export function startWorker(options: WorkerOptions): Worker {
   let wasHeard = false;
   let lostAt: number | null = null;
   let idleSince = performance.now();
-  let isComing = false;
   const gate = createGate();
   const late = new AbortController();
   const isLate = new Promise<void>(resolve => late.signal.addEventListener('abort', () => resolve()));
-  const settling = new Set<Promise<void>>();
   let turn: AbortController | null = null;
 
   const endpoints = createEndpoints(pool, { ...timing, say });
@@ -126,7 +129,7 @@ export function startWorker(options: WorkerOptions): Worker {
     onUseless: breakOff,
   });
   const works = createWorks({
-    ...{ client, folder, pool, modelMap, grace, guard, linger: timing.linger, onBroken: breakOff },
+    ...{ client, folder, pool, modelMap, paths, grace, guard, linger: timing.linger, onBroken: breakOff },
   });
   const hello = createHello(pool, endpoints);
   const hands = createHands({
@@ -136,6 +139,7 @@ export function startWorker(options: WorkerOptions): Worker {
     onChange: gate.tell,
     onBroken: breakOff,
   });
+  const pointers = createPointers({ hands, say, onBroken: breakOff });
   const telling = createTelling(pool, hands, say);
   pool.onRoom(gate.tell);
 
@@ -163,30 +167,8 @@ export function startWorker(options: WorkerOptions): Worker {
       turn = new AbortController();
       const taken = await taker.take(orders.queues, turn.signal);
       turn = null;
-      if (taken !== null) await begin(taken);
+      if (taken !== null) await pointers.begin(taken);
     }
-  }
-
-  /** Resolves when the part is in hand, or is not to be had. */
-  async function begin(taken: Taken): Promise<void> {
-    let over = Promise.resolve();
-    isComing = true;
-    try {
-      const name = readPartName(taken.pointer);
-      const before = hands.over(name);
-      // it is there twice; or the part was just handed back, and is offered already before we hear that it was taken
-      if (before !== null) over = before.then(() => begin(taken));
-      else over = (await hands.take(name))?.over ?? over;
-    } catch (error) {
-      if (!(error instanceof BadOrder)) throw error;
-      say(`a pointer in the queue leads nowhere: ${error.message}`);
-    }
-    isComing = false;
-    const settled = over
-      .then(() => taken.done())
-      .catch(breakOff)
-      .finally(() => settling.delete(settled));
-    settling.add(settled);
   }
 
   function follow(told: Orders): void {
@@ -243,7 +225,7 @@ export function startWorker(options: WorkerOptions): Worker {
     telling.look(timing.tell);
     const now = performance.now();
     // a server that loads its model for the first time is not idle
-    const isBusy = hands.areBusy || isComing || (isHeard && !hands.areEmpty);
+    const isBusy = hands.areBusy || pointers.isComing || (isHeard && !hands.areEmpty);
     if (isBusy || !endpoints.wereThere) idleSince = now;
     if (idle !== undefined && !isStopping && now - idleSince > idle) {
       say(`nothing to do for ${idle / 1000} s: the end`);
@@ -268,7 +250,7 @@ export function startWorker(options: WorkerOptions): Worker {
     await greeting();
     clearInterval(looking);
     await Promise.all([left, loop]);
-    while (settling.size > 0) await Promise.all(settling);
+    await pointers.settled();
     await hands.emptied();
     // after so long a silence what it had is others'
     const isForgotten = lostAt !== null && performance.now() - lostAt > orders.lease;

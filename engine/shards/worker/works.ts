@@ -3,8 +3,9 @@
  * open for a while after the last part, since the next one is mostly on its way.
  */
 import { version } from '../../config/version.ts';
-import type { Answer, AsksWith, Call } from '../../item/call.ts';
+import { type Answer, type AsksWith, type Call, CallFailure } from '../../item/call.ts';
 import type { Fatal } from '../../item/failure.ts';
+import { show } from '../../json/show.ts';
 import { type Ledger, openLedger } from '../../ledger/ledger.ts';
 import { type ModelMap, servedNameOf } from '../../pool/names.ts';
 import type { EndpointPool } from '../../pool/part.ts';
@@ -37,6 +38,8 @@ export interface WorksOptions {
   folder: WorkFolder;
   pool: EndpointPool;
   modelMap: ModelMap | undefined;
+  /** of requests that lines name in full */
+  paths: ReadonlySet<string>;
   /** ms for calls at servers when a part is handed back */
   grace: number;
   /** ms that a work stays open without parts */
@@ -56,7 +59,7 @@ interface Held {
 }
 
 export function createWorks(options: WorksOptions): Works {
-  const { client, folder, pool, modelMap, grace, linger, guard, onBroken } = options;
+  const { client, folder, pool, modelMap, paths, grace, linger, guard, onBroken } = options;
   const works = new Map<string, Held>();
 
   function ledgerOf(id: string, held: Held, task: Task, asksWith: AsksWith): Ledger {
@@ -71,6 +74,15 @@ export function createWorks(options: WorksOptions): Works {
     const { closed } = held.ledger;
     if (closed !== null) throw closed;
     return held.ledger;
+  }
+
+  /** A coordinator does not say what becomes of the servers here: such paths are for who runs the worker to name. */
+  function refuseOther({ raw, path }: Call): void {
+    if (!raw || paths.has(path)) return;
+    throw new CallFailure(
+      'bad-request',
+      `expected a path that the worker lets through (${[...paths].join(', ')}), found ${show(path)}; another one: fw work --path PATH`,
+    );
   }
 
   async function read(id: string, held: Held): Promise<Omit<OpenWork, 'leave'>> {
@@ -95,7 +107,12 @@ export function createWorks(options: WorksOptions): Works {
         return Object.create(own, {
           model: { value: model },
           servedAs: { value: servedAs },
-          call: { value: (call: Call) => once(call, asked => guard(asked, task, own.call)) },
+          call: {
+            value: async (call: Call) => {
+              refuseOther(call);
+              return once(call, asked => guard(asked, task, own.call));
+            },
+          },
           stop: { value: () => leave(own.stop) },
           abort: { value: () => leave(own.abort) },
           // what was refused is said of each line; whether this worker is any good is for the guard to find
