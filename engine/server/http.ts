@@ -6,9 +6,9 @@ import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { sockets } from '../pool/wire.ts';
 import type { Access, Caller } from './access.ts';
 import { readBody } from './body.ts';
+import { beyond, keepDoor } from './door.ts';
 import { ApiError, bodyOfError } from './errors.ts';
 import type { ServerMetrics } from './metrics.ts';
 
@@ -20,7 +20,6 @@ const HEADERS_WITHIN = 30_000;
 const IDLE = 75_000;
 /** ms in which a client that was answered before it had sent all may read the answer */
 const LINGER = 2_000;
-const MOST_CONNECTIONS = 10_000;
 
 export interface HttpOptions {
   access: Access;
@@ -44,14 +43,7 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
       void answer(reply, new ApiError(400, error.message));
     },
   });
-  app.server.maxConnections = Math.min(MOST_CONNECTIONS, sockets.all);
-  app.server.on('connection', (socket: Socket) => {
-    sockets.noteClient(1);
-    socket.once('close', () => sockets.noteClient(-1));
-    if (2 * sockets.clients <= sockets.all) return;
-    beyond.add(socket);
-    app.server.closeIdleConnections();
-  });
+  keepDoor(app.server);
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
 
@@ -90,12 +82,6 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
   });
   return app;
 }
-
-/**
- * Connections that came when clients had half of all descriptors. A request that goes on to a model takes two, so these
- * are answered from here alone.
- */
-const beyond = new WeakSet<Socket>();
 
 /** Whether there is no descriptor for the other side of what this connection asks. */
 export const isBeyond = ({ raw }: FastifyRequest): boolean => beyond.has(raw.socket);
