@@ -1,7 +1,10 @@
 /** What grows with how much there is: counted in reads, calls and comparisons, never in time. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { inputsOf } from '../../engine/files/input.ts';
 import { openBatches } from '../../engine/server/batches/store.ts';
 import { BATCH_ID, newBatchId } from '../../engine/server/ids.ts';
 import { createOwned } from '../../engine/server/owned.ts';
@@ -87,4 +90,20 @@ test('what is looked at all the time is what has not ended, not all that there i
   expect(others).toHaveLength(3);
   store.save({ ...(first as NonNullable<typeof first>), status: 'completed' });
   expect(store.open()).toEqual(others);
+});
+
+test('of many inputs that were read, none keeps the blocks that it was read by', () => {
+  const at = folder();
+  const paths = Array.from({ length: 100 }, (_, n) => join(at, `${n}.ndjson`));
+  for (const path of paths) writeFileSync(path, '{"id":"a"}\n');
+  const inputs = inputsOf(paths);
+  for (const input of inputs) {
+    while (input.read(null) !== null);
+    input.close();
+  }
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  // a block has more than a MiB, and each was read by two
+  expect(process.memoryUsage().arrayBuffers).toBeLessThan(50 * 1024 * 1024);
+  expect(inputs).toHaveLength(100);
 });
