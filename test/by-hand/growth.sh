@@ -10,8 +10,9 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 # measured LABEL COMMAND: "label seconds MB"
 measured() {
-  /usr/bin/time -o took -f '%U %S %M' bash -c "$2" > out 2> err
-  awk -v label="$1" '{ printf "%-24s %6.2f s %5d MB\n", label, $1 + $2, $3 / 1024 }' took
+  # verify refuses made-up lines with 1
+  /usr/bin/time -o took -f '%U %S %M' bash -c "$2" > out 2> err || [ $? = 1 ]
+  awk -v label="$1" '{ printf "%-24s %6.2f s %5d MB\n", label, $1 + $2, $3 / 1024 }' <(tail -1 took)
 }
 lines() {
   node -e 'for (let i = 0; i < +process.argv[1]; i += 1000) console.log(Array.from({ length: 1000 }, (_, j) => {
