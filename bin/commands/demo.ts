@@ -6,6 +6,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../../engine/config/package.ts';
+import { descriptors, socketsOf } from '../../engine/files/descriptors.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
 import { aligned } from '../../engine/item/columns.ts';
 import { EXIT, ioError, usageError } from '../../engine/item/failure.ts';
@@ -45,10 +46,11 @@ decides. A simulated server answers. Its answers are made up, and some are broke
       say(
         `$ fw run ${shortest(pipeline)} ${table} --endpoint ${server.url} --ledger ${ledger} --output ${items}`,
       );
-      const code = await run.run(valuesOf({ endpoint: [server.url], ledger, output: items }), [
-        pipeline,
-        table,
-      ]);
+      // both ends of each connection are in this process
+      const most = Math.floor(socketsOf(descriptors()) / 2);
+      const given = { endpoint: [server.url], ledger, output: items };
+      const values = valuesOf(most < ROWS ? { ...given, 'endpoint-limit': most } : given);
+      const code = await run.run(values, [pipeline, table]);
       if (code <= EXIT.failed) say(`\n${pageOn(items, ledger)}`);
       return code;
     } finally {

@@ -107,6 +107,7 @@ function inputOf(path: string): ByteInput {
     reopened: () =>
       path !== '-' && statSync(path, { throwIfNoEntry: false })?.isFile() ? inputOf(path) : null,
     close() {
+      [before, last] = [null, null]; // inputs are kept until the last one has been read
       socket?.destroy();
       if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },

@@ -81,6 +81,7 @@ export const sockets = {
   /** A client has come (1) or gone (-1). */
   noteClient(change: 1 | -1): void {
     clients += change;
+    makeRoom();
   },
   /** those at work */
   get busy(): number {
@@ -97,9 +98,13 @@ export const sockets = {
   },
 };
 
-/** One more is opened. Where there are too many, the one that is idle the longest is closed. */
 function noteOpened(): void {
   open += 1;
+  makeRoom();
+}
+
+/** One more is there, on either side. Where there are too many, the one that is idle the longest is closed. */
+function makeRoom(): void {
   const [oldest] = idle;
   if (open <= sockets.most || oldest === undefined) return;
   const [connection, free] = oldest;

@@ -17,10 +17,13 @@ export function addFileRoutes(app: FastifyInstance, files: FileStore, uploads: U
 
   app.get('/v1/files', { config }, async request => {
     const query = request.query as Record<string, unknown>;
-    const all = files.list(request.caller.owner);
+    const { owner } = request.caller;
     const { purpose } = query;
-    const meant = purpose === undefined ? all : all.filter(record => record.purpose === purpose);
-    const page = pageOf(meant, query, LIST);
+    const find = (id: string): FileRecord | null => {
+      const record = files.get(owner, id);
+      return purpose === undefined || record?.purpose === purpose ? record : null;
+    };
+    const page = pageOf(files.ids(owner), find, query, LIST);
     return { ...page, data: page.data.map(shown) };
   });
 

@@ -16,7 +16,8 @@ import {
 } from '../files/durable.ts';
 import { makeFolder } from '../files/folder.ts';
 import { ioError } from '../item/failure.ts';
-import { FILE_ID } from './ids.ts';
+import { FILE_ID, noteId } from './ids.ts';
+import { createOwned } from './owned.ts';
 
 export type Purpose = 'batch' | 'batch_output';
 
@@ -34,6 +35,8 @@ export interface FileRecord {
 export interface FileStore {
   /** of an owner, oldest first; without those whose time is over */
   list(owner: string): FileRecord[];
+  /** the same, and those whose time is over */
+  ids(owner: string): readonly string[];
   /** null where there is none, or it is another owner's */
   get(owner: string, id: string): FileRecord | null;
   /** where its bytes are */
@@ -58,7 +61,7 @@ export function openFiles(
 ): FileStore {
   const folder = join(data, 'files');
   makeFolder(folder, OWNER_ONLY.folder);
-  const known = new Map<string, FileRecord>();
+  const known = createOwned<FileRecord>();
   const metaOf = (id: string): string => join(folder, `${id}.json`);
   const pathOf = (id: string): string => join(folder, `${id}.data`);
   load();
@@ -72,15 +75,24 @@ export function openFiles(
         say(
           `${join(folder, name)}: expected a file of this server, found something else; it is left as it is`,
         );
-      else known.set(record.id, record);
+      else {
+        known.set(record);
+        noteId(record.id);
+      }
     }
     for (const name of names) {
       const [id = '', ending] = name.split('.');
-      if (ending === 'spool' || (ending === 'data' && !known.has(id))) disk.remove(join(folder, name));
+      if (ending === 'spool' || (ending === 'data' && known.get(id) === undefined))
+        disk.remove(join(folder, name));
     }
   }
 
   const isOver = ({ expires_at }: FileRecord): boolean => expires_at * 1000 <= now();
+
+  function get(owner: string, id: string): FileRecord | null {
+    const record = known.get(id);
+    return record === undefined || record.owner !== owner || isOver(record) ? null : record;
+  }
 
   function remove(id: string): void {
     known.delete(id);
@@ -89,17 +101,15 @@ export function openFiles(
   }
 
   return {
-    list: owner => [...known.values()].filter(record => record.owner === owner && !isOver(record)),
-    get(owner, id) {
-      const record = known.get(id);
-      return record === undefined || record.owner !== owner || isOver(record) ? null : record;
-    },
+    list: owner => known.ids(owner).flatMap(id => get(owner, id) ?? []),
+    ids: known.ids,
+    get,
     pathOf,
     spoolOf: id => join(folder, `${id}${SPOOL}`),
     add(record) {
       placeFile(join(folder, `${record.id}${SPOOL}`), pathOf(record.id), disk);
       replaceFile(metaOf(record.id), JSON.stringify(record), disk);
-      known.set(record.id, record);
+      known.set(record);
     },
     discard: id => disk.remove(join(folder, `${id}${SPOOL}`)),
     remove,

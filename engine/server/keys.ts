@@ -2,7 +2,7 @@
  * The keys of a server: DIR/keys.json, which has their SHA-256 and never a key. A key is 256 random bits, so a slow hash
  * would buy nothing (2^256 guesses are out of reach at any price of one). The file is read again when it has changed.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../files/durable.ts';
@@ -87,7 +87,10 @@ export function writeKeys(data: string, keys: readonly KeyRecord[]): void {
 export interface KeyRing {
   /** whether there is a key file: without one everybody on this machine is let in */
   readonly isThere: boolean;
-  /** The key that was shown, if it is one of ours and not revoked. All are compared, in the same time. */
+  /**
+   * The key that was shown, if it is one of ours and not revoked. It is looked up by its hash, as each request has to be:
+   * how long that takes tells of a hash alone, from which nobody finds a key.
+   */
   find(key: string): KeyRecord | null;
   /** The key with this id, if it is not revoked: for who has shown it before. */
   withId(id: string): KeyRecord | null;
@@ -99,7 +102,8 @@ export interface KeyRing {
  */
 export function openKeys(data: string, warn: (message: string) => void): KeyRing {
   let seen = '';
-  let keys: (KeyRecord & { digest: Buffer })[] | null = null;
+  /** those that are not revoked, by hash and by id */
+  let keys: Map<string, KeyRecord> | null = null;
 
   function follow(): void {
     const now = stateOf(keysPath(data));
@@ -109,9 +113,12 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       const read = readKeys(data);
       if (read === null && keys !== null)
         throw dataError(`${keysPath(data)}: expected the keys of fw keys, found no file`);
-      keys = read?.map(one => ({ ...one, digest: Buffer.from(one.sha256, 'hex') })) ?? null;
+      const valid = read?.filter(({ revoked }) => revoked === undefined);
+      keys = valid
+        ? new Map(valid.flatMap(one => [[one.sha256, one] as const, [one.id, one] as const]))
+        : null;
     } catch (error) {
-      keys = [];
+      keys = new Map();
       warn(`${(error as Error).message}; until it is mended no key is valid`);
     }
   }
@@ -123,15 +130,11 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
     },
     find(key) {
       follow();
-      const digest = hashOf(key);
-      let found: KeyRecord | null = null;
-      for (const one of keys ?? [])
-        if (timingSafeEqual(one.digest, digest) && one.revoked === undefined) found = one;
-      return found;
+      return keys?.get(hashOf(key).toString('hex')) ?? null;
     },
     withId(id) {
       follow();
-      return keys?.find(one => one.id === id && one.revoked === undefined) ?? null;
+      return keys?.get(id) ?? null;
     },
   };
 }

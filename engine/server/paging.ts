@@ -1,5 +1,6 @@
 /** Lists as OpenAI pages them: newest first, `after` is the id of the last one of the page before. */
 import { badRequest } from './errors.ts';
+import { placeIn } from './owned.ts';
 
 export interface ListQuery {
   limit?: unknown;
@@ -22,9 +23,13 @@ export interface Page<T> {
   has_more: boolean;
 }
 
-/** `all` are sorted by their ids, oldest first. 400 for a limit, an order or a cursor that is none. */
+/**
+ * `ids` are sorted, the smallest first; one that `find` does not know is left out. A page costs what it has, however many
+ * there are. 400 for a limit, an order or a cursor that is none.
+ */
 export function pageOf<T extends { id: string }>(
-  all: readonly T[],
+  ids: readonly string[],
+  find: (id: string) => T | null,
   { limit, after, order = 'desc' }: ListQuery,
   { id, most, usual }: ListRules,
 ): Page<T> {
@@ -44,12 +49,18 @@ export function pageOf<T extends { id: string }>(
       'invalid_value',
     );
   const isDown = order === 'desc';
-  const isBehind = (one: T): boolean => after === undefined || (isDown ? one.id < after : one.id > after);
   const data: T[] = [];
   let hasMore = false;
-  for (let i = 0; i < all.length; i++) {
-    const one = all[isDown ? all.length - 1 - i : i] as T;
-    if (!isBehind(one)) continue;
+  const step = isDown ? -1 : 1;
+  let at = isDown ? ids.length - 1 : 0;
+  if (typeof after === 'string') {
+    at = placeIn(ids, after);
+    if (isDown) at -= 1;
+    else if (ids[at] === after) at += 1;
+  }
+  for (; at >= 0 && at < ids.length; at += step) {
+    const one = find(ids[at] as string);
+    if (one === null) continue;
     if (data.length === count) {
       hasMore = true;
       break;

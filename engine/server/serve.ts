@@ -24,6 +24,7 @@ import { createMetrics } from './metrics.ts';
 import type { Parts, Routes } from './parts.ts';
 import { shardMetrics } from './shard-metrics.ts';
 import { addShards } from './shard-routes.ts';
+import { believedClock } from './wall-clock.ts';
 import { createWebhooks } from './webhooks.ts';
 import { openWorkers, type Workers } from './workers.ts';
 
@@ -49,7 +50,7 @@ const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {
-  const { data, settings, say, now = Date.now } = serving;
+  const { data, settings, say, now = believedClock() } = serving;
   const keys = openKeys(data, say);
   if (!keys.isThere && !isLoopback(settings.host))
     throw usageError(

@@ -63,7 +63,7 @@ const WAITS = [0, 5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 8 * H
 const TIMEOUT = 20 * SECOND;
 /** bytes of an answer, of which nothing is used */
 const MOST_REPLY = 65_536;
-/** setTimeout takes no more than 2^31 ms; a delivery is looked at that often. */
+/** A machine that slept wakes up late: a delivery is looked at that often. */
 const LOOK = HOUR;
 const PREFIX = 'whsec_';
 
@@ -106,13 +106,17 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
 
   const pathOf = ({ id }: Delivery): string => join(folder, `${id}.json`);
 
-  function wait(delivery: Delivery): void {
+  /** For `most` ms, whatever a clock says that was set back meanwhile. */
+  function wait(delivery: Delivery, most: number): void {
     if (stopped) return;
-    const ms = Math.min(LOOK, Math.max(0, delivery.next - now()));
-    const timer = setTimeout(() => {
-      if (delivery.next > now()) wait(delivery);
-      else void deliver(delivery);
-    }, ms);
+    const left = Math.min(most, Math.max(0, delivery.next - now()));
+    const timer = setTimeout(
+      () => {
+        if (left > LOOK) wait(delivery, left - LOOK);
+        else void deliver(delivery);
+      },
+      Math.min(LOOK, left),
+    );
     timers.set(delivery.id, timer.unref());
   }
 
@@ -137,11 +141,12 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
     delivery.tries++;
     const next = waits[delivery.tries];
     if (next === undefined) return giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
-    delivery.next = now() + Math.max(next * (1 + random() / 10), retryAfter);
+    const ms = Math.max(next * (1 + random() / 10), retryAfter);
+    delivery.next = now() + ms;
     if (delivery.tries === 1)
       say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
     onDisk(() => keep(delivery));
-    wait(delivery);
+    wait(delivery, ms);
   }
 
   /** What the disk does not take ends no server: the delivery continues, and a restart finds it as it was. */
@@ -188,8 +193,10 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
       : failed(`HTTP ${status}`, status, readRetryAfter(reply.retryAfter, now(), HOUR) ?? 0);
   }
 
-  for (const name of readdirSync(folder).filter(each => each.endsWith('.json')))
-    wait(JSON.parse(readKept(join(folder, name)).toString()) as Delivery);
+  for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
+    const delivery = JSON.parse(readKept(join(folder, name)).toString()) as Delivery;
+    wait(delivery, Math.max(HOUR, 1.1 * (waits[delivery.tries] ?? 0)));
+  }
 
   return {
     tell(owner, event, batch) {
@@ -206,7 +213,7 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
         };
         const delivery = { id, url: target.url, owner, body: JSON.stringify(about), tries: 0, next: now() };
         keep(delivery);
-        wait(delivery);
+        wait(delivery, 0);
       });
     },
     counts: () => ({ waiting: timers.size, delivered, givenUp }),

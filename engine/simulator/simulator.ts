@@ -8,6 +8,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { descriptors, socketsOf } from '../files/descriptors.ts';
 import { biasFrom } from './bias.ts';
 import { completionOf, replyTo } from './chat.ts';
 import { type Clock, systemClock } from './clock.ts';
@@ -83,7 +84,7 @@ const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
   ['/v1/embeddings', embeddingsOf],
 ]);
 
-/** @throws RangeError on a setting that cannot be read, and the system's error where the port is taken */
+/** @throws RangeError on a setting that cannot be read, the system's error where the port is taken; exit 74 for too low a file limit */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const { host = '127.0.0.1', seed = 7, model = 'simulated-3b', maxModelLength = 8_192, preset } = options;
   const { clock = systemClock, metricNames = 'new', admin = false } = options;
@@ -100,6 +101,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const schedule = scheduleFrom(options.schedule ?? [], first);
 
   const server = createServer({ requestTimeout: 0 });
+  // what judges a schema needs descriptors too, and without any it ends the process (time-limit.ts)
+  server.maxConnections = socketsOf(descriptors());
   let port = options.port ?? 0;
   const listen = () =>
     new Promise<void>((listening, failed) => {

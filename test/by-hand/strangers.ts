@@ -61,7 +61,7 @@ for (const { count, limit } of CASES)
       open.push(socket);
       if (n % 200 === 199) await pause(20);
     }
-    await pause(5_000); // until it has taken all that came
+    await pause(6_000); // until it has taken all that came, and they have rested
     const each = (rss() - before) / count;
     const statuses = new Map<string, number>();
     for (let n = 0; n < CALLS; n++) {

@@ -211,10 +211,13 @@ describe('reading', () => {
     "{'a':'b'c'",
     '{"a":+1.',
     '/*{}',
+    '"',
+    '.)',
   ])('is linear in many times %s', piece => {
     for (const text of [
       piece.repeat(length / piece.length),
       `{"a":x${piece.repeat(length / piece.length - 9)}`,
+      `{"a":1}\nThis is x${piece.repeat(length / piece.length - 30)}x`,
     ]) {
       const { rung } = read(text);
       expect(['failed', 'repaired', 'clean']).toContain(rung);

@@ -87,6 +87,32 @@ test('a descriptor that is not there is no fault of an endpoint, and costs the c
   expect(pool.warnings).toEqual([]);
 });
 
+test('the simulator and the demo, which has both ends of each connection, keep what they need beside those', async () => {
+  const at = folder();
+  const line =
+    '(ulimit -n 64; exec fw simulate --port 0 --latency 20ms --model m > url) & SERVER=$!; until [ -s url ]; do sleep 0.1; done';
+  const schema = { type: 'object', properties: { a: { type: 'string', pattern: '^[a-z]{3}$' } } };
+  const response_format = { type: 'json_schema', json_schema: { name: 's', schema } };
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], response_format });
+  // more at once than it may have open: those beyond are reset, and it lives
+  const flood = `import('node:http').then(({ request }) => {
+    const { url } = JSON.parse(require('node:fs').readFileSync('url', 'utf8'));
+    for (let n = 0; n < 200; n++)
+      request(url + '/chat/completions', { method: 'POST', agent: false }, r => r.resume()).on('error', () => {}).end(process.argv[1]);
+  })`;
+  const env = { FLOOD: flood, BODY: body };
+  const flooded = await shell(`${line}; node -e "$FLOOD" "$BODY"; kill $SERVER && echo alive`, {
+    cwd: at,
+    env,
+  });
+  expect([flooded.stdout.trim(), flooded.stderr]).toEqual([
+    'alive',
+    expect.not.stringContaining('Assertion'),
+  ]);
+  const demo = await shell('ulimit -n 64; fw demo', { cwd: at });
+  expect([demo.code, demo.stderr]).toEqual([0, expect.not.stringContaining('reset')]);
+});
+
 test('where nothing at all can be opened, the run ends with 74', async () => {
   const fake = await late();
   const none: OpenWire = (origin, authorization) => {

@@ -9,7 +9,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createPieces } from '../../engine/files/pieces.ts';
 import { type Connection, type Reply, Running } from '../../engine/pool/exchange.ts';
 import { eventSplitter } from '../../engine/pool/sse.ts';
@@ -116,6 +116,9 @@ test.each(STRANGERS)('connections of strangers that say %s give way', async (_na
   onTestFinished(() => sockets.setMost(Number.POSITIVE_INFINITY));
   const open = Array.from({ length: 60 }, () => dial(url, text));
   await Promise.all(open.map(({ socket }) => once(socket, 'connect')));
+  const real = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => real() + 5_000);
+  onTestFinished(() => clock.mockRestore());
   const body = JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'x' }] });
   for (let n = 0; n < 3; n++) {
     const init = { method: 'POST', headers: { ...JSON_TYPE, connection: 'close' }, body };

@@ -1,11 +1,9 @@
 /** Every request of the gateway ends: with an answer or with one error, within its own limits, whatever the servers do. */
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { LiveLimits } from '../../engine/item/call.ts';
 import { slow } from '../all.ts';
-import { folder } from '../fw.ts';
 import { type Ask, echo, serve } from '../pool/serving.ts';
-import { served, serveProcess } from './serving.ts';
+import { served } from './serving.ts';
 
 const LIMITS: LiveLimits = { place: 400, firstByte: 300, answer: 1_000, stream: 1_500, tries: 3 };
 
@@ -140,23 +138,4 @@ slow('/ready follows what is there, also while nobody asks', async () => {
   await expect.poll(ready, { timeout: 60_000 }).toBe(503);
   await serve(echo, { port: server.port });
   await expect.poll(ready, { timeout: 60_000 }).toBe(200);
-});
-
-slow('under a small file limit every request is served or gets 503 before it is begun', async () => {
-  const server = await serve(({ response }) => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' });
-    const choice = { index: 0, delta: { content: 'yes' }, finish_reason: 'stop' };
-    const end = `data: ${JSON.stringify({ choices: [choice] })}\n\ndata: [DONE]\n\n`;
-    // as long as all of them are there
-    void server.reached(40).then(() => response.end(end));
-  });
-  const { url } = await serveProcess(
-    ['--data', join(folder(), 'data'), '--endpoint', server.url],
-    'ulimit -n 256',
-  );
-  const all = await Promise.all(Array.from({ length: 200 }, () => post(url, 'm', { stream: true })));
-  const texts = await Promise.all(all.map(reply => reply.text()));
-  const served = all.filter(({ status }, at) => status === 200 && texts[at]?.includes('yes'));
-  const refused = all.filter(({ status, headers }) => status === 503 && headers.has('retry-after'));
-  expect([served.length + refused.length, served.length >= 40]).toEqual([200, true]);
 });

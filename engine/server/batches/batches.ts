@@ -70,7 +70,7 @@ export function createBatches(options: BatchesOptions): Batches {
   const closing = new AbortController();
   const looking = setInterval(look, LOOK);
   looking.unref();
-  let savedAt = now();
+  let savedAt = performance.now();
   let validating = 0;
 
   function seen(record: BatchRecord): BatchRecord {
@@ -101,7 +101,7 @@ export function createBatches(options: BatchesOptions): Batches {
   function pause(id: string, why: string): void {
     const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
     if (!paused.has(id)) say(`${id} is paused, and is tried again: ${words}`);
-    paused.set(id, { until: now() + AGAIN, why: words });
+    paused.set(id, { until: performance.now() + AGAIN, why: words });
   }
 
   /** One step of a batch; whether there may be another one at once. */
@@ -221,25 +221,25 @@ export function createBatches(options: BatchesOptions): Batches {
 
   /** What only time brings. */
   function look(): void {
-    const isDue = now() - savedAt >= SAVE;
-    if (isDue) savedAt = now();
+    const time = performance.now();
+    const isDue = time - savedAt >= SAVE;
+    if (isDue) savedAt = time;
     turns.look();
-    for (const record of store.all()) {
+    for (const record of store.open()) {
       const { id } = record;
-      if (isFinal(record.status)) continue;
       const run = running.get(id);
       try {
         if (run !== undefined && run.ending === null && isOver(record)) run.end('expired');
         if (run !== undefined && isDue) save(id);
         const until = paused.get(id)?.until;
-        if (until === undefined || (now() >= until && hasRoom(data))) drive(id);
+        if (until === undefined || (time >= until && hasRoom(data))) drive(id);
       } catch (error) {
         pause(id, (error as Error).message);
       }
     }
   }
 
-  for (const record of store.all()) drive(record.id);
+  for (const record of store.open()) drive(record.id);
   return {
     seen,
     add(record) {

@@ -48,16 +48,16 @@ export function creator(
    * its own, or by a key that its user chose.
    */
   function repeated({ owner, key, asked }: BatchRecord, isRetry: boolean): BatchRecord | undefined {
+    if (asked.idempotency === null && !isRetry) return undefined;
     const own = store.list(owner).reverse();
     if (asked.idempotency !== null) {
       const same = own.find(one => one.asked.idempotency === asked.idempotency);
       if (same === undefined || same.asked.body === asked.body) return same;
       throw badRequest('This Idempotency-Key was used with another body.', null, 'idempotency_key_reused');
     }
-    const isRecent = ({ created_at }: BatchRecord): boolean => now() - created_at * 1000 <= REPEATED;
-    return isRetry
-      ? own.find(one => one.key === key && one.asked.body === asked.body && isRecent(one))
-      : undefined;
+    const isRecent = ({ created_at }: BatchRecord): boolean =>
+      Math.abs(now() - created_at * 1000) <= REPEATED;
+    return own.find(one => one.key === key && one.asked.body === asked.body && isRecent(one));
   }
 
   return asked => {

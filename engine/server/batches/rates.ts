@@ -21,9 +21,11 @@ export function createRates(now: () => number): Rates {
       for (const { id, status, counts } of records) {
         if (isFinal(status) || counts.total === 0) continue;
         live.add(id);
-        const notes = seen.get(id) ?? [];
-        const last = notes.at(-1);
-        if (last !== undefined && at - last.at < BACK / NOTES) continue;
+        const before = seen.get(id) ?? [];
+        const last = before.at(-1);
+        // of a clock that was set back the notes say nothing
+        const notes = last === undefined || last.at > at ? [] : before;
+        if (last !== undefined && at >= last.at && at - last.at < BACK / NOTES) continue;
         notes.push({ at, done: counts.completed + counts.failed });
         while (notes.length > 2 && at - (notes[0]?.at ?? at) > BACK) notes.shift();
         seen.set(id, notes);

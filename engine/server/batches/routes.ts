@@ -30,7 +30,8 @@ export function addBatchRoutes(
 
   app.get('/v1/batches', { config }, async request => {
     const page = pageOf(
-      store.list(request.caller.owner),
+      store.ids(request.caller.owner),
+      store.of,
       { ...(request.query as ListQuery), order: 'desc' },
       LIST,
     );

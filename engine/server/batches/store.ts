@@ -16,13 +16,18 @@ import {
 } from '../../files/durable.ts';
 import { makeFolder } from '../../files/folder.ts';
 import { ioError } from '../../item/failure.ts';
-import { BATCH_ID } from '../ids.ts';
+import { BATCH_ID, noteId } from '../ids.ts';
+import { createOwned } from '../owned.ts';
 import { type BatchRecord, isFinal, STATUSES } from './state.ts';
 
 export interface BatchStore {
   /** oldest first */
   all(): BatchRecord[];
   list(owner: string): BatchRecord[];
+  /** of an owner, or of all (null); oldest first */
+  ids(owner: string | null): readonly string[];
+  /** those that have not ended, oldest first */
+  open(): BatchRecord[];
   /** null where there is none, or it is another owner's */
   get(owner: string, id: string): BatchRecord | null;
   of(id: string): BatchRecord;
@@ -45,7 +50,8 @@ export function openBatches(
 ): BatchStore {
   const root = join(data, 'batches');
   makeFolder(root, OWNER_ONLY.folder);
-  const known = new Map<string, BatchRecord>();
+  const known = createOwned<BatchRecord>();
+  const open = new Set<string>();
   const folderOf = (id: string): string => join(root, id);
   for (const id of readdirSync(root)
     .filter(name => BATCH_ID.test(name))
@@ -61,10 +67,13 @@ export function openBatches(
     if (record === null)
       say(`${path}: expected the state of a batch, found something else; the batch is left out`);
     else {
-      known.set(id, record);
+      note(record);
+      noteId(id);
       if (isFinal(record.status)) clean(id);
     }
   }
+
+  const of = (id: string): BatchRecord => known.get(id) as BatchRecord;
 
   function clean(id: string): void {
     const folder = folderOf(id);
@@ -74,17 +83,25 @@ export function openBatches(
 
   function save(record: BatchRecord): void {
     replaceFile(join(folderOf(record.id), STATE), JSON.stringify(record), disk);
-    known.set(record.id, record);
+    note(record);
+  }
+
+  function note(record: BatchRecord): void {
+    known.set(record);
+    if (isFinal(record.status)) open.delete(record.id);
+    else open.add(record.id);
   }
 
   return {
     all: () => [...known.values()],
-    list: owner => [...known.values()].filter(record => record.owner === owner),
+    list: owner => known.ids(owner).map(of),
+    ids: known.ids,
+    open: () => [...open].map(of),
     get(owner, id) {
       const record = known.get(id);
       return record?.owner === owner ? record : null;
     },
-    of: id => known.get(id) as BatchRecord,
+    of,
     folderOf,
     inputOf: id => join(folderOf(id), INPUT),
     create(record, input) {
@@ -96,6 +113,7 @@ export function openBatches(
         syncFolder(root, disk);
       } catch (error) {
         known.delete(record.id);
+        open.delete(record.id);
         rmSync(folder, { recursive: true, force: true });
         throw error;
       }

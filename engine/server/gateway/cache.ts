@@ -52,7 +52,7 @@ export function createCache(lasts: number, now: () => number): Cache {
       const place = known.get(question);
       if (place === undefined) return null;
       const age = now() - place.since;
-      const text = age < lasts ? textAt(place) : null;
+      const text = age >= 0 && age < lasts ? textAt(place) : null;
       if (text !== null) return { text, age };
       known.delete(question);
       return null;

@@ -103,8 +103,8 @@ export function lookingAt(
     },
     /** A page of batches, newest first, and what else the overview says. */
     overview(caller: Caller, after: string | undefined): { values: Overview; next: string | null } {
-      const all = isAdmin(caller) ? store.all() : store.list(caller.owner);
-      const page = pageOf(all, { after }, PAGE);
+      const ids = store.ids(isAdmin(caller) ? null : caller.owner);
+      const page = pageOf(ids, store.of, { after }, PAGE);
       const stats = pool.stats();
       const mine = traffic().filter(({ owner }) => isAdmin(caller) || owner === caller.owner);
       const values: Overview = {
@@ -133,7 +133,7 @@ export function lookingAt(
         .list(caller.owner)
         .filter(({ purpose }) => purpose === 'batch')
         .reverse(),
-    note: (): void => rates.note(store.all().map(batches.seen)),
+    note: (): void => rates.note(store.open().map(batches.seen)),
   };
 }
 
