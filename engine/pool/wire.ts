@@ -126,7 +126,7 @@ const OPTIONS: Client.Options = {
   pipelining: 1,
 };
 
-function connectionTo(origin: string): Connection {
+function connectionTo(origin: URL): Connection {
   const connection: Connection = {
     socket: null,
     client: new Client(origin, {
@@ -145,6 +145,7 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
   const own = authorization === undefined ? [] : ['authorization', authorization];
   const usual = ['content-type', 'application/json', ...own];
   const free: Connection[] = [];
+  const root = new URL(origin); // read once, and not for each connection
   let closing = false;
   const keeper: Keeper = {
     giveBack(connection) {
@@ -172,7 +173,7 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
       return rested;
     }
     noteOpened();
-    return connectionTo(origin);
+    return connectionTo(root);
   };
   return {
     send(request, settle) {

@@ -12,6 +12,7 @@ const LOOK_MS = 30_000;
 const LEAST_BYTES = 1024;
 /** JSON nests so deep at most */
 const MOST_DEPTH = 64;
+const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Calls `late` where `request` sends less than 1 KiB in 30 s; `stop` ends the watch. */
 export function watchSender(request: IncomingMessage, late: () => void, lookMs = LOOK_MS): () => void {
@@ -98,7 +99,7 @@ export function readObject(body: unknown): JsonObject {
   if (isTooDeep(body))
     throw badRequest(`Expected JSON that nests at most ${MOST_DEPTH} levels, found deeper.`);
   try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    const value: unknown = JSON.parse(UTF_8.decode(body));
     if (isObject(value)) return value;
   } catch {
     throw badRequest(
