@@ -3,10 +3,21 @@
  * and how long recent answers took.
  */
 
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+
 export interface Ticker {
   stop(): void;
   /** while held, the ticker keeps the process alive: calls that only wait have no socket that would */
   hold(on: boolean): void;
+}
+
+/** Of the times between looks at an event loop, in nanoseconds, as Node's IntervalHistogram has them. */
+export interface Delays {
+  readonly count: number;
+  readonly mean: number;
+  reset(): void;
+  enable(): void;
+  disable(): void;
 }
 
 export interface Clock {
@@ -17,9 +28,12 @@ export interface Clock {
   every(ms: number, run: () => void): Ticker;
   /** runs once after `ms`; the returned function calls it off */
   after(ms: number, run: () => void): () => void;
+  /** how late its turns are, by looks every `resolution` ms; left out where that is not known */
+  delays?(resolution: number): Delays;
 }
 
 export const systemClock: Clock = {
+  delays: resolution => monitorEventLoopDelay({ resolution }),
   now: () => performance.now(),
   date: () => Date.now(),
   every(ms, run) {

@@ -2,7 +2,7 @@
  * How late this process is itself. A busy loop reads answers late and sends the next calls late, and a process that was
  * stopped reads all of them at once: what servers seem to take then is its own time, and says nothing of them.
  */
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Clock } from './clock.ts';
 
 /** ms between the looks of the histogram; its values hold this interval as well. */
 const RESOLUTION = 10;
@@ -14,32 +14,39 @@ const OWN_SHARE = 0.1;
 const WAITS = 2;
 
 export interface Lag {
-  /** ms that this process was late, over all looks */
-  readonly total: number;
-  /** At a look that was to come `expected` ms after the last one, and came after `took`. */
-  look(took: number, expected: number): void;
-  /** Whether a call that took `latency` ms, and was sent when `total` was `then`, tells more of us than of its server. */
-  isOurs(latency: number, then: number): boolean;
+  /** ms that this process was late up to now, with what a look that is due has not seen yet */
+  totalAt(now: number): number;
+  /** At a look of the pool. */
+  look(now: number): void;
+  /** Whether an answer at `now` to a call that took `latency` ms, and was sent at a total of `then`, tells more of us. */
+  isOurs(latency: number, then: number, now: number): boolean;
   close(): void;
 }
 
-/** `isReal`: the clock is that of the machine. On one that is injected nobody is late but by its own looks. */
-export function createLag(isReal: boolean): Lag {
-  const delays: IntervalHistogram | null = isReal ? monitorEventLoopDelay({ resolution: RESOLUTION }) : null;
+/** Looks are to come every `tick` ms. On a clock that does not say how late its turns are nobody is late but by these. */
+export function createLag(clock: Pick<Clock, 'delays' | 'now'>, tick: number): Lag {
+  const delays = clock.delays?.(RESOLUTION) ?? null;
   delays?.enable();
   let total = 0;
+  let lookedAt = clock.now();
   let mean = 0; // ms that a turn of the loop makes others wait
+
+  const totalAt = (now: number): number => total + Math.max(0, now - lookedAt - tick);
+  /** … and made them wait since the last look: a limit that grows is moved more often than that */
+  const lately = (): number =>
+    delays === null || delays.count === 0 ? 0 : Math.max(0, delays.mean / 1e6 - RESOLUTION);
+
   return {
-    get total() {
-      return total;
-    },
-    look(took, expected) {
-      total += Math.max(0, took - expected);
+    totalAt,
+    look(now) {
+      total = totalAt(now);
+      lookedAt = now;
       if (delays === null || delays.count === 0) return;
-      mean = KEPT * mean + (1 - KEPT) * Math.max(0, delays.mean / 1e6 - RESOLUTION);
+      mean = KEPT * mean + (1 - KEPT) * lately();
       delays.reset();
     },
-    isOurs: (latency, then) => Math.max(total - then, WAITS * mean) > OWN_SHARE * latency,
+    isOurs: (latency, then, now) =>
+      Math.max(totalAt(now) - then, WAITS * Math.max(mean, lately())) > OWN_SHARE * latency,
     close: () => void delays?.disable(),
   };
 }

@@ -45,7 +45,7 @@ export function placesForLive({ learner, limit, pinned, goal }: Endpoint): numbe
 /** A call was sent there; it has its place. */
 export function followSent(endpoint: Endpoint, ticket: Ticket, lag: Lag, now: number): void {
   const { learner, limit, running } = endpoint;
-  ticket.lateAtSent = lag.total;
+  ticket.lateAtSent = lag.totalAt(now);
   // live calls went beyond a limit that grows: what comes now tells of a higher one
   if (running.length > limit && learner.phase === 'grow' && !endpoint.pinned && endpoint.goal === 0)
     setLimit(learner, 2 * learner.limit, now);
@@ -71,7 +71,7 @@ export function followAnswer(
     here: endpoint.running.length + 1,
   };
   const room = roomAt(endpoint);
-  if (lag.isOurs(answered.latency, ticket.lateAtSent)) noteOwnLag(learner, answered, now, room);
+  if (lag.isOurs(answered.latency, ticket.lateAtSent, now)) noteOwnLag(learner, answered, now, room);
   else noteAnswered(learner, answered, now, room);
 }
 

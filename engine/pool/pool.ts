@@ -81,7 +81,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   let sent = 0; // calls of all parts, and those without an outcome
   let outstanding = 0;
   let sweptAt = clock.now();
-  const lag = createLag(clock === systemClock);
+  const lag = createLag(clock, timing.tick);
   const tally = createTally(endpoints, sweptAt);
   const telling = createTelling(endpoints, prober, pump);
   const sharing = createSharing(endpoints, clock, () => items.recount());
@@ -185,7 +185,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   function sweep(): void {
     const now = clock.now();
     // This process was suspended (SIGSTOP, a closed laptop): the answers may be here, only unread.
-    lag.look(now - sweptAt, timing.tick);
+    lag.look(now);
     const suspendedMs = now - sweptAt > timing.stall ? now - sweptAt : 0;
     if (suspendedMs > 0) tally.suspended(suspendedMs);
     else tally.tick(now - sweptAt, now, outstanding, queue.awake);

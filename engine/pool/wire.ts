@@ -131,7 +131,7 @@ const OPTIONS: Client.Options = {
   pipelining: 1,
 };
 
-function connectionTo(origin: string): Connection {
+function connectionTo(origin: URL): Connection {
   const connection: Connection = {
     socket: null,
     client: new Client(origin, {
@@ -150,6 +150,7 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
   const own = authorization === undefined ? [] : ['authorization', authorization];
   const usual = ['content-type', 'application/json', ...own];
   const free: Connection[] = [];
+  const root = new URL(origin); // read once, and not for each connection
   let closing = false;
   const keeper: Keeper = {
     giveBack(connection) {
@@ -177,7 +178,7 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
       return rested;
     }
     noteOpened();
-    return connectionTo(origin);
+    return connectionTo(root);
   };
   return {
     send(request, settle) {

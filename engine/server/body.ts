@@ -19,6 +19,7 @@ const MOST_DEPTH = 64;
  */
 const MOST_OPENED = 100_000;
 const MOST_KEYS = 200_000;
+const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Calls `late` where `request` sends less than 1 KiB in 30 s; `stop` ends the watch. */
 export function watchSender(request: IncomingMessage, late: () => void, lookMs = LOOK_MS): () => void {
@@ -102,7 +103,7 @@ export function readObject(body: unknown): JsonObject {
   const excess = excessOf(body);
   if (excess !== null) throw badRequest(`Expected JSON ${excess}.`);
   try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    const value: unknown = JSON.parse(UTF_8.decode(body));
     if (isObject(value)) return value;
   } catch {
     throw badRequest(

@@ -2,7 +2,6 @@
  * HTTP: fastify with its own reading of bodies, coercion and logging left out. Every answer has an x-request-id; whatever
  * goes wrong has OpenAI's shape. Timeouts are ours: Node's `requestTimeout` would end an upload of some minutes.
  */
-import { randomBytes } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -10,6 +9,7 @@ import type { Access, Caller } from './access.ts';
 import { readBody } from './body.ts';
 import { type Connections, watchConnections } from './connections.ts';
 import { ApiError, bodyOfError } from './errors.ts';
+import { randomHex } from './ids.ts';
 import type { ServerMetrics } from './metrics.ts';
 import { createRoom } from './room.ts';
 
@@ -24,6 +24,8 @@ const LINGER = 2_000;
 /** times `mostBody` that all bodies may take together which are read, or are asked */
 const BODIES = 64;
 
+const newRequestId = (): string => `req_${randomHex(12)}`;
+
 export interface HttpOptions {
   access: Access;
   metrics: ServerMetrics;
@@ -36,7 +38,7 @@ export interface HttpOptions {
 export function createHttp({ access, metrics, mostBody, say }: HttpOptions): FastifyInstance {
   const app = fastify({
     logger: false,
-    genReqId: () => `req_${randomBytes(12).toString('hex')}`,
+    genReqId: newRequestId,
     requestTimeout: 0,
     keepAliveTimeout: IDLE,
     routerOptions: { maxParamLength: 200 },
@@ -144,6 +146,6 @@ function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
   );
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
-      `x-request-id: req_${randomBytes(12).toString('hex')}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+      `x-request-id: ${newRequestId()}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );
 }

@@ -45,6 +45,12 @@ export interface Server {
   stop(): Promise<void>;
 }
 
+/**
+ * Connections that are made before this process takes them. Node's own 511 turn the rest of a thousand callers away, whose
+ * systems try again after a second; the system's own limit (`somaxconn`) is 4,096 as well.
+ */
+const BACKLOG = 4_096;
+
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
@@ -145,7 +151,7 @@ export async function listen(
   { host, port }: Pick<Settings, 'host' | 'port'>,
 ): Promise<string> {
   try {
-    await app.listen({ host, port });
+    await app.listen({ host, port, backlog: BACKLOG });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE')

@@ -1,4 +1,5 @@
 /** What holds for every route: errors, ids, keys, and bytes that are no request. */
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
@@ -182,3 +183,29 @@ test('a folder has one server at a time', async () => {
   const { data } = await served();
   await expect(served({ data })).rejects.toThrow('is in use by process');
 });
+
+/** what the system allows at most; older ones and others than Linux may allow fewer */
+const somaxconn = (): number => {
+  try {
+    return Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
+  } catch {
+    return 0;
+  }
+};
+
+test.skipIf(somaxconn() < 900)('900 who come at once are connected while it is busy', async () => {
+  const { url } = await served();
+  // this process stands still meanwhile: a connection that is not made now would be tried again, until the time is over
+  const count = execFileSync(process.execPath, ['--input-type=module', '-e', COMERS, new URL(url).port], {
+    timeout: 20_000,
+  });
+  expect(count.toString()).toBe('900');
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+});
+
+const COMERS = `
+import { connect } from 'node:net';
+const connected = () => ++count === 900 && process.stdout.write('900', () => process.exit());
+let count = 0;
+for (let n = 0; n < 900; n++) connect(Number(process.argv.at(-1)), '127.0.0.1', connected);
+`;

@@ -3,7 +3,6 @@
  * before all calls of batches, to an endpoint that serves its model; it is asked again elsewhere until the first byte of
  * its answer, dropped where the client goes away, and put on record with the answer.
  */
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Histogram } from 'prom-client';
@@ -14,6 +13,7 @@ import type { Asked } from '../../pool/part.ts';
 import { OPEN_PATHS } from '../../pool/raw.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';
+import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
 import { answerOf } from './failures.ts';
@@ -68,7 +68,7 @@ export const addGateway: Routes = async (app, parts) => {
     const { fields, stream, body, model, arm } = readRequest(request.body, names, isUp);
     const { raw } = reply;
     const live = limitsOf.get(model) ?? limits;
-    const key = randomBytes(16).toString('hex');
+    const key = randomHex(16);
     const call: Call = {
       ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },

@@ -30,6 +30,7 @@ const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
 
 /** ms after which a broken disk is tried again */
 const AGAIN = 1_000;
+const DAY = 24 * 60 * 60 * 1_000;
 
 export interface GatewayLedger extends Ledger {
   /** Why nothing can be put on record now; null where it can. */
@@ -39,7 +40,8 @@ export interface GatewayLedger extends Ledger {
 export function openGatewayLedger(options: GatewayLedgerOptions): GatewayLedger {
   const { path, fsync, version, now, onBroken, onAnswer } = options;
   let served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
-  let day = '';
+  /** days since 1970 (UTC) */
+  let day = Number.NaN;
   let file = '';
   let writer: Writer | null = null;
   let blocked = 0;
@@ -62,9 +64,10 @@ export function openGatewayLedger(options: GatewayLedgerOptions): GatewayLedger 
 
   /** That of today: the file of another day is closed behind it. */
   function ofToday(): Writer {
-    const started = new Date(now());
-    const today = started.toISOString().slice(0, 10);
+    const time = now();
+    const today = Math.floor(time / DAY); // each request asks twice
     if (writer !== null && day === today) return writer;
+    const started = new Date(time);
     if (writer !== null) void close(writer);
     day = today;
     const header: Header = {

@@ -20,10 +20,10 @@ export interface Names {
   /** the models that a name may become; itself where it is no alias */
   modelsOf(name: string): readonly string[];
   /**
-   * `who`: the `user` of the request, or its text. `isUp` says which models may be asked now: the share of one that may
+   * `who`: gives the `user` of the request, or its text, where there is a choice. `isUp` says which models may be asked now: the share of one that may
    * not goes to the others of its test.
    */
-  choose(name: string, who: string, isUp?: (model: string) => boolean): Choice;
+  choose(name: string, who: () => string, isUp?: (model: string) => boolean): Choice;
 }
 
 const DIGITS = 13;
@@ -53,7 +53,7 @@ export function namesOf(models: Models): Names {
       const arms = up.length > 0 ? up : all;
       const total = arms.reduce((sum, { weight }) => sum + weight, 0);
       // 52 bits of SHA-256, over the alias too: two tests are independent of each other
-      const digits = hash('sha256', `${name}\n${who}`, 'hex').slice(0, DIGITS);
+      const digits = hash('sha256', `${name}\n${who()}`, 'hex').slice(0, DIGITS);
       let left = (Number.parseInt(digits, 16) / 16 ** DIGITS) * total;
       const arm = arms.find(({ weight }) => {
         left -= weight;

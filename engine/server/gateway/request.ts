@@ -25,7 +25,7 @@ export function readRequest(sent: unknown, names: Names, isUp?: (model: string) 
   if (stream !== null && typeof stream !== 'boolean')
     throw badRequest("Invalid value for 'stream': expected true or false.", 'stream', 'invalid_value');
   const body = sent as Buffer;
-  const who = typeof user === 'string' && user !== '' ? user : body.toString('latin1');
+  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, isUp);
   return {
     ...choice,
