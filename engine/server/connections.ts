@@ -61,7 +61,9 @@ export function watchConnections(server: Server, pause = standStill): Connection
     resting.set(socket, performance.now());
     if (hasRoom) return;
     beyond.add(socket);
-    const silent = setTimeout(() => socket.bytesRead === 0 && socket.destroy(), SILENT).unref();
+    // what it has said may still lie in the system where this process was late: it is read before setImmediate
+    const end = (): void => void setImmediate(() => socket.bytesRead === 0 && socket.destroy());
+    const silent = setTimeout(end, SILENT).unref();
     socket.once('close', () => clearTimeout(silent));
     const ms = Math.ceil(LONGEST_PAUSE * Math.min(1, (2 * over) / room - 1));
     if (ms > 0) pause(ms);
