@@ -5,7 +5,8 @@
  *   fw serve --data serve --endpoint http://gpu1:8005/v1
  *
  * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
- * SIGTERM or SIGINT: then it takes nothing new, and what is under way has --grace. A second signal ends it at once.
+ * SIGTERM, SIGINT or SIGHUP: then it takes nothing new, and what is under way has --grace. A second signal ends it at once;
+ * either way whoever still waits is told so.
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
@@ -88,11 +89,17 @@ export default command({
       say(`${signal}: nothing new; what is under way has ${settings.grace / 1000} s (again: stop at once)`);
     const again = await Promise.race([server.stop(), ending.again]);
     if (broken !== undefined) throw broken;
-    return typeof again === 'string' ? 128 + constants.signals[again] : EXIT.ok;
+    if (typeof again === 'string') {
+      await server.stopAtOnce();
+      return 128 + constants.signals[again];
+    }
+    // a terminal that went away is no end that somebody asked for
+    return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
   },
 });
 
-type Signal = 'SIGINT' | 'SIGTERM';
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+type Signal = (typeof SIGNALS)[number];
 
 /** The first and the second signal; `end` stops without one. */
 function stopped() {
@@ -100,7 +107,7 @@ function stopped() {
   const again = deferred<Signal>();
   let count = 0;
   const onSignal = (signal: Signal): void => (count++ === 0 ? first : again).resolve(signal);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
+  for (const signal of SIGNALS) process.on(signal, onSignal);
   return { first: first.promise, again: again.promise, end: () => first.resolve(null) };
 }
 

@@ -114,6 +114,9 @@ export function isOfKey(status: number): boolean {
   return status === 401 || status === 403;
 }
 
+/** `why` where what was answered could not be put on record. */
+export const LEDGER_BROKEN = 'the ledger could not be written';
+
 /** What a call is told that a run given up did not wait for. */
 export function interruptedBy(why: string): CallFailure {
   return new CallFailure('interrupted', `The run was given up before this call was answered: ${why}.`);

@@ -12,7 +12,7 @@
 import { type Answer, type Call, CallFailure } from '../item/call.ts';
 import type { Fatal } from '../item/failure.ts';
 import { systemClock, TIMING, type Timing } from './clock.ts';
-import { interruptedBy } from './ending.ts';
+import { interruptedBy, LEDGER_BROKEN } from './ending.ts';
 import { lookAtGpus } from './gpu.ts';
 import { noteAnswer } from './health.ts';
 import { createLag } from './lag.ts';
@@ -34,8 +34,6 @@ import { createEndpoint, type Endpoint, enter, leave, type Part, type Ticket, ti
 import { createTally } from './stats.ts';
 import { createTelling } from './tell.ts';
 import { noteAnswered, noteLook } from './work.ts';
-
-const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
@@ -161,7 +159,8 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     part.ending.noteAnswer();
     outages.noteAnswer();
     part.recording.answer(ticket, endpoint, answer, error => {
-      if (error) return fail(ticket, interruptedBy(LEDGER_BROKEN));
+      // a stream has gone to who asked, to its end: an error behind it would say that the answer is none
+      if (error && call.sink === undefined) return fail(ticket, interruptedBy(LEDGER_BROKEN));
       if (part.ledger) part.times.writing += clock.now() - now;
       done(ticket);
       ticket.resolve(answer);

@@ -5,7 +5,7 @@ import type { LiveLimits } from '../item/call.ts';
 import { usageError } from '../item/failure.ts';
 import { type PoolFile, poolOfPipeline } from '../pool/settings.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../shards/queue-options.ts';
-import type { Models } from './gateway/models.ts';
+import { checkModels, type Models } from './gateway/models.ts';
 import type { Runaway } from './gateway/told.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
@@ -112,6 +112,7 @@ export interface ServeFlags extends QueueFlags {
 export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told {
   const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
   const said = (file?.value ?? {}) as ServeFile;
+  if (file && said.models) checkModels(said.models, file);
   const data = flags.data ?? said.data;
   if (data === undefined)
     throw usageError('expected a folder for all that the server keeps, found none: --data DIR');

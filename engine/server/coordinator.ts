@@ -64,10 +64,12 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     let work: PlannedWork | null = null;
     const pool = remotePool(open, () => work);
     const metrics = createMetrics(pool.stats);
+    const closing = new AbortController();
     const app = createHttp({
       access: createAccess(ringOf(key), Date.now),
       metrics,
       mostBody: MOST_BODY,
+      stops: { closing: closing.signal },
       say,
     });
     app.get('/health', async () => ({ status: 'ok' }));
@@ -85,6 +87,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
         work = planned;
       },
       async stop() {
+        closing.abort();
         const closed = app.close();
         const late = pause(LAST_ANSWERS, undefined, { ref: false });
         await Promise.race([closed, late.then(() => app.server.closeAllConnections())]);

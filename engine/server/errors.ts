@@ -43,6 +43,12 @@ export const badRequest = (
 export const notFound = (message: string, param: string | null = 'id'): ApiError =>
   new ApiError(404, message, { param });
 
+/** Retry-After: as long as it may take until another one is there. */
+export const stopping = (): ApiError =>
+  new ApiError(503, 'The server is being stopped.', {
+    ...{ code: 'stopping', headers: { 'retry-after': '5' } },
+  });
+
 export function bodyOfError({
   message,
   type,

@@ -8,9 +8,10 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Access, Caller } from './access.ts';
 import { readBody } from './body.ts';
 import { type Connections, watchConnections } from './connections.ts';
-import { ApiError, bodyOfError } from './errors.ts';
+import { ApiError, bodyOfError, stopping } from './errors.ts';
 import { randomHex } from './ids.ts';
 import type { ServerMetrics } from './metrics.ts';
+import type { Parts } from './parts.ts';
 import { createRoom } from './room.ts';
 
 /** bytes of the names and values of all headers of a request */
@@ -31,16 +32,19 @@ export interface HttpOptions {
   metrics: ServerMetrics;
   /** bytes of a body that is read whole */
   mostBody: number;
+  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over'>>;
   /** told of what is a bug, with no text of a request */
   say(message: string): void;
 }
 
-export function createHttp({ access, metrics, mostBody, say }: HttpOptions): FastifyInstance {
+export function createHttp({ access, metrics, mostBody, stops, say }: HttpOptions): FastifyInstance {
+  const isClosing = (): boolean => stops?.closing.aborted === true;
   const app = fastify({
     logger: false,
     genReqId: newRequestId,
     requestTimeout: 0,
     keepAliveTimeout: IDLE,
+    return503OnClosing: false, // fastify's own words have neither the shape nor a Retry-After
     routerOptions: { maxParamLength: 200 },
     http: { maxHeaderSize: MOST_HEADERS, headersTimeout: HEADERS_WITHIN },
     clientErrorHandler: (error, socket) => refuse(error as NodeJS.ErrnoException, socket as Socket),
@@ -52,6 +56,9 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
   connectionsOf.set(app.server, connections);
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
+  app.decorateRequest('ends', null);
+  /** of those who are known: what has no whole answer yet */
+  const open = new Set<FastifyReply>();
 
   app.removeAllContentTypeParsers();
   const bodies = createRoom(BODIES * mostBody);
@@ -73,15 +80,28 @@ export function createHttp({ access, metrics, mostBody, say }: HttpOptions): Fas
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id);
     const { scope } = request.routeOptions.config;
-    if (scope !== undefined) request.caller = access.check(request.headers, scope);
+    if (scope === undefined) return;
+    // on a connection that was there before: no new one is taken
+    if (isClosing()) throw stopping();
+    request.caller = access.check(request.headers, scope);
   });
   app.addHook('preParsing', async (request, reply) => {
     if ((request.caller as Caller | null) === null) return;
     connections.asks(request.raw.socket, reply.raw);
-    reply.raw.once('close', () => bodies.give(request.caller.owner, held.get(request) ?? 0));
+    open.add(reply);
+    reply.raw.once('close', () => {
+      open.delete(reply);
+      bodies.give(request.caller.owner, held.get(request) ?? 0);
+    });
+  });
+  stops?.over?.addEventListener('abort', () => {
+    for (const reply of open) {
+      if (reply.request.ends !== null) reply.request.ends();
+      else if (!reply.raw.headersSent) void answer(reply, stopping());
+    }
   });
   app.addHook('onSend', async (request, reply) => {
-    if (!request.raw.complete) void reply.header('connection', 'close');
+    if (!request.raw.complete || isClosing()) void reply.header('connection', 'close');
   });
   app.addHook('onResponse', async (request, reply) => {
     metrics.answered(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000);

@@ -18,7 +18,7 @@ const MOST_ADAPTERS = 1_000;
 /** ms between two looks at whether every endpoint has what it should have */
 const LOOK = 10_000;
 
-export const addLora: Routes = async (app, { data, pool, adapters, closing, say }) => {
+export const addLora: Routes = async (app, { data, pool, adapters, closing, over, say }) => {
   const path = join(data, 'loras.json');
   /** by name, as it was loaded */
   const wanted = new Map<string, JsonObject>(
@@ -85,10 +85,17 @@ export const addLora: Routes = async (app, { data, pool, adapters, closing, say 
   closing.addEventListener('abort', () => clearInterval(timer));
   return {
     async drain() {
-      await looking;
+      // a server that hangs is not waited for: what is half loaded is loaded after the next start
+      await Promise.race([looking, once(over)]);
     },
   };
 };
+
+const once = (signal: AbortSignal): Promise<void> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve());
+  });
 
 /** 502 where not all endpoints did it: what is half loaded is said, and goes on being tried. */
 function reportOf(name: string, all: readonly Told[], isDone: (told: Told) => boolean) {

@@ -25,6 +25,8 @@ export interface Parts {
   workers: Workers | null;
   /** aborted when the server is told to stop: take nothing new */
   closing: AbortSignal;
+  /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
+  over: AbortSignal;
   /** ms since 1970 */
   now(): number;
   /** one line to the operator */
@@ -38,6 +40,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** who asks; set before the handler of a route that has a scope */
     caller: Caller;
+    /** Ends what the route does for this request, which answers it then; null where it can be answered from outside. */
+    ends: (() => void) | null;
   }
   interface FastifyContextConfig {
     /** what a key must be allowed; null for any key; absent where no key is asked for */

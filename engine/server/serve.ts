@@ -43,6 +43,8 @@ export interface Server {
   url: string;
   /** Takes nothing new and resolves when all that was under way is finished or its grace is over. */
   stop(): Promise<void>;
+  /** The same without a grace, and without waiting for batches: the next start continues them. */
+  stopAtOnce(): Promise<void>;
 }
 
 /**
@@ -50,6 +52,8 @@ export interface Server {
  * systems try again after a second; the system's own limit (`somaxconn`) is 4,096 as well.
  */
 const BACKLOG = 4_096;
+/** ms in which those who are told that the server stops may take it, before their connections are closed */
+const LAST_WORDS = 500;
 
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
@@ -64,6 +68,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         'or --listen 127.0.0.1:8080',
     );
   const closing = new AbortController();
+  const over = new AbortController();
   const lock = await lockOf(serving, closing.signal);
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
@@ -73,13 +78,14 @@ export async function startServer(serving: Serving): Promise<Server> {
     const memory = keepEndpoints(data, pool, say);
     const metrics = createMetrics(pool.stats);
     const access = createAccess(keys, now);
-    const app = createHttp({ access, metrics, mostBody: settings.limits.body, say });
+    const stops = { closing: closing.signal, over: over.signal };
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = createWebhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks.counts);
     const parts: Parts = {
       ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
-      ...{ closing: closing.signal, now, say },
+      ...{ ...stops, now, say },
     };
     addOwn(app, parts);
     if (workers !== null) {
@@ -89,14 +95,26 @@ export async function startServer(serving: Serving): Promise<Server> {
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
     const url = await listen(app, settings);
+    let closed: Promise<unknown> | undefined;
+    const close = (): Promise<unknown> => {
+      closing.abort();
+      closed ??= Promise.resolve(app.close());
+      return closed;
+    };
+    /** Everybody who waits is told why there is no answer; a connection that is cut says nothing. */
+    async function endAll(): Promise<void> {
+      const all = close();
+      over.abort();
+      await Promise.race([all, pause(LAST_WORDS, undefined, { ref: false })]);
+      app.server.closeAllConnections();
+    }
     return {
       url,
+      stopAtOnce: endAll,
       async stop() {
-        closing.abort();
-        const drained = Promise.all([...added.map(one => one.drain()), app.close()]);
-        const late = pause(settings.grace, undefined, { ref: false }).then(() =>
-          app.server.closeAllConnections(),
-        );
+        const all = close();
+        const drained = Promise.all([...added.map(one => one.drain()), all]);
+        const late = pause(settings.grace, undefined, { ref: false }).then(endAll);
         await Promise.race([drained, late.then(() => drained)]);
         webhooks.stop();
         memory.stop();

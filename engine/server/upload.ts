@@ -43,7 +43,7 @@ export async function takeUpload(request: IncomingMessage, path: string, most: M
 
 export const diskFull = (): ApiError =>
   new ApiError(507, 'The disk of the server is full: nothing was kept. Try again when there is room.', {
-    code: 'insufficient_storage',
+    ...{ code: 'insufficient_storage', headers: { 'retry-after': '30' } },
   });
 
 async function spooled(request: IncomingMessage, path: string, most: Most): Promise<Uploaded> {

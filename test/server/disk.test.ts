@@ -7,8 +7,58 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ALL } from '../all.ts';
 import { canMount } from '../crash/faults.ts';
 import { environment, folder } from '../fw.ts';
+import { serve } from '../pool/serving.ts';
 import { begin, lineOf, linesIn, put, reached } from './batching.ts';
-import { simulated } from './serving.ts';
+import { serveProcess, simulated } from './serving.ts';
+
+const STREAMED =
+  'data: {"choices": [{"index": 0, "delta": {"content": "yes"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n';
+
+test('a disk that takes no more while calls are out: 507 in plain words; a stream that was given whole has no error', async () => {
+  const server = await serve(one => {
+    if (!JSON.parse(one.body).stream) return one.answer('yes');
+    one.response.writeHead(200, { 'content-type': 'text/event-stream' }).end(STREAMED);
+  });
+  // files take their first lines, and no request of 20,000 characters
+  const { url, child } = await serveProcess(
+    ['--data', join(folder(), 'data'), '--endpoint', server.url],
+    'ulimit -f 8',
+  );
+  let said = '';
+  child.stderr?.on('data', chunk => {
+    said += chunk;
+  });
+  for (const stream of [false, true, false, true]) {
+    // the disk is tried again once a second, and only what was asked then is in the air when it takes no more
+    await expect
+      .poll(
+        async () => {
+          const asked = server.asked;
+          const reply = await fetch(`${url}/v1/chat/completions`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify({
+              model: 'm',
+              stream,
+              messages: [{ role: 'user', content: 'x'.repeat(20_000) }],
+            }),
+          });
+          const text = await reply.text();
+          if (stream && reply.status === 200) expect(text).toBe(STREAMED);
+          else {
+            const { error } = JSON.parse(text);
+            expect([reply.status, error.code]).toEqual([507, 'insufficient_storage']);
+            expect(error.message).toMatch(/^The server cannot keep its record: its disk is full/);
+            expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
+          }
+          return server.asked - asked;
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(1);
+  }
+  expect(said).toContain('until it can be put on record');
+});
 
 const LINES = 1500;
 const LIMIT = 16;

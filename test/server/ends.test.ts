@@ -34,9 +34,9 @@ test('a model whose only server dies: its request ends, later ones get 503, and 
     ['other', 'up'],
   ]);
   const first = await errorOf(await post(url, 'mg'));
-  expect([first.status, first.code, first.again]).toEqual([503, 'overloaded', true]);
+  expect([first.status, first.code, first.again]).toEqual([503, 'model_not_served', true]);
   const later = await errorOf(await post(url, 'mg'));
-  expect([later.status, later.again]).toEqual([503, true]);
+  expect([later.status, later.code, later.again]).toEqual([503, 'model_not_served', true]);
   expect(await models(url)).toEqual([
     ['mg', 'down'],
     ['other', 'up'],

@@ -1,8 +1,9 @@
 /** What a client of the gateway is told where its request got no answer: OpenAI's shape, and the server's own words. */
 import { CallFailure } from '../../item/call.ts';
 import { isObject } from '../../json/pointer.ts';
+import { LEDGER_BROKEN } from '../../pool/ending.ts';
 import { NO_PLACE } from '../../pool/live.ts';
-import { ApiError, bodyOfError } from '../errors.ts';
+import { ApiError, bodyOfError, stopping } from '../errors.ts';
 
 export interface Said {
   status: number;
@@ -13,15 +14,18 @@ export interface Said {
 }
 
 export interface Where {
-  model: string;
+  /** the model as the client calls it */
+  name: string;
+  /** the models that an alias stands for; null where it is none */
+  targets: readonly string[] | null;
   /** ms that a request may wait for a place */
   wait: number;
   /** this server is being stopped */
   isOver: boolean;
   /** every endpoint has said what it serves: a model that none named does not exist */
   isSeen: boolean;
-  /** any endpoint is up */
-  isAnyUp: boolean;
+  /** an endpoint that is up serves it */
+  isUp: boolean;
 }
 
 /** seconds after which to ask again what found no place */
@@ -50,28 +54,37 @@ export function answerOf(error: unknown, where: Where): Said {
   };
 }
 
-function errorOf({ code, message }: CallFailure, { model, wait, isOver, isSeen, isAnyUp }: Where): ApiError {
-  if (code === 'no-such-model' && isSeen)
-    return new ApiError(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
+function errorOf({ code, message }: CallFailure, where: Where): ApiError {
+  const { name, targets, wait, isOver, isSeen, isUp } = where;
+  if (isOver) return stopping();
+  if (code === 'no-such-model' && isSeen && targets === null)
+    return new ApiError(404, `The model \`${name}\` does not exist or you do not have access to it.`, {
       param: 'model',
       code: 'model_not_found',
     });
-  if (code === 'no-such-model')
-    return new ApiError(
-      503,
-      isAnyUp ? `No model server that is up is known to serve \`${model}\`.` : 'No model server is up.',
-      { code: 'overloaded', headers: AGAIN },
-    );
-  if (isOver) return new ApiError(503, 'The server is being stopped.', { code: 'stopping', headers: AGAIN });
-  if (code === 'interrupted' && message.startsWith(NO_PLACE))
-    return new ApiError(
-      503,
-      `No model server had a place for \`${model}\` within ${wait / 1000} s${message.slice(NO_PLACE.length)}.`,
-      {
-        code: 'overloaded',
-        headers: AGAIN,
-      },
-    );
+  if (code === 'interrupted' && message.includes(LEDGER_BROKEN)) return notOnRecord();
+  const isNoPlace = code === 'interrupted' && message.startsWith(NO_PLACE);
+  const why = isNoPlace ? message.slice(NO_PLACE.length) : '';
+  if (code === 'no-such-model' || (isNoPlace && !isUp)) return notServed(where, why);
+  if (isNoPlace)
+    return new ApiError(503, `No model server had a place for \`${name}\` within ${wait / 1000} s${why}.`, {
+      ...{ code: 'overloaded', headers: AGAIN },
+    });
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
+}
+
+/** Before a request is asked, and for one that was: an answer that is not on record is not given. */
+export const notOnRecord = (): ApiError =>
+  new ApiError(507, 'The server cannot keep its record: its disk is full, or cannot be written to.', {
+    ...{ code: 'insufficient_storage', headers: AGAIN },
+  });
+
+/** An alias that the config names exists, whoever is away; so does a model that a server had. */
+function notServed({ name, targets }: Where, why: string): ApiError {
+  const names = targets?.map(target => `\`${target}\``).join(' or ');
+  const what = names === undefined ? '' : `, which stands for ${names}`;
+  return new ApiError(503, `No model server that is up is known to serve \`${name}\`${what}${why}.`, {
+    ...{ code: 'model_not_served', headers: AGAIN },
+  });
 }

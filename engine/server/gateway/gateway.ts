@@ -16,11 +16,12 @@ import { isBeyond } from '../http.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
-import { answerOf } from './failures.ts';
+import { answerOf, notOnRecord } from './failures.ts';
 import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
 import { readRequest } from './request.ts';
 import { createSink } from './sink.ts';
+import { createUnserved } from './unserved.ts';
 
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
@@ -45,6 +46,9 @@ export const addGateway: Routes = async (app, parts) => {
   const served = (): Set<string> => new Set(endpoints().flatMap(one => one.models));
   const isUp = (model: string): boolean =>
     endpoints().some(({ state, models }) => (state === 'up' || state === 'paused') && models.includes(model));
+  const isKnown = (model: string): boolean => endpoints().some(({ models }) => models.includes(model));
+  const unserved = createUnserved(names, parts);
+  const standing = { isUp: (model: string) => unserved.note(model, isUp(model)), isKnown };
   const times = timesIn(parts);
   const open = new Set<Asked>();
   let idle = (): void => {};
@@ -65,22 +69,23 @@ export const addGateway: Routes = async (app, parts) => {
     access.refuseSpent(caller);
     if (ledger.whyNot() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
-    const { fields, stream, body, model, arm } = readRequest(request.body, names, isUp);
+    const { fields, stream, body, name, model, arm } = readRequest(request.body, names, standing);
     const { raw } = reply;
     const live = limitsOf.get(model) ?? limits;
     const key = randomHex(16);
-    const call: Call = {
-      ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
-      ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
-      ...(arm !== undefined && { arm }),
-      ...(stream && {
-        sink: createSink({
+    const sink = stream
+      ? createSink({
           raw,
           headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff' },
           runaway,
           onCut: why => asked.cancel(why),
-        }),
-      }),
+        })
+      : undefined;
+    const call: Call = {
+      ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
+      ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
+      ...(arm !== undefined && { arm }),
+      ...(sink && { sink }),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
@@ -94,6 +99,7 @@ export const addGateway: Routes = async (app, parts) => {
     if (question !== null) cache?.expect(request.id, question);
     const asked: Asked = own.ask(call);
     open.add(asked);
+    request.ends = () => asked.cancel();
     const gone = (): void => {
       if (!raw.writableFinished) asked.cancel();
     };
@@ -103,20 +109,21 @@ export const addGateway: Routes = async (app, parts) => {
       access.charge(caller.key, answer.usage.prompt + answer.usage.completion);
       if (answer.ttft !== undefined) times.ttft.observe(answer.ttft / 1000);
       if (!raw.headersSent) return reply.type('application/json').send(answer.text);
-      if (call.sink?.enough) raw.write(lastOf(answer.text));
+      if (sink?.enough) raw.write(lastOf(answer.text));
       raw.end();
     } catch (error) {
       cache?.forget(request.id);
       const all = endpoints();
       const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
-      const isAnyUp = all.some(({ state }) => state === 'up' || state === 'paused');
-      const where = { model, wait: live.place, isOver: closing.aborted, isSeen, isAnyUp };
+      const targets = names.isAlias(name) ? names.modelsOf(name) : null;
+      const isUpNow = targets?.map(standing.isUp).includes(true) ?? isUp(name);
+      const where = { name, targets, wait: live.place, isOver: closing.aborted, isSeen, isUp: isUpNow };
       const said = answerOf(error, where);
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);
         return reply.code(said.status).headers(said.headers).type('application/json').send(said.body);
       }
-      raw.end(`data: ${said.body}\n\n`);
+      raw.end(sink?.lastOf(said.body));
     } finally {
       raw.off('close', gone);
       if (asked.waited !== null) times.wait.observe(asked.waited / 1000);
@@ -138,11 +145,6 @@ export const addGateway: Routes = async (app, parts) => {
 const tooMany = (): ApiError =>
   new ApiError(503, 'The server has as many connections as its file limit allows (ulimit -n).', {
     ...{ code: 'overloaded', headers: { 'retry-after': '1', connection: 'close' } },
-  });
-
-const notOnRecord = (): ApiError =>
-  new ApiError(507, 'No request can be put on record: the disk of the server is full or broken.', {
-    ...{ code: 'insufficient_storage', headers: { 'retry-after': '5' } },
   });
 
 /** It cost nothing: its tokens are those of the first answer. */

@@ -3,7 +3,7 @@
  * (an A/B test). Who says `user` always gets the same one; otherwise the request itself decides.
  */
 import { hash } from 'node:crypto';
-import { usageError } from '../../item/failure.ts';
+import type { YamlFile } from '../../config/yaml.ts';
 
 /** `models:` as schemas/serve.schema.json has it. */
 export type Models = Readonly<Record<string, string | readonly { model: string; weight?: number }[]>>;
@@ -17,40 +17,62 @@ export interface Choice {
 export interface Names {
   /** the aliases, in the order of the config */
   readonly aliases: readonly string[];
+  isAlias(name: string): boolean;
   /** the models that a name may become; itself where it is no alias */
   modelsOf(name: string): readonly string[];
-  /**
-   * `who`: gives the `user` of the request, or its text, where there is a choice. `isUp` says which models may be asked now: the share of one that may
-   * not goes to the others of its test.
-   */
-  choose(name: string, who: () => string, isUp?: (model: string) => boolean): Choice;
+  /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
+  choose(name: string, who: () => string, standing: Standing): Choice;
+}
+
+export interface Standing {
+  /** may be asked now */
+  isUp(model: string): boolean;
+  /** a server has it, which may be away */
+  isKnown(model: string): boolean;
 }
 
 const DIGITS = 13;
 
-/** Exit 65 where the weights of an alias come to nothing. */
+const armsOf = (to: Models[string]): { model: string; weight: number }[] =>
+  typeof to === 'string'
+    ? [{ model: to, weight: 1 }]
+    : to.map(({ model, weight = 1 }) => ({ model, weight }));
+
+/** Exit 65, with the place in the file, where the weights of an alias come to nothing or it stands for another alias. */
+export function checkModels(models: Models, { complain }: Pick<YamlFile, 'complain'>): void {
+  for (const [alias, to] of Object.entries(models)) {
+    const arms = armsOf(to);
+    const at = ['models', alias];
+    if (arms.every(({ weight }) => weight === 0))
+      throw complain(at, `${at.join('.')}: expected a weight above 0 for one of the models, found none`);
+    for (const [index, { model }] of arms.entries()) {
+      // of its own name, servers may have a model
+      if (model === alias || !Object.hasOwn(models, model)) continue;
+      throw complain(
+        typeof to === 'string' ? at : [...at, index, 'model'],
+        `${at.join('.')}: expected a model that servers have, found '${model}', which is an alias itself: ` +
+          'write the model that it stands for',
+      );
+    }
+  }
+}
+
 export function namesOf(models: Models): Names {
-  const shares = new Map(
-    Object.entries(models).map(([alias, to]) => {
-      const all = typeof to === 'string' ? [{ model: to }] : to;
-      const arms = all.map(({ model, weight = 1 }: { model: string; weight?: number }) => ({
-        model,
-        weight,
-      }));
-      if (arms.reduce((sum, { weight }) => sum + weight, 0) > 0) return [alias, arms] as const;
-      throw usageError(`models: expected a weight above 0 for one of the models of '${alias}', found none`);
-    }),
-  );
+  const shares = new Map(Object.entries(models).map(([alias, to]) => [alias, armsOf(to)]));
   return {
     aliases: [...shares.keys()],
+    isAlias: name => shares.has(name),
     modelsOf: name => shares.get(name)?.map(({ model }) => model) ?? [name],
-    choose(name, who, isUp = () => true) {
+    choose(name, who, { isUp, isKnown }) {
       const all = shares.get(name);
       if (all === undefined) return { model: name, arm: undefined };
       const [only] = all;
       if (all.length === 1 && only) return { model: only.model, arm: undefined };
-      const up = all.filter(({ model, weight }) => weight > 0 && isUp(model));
-      const arms = up.length > 0 ? up : all;
+      const meant = all.filter(({ weight }) => weight > 0);
+      // one that is away may come back in time; one that no server was ever seen to have will not
+      const [arms = meant] = [isUp, isKnown]
+        .map(is => meant.filter(({ model }) => is(model)))
+        .filter(({ length }) => length > 0);
       const total = arms.reduce((sum, { weight }) => sum + weight, 0);
       // 52 bits of SHA-256, over the alias too: two tests are independent of each other
       const digits = hash('sha256', `${name}\n${who()}`, 'hex').slice(0, DIGITS);

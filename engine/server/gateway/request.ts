@@ -3,19 +3,21 @@ import type { JsonObject } from '../../json/pointer.ts';
 import { spanOf } from '../../json/span.ts';
 import { readObject } from '../body.ts';
 import { badRequest } from '../errors.ts';
-import type { Choice, Names } from './models.ts';
+import type { Choice, Names, Standing } from './models.ts';
 
 export interface Request extends Choice {
   /** as it was read */
   fields: JsonObject;
   stream: boolean;
+  /** the model as the client calls it */
+  name: string;
   body: Buffer;
 }
 
 const LONGEST_NAME = 300;
 
 /** 400 where the body is no such request. */
-export function readRequest(sent: unknown, names: Names, isUp?: (model: string) => boolean): Request {
+export function readRequest(sent: unknown, names: Names, standing: Standing): Request {
   const request = readObject(sent);
   const { model, stream = false, user } = request;
   if (model === undefined)
@@ -26,10 +28,11 @@ export function readRequest(sent: unknown, names: Names, isUp?: (model: string) 
     throw badRequest("Invalid value for 'stream': expected true or false.", 'stream', 'invalid_value');
   const body = sent as Buffer;
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
-  const choice = names.choose(model, who, isUp);
+  const choice = names.choose(model, who, standing);
   return {
     ...choice,
     fields: request,
+    name: model,
     stream: stream === true,
     body: choice.model === model ? body : renamed(body, choice.model),
   };

@@ -8,6 +8,11 @@ import type { Flow, ReplySink } from '../../item/call.ts';
 import { eventSplitter } from '../../pool/sse.ts';
 import { createTold, type Runaway } from './told.ts';
 
+export interface Sink extends ReplySink {
+  /** What the client of a stream that failed is told last. Nothing where it had `[DONE]`: it has all of its answer. */
+  lastOf(error: string): string;
+}
+
 export interface SinkOptions {
   raw: ServerResponse;
   /** headers of the answer */
@@ -30,7 +35,7 @@ const typeIn = (header: unknown): string => /^[a-z/-]*/.exec(String(header ?? ''
 /** Bytes of an answer without events that are kept. */
 const MOST_OTHER = 1024 * 1024;
 
-export function createSink({ raw, headers, runaway, onCut }: SinkOptions): ReplySink {
+export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Sink {
   const told = createTold(runaway);
   const events = eventSplitter(told.event);
   let firstAt: number | null = null;
@@ -39,6 +44,7 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
   /** an event that is too long to be read: the rest of the stream is not read either, and goes on to the client */
   let isUnread = false;
   const other = createPieces();
+  let last: Buffer = Buffer.alloc(0);
   let flow: Flow | null = null;
   let isHeld = false;
   const resume = (): void => {
@@ -82,12 +88,19 @@ export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Reply
     },
     data(chunk) {
       if (cut !== undefined) return;
+      last = chunk;
       if (!raw.write(chunk)) {
         isHeld = true;
         flow?.pause();
       }
       if (isEvents && !isUnread) read(chunk);
       else if (!isEvents && other.bytes < MOST_OTHER) other.add(chunk);
+    },
+    lastOf(error) {
+      if (told.isDone) return '';
+      // cut in the middle of an event, which the error must not become a part of
+      const end = last.subarray(-3).toString('latin1');
+      return `${/\n\r?\n$/.test(end) ? '' : '\n\n'}data: ${error}\n\n`;
     },
     end() {
       raw.off('drain', resume);

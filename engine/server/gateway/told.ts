@@ -44,6 +44,8 @@ export interface Told {
   readonly error: string | null;
   /** the server said that the answer is complete, or why it ends here */
   readonly isFinished: boolean;
+  /** it said `[DONE]` */
+  readonly isDone: boolean;
   /** why the stream is to be cut off; null where it is not */
   readonly runaway: string | null;
   /** `cut`: the answer ended so, and not as the model said */
@@ -60,6 +62,7 @@ export function createTold(limits: Runaway | null): Told {
   let units = 0;
   let bytes = 0;
   let error: string | null = null;
+  let isDone = false;
   let runaway: string | null = null;
   let end = '';
   let looked = 0;
@@ -102,7 +105,10 @@ export function createTold(limits: Runaway | null): Told {
 
   return {
     event(data) {
-      if (data === '[DONE]') return;
+      if (data === '[DONE]') {
+        isDone = true;
+        return;
+      }
       const event = objectIn(data);
       if (event === null) return;
       if (event.error) error ??= JSON.stringify(event.error).slice(0, 500);
@@ -137,6 +143,9 @@ export function createTold(limits: Runaway | null): Told {
     },
     get isFinished() {
       return choices.size > 0 && [...choices.values()].every(({ finish }) => finish !== null);
+    },
+    get isDone() {
+      return isDone;
     },
     get runaway() {
       return runaway;
