@@ -3,7 +3,7 @@
  * those have no bound.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { PoolStats } from '../pool/stats.ts';
+import { isThere, type PoolStats } from '../pool/stats.ts';
 import type { Webhooks } from './webhooks.ts';
 
 export interface ServerMetrics {
@@ -58,8 +58,9 @@ export function createMetrics(stats: () => PoolStats): ServerMetrics {
     collect() {
       const now = stats();
       this.set(now.waiting);
-      for (const { url: endpoint, state, inFlight: calls, limit: most } of now.endpoints) {
-        up.set({ endpoint }, state === 'up' ? 1 : 0);
+      for (const one of now.endpoints) {
+        const { url: endpoint, inFlight: calls, limit: most } = one;
+        up.set({ endpoint }, isThere(one) ? 1 : 0);
         inFlight.set({ endpoint }, calls);
         limit.set({ endpoint }, most);
       }

@@ -2,6 +2,7 @@
 import { CallFailure } from '../../item/call.ts';
 import { isObject } from '../../json/pointer.ts';
 import { NO_PLACE } from '../../pool/live.ts';
+import { type EndpointStats, isThere } from '../../pool/stats.ts';
 import { ApiError, bodyOfError } from '../errors.ts';
 
 export interface Said {
@@ -20,9 +21,21 @@ export interface Where {
   isOver: boolean;
   /** every endpoint has said what it serves: a model that none named does not exist */
   isSeen: boolean;
-  /** any endpoint is up */
-  isAnyUp: boolean;
+  /** of the endpoints that serve it, why none is up; null where one is */
+  down: string | null;
 }
+
+/** Why none of the endpoints is up that serve `model`, or of all of them where none is known to; null where one is. */
+export function downIn(all: readonly EndpointStats[], model: string): string | null {
+  const serving = all.filter(({ models }) => models.includes(model));
+  const meant = serving.length > 0 ? serving : all;
+  return meant.some(isThere) ? null : [...new Set(meant.map(({ cause }) => cause))].join('; ');
+}
+
+const because = (down: string): string => (down === '' ? '' : ` (${down})`);
+
+/** the code where servers are away, and not full */
+const DOWN = 'unavailable';
 
 /** seconds after which to ask again what found no place */
 const AGAIN = { 'retry-after': '5' };
@@ -50,7 +63,7 @@ export function answerOf(error: unknown, where: Where): Said {
   };
 }
 
-function errorOf({ code, message }: CallFailure, { model, wait, isOver, isSeen, isAnyUp }: Where): ApiError {
+function errorOf({ code, message }: CallFailure, { model, wait, isOver, isSeen, down }: Where): ApiError {
   if (code === 'no-such-model' && isSeen)
     return new ApiError(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
       param: 'model',
@@ -59,19 +72,26 @@ function errorOf({ code, message }: CallFailure, { model, wait, isOver, isSeen, 
   if (code === 'no-such-model')
     return new ApiError(
       503,
-      isAnyUp ? `No model server that is up is known to serve \`${model}\`.` : 'No model server is up.',
-      { code: 'overloaded', headers: AGAIN },
+      down === null
+        ? `No model server that is up is known to serve \`${model}\`.`
+        : `No model server is up${because(down)}.`,
+      { code: DOWN, headers: AGAIN },
     );
   if (isOver) return new ApiError(503, 'The server is being stopped.', { code: 'stopping', headers: AGAIN });
-  if (code === 'interrupted' && message.startsWith(NO_PLACE))
+  if (code === 'interrupted' && message.startsWith(NO_PLACE)) {
+    const waited = `${wait / 1000} s`;
+    if (down === null)
+      return new ApiError(
+        503,
+        `No model server had a place for \`${model}\` within ${waited}${message.slice(NO_PLACE.length)}.`,
+        { code: 'overloaded', headers: AGAIN },
+      );
     return new ApiError(
       503,
-      `No model server had a place for \`${model}\` within ${wait / 1000} s${message.slice(NO_PLACE.length)}.`,
-      {
-        code: 'overloaded',
-        headers: AGAIN,
-      },
+      `No model server that serves \`${model}\` is up${because(down)}, and none came back within ${waited}.`,
+      { code: DOWN, headers: AGAIN },
     );
+  }
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }

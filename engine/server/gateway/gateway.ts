@@ -10,12 +10,13 @@ import { version } from '../../config/version.ts';
 import type { Call } from '../../item/call.ts';
 import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
+import { isThere } from '../../pool/stats.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
-import { answerOf } from './failures.ts';
+import { answerOf, downIn } from './failures.ts';
 import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
 import { readRequest } from './request.ts';
@@ -46,7 +47,7 @@ export const addGateway: Routes = async (app, parts) => {
   const endpoints = () => own.stats().endpoints;
   const served = (): Set<string> => new Set(endpoints().flatMap(one => one.models));
   const isUp = (model: string): boolean =>
-    endpoints().some(({ state, models }) => (state === 'up' || state === 'paused') && models.includes(model));
+    endpoints().some(one => isThere(one) && one.models.includes(model));
   const times = timesIn(parts);
   const open = new Set<Asked>();
   let idle = (): void => {};
@@ -111,8 +112,7 @@ export const addGateway: Routes = async (app, parts) => {
       cache?.forget(request.id);
       const all = endpoints();
       const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
-      const isAnyUp = all.some(({ state }) => state === 'up' || state === 'paused');
-      const where = { model, wait: live.place, isOver: closing.aborted, isSeen, isAnyUp };
+      const where = { model, wait: live.place, isOver: closing.aborted, isSeen, down: downIn(all, model) };
       const said = answerOf(error, where);
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);
