@@ -7,19 +7,6 @@
  */
 import { type Answered, type Learner, move, ownOf } from './learner.ts';
 
-export interface Climb {
-  /** where the limit was, and whether it was still growing there */
-  to: number;
-  isGrowth: boolean;
-  /** what was known of the limit before: null while that was still being learned */
-  known: number | null;
-  /** ms: from when on it may climb, and how long it was told to wait for that */
-  from: number;
-  wait: number;
-  /** calls in a row that were answered since the last one that was throttled */
-  clean: number;
-}
-
 /** ms until a limit that was cut climbs: after the first cut, and at most. */
 const FIRST_WAIT = 1_000;
 const MOST_WAIT = 10_000;

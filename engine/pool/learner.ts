@@ -6,8 +6,6 @@
  * count that were sent since the limit was moved. Plain state and the caller's clock: no socket, no timer.
  */
 
-import type { Climb } from './climb.ts';
-
 /** What was seen of the calls that were sent since the limit was moved last. */
 export interface Window {
   /** ms: when the first of them was sent */
@@ -35,6 +33,20 @@ export interface Level {
   error: number;
   /** measured in haste, while a limit grew */
   isRough?: boolean;
+}
+
+/** How a limit comes back that throttled calls have cut (climb.ts). */
+export interface Climb {
+  /** where the limit was, and whether it was still growing there */
+  to: number;
+  isGrowth: boolean;
+  /** what was known of the limit before: null while that was still being learned */
+  known: number | null;
+  /** ms: from when on it may climb, and how long it was told to wait for that */
+  from: number;
+  wait: number;
+  /** calls in a row that were answered since the last one that was throttled */
+  clean: number;
 }
 
 export interface Learner {
@@ -74,7 +86,7 @@ export interface Learner {
   random: number;
   /** before the last cut: the limit, and the calls that were sent and throttled then */
   before: { limit: number; sent: number; throttled: number } | null;
-  /** how it comes back from where throttled calls cut it (climb.ts); null where they did not */
+  /** null where throttled calls did not cut it, or it is back */
   climb: Climb | null;
   /** It is the one of an earlier run, and nothing has shown yet that more would be too many. */
   isRecalled: boolean;

@@ -5,7 +5,6 @@
  */
 import { medianOf, slowestOf, type Timing } from './clock.ts';
 import type { Endpoint } from './state.ts';
-import { NoAnswerInTime } from './words.ts';
 
 /** Looks in a row that tell something, of a server that answers while it has calls, and of one that does not. */
 const LOOKS = 3;
@@ -50,8 +49,8 @@ function muteFor({ signs, latencies }: Endpoint, timing: Timing): number {
   return Math.max(timeoutFloor, timeoutFactor * usual);
 }
 
-/** Drops the calls that it has: they are asked elsewhere. */
+/** Drops the calls that it has, as if it had died: they are asked elsewhere. */
 export function dropCalls({ running }: Pick<Endpoint, 'running'>, why: string): void {
   // backwards, since each leaves at once
-  for (let i = running.length - 1; i >= 0; i--) running[i]?.exchange?.abort(new NoAnswerInTime(why));
+  for (let i = running.length - 1; i >= 0; i--) running[i]?.exchange?.abort(new Error(why));
 }

@@ -122,6 +122,7 @@ export function createOutages(options: OutageOptions) {
     const why = `it has answered nothing for ${seconds(clock.now() - endpoint.signs.heardAt)}, GET ${endpoint.prefix}/models neither`;
     lost(endpoint, why);
     dropCalls(endpoint, why);
+    onLost(endpoint); // now that they have failed: one of them may be the cause
   }
 
   return {

@@ -65,6 +65,32 @@ test.each([
   expect(run.pool.stats().endpoints[1]!.answered).toBeGreaterThan(before);
 });
 
+test('a call that freezes servers ends, and those that were there with it are answered', async () => {
+  const run = await virtual(
+    {
+      ...{ count: 3, answer: answersLong },
+      onRequest(body, server) {
+        if (body.includes('"poison"')) server.freeze();
+      },
+    },
+    { lasting: true, retryBudget: 0 },
+  );
+  await times(run, many(60, batch));
+  const thaws = run.clock.every(60 * SECOND, () => {
+    // somebody starts them again
+    for (const server of run.servers) {
+      server.kill();
+      server.thaw();
+      server.start();
+    }
+  });
+  const poison = longCall(999, { writes: 20, max: 20, more: { poison: true } });
+  const [first, ...others] = await times(run, [poison, ...many(100, batch, 1_000)]);
+  thaws.stop();
+  expect(first?.how).toMatch(/^call-/);
+  expect([...new Set(others.map(({ how }) => how))]).toEqual(['answered']);
+});
+
 test('a server whose engine hangs, and that answers a GET, keeps no live call that another one could take', async () => {
   const run = await opened({ count: 2, metrics: true });
   for (let asked = 0; asked < 100; asked += 20) await times(run, many(20, live, asked));
