@@ -45,7 +45,7 @@ const TOURS: Record<string, Tour> = {
       'engine/pool/reply.ts': 'kindOfStatus(status)',
       'engine/pool/reactions.ts': 'throttled: {',
       'engine/pool/limit.ts': 'function followThrottled',
-      'engine/pool/learner.ts': 'function noteThrottled',
+      'engine/pool/throttling.ts': 'function noteThrottled',
       'engine/pool/health.ts': 'function noteFailure',
       'engine/pool/queue.ts': 'sleep(ticket',
     },

@@ -27,6 +27,10 @@ export interface VirtualServer {
   kill(): void;
   /** It is there again, with an empty cache. */
   start(): void;
+  /** The process is stopped (`SIGSTOP`): it works on nothing and answers nothing, and its connections stay open. */
+  freeze(): void;
+  /** It goes on. */
+  thaw(): void;
   /** requests beyond so many are answered with 503, as vLLM does where it is told to; null: the queue has no bound */
   admits: number | null;
 }
@@ -117,6 +121,7 @@ function virtualServer(
   let since = 0;
   let before = 0;
   let isUp = true;
+  let isFrozen = false;
   const open = new Map<Handle, (outcome: Reply | Error) => void>();
   let reached = 0;
   let answered = 0;
@@ -157,6 +162,14 @@ function virtualServer(
     },
     start() {
       isUp = true;
+    },
+    freeze() {
+      server.setSpeed(FROZEN);
+      isFrozen = true;
+    },
+    thaw() {
+      server.setSpeed(1);
+      isFrozen = false;
     },
   };
 
@@ -224,6 +237,8 @@ function virtualServer(
       send(request: Request, settle: (outcome: Reply | Error) => void) {
         const { method, path, body } = request;
         if (!isUp) return later(() => settle(errorOf('ECONNREFUSED', 'connect ECONNREFUSED')));
+        // whoever asks has given up long before it goes on
+        if (method === 'GET' && isFrozen) return { received: null, overrun: null, abort: settle };
         if (method === 'GET') return later(() => settle(get(path)));
         const exchange = ask(request, settle);
         onRequest?.(String(body), server);
@@ -233,6 +248,9 @@ function virtualServer(
     },
   };
 }
+
+/** so slow that it is none */
+const FROZEN = 1e-9;
 
 const FULL = Buffer.from(
   refusalBody(

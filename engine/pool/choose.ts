@@ -1,7 +1,8 @@
 /** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
 import { medianOf } from './clock.ts';
 import { mix } from './hash.ts';
-import { isLastUsable, isUsable, placesFor } from './health.ts';
+import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
+import { MAX_LIMIT } from './learner.ts';
 import { serves } from './raw.ts';
 import type { Endpoint, Ticket } from './state.ts';
 
@@ -17,16 +18,18 @@ export function choose(
   now: number,
   reserved: Endpoint | null = null,
 ): Endpoint | null {
+  const isLast = isLastUsable(endpoints, now);
   let candidates = 0;
   let known = true;
+  let open = ticket.call.live !== undefined;
   for (const endpoint of endpoints) {
     if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
     if (endpoint !== ticket.avoid) candidates++;
     if (endpoint.latencies.count === 0) known = false;
+    if (open && placesFor(endpoint, isLast, ticket.call) < MAX_LIMIT) open = false;
   }
   // full now or not, another endpoint is to be asked next time
   const avoid = candidates > 0 ? ticket.avoid : null;
-  const isLast = isLastUsable(endpoints, now);
   let best: Endpoint | null = null;
   let bestLoad = Number.POSITIVE_INFINITY;
   let bestTie = 0;
@@ -35,7 +38,9 @@ export function choose(
     const places = placesFor(endpoint, isLast, ticket.call);
     const outstanding = endpoint.running.length;
     if (outstanding >= places) continue;
-    const load = loadOf(endpoint, places, known);
+    // a limit that holds no live call says nothing of what its server can do beside another one
+    const usual = ticket.call.live && !open ? placesOf(endpoint, isLast) : places;
+    const load = loadOf(endpoint, usual, known);
     if (load > bestLoad) continue;
     const tie = mix(ticket.hash ^ endpoint.salt);
     if (load < bestLoad || tie > bestTie) {

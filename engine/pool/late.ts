@@ -4,6 +4,7 @@
  */
 import { counted } from '../item/words.ts';
 import type { Timing } from './clock.ts';
+import { noteHeard } from './mute.ts';
 import { createJudge } from './patience.ts';
 import type { Endpoint, Ticket } from './state.ts';
 import { NoAnswerInTime, seconds } from './words.ts';
@@ -25,7 +26,7 @@ export function dropLateCalls(
     for (let i = endpoint.running.length - 1; i >= 0; i--) {
       const ticket = endpoint.running[i] as Ticket;
       if (suspendedMs > 0) postpone(ticket, suspendedMs);
-      noteReceived(ticket, now);
+      if (noteReceived(ticket, now)) noteHeard(endpoint, now);
       noteTurn(ticket.turn, ticket.sentAt, endpoint.signs);
       const overrun = ticket.exchange?.overrun ?? null;
       if (overrun !== null) {
@@ -51,18 +52,19 @@ function postpone(ticket: Ticket, ms: number): void {
   if (ticket.firstSentAt !== null) ticket.firstSentAt += ms;
 }
 
-/** What has come of its answer since the last look. */
-function noteReceived(ticket: Ticket, now: number): void {
+/** What has come of its answer since the last look; whether there was any. */
+function noteReceived(ticket: Ticket, now: number): boolean {
   const received = ticket.exchange?.received ?? null;
   if (received === null) {
     ticket.begunAt = null;
-    return;
+    return false;
   }
   const isHeld = ticket.call.sink?.isHeld === true;
-  if (ticket.begunAt !== null && received === ticket.received && !isHeld) return;
+  if (ticket.begunAt !== null && received === ticket.received && !isHeld) return false;
   ticket.begunAt ??= now;
   ticket.received = received;
   ticket.receivedAt = now;
+  return true;
 }
 
 /** Why an answer that has begun is given up, in words; null while it is not. */

@@ -7,17 +7,16 @@ import {
   type Answered,
   isHeldUp,
   isRoomy,
-  judgeCut,
   type Learner,
   type Level,
   levelOf,
   move,
   noteIn,
-  noteShare,
   noteSpeed,
   ownOf,
   windowFrom,
 } from './learner.ts';
+import { judgeCut, noteShare } from './throttling.ts';
 
 /** Answers that a comparison takes at least, and at most where the limit is lower. */
 const MIN_ANSWERS = 32;
@@ -214,6 +213,7 @@ function decide(learner: Learner, base: Level, level: Level, now: number, room: 
 
 function notMore(learner: Learner, base: Level, now: number): void {
   learner.tooMany = Math.min(learner.tooMany, learner.limit);
+  learner.isRecalled = false;
   learner.next = 'down';
   learner.upBy = Math.sqrt(learner.upBy);
   move(learner, base.limit, 'hold', now);

@@ -7,12 +7,14 @@
  * it says of its batch and its queue. That can only hold a limit down: a server that says that nothing waits may be
  * slower with every further call.
  */
+import { cameBack, climbs } from './climb.ts';
 import { type Clock, medianOf, type Timing } from './clock.ts';
 import type { Lag } from './lag.ts';
 import { noteAnswered, noteOwnLag, type Room } from './learn.ts';
-import { MAX_LIMIT, noteSent, noteThrottled, setLimit, type Throttling } from './learner.ts';
+import { type Learner, MAX_LIMIT, noteSent, setLimit } from './learner.ts';
 import { type Load, metricsPath, type Page, pageOf, readLoad } from './load.ts';
 import type { Endpoint, Ticket } from './state.ts';
+import { noteThrottled, type Throttling } from './throttling.ts';
 
 /** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
 const QUEUE_LEAST = 0.05;
@@ -33,13 +35,18 @@ const MIN_LOOK_MS = 5_000;
 const RETURN_LIMIT = 12;
 
 /**
- * Places that live calls may have. While the limit is still growing nobody knows that the server could not take more, so
- * they are not held up; of one that is back, they may have what it had before.
+ * Places that live calls may have. While the limit is still growing, or is the one of an earlier run, nobody knows
+ * that the server could not take more, so they are not held up; of one that is back, they may have what it had before.
  */
 export function placesForLive({ learner, limit, pinned, goal }: Endpoint): number {
   if (pinned) return limit;
   if (goal > 0) return Math.max(limit, goal);
-  return learner.phase === 'grow' ? MAX_LIMIT : limit;
+  return isOpen(learner) ? MAX_LIMIT : limit;
+}
+
+/** Live calls may go beyond it, and take it with them. */
+function isOpen({ phase, isRecalled }: Learner): boolean {
+  return phase === 'grow' || isRecalled;
 }
 
 /** A call was sent there; it has its place. */
@@ -47,7 +54,7 @@ export function followSent(endpoint: Endpoint, ticket: Ticket, lag: Lag, now: nu
   const { learner, limit, running } = endpoint;
   ticket.lateAtSent = lag.totalAt(now);
   // live calls went beyond a limit that grows: what comes now tells of a higher one
-  if (running.length > limit && learner.phase === 'grow' && !endpoint.pinned && endpoint.goal === 0)
+  if (running.length > limit && isOpen(learner) && !endpoint.pinned && endpoint.goal === 0)
     setLimit(learner, 2 * learner.limit, now);
   ticket.round = noteSent(endpoint.learner, now);
 }
@@ -70,6 +77,8 @@ export function followAnswer(
     tokens: Math.max(1, tokens),
     here: endpoint.running.length + 1,
   };
+  // that none is throttled shows, however late this process is itself
+  if (climbs(learner, answered, now)) return;
   const room = roomAt(endpoint);
   if (lag.isOurs(answered.latency, ticket.lateAtSent, now)) noteOwnLag(learner, answered, now, room);
   else noteAnswered(learner, answered, now, room);
@@ -113,7 +122,11 @@ export function followLoad(endpoint: Endpoint, load: Load | null, now: number): 
 }
 
 function trim(endpoint: Endpoint, to: number, now: number): void {
-  if (to < endpoint.learner.limit) setLimit(endpoint.learner, to, now);
+  const { learner } = endpoint;
+  if (to >= learner.limit) return;
+  learner.climb = null;
+  learner.isRecalled = false;
+  setLimit(learner, to, now);
 }
 
 /** The limit of an endpoint that came back doubles with each round of answers. */
@@ -123,15 +136,16 @@ function growBack(endpoint: Endpoint, now: number): void {
   if (learner.limit < goal) return;
   endpoint.goal = 0;
   setLimit(learner, goal, now);
+  cameBack(learner, now);
 }
 
 /** It was away, or takes nothing: it gets a few calls now, and more as it answers. */
 export function startSmall(endpoint: Endpoint, now: number): void {
   const { learner } = endpoint;
-  const { limit, before } = learner;
+  const { limit, before, climb } = learner;
   endpoint.seen = null;
   endpoint.standing = 0;
-  endpoint.goal = Math.max(limit, before?.limit ?? 0, endpoint.goal);
+  endpoint.goal = Math.max(limit, before?.limit ?? 0, climb?.to ?? 0, endpoint.goal);
   setLimit(learner, Math.min(limit, RETURN_LIMIT), now);
   if (learner.limit >= endpoint.goal) endpoint.goal = 0;
 }

@@ -21,15 +21,18 @@ export function createMemory(endpoints: readonly Endpoint[], clock: Clock, onCha
         const { learner, pinned } = endpoint;
         if (pinned || limit === null || learner.phase !== 'grow') continue;
         learner.phase = 'hold';
+        learner.isRecalled = true;
         setLimit(learner, limit, clock.now());
       }
       onChange();
     },
     kept: (): KeptEndpoint[] =>
       endpoints.map(({ url, learner, models, goal, pinned }) => {
-        // of one that has just come back, what it had before
-        const isLearned = !pinned && learner.phase !== 'grow';
-        return { url, limit: isLearned ? Math.max(learner.limit, goal) : null, models: [...models] };
+        const { phase, climb, limit } = learner;
+        const isLearned = !pinned && phase !== 'grow';
+        // of one that has just come back, or throttles, what it had before
+        const known = climb ? climb.known : Math.max(limit, goal);
+        return { url, limit: isLearned ? known : null, models: [...models] };
       }),
   };
 }

@@ -8,7 +8,8 @@
 import { type Fatal, unavailable } from '../item/failure.ts';
 import { isFailing } from './health.ts';
 import { startSmall } from './limit.ts';
-import { type Hindrance, type Prober, probe } from './probe.ts';
+import { dropCalls, isMute, noteHeard, noteLooked } from './mute.ts';
+import { type Prober, probe } from './probe.ts';
 import { causes, settle } from './start.ts';
 import type { Endpoint, Ticket } from './state.ts';
 import { oneLine, seconds } from './words.ts';
@@ -29,8 +30,6 @@ export interface OutageOptions extends Prober {
 
 /** Calls that have to fail, with no answer between them, before it is the endpoints and not the calls. */
 const MIN_FAILED_CALLS = 20;
-/** Looks that an idle endpoint may leave without an answer. */
-const SILENT_LOOKS = 3;
 /** An endpoint that flaps is told so often; in between it is only counted. */
 const TELL_LOST_EVERY_MS = 60_000;
 
@@ -42,6 +41,7 @@ function isThere(endpoint: Endpoint): boolean {
 function beginAgain(endpoint: Endpoint, now: number): void {
   endpoint.failuresInARow = 0;
   endpoint.pausedUntil = 0;
+  noteLooked(endpoint, true, now);
   startSmall(endpoint, now);
   Object.assign(endpoint.latencies, { count: 0, median: Number.NaN, medianAt: 0 });
   endpoint.byAgent.clear();
@@ -55,11 +55,10 @@ export function createOutages(options: OutageOptions) {
   let lastUp = clock.now();
   /** by model, when an endpoint that serves it was last there */
   const lastServed = new Map<string, number>();
-  /** looks in a row that an idle endpoint did not answer */
-  const silences = new Map<Endpoint, number>();
   let closed = false;
 
   const isLookedAt = ({ state }: Endpoint): boolean => state === 'down' || (lasting && state === 'unusable');
+  for (const endpoint of endpoints) noteHeard(endpoint, lastUp);
   for (const endpoint of endpoints) if (isLookedAt(endpoint)) probeLater(endpoint, timing.reprobeSoon);
 
   function probeLater(endpoint: Endpoint, wait: number): void {
@@ -109,17 +108,21 @@ export function createOutages(options: OutageOptions) {
     endpoint.probing = false;
     if (closed || endpoint.state !== 'up') return;
     const { hindrance, cause = '' } = result;
+    noteLooked(endpoint, hindrance !== 'silent', clock.now());
     const isDown = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
-    if (isDown || isSilent(endpoint, hindrance)) lost(endpoint, cause);
-    else if (lasting && hindrance === undefined) settle(result, models); // it may have come back with others
+    if (isDown) lost(endpoint, cause);
+    else if (lasting && hindrance === undefined)
+      settle(result, models); // it may have come back with others
+    else if ((lasting || endpoint.running.length === 0) && isMute(endpoint, timing, clock.now()))
+      lostMute(endpoint);
   }
 
-  /** One that has nothing to do, and does not answer several looks in a row, hangs. */
-  function isSilent(endpoint: Endpoint, hindrance: Hindrance | undefined): boolean {
-    if (hindrance !== 'silent' || endpoint.running.length > 0) return silences.delete(endpoint) && false;
-    const times = (silences.get(endpoint) ?? 0) + 1;
-    silences.set(endpoint, times);
-    return times >= SILENT_LOOKS;
+  /** It may hang with its connections open. What it has is asked elsewhere; a run that ends has patience.ts for that. */
+  function lostMute(endpoint: Endpoint): void {
+    const why = `it has answered nothing for ${seconds(clock.now() - endpoint.signs.heardAt)}, GET ${endpoint.prefix}/models neither`;
+    lost(endpoint, why);
+    dropCalls(endpoint, why);
+    onLost(endpoint); // now that they have failed: one of them may be the cause
   }
 
   return {
@@ -168,7 +171,8 @@ export function createOutages(options: OutageOptions) {
         else if (lasting && endpoint.state === 'up') {
           // what nobody asks is looked at all the same: a server says what is there before somebody asks for it
           probeLater(endpoint, timing.lookSoon);
-          if (endpoint.running.length === 0) void checkOn(endpoint);
+          const isQuiet = now - endpoint.signs.heardAt >= timing.lookSoon;
+          if (endpoint.running.length === 0 || isQuiet) void checkOn(endpoint);
         }
       }
       if (suspendedMs > 0) for (const [model, at] of lastServed) lastServed.set(model, at + suspendedMs);

@@ -9,10 +9,12 @@
  * A server takes calls in the order in which they come (vLLM's default). As long as none that was sent behind a call is
  * answered, it may be in the server's queue, so its share begins anew with each answer to one before it.
  */
+import type { Call } from '../item/call.ts';
 import { counted } from '../item/words.ts';
 import type { Timing } from './clock.ts';
 import { type Extent, extentOf } from './extent.ts';
-import { createTimeLimits } from './health.ts';
+import { createTimeLimits, isFailing } from './health.ts';
+import { serves } from './raw.ts';
 import type { Endpoint, Ticket } from './state.ts';
 import { seconds } from './words.ts';
 import { paceOf, type SpeedOf } from './work.ts';
@@ -30,6 +32,8 @@ const BYTES_READ = 32;
 const TOKENS_READ = 8;
 /** On top, in tokens: what a short call waits for is not its own length. */
 const SPARE = 64;
+/** Of the time that a live call has, the part that a server may have that shows no sign of work. */
+const LIVE_SHARE = 0.25;
 /** Looks in a row to which a server said nothing, after which it is silent altogether. */
 const MAX_UNHEARD = 3;
 
@@ -59,15 +63,31 @@ export function createJudge(endpoints: readonly Endpoint[], timing: Timing, now:
     return known.length > 0 ? Math.max(...known) : Number.NaN;
   }
 
+  /** Where somebody waits, silence is borne for no more than a part of the time that they have. */
+  function limitFor(endpoint: Endpoint, ticket: Ticket): number {
+    const { live } = ticket.call;
+    return Math.min(limits(endpoint, ticket), live ? live.answer * LIVE_SHARE : Number.POSITIVE_INFINITY);
+  }
+
+  /** Whether another endpoint could take it. */
+  function isElsewhere(endpoint: Endpoint, call: Call): boolean {
+    return endpoints.some(
+      one => one !== endpoint && one.state === 'up' && !isFailing(one) && serves(one, call),
+    );
+  }
+
   return (endpoint, ticket) => {
     const { call, sentAt, turn, codes } = ticket;
     const { signs } = endpoint;
     const { timeout, timeoutUnknown } = timing;
-    if (call.live) return null; // live.ts has its limits
-    if (timeout !== null) return now - sentAt > timeout ? late(timeout, ' (--timeout)') : null;
-    const limit = limits(endpoint, ticket);
+    if (call.live && !isElsewhere(endpoint, call)) return null; // it ends by its own limits (live.ts)
+    if (timeout !== null && !call.live) return now - sentAt > timeout ? late(timeout, ' (--timeout)') : null;
+    const limit = limitFor(endpoint, ticket);
     if (now - sentAt <= limit) return null;
-    const patience = Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
+    // … and what shows no silence has that part at least: nobody who waits loses an answer to a guess at its length
+    const least = call.live ? call.live.answer * LIVE_SHARE : limit;
+    // who waits does so for all tries together
+    const patience = call.live ? 1 : Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
     const quiet = now - lastSign(endpoint, ticket, timeoutUnknown);
     const silence = Math.min(patience * limit, Math.max(limit, timeoutUnknown));
     if (quiet > silence && (signs.isLive || signs.unheard >= MAX_UNHEARD))
@@ -81,13 +101,13 @@ export function createJudge(endpoints: readonly Endpoint[], timing: Timing, now:
     const pace = what === 'writes' && steps > 0 ? age / steps : paceAt(endpoint, ticket, what);
     if (Number.isNaN(pace)) {
       const most = extent.isSaid ? patience * SLOWEST * (extent.write ?? 0) : 0;
-      const allowed = Math.max(limit, atWork, most);
+      const allowed = Math.max(least, atWork, most);
       return now - sentAt > allowed ? late(allowed) : null;
     }
     const share = patience * SHARES * (workOf(endpoint, ticket, what) + longestAt(endpoint, what)) * pace;
     // what works, and does not say how fast, has some minutes
     const isMeasured = what === 'writes' && (steps > 0 || !signs.isLive);
-    const allowed = Math.max(limit, share, isMeasured ? 0 : patience * atWork);
+    const allowed = Math.max(least, share, isMeasured ? 0 : patience * atWork);
     return age > allowed ? late(allowed, whyOf(extent, pace)) : null;
   };
 }

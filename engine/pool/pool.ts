@@ -20,6 +20,7 @@ import { dropLateCalls } from './late.ts';
 import { createItems, createSharing, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
 import { createLiveCalls } from './live.ts';
 import { createMemory } from './memory.ts';
+import { noteHeard, noteLooked } from './mute.ts';
 import { createOutages, createSuspects } from './outage.ts';
 import { createPart, type EndpointPool, type PartOptions } from './part.ts';
 import type { PoolOptions } from './pool-options.ts';
@@ -61,7 +62,10 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const look = lookAtLoads({
     ...prober,
     endpoints,
-    onPage: (endpoint, page) => noteLook(endpoint, page, clock.now()),
+    onPage(endpoint, page) {
+      noteLook(endpoint, page, clock.now());
+      noteLooked(endpoint, page !== undefined, clock.now());
+    },
     onLoad(endpoint, load) {
       followLoad(endpoint, load, clock.now());
       pump();
@@ -129,6 +133,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
       const had = leave(endpoint, ticket);
       ticket.atServers += clock.now() - ticket.sentAt;
+      if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
       try {
         const attempt = readReply(endpoint, ticket.call, got, had);
         endpoint.counts.busy += clock.now() - ticket.sentAt;

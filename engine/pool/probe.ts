@@ -85,7 +85,8 @@ export async function probe(endpoint: Endpoint, prober: Prober): Promise<ProbeRe
     );
   }
   if (status === 401 || status === 403) return unusable('key', refusedKey(status, endpoint.key), true);
-  if (status === 503) return unusable('loading', 'HTTP 503: it is still loading, or overloaded', false);
+  if (status === 503 || status === 429)
+    return unusable('loading', `HTTP ${status}: it is still loading, or overloaded`, false);
   if (status === 404 || status === 405) {
     const meant = (await elsewhere(endpoint, prober)) ?? ': is the path right?';
     return unusable('wrong-path', `HTTP ${status} at ${at}${meant}`, true);

@@ -217,7 +217,7 @@ export function createReactions(options: ReactionOptions) {
     const isLast = isLastUsable(endpoints, now);
     const wasFailing = isFailing(endpoint);
     noteFailure(endpoint, { cause, isLast, sentAt, isSilence: kind === 'timeout' }, now, timing);
-    if (reaction.spendsBudget && !wasFailing && isFailing(endpoint))
+    if (reaction.spendsBudget && !wasFailing && isFailing(endpoint) && endpoint.state === 'up')
       tell(
         endpoint,
         `fails: ${cause}; ${isLast ? 'it gets fewer calls until it answers' : 'until it answers it gets one call at a time'}, and its calls are sent again`,

@@ -45,6 +45,10 @@ export interface ConcurrencyLevel {
   tokens: number;
 }
 
+/** It is reached, though it may throttle calls, or rest from those that failed: what is up follows no load. */
+export const isThere = ({ state }: Pick<EndpointStats, 'state'>): boolean =>
+  state === 'up' || state === 'paused';
+
 export interface PoolStats extends Sums {
   endpoints: EndpointStats[];
   inFlight: number;

@@ -72,6 +72,11 @@ export interface Signs {
   newestSent: number;
   /** looks in a row to which it said nothing at all */
   unheard: number;
+  /** when it was last heard, whatever it said; looks of any kind since then that it left without an answer (mute.ts) */
+  heardAt: number;
+  muteLooks: number;
+  /** looks that it answered while it had calls, since it was mute last */
+  heardAtWork: number;
   /** the last of its failures in a row was a silence, which a sign of work makes good */
   wasSilent: boolean;
   readonly speeds: Speeds;
@@ -96,6 +101,9 @@ export const noSigns = (): Signs => ({
   stepsAtAnswer: 0,
   newestSent: Number.NEGATIVE_INFINITY,
   unheard: 0,
+  heardAt: Number.NEGATIVE_INFINITY,
+  muteLooks: 0,
+  heardAtWork: 0,
   wasSilent: false,
   speeds: new Map(),
 });
@@ -185,6 +193,7 @@ export function postponeSigns({ signs }: Pick<Working, 'signs'>, ms: number): vo
   signs.stirredAt += ms;
   signs.steadyFrom += ms;
   signs.answeredAt += ms;
+  signs.heardAt += ms;
   signs.newestSent += ms;
 }
 

@@ -3,7 +3,7 @@
  * those have no bound.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { PoolStats } from '../pool/stats.ts';
+import { isThere, type PoolStats } from '../pool/stats.ts';
 import type { Webhooks } from './webhooks.ts';
 
 export interface ServerMetrics {
@@ -60,8 +60,9 @@ export function createMetrics(stats: () => PoolStats): ServerMetrics {
       this.set(now.waiting);
       // endpoints of workers come and go, under any name: what is no more is not shown for ever
       for (const gauge of [up, inFlight, limit]) gauge.reset();
-      for (const { url: endpoint, state, inFlight: calls, limit: most } of now.endpoints) {
-        up.set({ endpoint }, state === 'up' ? 1 : 0);
+      for (const one of now.endpoints) {
+        const { url: endpoint, inFlight: calls, limit: most } = one;
+        up.set({ endpoint }, isThere(one) ? 1 : 0);
         inFlight.set({ endpoint }, calls);
         limit.set({ endpoint }, most);
       }

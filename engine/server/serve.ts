@@ -12,6 +12,7 @@ import { makeFolder } from '../files/folder.ts';
 import { type Fatal, ioError, usageError } from '../item/failure.ts';
 import { lockFolder } from '../ledger/watch.ts';
 import type { EndpointPool } from '../pool/part.ts';
+import { isThere } from '../pool/stats.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { addApi } from './api.ts';
 import type { Settings } from './config.ts';
@@ -149,7 +150,7 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
 function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts): void {
   app.get('/health', async () => ({ status: 'ok' }));
   app.get('/ready', async (_request, reply) => {
-    const up = pool.stats().endpoints.filter(({ state }) => state === 'up').length;
+    const up = pool.stats().endpoints.filter(isThere).length;
     // the first worker finds its way here by what is ready
     const isReady = (up > 0 || workers?.takesNew === true) && !closing.aborted;
     const { alive = 0, isQueueUp = false } = workers?.desk.stats() ?? {};

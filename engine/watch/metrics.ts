@@ -9,7 +9,7 @@ import type { Account } from '../item/account.ts';
 import { CODES } from '../item/codes.ts';
 import { usageError } from '../item/failure.ts';
 import { RUNGS } from '../item/item.ts';
-import type { EndpointStats, PoolStats } from '../pool/stats.ts';
+import { type EndpointStats, isThere, type PoolStats } from '../pool/stats.ts';
 import { doneOf, type Facts } from './facts.ts';
 
 export interface Metered {
@@ -176,7 +176,7 @@ function metricsIn(registry: Registry, { account, stats, facts }: Metered): () =
   );
   gauge('fw_calls_waiting', 'Calls that wait for a place at an endpoint.', [], () => one(now?.waiting));
   gauge('fw_endpoint_up', 'Whether an endpoint is available: 1 or 0.', ['endpoint'], () =>
-    each(({ state }) => (state === 'up' ? 1 : 0)),
+    each(one => (isThere(one) ? 1 : 0)),
   );
   gauge('fw_server_requests_running', 'Requests in the batch, as the server says.', ['endpoint'], () =>
     each(({ load }) => load?.running),

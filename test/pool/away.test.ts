@@ -1,6 +1,6 @@
 /** Models whose endpoints are away, and what a server remembers of its endpoints. */
 import { expect, test } from 'vitest';
-import { callOf, echo, errorOf, open, outcome, QUICK, serve } from './serving.ts';
+import { type Ask, callOf, echo, errorOf, open, outcome, QUICK, serve, until } from './serving.ts';
 
 test('calls of a model whose endpoints stay away end, while another model goes on', async () => {
   const [dying, other] = [await serve(echo, { models: ['a'] }), await serve(echo, { models: ['b'] })];
@@ -48,4 +48,17 @@ test('a server begins with the limits and models that it knew', async () => {
     { url: gone, limit: 7, models: ['b'] },
   ]);
   expect(pool.stats().endpoints.map(({ limit }) => limit)).toEqual([100, 7]);
+});
+
+test('a limit of an earlier run holds up no live call, and rises with them', async () => {
+  const held: Ask[] = [];
+  const up = await serve(ask => void held.push(ask));
+  const pool = await open([{ url: up.url, limit: 32, pinned: false }], { lasting: true });
+  pool.recall([{ url: up.url, limit: 3, models: ['m'] }]);
+  const live = { place: 60_000, firstByte: 60_000, answer: 600_000, stream: 600_000, tries: 3 };
+  const all = Array.from({ length: 20 }, () => outcome(pool, callOf({ live })));
+  await until(() => up.asked >= 20);
+  expect(pool.stats().endpoints[0]!.limit).toBeGreaterThanOrEqual(20);
+  for (const ask of held) echo(ask);
+  await Promise.all(all);
 });

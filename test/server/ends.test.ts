@@ -35,8 +35,14 @@ test('a model whose only server dies: its request ends, later ones get 503, and 
   ]);
   const first = await errorOf(await post(url, 'mg'));
   expect([first.status, first.code, first.again]).toEqual([503, 'model_not_served', true]);
-  const later = await errorOf(await post(url, 'mg'));
-  expect([later.status, later.code, later.again]).toEqual([503, 'model_not_served', true]);
+  // each one is told that it is down and not full, why, and how long it was waited for
+  for (let times = 0; times < 3; times++) {
+    const later = await errorOf(await post(url, 'mg'));
+    expect([later.status, later.code, later.again]).toEqual([503, 'model_not_served', true]);
+    expect(later.message).toBe(
+      'No model server that serves `mg` is up (connection refused), and none came back within 0.4 s.',
+    );
+  }
   expect(await models(url)).toEqual([
     ['mg', 'down'],
     ['other', 'up'],
@@ -66,6 +72,27 @@ test('of an A/B test the share of an arm that is down goes to the other one', as
   await (await post(url, 'a')).text();
   const all = await Promise.all(Array.from({ length: 12 }, (_, n) => post(url, 'trial', { user: `u${n}` })));
   expect(all.map(({ status }) => status)).toEqual(all.map(() => 200));
+});
+
+test.each([429, 503])('servers that answer %d are up, whatever they are asked', async status => {
+  const full = await Promise.all(
+    Array.from({ length: 2 }, () => serve(ask => ask.send(status, {}, { 'retry-after': '60' }))),
+  );
+  const { url } = await served({ endpoints: full.map(one => one.url), gateway: { limits: LIMITS } });
+  const ready = async () => {
+    const reply = await fetch(`${url}/ready`);
+    return [reply.status, ((await reply.json()) as { endpoints_up: number }).endpoints_up];
+  };
+  const errors = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const error = await errorOf(await post(url));
+      expect(await ready()).toEqual([200, 2]);
+      return error;
+    }),
+  );
+  expect(errors.every(error => error.status === status || error.status === 503)).toBe(true);
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  expect(metrics.match(/^fw_endpoint_up\{.*\} 1$/gm)).toHaveLength(2);
 });
 
 const cut = (ask: Ask): void => ask.cut();

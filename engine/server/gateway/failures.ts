@@ -3,6 +3,7 @@ import { CallFailure } from '../../item/call.ts';
 import { isObject } from '../../json/pointer.ts';
 import { LEDGER_BROKEN } from '../../pool/ending.ts';
 import { NO_PLACE } from '../../pool/live.ts';
+import { type EndpointStats, isThere } from '../../pool/stats.ts';
 import { ApiError, bodyOfError, stopping } from '../errors.ts';
 
 export interface Said {
@@ -24,9 +25,18 @@ export interface Where {
   isOver: boolean;
   /** every endpoint has said what it serves: a model that none named does not exist */
   isSeen: boolean;
-  /** an endpoint that is up serves it */
-  isUp: boolean;
+  /** of the endpoints that serve it, why none is up; null where one is */
+  down: string | null;
 }
+
+/** Why none of the endpoints is up that serve one of `models`, or of all of them where none is known to; null where one is. */
+export function downIn(all: readonly EndpointStats[], models: readonly string[]): string | null {
+  const serving = all.filter(one => models.some(model => one.models.includes(model)));
+  const meant = serving.length > 0 ? serving : all;
+  return meant.some(isThere) ? null : [...new Set(meant.map(({ cause }) => cause))].join('; ');
+}
+
+const because = (down: string): string => (down === '' ? '' : ` (${down})`);
 
 /** seconds after which to ask again what found no place */
 const AGAIN = { 'retry-after': '5' };
@@ -55,7 +65,7 @@ export function answerOf(error: unknown, where: Where): Said {
 }
 
 function errorOf({ code, message }: CallFailure, where: Where): ApiError {
-  const { name, targets, wait, isOver, isSeen, isUp } = where;
+  const { name, targets, wait, isOver, isSeen, down } = where;
   if (isOver) return stopping();
   if (code === 'no-such-model' && isSeen && targets === null)
     return new ApiError(404, `The model \`${name}\` does not exist or you do not have access to it.`, {
@@ -63,13 +73,23 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
       code: 'model_not_found',
     });
   if (code === 'interrupted' && message.includes(LEDGER_BROKEN)) return notOnRecord();
-  const isNoPlace = code === 'interrupted' && message.startsWith(NO_PLACE);
-  const why = isNoPlace ? message.slice(NO_PLACE.length) : '';
-  if (code === 'no-such-model' || (isNoPlace && !isUp)) return notServed(where, why);
-  if (isNoPlace)
-    return new ApiError(503, `No model server had a place for \`${name}\` within ${wait / 1000} s${why}.`, {
+  if (code === 'no-such-model')
+    return notServed(
+      down === null
+        ? `that is up is known to serve ${inWords(where)}`
+        : `is up${because(down)} to serve ${inWords(where)}`,
+    );
+  if (code === 'interrupted' && message.startsWith(NO_PLACE)) {
+    const waited = `${wait / 1000} s`;
+    if (down !== null)
+      return notServed(
+        `that serves ${inWords(where)} is up${because(down)}, and none came back within ${waited}`,
+      );
+    const why = message.slice(NO_PLACE.length);
+    return new ApiError(503, `No model server had a place for \`${name}\` within ${waited}${why}.`, {
       ...{ code: 'overloaded', headers: AGAIN },
     });
+  }
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }
@@ -81,10 +101,10 @@ export const notOnRecord = (): ApiError =>
   });
 
 /** An alias that the config names exists, whoever is away; so does a model that a server had. */
-function notServed({ name, targets }: Where, why: string): ApiError {
+const notServed = (what: string): ApiError =>
+  new ApiError(503, `No model server ${what}.`, { ...{ code: 'model_not_served', headers: AGAIN } });
+
+function inWords({ name, targets }: Where): string {
   const names = targets?.map(target => `\`${target}\``).join(' or ');
-  const what = names === undefined ? '' : `, which stands for ${names}`;
-  return new ApiError(503, `No model server that is up is known to serve \`${name}\`${what}${why}.`, {
-    ...{ code: 'model_not_served', headers: AGAIN },
-  });
+  return names === undefined ? `\`${name}\`` : `\`${name}\`, which stands for ${names}`;
 }

@@ -11,12 +11,13 @@ import type { Call } from '../../item/call.ts';
 import type { CallRecord } from '../../ledger/format.ts';
 import type { Asked } from '../../pool/part.ts';
 import { OPEN_PATHS } from '../../pool/raw.ts';
+import { isThere } from '../../pool/stats.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../parts.ts';
 import { type Cached, createCache } from './cache.ts';
-import { answerOf, notOnRecord } from './failures.ts';
+import { answerOf, downIn, notOnRecord } from './failures.ts';
 import { openGatewayLedger } from './ledger.ts';
 import { namesOf } from './models.ts';
 import { readRequest } from './request.ts';
@@ -45,7 +46,7 @@ export const addGateway: Routes = async (app, parts) => {
   const endpoints = () => own.stats().endpoints;
   const served = (): Set<string> => new Set(endpoints().flatMap(one => one.models));
   const isUp = (model: string): boolean =>
-    endpoints().some(({ state, models }) => (state === 'up' || state === 'paused') && models.includes(model));
+    endpoints().some(one => isThere(one) && one.models.includes(model));
   const isKnown = (model: string): boolean => endpoints().some(({ models }) => models.includes(model));
   const unserved = createUnserved(names, parts);
   const standing = { isUp: (model: string) => unserved.note(model, isUp(model)), isKnown };
@@ -116,8 +117,8 @@ export const addGateway: Routes = async (app, parts) => {
       const all = endpoints();
       const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
       const targets = names.isAlias(name) ? names.modelsOf(name) : null;
-      const isUpNow = targets?.map(standing.isUp).includes(true) ?? isUp(name);
-      const where = { name, targets, wait: live.place, isOver: closing.aborted, isSeen, isUp: isUpNow };
+      const down = downIn(all, targets ?? [name]);
+      const where = { name, targets, wait: live.place, isOver: closing.aborted, isSeen, down };
       const said = answerOf(error, where);
       if (!raw.headersSent) {
         if (said.log !== undefined) say(said.log);

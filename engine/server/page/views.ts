@@ -1,6 +1,6 @@
 /** What the page says, as texts: the same for the HTML and for the updates that follow it. */
 import { counted, cut, number, percent, timeWords } from '../../item/words.ts';
-import type { EndpointStats, PoolStats } from '../../pool/stats.ts';
+import { type EndpointStats, isThere, type PoolStats } from '../../pool/stats.ts';
 import type { FailureGroup } from '../batches/failures.ts';
 import { type BatchRecord, isFinal, type Status } from '../batches/state.ts';
 import type { KeyTraffic } from './traffic.ts';
@@ -165,8 +165,8 @@ function shownUrl(url: string): string {
 
 /** One line on how it goes, for who may not see each endpoint. */
 export function poolWords({ endpoints, inFlight, waiting }: PoolStats): string {
-  const up = endpoints.filter(({ state }) => state === 'up').length;
-  const limit = endpoints.reduce((sum, one) => sum + (one.state === 'up' ? one.limit : 0), 0);
+  const up = endpoints.filter(isThere).length;
+  const limit = endpoints.reduce((sum, one) => sum + (isThere(one) ? one.limit : 0), 0);
   return (
     `${up} of ${counted(endpoints.length, 'endpoint')} up, ${number(inFlight)} of ${number(limit)} places in use, ` +
     `${counted(waiting, 'call waits', 'calls wait')}`

@@ -3,7 +3,7 @@
  */
 import { timeWords } from '../../item/words.ts';
 import type { EndpointPool } from '../../pool/part.ts';
-import type { EndpointStats } from '../../pool/stats.ts';
+import { isThere } from '../../pool/stats.ts';
 import type { Orders, WorkerEndpoint } from '../protocol.ts';
 
 export interface Endpoints {
@@ -24,8 +24,6 @@ interface Options {
   rest: number;
   say(message: string): void;
 }
-
-const isThere = ({ state }: EndpointStats): boolean => state === 'up' || state === 'paused';
 
 /** Models that endpoints serve now. */
 export const servedBy = (pool: EndpointPool): string[] => [

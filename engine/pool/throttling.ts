@@ -1,0 +1,77 @@
+/**
+ * Throttled calls (429, 503) are judged by their share. A full server throttles whatever comes, and less where it is
+ * asked for less; one that throttles by chance does so at any limit, and no limit helps. What tells them apart is
+ * whether a cut brings the share down.
+ */
+import { noteCut } from './climb.ts';
+import { type Learner, move } from './learner.ts';
+
+/** From this share on, throttled calls beyond the random ones tell of a full server. */
+const FULL_SHARE = 0.05;
+/** … and it was full if a cut brings the share below this part of it. */
+const FALLEN_TO = 0.6;
+/** Calls that a share takes. */
+const CALLS_FOR_SHARE = 32;
+/** The weight of the last window in the share that is expected. */
+const LAST_WEIGHT = 0.3;
+/** So many in a row are no chance, and a server that throttles nearly all takes nothing. */
+const NONE_TAKEN = 8;
+const NONE_TAKEN_SHARE = 0.95;
+const MAX_RANDOM = 0.5;
+
+/**
+ * What a throttled call tells. `random`: it is one of those that are throttled now and then, at any load. `full`: so many
+ * are that the server is full; the limit is cut to what it took. `burst`: it was sent before that cut. `none`: the server
+ * takes nothing at all any more, which no limit helps against.
+ */
+export type Throttling = 'random' | 'full' | 'burst' | 'none';
+
+/** A call was throttled; `here` are those that the server still has, of all who share it. */
+export function noteThrottled(learner: Learner, round: number, here: number, now: number): Throttling {
+  const { window, before } = learner;
+  if (round < learner.round) {
+    if (before === null) return 'random';
+    // of the burst that the cut was made for: those that are here may be throttled too
+    before.throttled++;
+    learner.limit = Math.max(1, Math.min(learner.limit, here));
+    return 'burst';
+  }
+  window.throttled++;
+  if (learner.climb !== null) learner.climb.clean = 0;
+  if (learner.phase === 'cut') return judgeCut(learner, now);
+  const expected = window.sent * (learner.random + FULL_SHARE);
+  if (window.throttled <= expected + 3 * Math.sqrt(expected) + 1) return 'random';
+  if (learner.pinned) return 'full';
+  learner.before = { limit: learner.limit, sent: window.sent, throttled: window.throttled };
+  noteCut(learner, now);
+  move(learner, here, 'cut', now);
+  return 'full';
+}
+
+/** Over a window that ended without a cut: what is throttled now and then, and did no harm, is expected from now on. */
+export function noteShare(learner: Learner): void {
+  const { throttled, sent } = learner.window;
+  learner.random += LAST_WEIGHT * (Math.min(MAX_RANDOM, throttled / sent) - learner.random);
+}
+
+/** After a cut: whether fewer are throttled. If not, it is by chance, and no limit helps. */
+export function judgeCut(learner: Learner, now: number): Throttling {
+  const { window, before } = learner;
+  if (before === null) return 'full';
+  const share = window.throttled / window.sent;
+  if (window.answers === 0 && window.throttled >= NONE_TAKEN && share > NONE_TAKEN_SHARE) return 'none';
+  if (window.sent < CALLS_FOR_SHARE || window.throttled + window.answers < CALLS_FOR_SHARE / 2) return 'full';
+  const isRandom = share >= (FALLEN_TO * before.throttled) / before.sent;
+  learner.before = null;
+  if (isRandom) {
+    learner.random = Math.min(MAX_RANDOM, share);
+    learner.climb = null;
+    move(learner, before.limit, learner.base === null ? 'grow' : 'hold', now);
+    return 'random';
+  }
+  learner.upBy = 1.05;
+  learner.base = null;
+  learner.rest = learner.lastRest = 2;
+  move(learner, learner.limit, 'hold', now);
+  return 'full';
+}
