@@ -6,7 +6,7 @@
  * nothing, or shows no key, or takes its time to say what it asks. When none has, and few descriptors are left, the door
  * stands still for some milliseconds after each: Node has no way not to accept, and one that it cannot keep is reset
  * without an answer. What is not accepted waits in the system's queue meanwhile, and those inside have time to say what they
- * want and to hear the 503. One that does not read what it asked for is ended, so that it costs no memory for long.
+ * want and to hear the 503. That is for a burst: who keeps the door full is reset, since others would wait with him. One that does not read what it asked for is ended, so that it costs no memory for long.
  */
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -16,7 +16,10 @@ const MOST_SERVED = 9_000;
 /** connections beyond those, where descriptors are no bound */
 const ROOM = 1_000;
 /** ms that the door stands still where the last place was taken */
-const LONGEST_PAUSE = 25;
+const LONGEST_PAUSE = 100;
+/** ms that it may stand still at a time, and what comes back of them each ms: all else stands still with it */
+const MOST_PAUSES = 2_000;
+const PAUSES_BACK = 0.2;
 /** ms without a request of somebody known after which a connection gives way: its client is hardly just about to ask */
 const RESTED = 5_000;
 /** ms in which one beyond has to have said something */
@@ -46,6 +49,7 @@ export function watchConnections(server: Server, pause = standStill): Connection
   const beyond = new WeakSet<Socket>();
   /** bytes that each had taken at the last look, of those that bytes wait for */
   let before = new Map<Socket, number>();
+  const pauses = { left: MOST_PAUSES, at: performance.now() };
 
   server.maxConnections = served + room;
   server.on('connection', (socket: Socket) => {
@@ -65,8 +69,11 @@ export function watchConnections(server: Server, pause = standStill): Connection
     const end = (): void => void setImmediate(() => socket.bytesRead === 0 && socket.destroy());
     const silent = setTimeout(end, SILENT).unref();
     socket.once('close', () => clearTimeout(silent));
-    const ms = Math.ceil(LONGEST_PAUSE * Math.min(1, (2 * over) / room - 1));
+    pauses.left = Math.min(MOST_PAUSES, pauses.left + PAUSES_BACK * (performance.now() - pauses.at));
+    const ms = Math.floor(Math.min(pauses.left, LONGEST_PAUSE * Math.min(1, (2 * over) / room - 1)));
     if (ms > 0) pause(ms);
+    pauses.left -= Math.max(0, ms);
+    pauses.at = performance.now();
   });
   const timer = setInterval(look, LOOK).unref();
   server.on('close', () => clearInterval(timer));

@@ -77,7 +77,7 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
     return notServed(
       down === null
         ? `that is up is known to serve ${inWords(where)}`
-        : `is up${because(down)} to serve ${inWords(where)}`,
+        : `is up${because(down)}${targets === null ? '' : ` to serve ${inWords(where)}`}`,
     );
   if (code === 'interrupted' && message.startsWith(NO_PLACE)) {
     const waited = `${wait / 1000} s`;
