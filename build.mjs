@@ -68,53 +68,54 @@ const lean = {
 const TOGETHER = [
   {
     name: 'words',
-    test: /\/engine\/(item|json)\/|\/engine\/(audit\/accept|config\/package|config\/version|pool\/clock)\.ts|\/bin\/command\.ts/,
+    test: /\/core\/(item|json)\/|\/(audit\/accept|config\/package|config\/version|endpoints\/pool-clock|flow\/command)\.ts/,
   },
-  { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/engine\/agents\// },
+  { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
-  { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/engine\/table\/look\.ts/ },
-  { name: 'aside', test: /\/engine\/(files\/(put-aside|unnamed)|table\/count|watch\/total)\.ts/ },
-  { name: 'rows', test: /\/engine\/table\/(row-check|selection|template)\.ts/ },
+  { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
+  { name: 'aside', test: /\/(files\/(put-aside|unnamed-file)|tables\/count|watch\/total)\.ts/ },
+  { name: 'rows', test: /\/tables\/(row-check|selection|template)\.ts/ },
   {
     name: 'run',
-    test: /\/engine\/run\/(first-items|named-files|options)\.ts/,
+    test: /\/running\/(first-items|named-files|stage-options)\.ts/,
   },
   {
     name: 'pool',
-    test: /\/engine\/pool\/(?!clock|gpu|exchange|wire)[a-z]+\.ts/,
+    test: /\/asking\/(pool\/[a-z-]+|endpoints\/(?!pool-clock|gpu|exchange|wire|sse)[a-z-]+)\.ts/,
   },
   {
     name: 'keys',
-    test: /\/engine\/server\/(config|keys)\.ts|\/engine\/shards\/queue-options\.ts|\/engine\/files\/durable\.ts|\/bin\/commands\/(batch|keys|serve|work)\.ts/,
+    test: /\/serve\/(serve-config|api-keys)\.ts|\/workers\/queue-options\.ts|\/files\/durable\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/engine\/flow\/each-line\.ts|\/engine\/audit\/(expected|judging|labels|shared|tally|verdict)\.ts|\/engine\/legacy\/(answer-schemas|derivation|result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(expected-ids|judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
   },
   {
     name: 'answers',
-    test: /\/engine\/answer\/(defaults|edits|kinds|repetition|text-check)\.ts/,
+    test: /\/engine\/answers\/(defaults|edits|kinds|repetition|text-check)\.ts/,
   },
   {
     name: 'explain',
     test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
   },
-  { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/engine\/files\/document-output\.ts/ },
+  { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/files\/document-output\.ts/ },
   {
     name: 'read',
-    test: /\/engine\/study\/(answers|clusters|collect|gather|names|observe|outcome|read|read-out|compare|compare-page)\.ts|\/bin\/commands\/compare\.ts/,
+    test: /\/report\/(answer-counts|collect|gather|name-table|observe|outcome-texts|read-lines|read-out|compare-runs|compare-runs-text)\.ts|\/kit\/clusters\.ts|\/report\/compare-command\.ts/,
   },
-  { name: 'facts', test: /\/engine\/watch\/(diagnosis|engine|facts|recent|servers|words)\.ts/ },
-  { name: 'bench', test: /\/engine\/(bench|models)\/|\/bin\/commands\/bench\// },
-  { name: 'figures', test: /\/engine\/study\/(agreement|bootstrap|chart|html|special|statistics|style)\.ts/ },
-  { name: 'worker', test: /\/engine\/shards\/worker\// },
+  { name: 'facts', test: /\/watch\/(diagnosis|engine-limits|run-facts|recent|servers|run-words)\.ts/ },
+  { name: 'bench', test: /\/measure\/(bench|models)\// },
+  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|special|statistics|style)\.ts/ },
+  { name: 'records', test: /\/products\/records\// },
+  { name: 'worker', test: /\/workers\/worker\// },
   {
     name: 'queue',
-    test: /\/engine\/shards\/(first-look|place|queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
+    test: /\/workers\/(first-look|place|part-queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
   },
   {
     name: 'holding',
-    test: /\/engine\/ledger\/(changes|keys|holder|ledger|lock|record|texts|watch|writer)\.ts/,
+    test: /\/ledger\/(changes|key-index|holder|ledger|lock|record|request-texts|watch-lock|writer)\.ts/,
   },
 ];
 
@@ -139,7 +140,7 @@ chmodSync('dist/bin/fw.js', 0o755);
 writeFileSync('dist/starters.json', JSON.stringify(starters('pipelines/starters'), null, 1));
 writeFileSync(
   'dist/page.json',
-  JSON.stringify(texts('engine/server/page', ['page.css', 'page.js']), null, 1),
+  JSON.stringify(texts('products/serve/page', ['page.css', 'page.js']), null, 1),
 );
 writeFileSync('dist/LICENSES.txt', licences(made.flatMap(({ output }) => output)));
 

@@ -6,25 +6,31 @@
  */
 
 import { basename } from 'node:path';
-import { expandPaths } from './engine/files/input.ts';
-import { letGo } from './engine/files/origin.ts';
-import type { OnBroken, Output } from './engine/files/output.ts';
+import { expandPaths } from './engine/core/files/input-files.ts';
+import type { OnBroken, Output } from './engine/core/files/ndjson-out.ts';
+import { letGo } from './engine/core/files/origin.ts';
+import { ioError, usageError } from './engine/core/item/failure.ts';
+import type { Item } from './engine/core/item/item.ts';
 import type { ASKING, COMMON } from './engine/flow/join.ts';
 import { type OptionSchemas, type OptionsOf, resolveOptions, type Values } from './engine/flow/options.ts';
 import type { Stage, StageOf } from './engine/flow/stage.ts';
-import { ioError, usageError } from './engine/item/failure.ts';
-import type { Item } from './engine/item/item.ts';
-import type { POOL_OPTIONS } from './engine/run/open-pool.ts';
-import { optionsOf } from './engine/run/options.ts';
-import { readPipeline } from './engine/run/pipeline.ts';
-import { run as runRow } from './engine/run/run.ts';
-import type { Ended } from './engine/run/run-options.ts';
-import type { Stopper } from './engine/run/stopping.ts';
-import { outputOf } from './engine/run/target.ts';
-import { refuseOutputs, runToFiles, runToStream, type Start, type Unplaced } from './engine/run/to-files.ts';
-import { createLook, type Facts } from './engine/watch/facts.ts';
-import type { Progress, Watched } from './engine/watch/progress.ts';
-import { countItems } from './engine/watch/total.ts';
+import type { POOL_OPTIONS } from './engine/running/open-pool.ts';
+import { outputOf } from './engine/running/output-paths.ts';
+import { readPipeline } from './engine/running/pipeline.ts';
+import { run as runRow } from './engine/running/run.ts';
+import type { Ended } from './engine/running/run-options.ts';
+import { optionsOf } from './engine/running/stage-options.ts';
+import type { Stopper } from './engine/running/stopping.ts';
+import {
+  refuseOutputs,
+  runToFiles,
+  runToStream,
+  type Start,
+  type Unplaced,
+} from './engine/running/to-files.ts';
+import type { Progress, Watched } from './engine/running/watch/progress.ts';
+import { createLook, type Facts } from './engine/running/watch/run-facts.ts';
+import { countItems } from './engine/running/watch/total.ts';
 import agentStepStage from './stages/agent-step.ts';
 import chainStage from './stages/chain.ts';
 import exportStage from './stages/export.ts';
@@ -39,6 +45,14 @@ import synthesizeDecisionStage from './stages/synthesize-decision.ts';
 import validateStage from './stages/validate.ts';
 import verifyStage from './stages/verify.ts';
 
+export { type Ledger, type LedgerOptions, openLedger } from './engine/asking/ledger/ledger.ts';
+export type { EndpointPool } from './engine/asking/pool/part.ts';
+export { createPool } from './engine/asking/pool/pool.ts';
+export type { PoolOptions } from './engine/asking/pool/pool-options.ts';
+export type { Account } from './engine/core/item/account.ts';
+export { CODES } from './engine/core/item/codes.ts';
+export { EXIT, Fatal, ItemFailure } from './engine/core/item/failure.ts';
+export type { Failure, Item, Repair, Rung, Step } from './engine/core/item/item.ts';
 export { boundedMap, type MapOptions } from './engine/flow/map.ts';
 export {
   type Each,
@@ -48,16 +62,8 @@ export {
   type Through,
   type Tools,
 } from './engine/flow/stage.ts';
-export type { Account } from './engine/item/account.ts';
-export { CODES } from './engine/item/codes.ts';
-export { EXIT, Fatal, ItemFailure } from './engine/item/failure.ts';
-export type { Failure, Item, Repair, Rung, Step } from './engine/item/item.ts';
-export { type Ledger, type LedgerOptions, openLedger } from './engine/ledger/ledger.ts';
-export type { EndpointPool } from './engine/pool/part.ts';
-export { createPool } from './engine/pool/pool.ts';
-export type { PoolOptions } from './engine/pool/pool-options.ts';
-export type { Ended } from './engine/run/run-options.ts';
-export type { Facts } from './engine/watch/facts.ts';
+export type { Ended } from './engine/running/run-options.ts';
+export type { Facts } from './engine/running/watch/run-facts.ts';
 
 /** Stages in a row, with their options. */
 export interface Row {

@@ -24,7 +24,7 @@ try {
   const config = {
     extends: '../../tsconfig.json',
     compilerOptions: { ...options, typeRoots: roots, types: ['node', 'highland'] },
-    include: ['index.ts', 'engine', 'stages'].map(path => `../../${path}`),
+    include: ['index.ts', 'engine', 'products', 'stages'].map(path => `../../${path}`),
   };
   writeFileSync(project, JSON.stringify(config));
   run('tsc', '--project', project);

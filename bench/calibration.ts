@@ -3,7 +3,7 @@
  * (bench/studies.ts) go through the code of `fw report` and `fw compare` from the observation on. Prints the tables of
  * docs/report.md. STUDIES is the share of the studies that run, 1 by default; ONLY is part of a design's name.
  */
-import type { Share } from '../engine/study/statistics.ts';
+import type { Share } from '../products/kit/statistics.ts';
 import { createTally, DESIGNS, measure, type Tally } from './tally.ts';
 
 const share = Number(process.env.STUDIES || 1);

@@ -7,8 +7,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Client } from 'undici';
-import { bodies, escaped } from '../engine/agents/body.ts';
-import { loadAgents, packagedAgents } from '../engine/agents/load.ts';
+import { loadAgents, packagedAgents } from '../engine/asking/agents/load-agents.ts';
+import { bodies, escaped } from '../engine/asking/agents/request-body.ts';
 import { median } from './measure.ts';
 import { machine, table, writeSection } from './page.ts';
 

@@ -2,11 +2,11 @@
  * Made-up studies whose truth is known, and whose records are not independent: what a case is like is shared by its twins,
  * its orders, its samples and what befalls it. They enter where `fw report` has read a line, and go through all the rest.
  */
-import type { Rung } from '../engine/item/item.ts';
-import type { Asked } from '../engine/study/asked.ts';
-import { type Collected, createCollector } from '../engine/study/collect.ts';
-import type { Answered } from '../engine/study/said.ts';
-import { seeded } from '../engine/study/seeded.ts';
+import type { Rung } from '../engine/core/item/item.ts';
+import { seeded } from '../products/kit/seeded.ts';
+import type { Answered } from '../products/report/answers-said.ts';
+import { type Collected, createCollector } from '../products/report/collect.ts';
+import type { Asked } from '../products/report/report-names.ts';
 
 export interface Design {
   cells: number;

@@ -1,7 +1,8 @@
 /** What is counted of made-up studies: which tests reject, and which intervals hold what is true. */
-import { compareAll } from '../engine/study/compare.ts';
-import { type Report, reportOf } from '../engine/study/report.ts';
-import { type Figure, holm, type Interval, type Share } from '../engine/study/statistics.ts';
+
+import { type Figure, holm, type Interval, type Share } from '../products/kit/statistics.ts';
+import { compareAll } from '../products/report/compare-runs.ts';
+import { type Report, reportOf } from '../products/report/report.ts';
 import { type Design, studyOf, truthOf } from './studies.ts';
 
 const BASE: Design = {

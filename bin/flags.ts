@@ -1,8 +1,8 @@
 /** From option schemas to flags and help, by yargs; numbers and choices are checked by the schemas' own rules. */
 import yargs from 'yargs';
+import { didYouMean } from '../engine/core/item/did-you-mean.ts';
+import { usageError } from '../engine/core/item/failure.ts';
 import { type OptionSchemas, resolveOptions, type Values } from '../engine/flow/options.ts';
-import { usageError } from '../engine/item/failure.ts';
-import { didYouMean } from '../engine/item/near.ts';
 import { habit } from './habits.ts';
 
 export interface Spoken {

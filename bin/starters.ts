@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMap, parseDocument, Scalar } from 'yaml';
-import { packageRoot } from '../engine/config/package.ts';
-import type { Look } from '../engine/table/look.ts';
+import { packageRoot } from '../engine/core/config/package.ts';
+import type { Look } from '../engine/tables/look.ts';
 
 export const STARTERS = ['classify', 'extract', 'chain', 'translate'] as const;
 type Starter = (typeof STARTERS)[number];

@@ -1,9 +1,9 @@
 /** Standard input that nobody would read, since a glob without its quotes has become file names. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { usageError } from '../engine/core/item/failure.ts';
 import type { Values } from '../engine/flow/options.ts';
 import type { Stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
-import { optionsOf } from '../engine/run/options.ts';
+import { optionsOf } from '../engine/running/stage-options.ts';
 
 /**
  * `--old out/*` is `--old` and the first file for `fw`, and the others are its input, in place of standard input. Exit 64

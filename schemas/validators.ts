@@ -1,7 +1,7 @@
 /**
  * Our own schemas as code, made when fw is built, and the schemas of JSON Schema itself, which those of users are checked
  * against: to compile them at a start takes longer than all the rest of it. A schema of these must be one whose patterns are linear and whose references end; those of users are compiled, with
- * bounds, by engine/answer/schema.ts.
+ * bounds, by engine/answers/schema.ts.
  */
 import { readFileSync } from 'node:fs';
 import { _, Ajv, type CodeKeywordDefinition, type Options } from 'ajv';
@@ -10,8 +10,8 @@ import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js';
 import { and, getProperty } from 'ajv/dist/compile/codegen/index.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
-import { type SumRule, TOLERANCE } from '../engine/answer/sum.ts';
-import { moduleOf } from '../engine/config/own-schema.ts';
+import { type SumRule, TOLERANCE } from '../engine/answers/sum.ts';
+import { moduleOf } from '../engine/core/config/own-schema.ts';
 
 /** Those that runs check with, files that people write and legacy results, by what is asked of them. */
 const REPORTS = {
@@ -39,7 +39,7 @@ const DIALECTS: { [name: string]: new (options: Options) => Ajv } = {
   '07': Ajv,
 };
 
-/** What engine/answer/sum.ts says of `x-fw-sum`, as code: a function could not be written to a file. */
+/** What engine/answers/sum.ts says of `x-fw-sum`, as code: a function could not be written to a file. */
 const SUM: CodeKeywordDefinition = {
   keyword: 'x-fw-sum',
   type: 'object',

@@ -8,13 +8,13 @@
  * Writes  { …, steps: [ …, the new step ] }, or { …, decision } where the agent is the synthesis
  * Fails   as chain does
  */
-import { arrangementOf } from '../engine/agents/arrangement.ts';
-import { takesUp } from '../engine/agents/asked-again.ts';
-import { orderWords } from '../engine/agents/asked-order.ts';
-import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { resolveOrdering } from '../engine/agents/orderings.ts';
+import { arrangementOf } from '../engine/asking/agents/arrangement.ts';
+import { takesUp } from '../engine/asking/agents/asked-again.ts';
+import { orderWords } from '../engine/asking/agents/asked-order.ts';
+import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
+import { resolveOrdering } from '../engine/asking/agents/orderings.ts';
+import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { ItemFailure, usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'agent-step',

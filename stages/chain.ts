@@ -8,13 +8,13 @@
  * Writes  { …, ordering, steps, decision }; with another --topology, --passed or --labels also { arrangement }
  * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
  */
-import { ARRANGEMENT_OPTIONS, arranged, expectArrangeable } from '../engine/agents/arrangement.ts';
-import { takesUp } from '../engine/agents/asked-again.ts';
-import { leftOutWords, orderTeller, orderWords } from '../engine/agents/asked-order.ts';
-import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { orderingOfItem, resolveOrderings } from '../engine/agents/orderings.ts';
+import { ARRANGEMENT_OPTIONS, arranged, expectArrangeable } from '../engine/asking/agents/arrangement.ts';
+import { takesUp } from '../engine/asking/agents/asked-again.ts';
+import { leftOutWords, orderTeller, orderWords } from '../engine/asking/agents/asked-order.ts';
+import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
+import { orderingOfItem, resolveOrderings } from '../engine/asking/agents/orderings.ts';
+import { usageError } from '../engine/core/item/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
 
 export default stage({
   name: 'chain',

@@ -12,9 +12,10 @@
  *         Nothing reads these as items again
  * Fails   value-not-kept, too-deep; no-response for openai-batch
  */
-import { FORMAT_NAMES, FORMATS } from '../engine/export/formats.ts';
+
+import { usageError } from '../engine/core/item/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
+import { FORMAT_NAMES, FORMATS } from '../engine/tables/export/export-formats.ts';
 
 export default stage({
   name: 'export',

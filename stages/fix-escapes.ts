@@ -8,15 +8,16 @@
  * Writes  the same bytes where there is nothing to mend
  * Fails   nothing of its own; what it cannot mend stays failed
  */
-import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { fixEscapes } from '../engine/answer/escapes.ts';
+
+import { fixEscapes } from '../engine/answers/escapes.ts';
+import { AGENTS_OPTION } from '../engine/asking/agents/asking-options.ts';
 import { healed, judges, mapSteps, marked, readAgain, standsAsText } from '../engine/audit/recheck.ts';
-import { remember } from '../engine/files/origin.ts';
+import { remember } from '../engine/core/files/origin.ts';
+import { type Failure, type Item, isItem, type Repair } from '../engine/core/item/item.ts';
+import { wrongShape } from '../engine/core/item/line-shape.ts';
+import { lossless } from '../engine/core/json/lossless.ts';
+import { isObject, type JsonObject } from '../engine/core/json/pointer.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { type Failure, type Item, isItem, type Repair } from '../engine/item/item.ts';
-import { wrongShape } from '../engine/item/shape.ts';
-import { lossless } from '../engine/json/lossless.ts';
-import { isObject, type JsonObject } from '../engine/json/pointer.ts';
 
 const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape', 'escaped-apostrophe']);
 

@@ -19,15 +19,15 @@
  * make up the whole. A failed row is one item, whatever the orderings. In JSON null is no value, as if the key were absent.
  */
 
-import { stage } from '../engine/flow/stage.ts';
 import {
   countItems,
   INGEST_OPTIONS,
   openRequests,
   openResults,
   openTable,
-} from '../engine/legacy/ingesting.ts';
-import { readTable, tableBatches } from '../engine/table/table.ts';
+} from '../engine/audit/legacy/ingesting.ts';
+import { stage } from '../engine/flow/stage.ts';
+import { readTable, tableBatches } from '../engine/tables/read-table.ts';
 
 export default stage({
   name: 'ingest',

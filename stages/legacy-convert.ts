@@ -12,17 +12,17 @@
  *         is 1.
  */
 
-import { AGENTS_OPTION, agentsOf } from '../engine/agents/options.ts';
+import { AGENTS_OPTION, agentsOf } from '../engine/asking/agents/asking-options.ts';
 import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/accept.ts';
-import { documentFrame } from '../engine/files/document-output.ts';
-import { sideFile } from '../engine/files/side-file.ts';
+import { findInDerivation } from '../engine/audit/legacy/derivation.ts';
+import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/audit/legacy/legacy-result.ts';
+import { documentFrame } from '../engine/core/files/document-output.ts';
+import { sideFile } from '../engine/core/files/side-file.ts';
+import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
+import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/core/item/item.ts';
+import type { JsonObject } from '../engine/core/json/pointer.ts';
 import { carryProvenance } from '../engine/flow/provenance.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { ItemFailure, usageError } from '../engine/item/failure.ts';
-import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/item/item.ts';
-import type { JsonObject } from '../engine/json/pointer.ts';
-import { findInDerivation } from '../engine/legacy/derivation.ts';
-import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/legacy/result.ts';
 
 export default stage({
   name: 'legacy-convert',

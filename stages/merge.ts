@@ -19,17 +19,17 @@
 
 import { resolve } from 'node:path';
 import { rankBy } from '../engine/audit/best.ts';
-import { mergeFiles, mergeInto } from '../engine/audit/merge.ts';
-import { identityOf } from '../engine/files/identity.ts';
-import { expandPaths } from '../engine/files/input.ts';
-import { expectResults } from '../engine/files/provenance-files.ts';
+import { answerSchemas } from '../engine/audit/legacy/answer-schemas.ts';
+import { findInLegacy } from '../engine/audit/legacy/strict.ts';
+import { mergeFiles, mergeInto } from '../engine/audit/merge-files.ts';
+import { identityOf } from '../engine/core/files/identity.ts';
+import { expandPaths } from '../engine/core/files/input-files.ts';
+import { expectResults } from '../engine/core/files/provenance-files.ts';
+import { usageError } from '../engine/core/item/failure.ts';
+import { isLegacy } from '../engine/core/item/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { refuseTables } from '../engine/flow/looks-like.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
-import { isLegacy } from '../engine/item/item.ts';
-import { answerSchemas } from '../engine/legacy/answer-schemas.ts';
-import { findInLegacy } from '../engine/legacy/strict.ts';
 
 export default stage({
   name: 'merge',

@@ -10,10 +10,10 @@
  *         confidence) is never filled, whatever the defaults say. With --mark-only every line that would be filled
  */
 
-import { defaultsOf } from '../engine/agents/load.ts';
-import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { fill } from '../engine/answer/fill.ts';
-import { readAnswer } from '../engine/answer/read-answer.ts';
+import { fill } from '../engine/answers/fill.ts';
+import { readAnswer } from '../engine/answers/read-answer.ts';
+import { AGENTS_OPTION } from '../engine/asking/agents/asking-options.ts';
+import { defaultsOf } from '../engine/asking/agents/load-agents.ts';
 import {
   changedStep,
   healed,
@@ -25,11 +25,11 @@ import {
   ownOf,
   SCHEMA_OPTION,
 } from '../engine/audit/recheck.ts';
+import { type Item, isItem, isRawRequest, type Repair, type Step } from '../engine/core/item/item.ts';
+import { holdsNull, isObject, type JsonObject } from '../engine/core/json/pointer.ts';
+import { same } from '../engine/core/json/same.ts';
+import { shorten } from '../engine/core/json/show.ts';
 import { stage, withFailure } from '../engine/flow/stage.ts';
-import { type Item, isItem, isRawRequest, type Repair, type Step } from '../engine/item/item.ts';
-import { holdsNull, isObject, type JsonObject } from '../engine/json/pointer.ts';
-import { same } from '../engine/json/same.ts';
-import { shorten } from '../engine/json/show.ts';
 
 export default stage({
   name: 'null-fix',

@@ -8,12 +8,12 @@
  * the next stage would take what was selected for the whole.
  */
 
-import { listedIn } from '../engine/audit/expected.ts';
+import { listedIn } from '../engine/audit/expected-ids.ts';
+import { usageError } from '../engine/core/item/failure.ts';
+import { idOf, isFailed, RUNGS, type Rung, rungOf, saysEnd } from '../engine/core/item/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { usageError } from '../engine/item/failure.ts';
-import { idOf, isFailed, RUNGS, type Rung, rungOf, saysEnd } from '../engine/item/item.ts';
 
 export default stage({
   name: 'select',

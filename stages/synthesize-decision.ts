@@ -11,17 +11,17 @@
  * Fails   zero-confidence, after every temperature of the agent's `ask_again`; and as chain does
  */
 
-import { asksAgain } from '../engine/agents/ask.ts';
-import { ASKING_CODES, takesUp } from '../engine/agents/asked-again.ts';
-import { orderWords } from '../engine/agents/asked-order.ts';
-import { type Chain, lackingIn } from '../engine/agents/chain.ts';
-import { ASK_OPTIONS, agentsOf, openChain } from '../engine/agents/options.ts';
-import { reopened } from '../engine/agents/reopen.ts';
+import { asksAgain } from '../engine/asking/agents/ask.ts';
+import { type Chain, lackingIn } from '../engine/asking/agents/ask-chain.ts';
+import { ASKING_CODES, takesUp } from '../engine/asking/agents/asked-again.ts';
+import { orderWords } from '../engine/asking/agents/asked-order.ts';
+import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
+import { reopened } from '../engine/asking/agents/reopen.ts';
+import type { Code } from '../engine/core/item/codes.ts';
+import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
+import type { Item } from '../engine/core/item/item.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
-import type { Code } from '../engine/item/codes.ts';
-import { ItemFailure, usageError } from '../engine/item/failure.ts';
-import type { Item } from '../engine/item/item.ts';
 
 export default stage({
   name: 'synthesize-decision',

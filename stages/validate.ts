@@ -8,12 +8,13 @@
  * Writes  the same bytes where all fits
  * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
  */
-import { AGENTS_OPTION } from '../engine/agents/options.ts';
-import { type AnswerPlace, answerPlace } from '../engine/agents/reopen.ts';
-import type { Check } from '../engine/answer/check.ts';
-import { coerce } from '../engine/answer/coerce.ts';
-import { codeOf, FIXES } from '../engine/answer/read-answer.ts';
-import { describeRules } from '../engine/answer/rules.ts';
+
+import { coerce } from '../engine/answers/coerce.ts';
+import { codeOf, FIXES } from '../engine/answers/read-answer.ts';
+import { describeRules } from '../engine/answers/rules.ts';
+import type { Check } from '../engine/answers/schema-check.ts';
+import { AGENTS_OPTION } from '../engine/asking/agents/asking-options.ts';
+import { type AnswerPlace, answerPlace } from '../engine/asking/agents/reopen.ts';
 import {
   changedStep,
   healed,
@@ -24,11 +25,11 @@ import {
   readAgain,
   SCHEMA_OPTION,
 } from '../engine/audit/recheck.ts';
+import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
+import { type Item, isItem, type Step } from '../engine/core/item/item.ts';
+import { summarise } from '../engine/core/json/show.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
-import { ItemFailure, usageError } from '../engine/item/failure.ts';
-import { type Item, isItem, type Step } from '../engine/item/item.ts';
-import { summarise } from '../engine/json/show.ts';
 
 export default stage({
   name: 'validate',

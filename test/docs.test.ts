@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseDefaults } from '../engine/answer/defaults.ts';
-import { fill } from '../engine/answer/fill.ts';
-import { readAnswer } from '../engine/answer/read-answer.ts';
-import { RULES } from '../engine/answer/rules.ts';
-import { compileSchema } from '../engine/answer/schema.ts';
-import { textCheck } from '../engine/answer/text-check.ts';
-import type { JsonObject } from '../engine/json/pointer.ts';
+import { parseDefaults } from '../engine/answers/defaults.ts';
+import { fill } from '../engine/answers/fill.ts';
+import { readAnswer } from '../engine/answers/read-answer.ts';
+import { RULES } from '../engine/answers/rules.ts';
+import { compileSchema } from '../engine/answers/schema.ts';
+import { textCheck } from '../engine/answers/text-check.ts';
+import type { JsonObject } from '../engine/core/json/pointer.ts';
 import { ROOT } from './fw.ts';
 import { fw } from './here.ts';
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../products/simulator/simulator.ts';
 import { stages } from '../stages/index.ts';
 import { ROOT } from './fw.ts';
 import { fw } from './here.ts';

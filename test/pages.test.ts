@@ -7,9 +7,9 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CODES } from '../engine/item/codes.ts';
-import { EXIT } from '../engine/item/failure.ts';
-import { type Simulator, startSimulator } from '../engine/simulator/simulator.ts';
+import { CODES } from '../engine/core/item/codes.ts';
+import { EXIT } from '../engine/core/item/failure.ts';
+import { type Simulator, startSimulator } from '../products/simulator/simulator.ts';
 import { ALL } from './all.ts';
 import { folder, ROOT } from './fw.ts';
 import { fw } from './here.ts';

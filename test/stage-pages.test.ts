@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { commands } from '../bin/commands/index.ts';
 import type { Group, OptionSchema, OptionSchemas } from '../engine/flow/options.ts';
 import { type Stage, type StageRow, stagesOf } from '../engine/flow/stage.ts';
-import { optionsOf } from '../engine/run/options.ts';
+import { optionsOf } from '../engine/running/stage-options.ts';
 import { stages } from '../stages/index.ts';
 import { ROOT } from './fw.ts';
 

@@ -15,20 +15,20 @@ const TOURS: Record<string, Tour> = {
   'a row of CSV becomes an item': {
     most: 5,
     files: {
-      'engine/table/table.ts': 'readTable',
-      'engine/table/row-bytes.ts': 'rowSplitter',
-      'engine/table/csv.ts': 'csvReader',
-      'engine/table/rows.ts': 'csvRow',
-      'engine/table/row-items.ts': 'itemMaker',
+      'engine/tables/read-table.ts': 'readTable',
+      'engine/tables/row-bytes.ts': 'rowSplitter',
+      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/tables/rows.ts': 'csvRow',
+      'engine/tables/row-items.ts': 'itemMaker',
     },
   },
   'a run, from its first line to its last word': {
     most: 4,
     files: {
-      'engine/run/run.ts': 'async function flow(',
-      'engine/run/asking.ts': 'making = make(asksWith)',
-      'engine/run/stopping.ts': 'const endAtOnce =',
-      'engine/run/ending.ts': 'function exitOf(',
+      'engine/running/run.ts': 'async function flow(',
+      'engine/running/asking.ts': 'making = make(asksWith)',
+      'engine/running/stopping.ts': 'const endAtOnce =',
+      'engine/running/run-ending.ts': 'function exitOf(',
     },
   },
   'add a stage': {
@@ -37,49 +37,52 @@ const TOURS: Record<string, Tour> = {
   },
   'add an option to every stage that asks': {
     most: 2,
-    files: { 'engine/agents/options.ts': 'attempts: options.attempts', 'engine/agents/ask.ts': 'attempts' },
+    files: {
+      'engine/asking/agents/asking-options.ts': 'attempts: options.attempts',
+      'engine/asking/agents/ask.ts': 'attempts',
+    },
   },
   'what happens on a 503': {
     most: 6,
     files: {
-      'engine/pool/reply.ts': 'kindOfStatus(status)',
-      'engine/pool/reactions.ts': 'throttled: {',
-      'engine/pool/limit.ts': 'function followThrottled',
-      'engine/pool/throttling.ts': 'function noteThrottled',
-      'engine/pool/health.ts': 'function noteFailure',
-      'engine/pool/queue.ts': 'sleep(ticket',
+      'engine/asking/pool/read-reply.ts': 'kindOfStatus(status)',
+      'engine/asking/pool/reactions.ts': 'throttled: {',
+      'engine/asking/pool/limit.ts': 'function followThrottled',
+      'engine/asking/pool/throttling.ts': 'function noteThrottled',
+      'engine/asking/pool/health.ts': 'function noteFailure',
+      'engine/asking/pool/call-queue.ts': 'sleep(ticket',
     },
   },
   'add a count of an endpoint': {
     most: 3,
     files: {
-      'engine/pool/state.ts': 'const NO_COUNTS',
-      'engine/pool/pool.ts': 'endpoint.counts.retries++',
-      'engine/watch/metrics.ts': "counter('fw_calls_total'",
+      'engine/asking/pool/pool-state.ts': 'const NO_COUNTS',
+      'engine/asking/pool/pool.ts': 'endpoint.counts.retries++',
+      'engine/running/watch/run-metrics.ts': "counter('fw_calls_total'",
     },
   },
   'the questions that CONTRIBUTING answers': {
     most: 12,
     files: {
-      'engine/pool/reactions.ts': 'throttled: {',
-      'engine/answer/read-answer.ts': 'const rung =',
-      'engine/agents/ask.ts': 'function answered(',
-      'engine/table/csv.ts': 'csvReader',
-      'engine/files/partial.ts': '.partial',
-      'engine/files/replace.ts': 'rename(partial, path)',
-      'engine/agents/body.ts': 'export function seedOf',
-      'engine/pool/exchange.ts': '(--max-body)',
-      'engine/pool/outage.ts': 'unavailable(',
-      'engine/watch/diagnosis.ts': 'export function diagnose',
-      'engine/watch/closing.ts': 'bottleneck: ',
-      'engine/item/codes.ts': 'export const CODES',
+      'engine/asking/pool/reactions.ts': 'throttled: {',
+      'engine/answers/read-answer.ts': 'const rung =',
+      'engine/asking/agents/ask.ts': 'function answered(',
+      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/core/files/partial.ts': '.partial',
+      'engine/core/files/replace.ts': 'rename(partial, path)',
+      'engine/asking/agents/request-body.ts': 'export function seedOf',
+      'engine/asking/endpoints/exchange.ts': '(--max-body)',
+      'engine/asking/pool/outage.ts': 'unavailable(',
+      'engine/running/watch/diagnosis.ts': 'export function diagnose',
+      'engine/running/watch/closing.ts': 'bottleneck: ',
+      'engine/core/item/codes.ts': 'export const CODES',
     },
   },
   "add a metric of a server's own": {
     most: 2,
     files: {
-      'engine/pool/load.ts': 'const LOAD',
-      'engine/watch/metrics.ts': "gauge('fw_server_requests_running'",
+      'engine/asking/endpoints/server-load.ts': 'const LOAD',
+      'engine/running/watch/run-metrics.ts': "gauge('fw_server_requests_running'",
     },
   },
 };
@@ -95,7 +98,7 @@ describe.each(Object.entries(TOURS))('%s', (_, { most, files }) => {
 });
 
 test('a stage is known to the list of stages, to what is made of others, and to the library', () => {
-  const sources = ['bin', 'engine', 'stages'].flatMap(top =>
+  const sources = ['bin', 'engine', 'products', 'stages'].flatMap(top =>
     readdirSync(join(ROOT, top), { recursive: true, encoding: 'utf8' }).map(name => join(top, name)),
   );
   const own = new Set(Object.keys(stages).map(name => `stages/${name}.ts`));
@@ -104,11 +107,15 @@ test('a stage is known to the list of stages, to what is made of others, and to 
       own.has(join(dirname(file), found[1] as string)),
     ),
   );
-  const batches = ['bin/commands/batch.ts', 'engine/server/batches/here.ts', 'engine/server/batches/run.ts'];
+  const batches = [
+    'bin/commands/batch.ts',
+    'products/serve/batches/answer-here.ts',
+    'products/serve/batches/batch-run.ts',
+  ];
   expect(importers.sort()).toEqual([...batches, 'stages/legacy.ts', 'index.ts', 'stages/index.ts'].sort());
 });
 
 test('no line of docs/design.md is longer than 100 characters', () => {
   const lines = readFileSync(join(ROOT, 'docs/design.md'), 'utf8').split('\n');
-  expect(lines.filter(line => line.length > 100)).toEqual([]);
+  expect(lines.filter(line => line.length > 100 && !line.startsWith('| '))).toEqual([]);
 });

@@ -2,13 +2,14 @@
  * A client that is late itself, in virtual time: what it is told waits in line, each answer takes some of its time, and now
  * and then it does nothing at all. Its servers are fast and never full, so that what they seem to take is its own time.
  */
-import type { Call } from '../../engine/item/call.ts';
-import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
-import type { Clock } from '../../engine/pool/clock.ts';
-import { createPool } from '../../engine/pool/pool.ts';
-import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
-import type { OpenWire } from '../../engine/pool/wire.ts';
-import { lcg } from '../../engine/simulator/random.ts';
+
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
+import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
+import type { OpenWire } from '../../engine/asking/endpoints/wire.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { Call } from '../../engine/core/item/call.ts';
+import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
+import { lcg } from '../../products/simulator/random.ts';
 import { limitedServer } from './server.ts';
 
 /** idle; in loops by phases of its own; always in loops; stopped for 2 s (SIGSTOP) every 7 s */

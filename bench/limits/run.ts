@@ -1,10 +1,10 @@
 /** Chains of four calls on a server that takes so many at once, in virtual time, through the pool as it is. */
 
-import type { Call } from '../../engine/item/call.ts';
-import { virtualClock } from '../../engine/plan/virtual-clock.ts';
-import { createPool } from '../../engine/pool/pool.ts';
-import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
-import { lcg } from '../../engine/simulator/random.ts';
+import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { Call } from '../../engine/core/item/call.ts';
+import { virtualClock } from '../../products/plan/virtual-clock.ts';
+import { lcg } from '../../products/simulator/random.ts';
 import { type Limited, limitedServer } from './server.ts';
 
 export interface Chains {

@@ -2,11 +2,12 @@
  * A server that takes so many calls at once, in virtual time: a few lines of queueing in the place of a GPU, so that the
  * best limit is known and a hundred thousand calls take a second. It may refuse some calls at random.
  */
-import type { Source, VirtualClock } from '../../engine/plan/virtual-clock.ts';
-import type { Reply } from '../../engine/pool/exchange.ts';
-import type { OpenWire } from '../../engine/pool/wire.ts';
-import { createAgenda, type Entry } from '../../engine/simulator/event-queue.ts';
-import { lcg } from '../../engine/simulator/random.ts';
+
+import type { Reply } from '../../engine/asking/endpoints/exchange.ts';
+import type { OpenWire } from '../../engine/asking/endpoints/wire.ts';
+import type { Source, VirtualClock } from '../../products/plan/virtual-clock.ts';
+import { createAgenda, type Entry } from '../../products/simulator/event-queue.ts';
+import { lcg } from '../../products/simulator/random.ts';
 
 /**
  * What a call beyond its places meets:

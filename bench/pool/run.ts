@@ -1,15 +1,15 @@
 /** One run in virtual time: the chain as it is, on the pool as it is or on what scripts have in its place. */
 
-import { chainOf } from '../../engine/agents/chain.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { resolveOrderings } from '../../engine/agents/orderings.ts';
-import type { Item } from '../../engine/item/item.ts';
-import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
-import { type VirtualServer, virtualServers } from '../../engine/plan/virtual-servers.ts';
-import { createPool } from '../../engine/pool/pool.ts';
-import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
-import { type Preset, presetNamed } from '../../engine/simulator/presets.ts';
-import { lcg } from '../../engine/simulator/random.ts';
+import { chainOf } from '../../engine/asking/agents/ask-chain.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { resolveOrderings } from '../../engine/asking/agents/orderings.ts';
+import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
+import { type VirtualServer, virtualServers } from '../../products/plan/virtual-servers.ts';
+import { type Preset, presetNamed } from '../../products/simulator/presets.ts';
+import { lcg } from '../../products/simulator/random.ts';
 import { scriptPool } from './scripts.ts';
 
 export interface Run {

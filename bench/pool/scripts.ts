@@ -1,11 +1,11 @@
 /** What batch scripts do in place of a pool: endpoints by turns, or a fixed share of the items for each. */
 
-import { type Call, CallFailure, type Pool } from '../../engine/item/call.ts';
-import { VIRTUAL_MODEL } from '../../engine/plan/virtual-servers.ts';
-import type { Clock } from '../../engine/pool/clock.ts';
-import { readCompletion } from '../../engine/pool/completion.ts';
-import { hashOf } from '../../engine/pool/hash.ts';
-import type { OpenWire, Wire } from '../../engine/pool/wire.ts';
+import { readCompletion } from '../../engine/asking/endpoints/completion.ts';
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
+import type { OpenWire, Wire } from '../../engine/asking/endpoints/wire.ts';
+import { hashOf } from '../../engine/asking/pool/hash.ts';
+import { type Call, CallFailure, type Pool } from '../../engine/core/item/call.ts';
+import { VIRTUAL_MODEL } from '../../products/plan/virtual-servers.ts';
 
 export interface Script {
   urls: readonly string[];

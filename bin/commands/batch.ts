@@ -4,20 +4,20 @@
  *
  *   fw batch -i input.jsonl -o output.jsonl --endpoint http://gpu1:8005/v1
  */
-import { identityOf } from '../../engine/files/identity.ts';
-import { expandPaths } from '../../engine/files/input.ts';
-import { toStdout } from '../../engine/files/output.ts';
+import { identityOf } from '../../engine/core/files/identity.ts';
+import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { toStdout } from '../../engine/core/files/ndjson-out.ts';
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
 import { ASKING, COMMON } from '../../engine/flow/join.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { EXIT, usageError } from '../../engine/item/failure.ts';
-import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
-import { placed } from '../../engine/run/options.ts';
-import { refuseOutputs, runToFiles, runToStream } from '../../engine/run/to-files.ts';
+import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { placed } from '../../engine/running/stage-options.ts';
+import { refuseOutputs, runToFiles, runToStream } from '../../engine/running/to-files.ts';
+import { execute, sayAs } from '../../products/kit/execute.ts';
 import exporting from '../../stages/export.ts';
 import ingest from '../../stages/ingest.ts';
 import request from '../../stages/request.ts';
-import { command } from '../command.ts';
-import { execute, sayAs } from '../execute.ts';
 
 const NAME = 'batch';
 const FORMAT = 'openai-batch';

@@ -4,13 +4,14 @@
  *
  *   source <(fw completion bash)
  */
+
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import { type Command, command } from '../../engine/flow/command.ts';
 import type { OptionSchema, OptionSchemas } from '../../engine/flow/options.ts';
 import { stagesOf } from '../../engine/flow/stage.ts';
-import { EXIT, usageError } from '../../engine/item/failure.ts';
-import { visible } from '../../engine/json/visible.ts';
-import { optionsOf } from '../../engine/run/options.ts';
+import { optionsOf } from '../../engine/running/stage-options.ts';
 import { stages } from '../../stages/index.ts';
-import { type Command, command } from '../command.ts';
 
 const SHELLS = ['bash', 'zsh'];
 

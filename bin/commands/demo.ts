@@ -5,16 +5,16 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { packageRoot } from '../../engine/config/package.ts';
-import { descriptors, socketsOf } from '../../engine/files/descriptors.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
+import { descriptors, socketsOf } from '../../engine/core/files/descriptors.ts';
+import { aligned } from '../../engine/core/item/aligned.ts';
+import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { type Item, rungOf } from '../../engine/core/item/item.ts';
+import { valueAt } from '../../engine/core/json/pointer.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import { command } from '../../engine/flow/command.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
-import { aligned } from '../../engine/item/columns.ts';
-import { EXIT, ioError, usageError } from '../../engine/item/failure.ts';
-import { type Item, rungOf } from '../../engine/item/item.ts';
-import { valueAt } from '../../engine/json/pointer.ts';
-import { visible } from '../../engine/json/visible.ts';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
-import { command } from '../command.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import run from './run.ts';
 
 const ROWS = 60;

@@ -4,25 +4,25 @@
  * The stage that asks works as ever, over a pool that only knows what the ledger has; nothing is written, and no lock taken.
  */
 import { existsSync } from 'node:fs';
-import type { Agent } from '../../engine/agents/agent-file.ts';
-import { arrangementOf, turnsOf } from '../../engine/agents/arrangement.ts';
-import { mostTokens } from '../../engine/agents/fields.ts';
-import type { Agents } from '../../engine/agents/load.ts';
-import { agentsOf } from '../../engine/agents/options.ts';
-import { resolveOrderings } from '../../engine/agents/orderings.ts';
-import { rowIdOf, sharedName } from '../../engine/agents/share.ts';
-import { createIdSet } from '../../engine/files/idset.ts';
+import type { Agent } from '../../engine/asking/agents/agent-file.ts';
+import { arrangementOf, turnsOf } from '../../engine/asking/agents/arrangement.ts';
+import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
+import type { Agents } from '../../engine/asking/agents/load-agents.ts';
+import { resolveOrderings } from '../../engine/asking/agents/orderings.ts';
+import { mostTokens } from '../../engine/asking/agents/sampling-fields.ts';
+import { rowIdOf, sharedName } from '../../engine/asking/agents/share.ts';
+import type { PoolFile } from '../../engine/asking/endpoints/settings.ts';
+import { openRecorded } from '../../engine/asking/ledger/read-only-ledger.ts';
+import { createIdSet } from '../../engine/core/files/idset.ts';
+import { count, newAccount } from '../../engine/core/item/account.ts';
+import { EXIT } from '../../engine/core/item/failure.ts';
+import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
+import { visibleLines } from '../../engine/core/json/visible.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
-import { count, newAccount } from '../../engine/item/account.ts';
-import { EXIT } from '../../engine/item/failure.ts';
-import { type Item, isRawRequest, type RawRequest } from '../../engine/item/item.ts';
-import { visibleLines } from '../../engine/json/visible.ts';
-import { openRecorded } from '../../engine/ledger/recorded.ts';
-import type { PoolFile } from '../../engine/pool/settings.ts';
-import { type DryPool, dryPool } from '../../engine/run/dry-pool.ts';
-import { itemsBefore } from '../../engine/run/first-items.ts';
-import { silent } from '../../engine/run/named-files.ts';
-import type { Pipeline } from '../../engine/run/pipeline.ts';
+import { type DryPool, dryPool } from '../../engine/running/dry-pool.ts';
+import { itemsBefore } from '../../engine/running/first-items.ts';
+import { silent } from '../../engine/running/named-files.ts';
+import type { Pipeline } from '../../engine/running/pipeline.ts';
 import { BESIDE, CHARACTERS_PER_TOKEN, render, SHARE_OF_MAX, type Sum } from './dry-run-page.ts';
 
 export interface DryRun {

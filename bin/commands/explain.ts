@@ -4,25 +4,25 @@
  *   fw explain 50acc2a3e4e6 items.ndjson
  *   fw explain 50acc2a3e4e6 items.ndjson --value /decision/output/interest_rate
  */
-import { answersIn, isProvenance } from '../../engine/answer/answers.ts';
+import { answersIn, isProvenance } from '../../engine/answers/answers-of-line.ts';
 import { storyOf } from '../../engine/audit/history.ts';
 import { type Hit, namesOf, type Search, searchById } from '../../engine/audit/search.ts';
 import { keysNear, type Vouching, whoSaid } from '../../engine/audit/value-provenance.ts';
-import { expandPaths } from '../../engine/files/input.ts';
-import { besidesOf } from '../../engine/files/provenance-files.ts';
-import { writePage } from '../../engine/files/stdout.ts';
+import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { besidesOf } from '../../engine/core/files/provenance-files.ts';
+import { writePage } from '../../engine/core/files/stdout.ts';
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { type Failure, isItem } from '../../engine/core/item/item.ts';
+import { number } from '../../engine/core/item/wording.ts';
+import { lossless } from '../../engine/core/json/lossless.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import { command } from '../../engine/flow/command.ts';
 import { COMMON } from '../../engine/flow/join.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { hashOfResult } from '../../engine/flow/provenance.ts';
 import { type Stage, stagesOf } from '../../engine/flow/stage.ts';
-import { EXIT, usageError } from '../../engine/item/failure.ts';
-import { type Failure, isItem } from '../../engine/item/item.ts';
-import { number } from '../../engine/item/words.ts';
-import { lossless } from '../../engine/json/lossless.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { visible } from '../../engine/json/visible.ts';
 import { stages } from '../../stages/index.ts';
-import { command } from '../command.ts';
 
 export default command({
   name: 'explain',

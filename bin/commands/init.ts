@@ -5,13 +5,13 @@
  */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { dataError, EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { counted } from '../../engine/core/item/wording.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import { command } from '../../engine/flow/command.ts';
 import { COMMON } from '../../engine/flow/join.ts';
-import { dataError, EXIT, ioError, usageError } from '../../engine/item/failure.ts';
-import { counted } from '../../engine/item/words.ts';
-import { visible } from '../../engine/json/visible.ts';
-import { lookAtTable } from '../../engine/table/look.ts';
-import { quotedNames } from '../../engine/table/rows.ts';
-import { command } from '../command.ts';
+import { lookAtTable } from '../../engine/tables/look.ts';
+import { quotedNames } from '../../engine/tables/rows.ts';
 import { type Files, filesOf, fitTo, ownTable, STARTERS } from '../starters.ts';
 
 export default command({

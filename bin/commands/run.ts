@@ -4,27 +4,27 @@
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
 import { basename } from 'node:path';
-import { expandPaths } from '../../engine/files/input.ts';
-import { toStdout } from '../../engine/files/output.ts';
-import { expectResults } from '../../engine/files/provenance-files.ts';
+import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { toStdout } from '../../engine/core/files/ndjson-out.ts';
+import { expectResults } from '../../engine/core/files/provenance-files.ts';
+import { usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
 import { ASKING } from '../../engine/flow/join.ts';
 import { isSource } from '../../engine/flow/stage.ts';
-import { usageError } from '../../engine/item/failure.ts';
-import { POOL_OPTIONS } from '../../engine/run/open-pool.ts';
-import { withPart } from '../../engine/run/part-of-lines.ts';
-import { type Pipeline, readPipeline } from '../../engine/run/pipeline.ts';
-import { shardOfRun, writingOf } from '../../engine/run/shard.ts';
-import { outputOf } from '../../engine/run/target.ts';
-import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/run/to-files.ts';
-import { movingIn } from '../../engine/shards/moving.ts';
+import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { outputOf } from '../../engine/running/output-paths.ts';
+import { withPart } from '../../engine/running/part-of-lines.ts';
+import { type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
+import { shardOfRun, writingOf } from '../../engine/running/shard.ts';
+import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/running/to-files.ts';
+import { execute, sayAs } from '../../products/kit/execute.ts';
+import { movingIn } from '../../products/workers/moving.ts';
 import {
   QUEUE_OPTIONS,
   type QueueFlags,
   type QueueSettings,
   queueOf,
-} from '../../engine/shards/queue-options.ts';
-import { command } from '../command.ts';
-import { execute, sayAs } from '../execute.ts';
+} from '../../products/workers/queue-options.ts';
 import { dryRun } from './dry-run.ts';
 
 export default command({
@@ -101,7 +101,7 @@ export default command({
         ? runToStream({ ...run, output: toStdout }, { start, say })
         : runToFiles(run, { start, say, target: path });
     if (queue === null) return act(execute);
-    const { overWorkers } = await import('../run-shards.ts');
+    const { overWorkers } = await import('../../products/serve/run-over-workers.ts');
     return overWorkers({ run, queue, listen: options.listen, say }, act);
   },
 });

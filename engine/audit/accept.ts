@@ -1,8 +1,8 @@
 /** `--accept`: the rungs that count, for the stages that judge rungs. */
 
+import { usageError } from '../core/item/failure.ts';
+import { ACCEPTED, RUNGS, type Rung } from '../core/item/item.ts';
 import { namesIn, type OptionSchemas } from '../flow/options.ts';
-import { usageError } from '../item/failure.ts';
-import { ACCEPTED, RUNGS, type Rung } from '../item/item.ts';
 
 const KNOWN: readonly Rung[] = RUNGS.filter(rung => rung !== 'failed');
 

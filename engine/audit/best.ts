@@ -4,12 +4,12 @@
  * between): neither gives way. Nothing of the lines is kept but hashes of id and prompt: some 60 bytes an id.
  */
 
-import { createIdTable, hashOf } from '../files/idset.ts';
-import type { Place } from '../files/scan.ts';
-import { type Item, idOf, isItem, isRawRequest, RUNGS, rungOf } from '../item/item.ts';
-import { number } from '../item/words.ts';
-import type { JsonObject } from '../json/pointer.ts';
-import { describeNamed, type Named, name, noneNamed } from './expected.ts';
+import { createIdTable, hashOf } from '../core/files/idset.ts';
+import type { Place } from '../core/files/line-places.ts';
+import { type Item, idOf, isItem, isRawRequest, RUNGS, rungOf } from '../core/item/item.ts';
+import { number } from '../core/item/wording.ts';
+import type { JsonObject } from '../core/json/pointer.ts';
+import { describeNamed, type Named, name, noneNamed } from './expected-ids.ts';
 
 /** The better, the lower; two that differ in the last bit alone are as good. */
 export type RankOf = (line: Item) => number;

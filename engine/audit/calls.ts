@@ -2,9 +2,9 @@
  * Each answer has calls of its own: what a model said of one item, or as one agent, is nobody else's. Items of a row that
  * share a question (--share) name it, and have its calls together. Of each call 20 bytes are kept.
  */
-import { createIdTable, hashOf } from '../files/idset.ts';
-import type { Item, Step } from '../item/item.ts';
-import type { Violation } from '../legacy/leftovers.ts';
+import { createIdTable, hashOf } from '../core/files/idset.ts';
+import type { Item, Step } from '../core/item/item.ts';
+import type { Violation } from './legacy/leftovers.ts';
 
 /** As a ledger knows a call. Another name is nobody's key, and says nothing. */
 const KEY = /^[0-9a-f]{32}$/;

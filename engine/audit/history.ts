@@ -3,7 +3,7 @@
  * what was accepted, every change to it with before and after, what failed. Nothing here throws on any line.
  */
 
-import { wordsOf } from '../answer/answer-limits.ts';
+import { wordsOf } from '../answers/answer-limits.ts';
 import {
   type Answer,
   answersIn,
@@ -12,9 +12,9 @@ import {
   isRepair,
   list,
   markedRepairs,
-} from '../answer/answers.ts';
-import { entryLine, READ_BACK } from '../answer/rules.ts';
-import { CODES, type Code } from '../item/codes.ts';
+} from '../answers/answers-of-line.ts';
+import { entryLine, READ_BACK } from '../answers/rules.ts';
+import { CODES, type Code } from '../core/item/codes.ts';
 import {
   type Failure,
   failureOf,
@@ -23,10 +23,10 @@ import {
   isRawRequest,
   type Repair,
   rungOf,
-} from '../item/item.ts';
-import { isBatchResult } from '../item/response.ts';
-import { isObject, type JsonObject } from '../json/pointer.ts';
-import { visible, visibleLines } from '../json/visible.ts';
+} from '../core/item/item.ts';
+import { isBatchResult } from '../core/item/response.ts';
+import { isObject, type JsonObject } from '../core/json/pointer.ts';
+import { visible, visibleLines } from '../core/json/visible.ts';
 
 export interface FoundLine {
   line: JsonObject;

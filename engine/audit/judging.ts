@@ -1,13 +1,19 @@
 /** The options of verification that say by what a line is judged. */
-import { type Agents, folderOfAgents, loadAgentFiles, loadAgents, packagedAgents } from '../agents/load.ts';
-import { expandPaths } from '../files/input.ts';
+import {
+  type Agents,
+  folderOfAgents,
+  loadAgentFiles,
+  loadAgents,
+  packagedAgents,
+} from '../asking/agents/load-agents.ts';
+import { expandPaths } from '../core/files/input-files.ts';
 import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas } from '../flow/options.ts';
 import { openVouchers } from '../flow/provenance.ts';
 import type { Tools } from '../flow/stage.ts';
-import { answerSchemas } from '../legacy/answer-schemas.ts';
 import { ACCEPT_OPTION, acceptedRungs } from './accept.ts';
 import { documentCheck, labelCheck } from './labels.ts';
+import { answerSchemas } from './legacy/answer-schemas.ts';
 
 export const JUDGE_OPTIONS = {
   ...ACCEPT_OPTION,

@@ -3,15 +3,15 @@
  * against the results: the older scripts' readers take the ordering from there, and once they mixed agents up.
  */
 
-import type { Agents } from '../agents/load.ts';
-import { resolveOrdering } from '../agents/orderings.ts';
-import { originOf } from '../files/origin.ts';
-import { Fatal } from '../item/failure.ts';
-import type { Item } from '../item/item.ts';
-import { isObject } from '../json/pointer.ts';
-import { show } from '../json/show.ts';
-import { visible } from '../json/visible.ts';
-import type { Violation } from '../legacy/leftovers.ts';
+import type { Agents } from '../asking/agents/load-agents.ts';
+import { resolveOrdering } from '../asking/agents/orderings.ts';
+import { originOf } from '../core/files/origin.ts';
+import { Fatal } from '../core/item/failure.ts';
+import type { Item } from '../core/item/item.ts';
+import { isObject } from '../core/json/pointer.ts';
+import { show } from '../core/json/show.ts';
+import { visible } from '../core/json/visible.ts';
+import type { Violation } from './legacy/leftovers.ts';
 
 /** A name of a file that says an ordering; others say none. */
 const NAMES_ORDERING = /^sequential_/;

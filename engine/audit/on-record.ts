@@ -2,25 +2,26 @@
  * Results held to the ledger: that each answer is what the model said to this item, as this agent, after these answers,
  * judged again by the rules of today. An edit that left no trace in the result, hashes and all, is found here.
  */
-import { arrangementOf, contextShown, seenLast, turnsOf } from '../agents/arrangement.ts';
-import { readReply } from '../agents/ask.ts';
-import { turnText } from '../agents/context.ts';
-import { checkOf } from '../agents/form.ts';
-import type { Agents } from '../agents/load.ts';
-import { hashOfText, keptOf, wordsOf } from '../answer/answer-limits.ts';
-import { list } from '../answer/answers.ts';
-import { AGENT_NAME } from '../answer/rules.ts';
-import { replay, valueEntries } from '../answer/trace.ts';
-import { type Item, idOf, isItem, isRawRequest, type Repair, type Step, worse } from '../item/item.ts';
-import { counted, number } from '../item/words.ts';
-import { isObject, type JsonObject, valueAt } from '../json/pointer.ts';
-import { differenceIn, same } from '../json/same.ts';
-import { show } from '../json/show.ts';
-import { visible } from '../json/visible.ts';
-import type { Violation } from '../legacy/leftovers.ts';
-import { withOwnNames, withoutOwnNames } from '../legacy/own-names.ts';
-import { describeNamed, type Named, name, noneNamed } from './expected.ts';
-import { openRecorded, type RecordedCall } from './recorded.ts';
+
+import { hashOfText, keptOf, wordsOf } from '../answers/answer-limits.ts';
+import { list } from '../answers/answers-of-line.ts';
+import { AGENT_NAME } from '../answers/rules.ts';
+import { replay, valueEntries } from '../answers/trace.ts';
+import { arrangementOf, contextShown, seenLast, turnsOf } from '../asking/agents/arrangement.ts';
+import { readReply } from '../asking/agents/ask.ts';
+import { turnText } from '../asking/agents/context.ts';
+import { checkOf } from '../asking/agents/form.ts';
+import type { Agents } from '../asking/agents/load-agents.ts';
+import { type Item, idOf, isItem, isRawRequest, type Repair, type Step, worse } from '../core/item/item.ts';
+import { counted, number } from '../core/item/wording.ts';
+import { isObject, type JsonObject, valueAt } from '../core/json/pointer.ts';
+import { differenceIn, same } from '../core/json/same.ts';
+import { show } from '../core/json/show.ts';
+import { visible } from '../core/json/visible.ts';
+import { describeNamed, type Named, name, noneNamed } from './expected-ids.ts';
+import type { Violation } from './legacy/leftovers.ts';
+import { withOwnNames, withoutOwnNames } from './legacy/own-names.ts';
+import { openRecorded, type RecordedCall } from './recorded-answers.ts';
 
 export interface OnRecord {
   /** The first answer of a line that is not as it is on record. `said`: the line of provenance of a legacy result. */

@@ -4,18 +4,17 @@
  * that was named, or by none.
  */
 import { resolve } from 'node:path';
-import type { Agent } from '../agents/agent-file.ts';
-import { arrangementOf, seenLast, turnsOf, wrongArrangement } from '../agents/arrangement.ts';
-import { sawIn } from '../agents/chain.ts';
-import { checkOf } from '../agents/form.ts';
-import { type Agents, folderOfAgents, loadAgentFiles } from '../agents/load.ts';
-import { wordsOf } from '../answer/answer-limits.ts';
-import { type Check, ownCheck } from '../answer/check.ts';
-import { readAnswer } from '../answer/read-answer.ts';
-import { compileSchema } from '../answer/schema.ts';
-import { readSmallFile } from '../config/yaml.ts';
-import type { OptionSchemas } from '../flow/options.ts';
-import { dataError, ItemFailure } from '../item/failure.ts';
+import { wordsOf } from '../answers/answer-limits.ts';
+import { readAnswer } from '../answers/read-answer.ts';
+import { compileSchema } from '../answers/schema.ts';
+import { type Check, ownCheck } from '../answers/schema-check.ts';
+import type { Agent } from '../asking/agents/agent-file.ts';
+import { arrangementOf, seenLast, turnsOf, wrongArrangement } from '../asking/agents/arrangement.ts';
+import { sawIn } from '../asking/agents/ask-chain.ts';
+import { checkOf } from '../asking/agents/form.ts';
+import { type Agents, folderOfAgents, loadAgentFiles } from '../asking/agents/load-agents.ts';
+import { readSmallFile } from '../core/config/yaml.ts';
+import { dataError, ItemFailure } from '../core/item/failure.ts';
 import {
   type Item,
   isAnswered,
@@ -26,9 +25,10 @@ import {
   type Rung,
   type Step,
   worse,
-} from '../item/item.ts';
-import { type JsonObject, parsePointer } from '../json/pointer.ts';
-import { visible } from '../json/visible.ts';
+} from '../core/item/item.ts';
+import { type JsonObject, parsePointer } from '../core/json/pointer.ts';
+import { visible } from '../core/json/visible.ts';
+import type { OptionSchemas } from '../flow/options.ts';
 
 export interface Judge {
   check: Check;

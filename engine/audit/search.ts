@@ -2,11 +2,11 @@
  * Lines by their id, over files of any size: one pass, and only what matches is kept. An id may be cut short where its
  * beginning names one item alone.
  */
-import { type ByteInput, inputsOf } from '../files/input.ts';
-import { readItems } from '../files/lines.ts';
-import { forget, originOf, textOf } from '../files/origin.ts';
-import { type Item, idOf, isItem, isLegacy, sampleMark } from '../item/item.ts';
-import type { JsonObject } from '../json/pointer.ts';
+import { type ByteInput, inputsOf } from '../core/files/input-files.ts';
+import { readItems } from '../core/files/ndjson-in.ts';
+import { forget, originOf, textOf } from '../core/files/origin.ts';
+import { type Item, idOf, isItem, isLegacy, sampleMark } from '../core/item/item.ts';
+import type { JsonObject } from '../core/json/pointer.ts';
 
 export interface Hit {
   line: Item;

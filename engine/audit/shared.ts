@@ -3,10 +3,10 @@
  * bytes are kept.
  */
 import { hash } from 'node:crypto';
-import { createIdTable } from '../files/idset.ts';
-import type { Item, Step } from '../item/item.ts';
-import type { AnswerSchemas } from '../legacy/answer-schemas.ts';
-import type { Violation } from '../legacy/leftovers.ts';
+import { createIdTable } from '../core/files/idset.ts';
+import type { Item, Step } from '../core/item/item.ts';
+import type { AnswerSchemas } from './legacy/answer-schemas.ts';
+import type { Violation } from './legacy/leftovers.ts';
 
 /** The returned function says what is wrong with the shared answers of an item; null for one that shares none. */
 export function sharedAnswers(schemas: AnswerSchemas): (item: Item) => Violation | null {

@@ -1,5 +1,5 @@
 /** What verification saw, as sums: for the table on stderr and the report. */
-import { nameIn } from '../item/account.ts';
+import { nameIn } from '../core/item/account.ts';
 import {
   failureOf,
   type Item,
@@ -10,11 +10,11 @@ import {
   rungOf,
   type Step,
   worse,
-} from '../item/item.ts';
-import { number } from '../item/words.ts';
-import type { JsonObject } from '../json/pointer.ts';
-import { isUntold } from '../legacy/derivation.ts';
-import type { Named } from './expected.ts';
+} from '../core/item/item.ts';
+import { number } from '../core/item/wording.ts';
+import type { JsonObject } from '../core/json/pointer.ts';
+import type { Named } from './expected-ids.ts';
+import { isUntold } from './legacy/derivation.ts';
 
 export type Rungs = Record<Rung, number>;
 

@@ -1,17 +1,17 @@
 /** "Did the model say this?", asked of one value of a line, and answered from the entries that the line carries. */
 
-import { type Answer, answersIn, isAccountedFor, list, markedRepairs } from '../answer/answers.ts';
-import { applyEdits, editsOf, spanBefore } from '../answer/edits.ts';
-import { AGENT_NAME, READ_BACK, RULES } from '../answer/rules.ts';
-import { pointerOf, replay, type Trace, trace, valueEntries } from '../answer/trace.ts';
-import { isItem, isLegacy, type Repair } from '../item/item.ts';
-import { getAt, type JsonObject, parsePointer } from '../json/pointer.ts';
-import { same } from '../json/same.ts';
-import { shorten } from '../json/show.ts';
-import { spanOf } from '../json/span.ts';
-import { visible } from '../json/visible.ts';
-import { isNamePlace } from '../legacy/own-names.ts';
+import { type Answer, answersIn, isAccountedFor, list, markedRepairs } from '../answers/answers-of-line.ts';
+import { applyEdits, editsOf, spanBefore } from '../answers/edits.ts';
+import { AGENT_NAME, READ_BACK, RULES } from '../answers/rules.ts';
+import { pointerOf, replay, type Trace, trace, valueEntries } from '../answers/trace.ts';
+import { isItem, isLegacy, type Repair } from '../core/item/item.ts';
+import { getAt, type JsonObject, parsePointer } from '../core/json/pointer.ts';
+import { same } from '../core/json/same.ts';
+import { shorten } from '../core/json/show.ts';
+import { spanOf } from '../core/json/span.ts';
+import { visible } from '../core/json/visible.ts';
 import { changesOf } from './history.ts';
+import { isNamePlace } from './legacy/own-names.ts';
 
 /** What another line says of a legacy result: the item that it was made of, or a line of `legacy-convert --provenance`. */
 export interface Vouching {

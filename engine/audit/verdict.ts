@@ -1,10 +1,8 @@
 /** Verification as an account: each line is accepted, refused, or was failed before; and the whole is judged at the end. */
 
-import { dueIn } from '../agents/arrangement.ts';
-import { type AnswerPlace, answerPlace } from '../agents/reopen.ts';
-import { isFromDocument } from '../files/document.ts';
-import { provenanceCarried, type Vouchers } from '../flow/provenance.ts';
-import { withFailure } from '../flow/stage.ts';
+import { dueIn } from '../asking/agents/arrangement.ts';
+import { type AnswerPlace, answerPlace } from '../asking/agents/reopen.ts';
+import { isFromDocument } from '../core/files/document.ts';
 import {
   carryRung,
   type Failure,
@@ -15,18 +13,20 @@ import {
   type Rung,
   rungOf,
   worse,
-} from '../item/item.ts';
-import { isBatchResult } from '../item/response.ts';
-import { isTexts } from '../item/shape.ts';
-import { counted, number } from '../item/words.ts';
-import type { JsonObject } from '../json/pointer.ts';
-import type { AnswerSchemas } from '../legacy/answer-schemas.ts';
-import type { Violation } from '../legacy/leftovers.ts';
-import { findInLegacy, isDocument } from '../legacy/strict.ts';
-import { findInItem, findInRecord } from '../legacy/strict-items.ts';
+} from '../core/item/item.ts';
+import { isTexts } from '../core/item/line-shape.ts';
+import { isBatchResult } from '../core/item/response.ts';
+import { counted, number } from '../core/item/wording.ts';
+import type { JsonObject } from '../core/json/pointer.ts';
+import { provenanceCarried, type Vouchers } from '../flow/provenance.ts';
+import { withFailure } from '../flow/stage.ts';
 import { callsOfOthers } from './calls.ts';
-import { checkIds, describeNamed, identityOf, type Named } from './expected.ts';
+import { checkIds, describeNamed, identityOf, type Named } from './expected-ids.ts';
 import type { DocumentCheck } from './labels.ts';
+import type { AnswerSchemas } from './legacy/answer-schemas.ts';
+import type { Violation } from './legacy/leftovers.ts';
+import { findInLegacy, isDocument } from './legacy/strict.ts';
+import { findInItem, findInRecord } from './legacy/strict-items.ts';
 import type { OnRecord } from './on-record.ts';
 import { sharedAnswers } from './shared.ts';
 import { addLine, addOne, addVerdict, closeTally, type Kind, newTally, type Verdict } from './tally.ts';

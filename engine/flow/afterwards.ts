@@ -3,9 +3,9 @@
  * done by other machines, in an order of their own.
  */
 import _ from 'highland';
-import type { ByteInput } from '../files/input.ts';
-import { type LineOptions, readItems } from '../files/lines.ts';
-import type { Item } from '../item/item.ts';
+import type { ByteInput } from '../core/files/input-files.ts';
+import { type LineOptions, readItems } from '../core/files/ndjson-in.ts';
+import type { Item } from '../core/item/item.ts';
 import type { Items, Through } from './stage.ts';
 
 /** `take` is told each item; `then` at the end of them, and gives the lines that leave. Both may throw, which ends the stream. */

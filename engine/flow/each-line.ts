@@ -1,6 +1,6 @@
 /** A flow whose every item is worked on, and whose end is told. */
 import _ from 'highland';
-import type { Item } from '../item/item.ts';
+import type { Item } from '../core/item/item.ts';
 import type { Through } from './stage.ts';
 
 /** `end` is called after the last item; what it throws ends the run, as what `work` throws. */

@@ -7,16 +7,16 @@
  * A shell pipe is the same row with one stage a process.
  */
 import _ from 'highland';
-import type { ByteInput } from '../files/input.ts';
-import { type LineOptions, mapLines, readItems } from '../files/lines.ts';
-import { letGo } from '../files/origin.ts';
-import type { Output } from '../files/output.ts';
-import { besidesOf } from '../files/provenance-files.ts';
-import { type SideFile, sideFile } from '../files/side-file.ts';
-import { type Account, count } from '../item/account.ts';
-import { dataError, usageError } from '../item/failure.ts';
-import { type Item, isFailed } from '../item/item.ts';
-import { newWorkload, type Workload } from '../item/workload.ts';
+import type { ByteInput } from '../core/files/input-files.ts';
+import { type LineOptions, mapLines, readItems } from '../core/files/ndjson-in.ts';
+import type { Output } from '../core/files/ndjson-out.ts';
+import { letGo } from '../core/files/origin.ts';
+import { besidesOf } from '../core/files/provenance-files.ts';
+import { type SideFile, sideFile } from '../core/files/side-file.ts';
+import { type Account, count } from '../core/item/account.ts';
+import { newWorkload, type Workload } from '../core/item/asking-progress.ts';
+import { dataError, usageError } from '../core/item/failure.ts';
+import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';
 import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
 import { grouped, type Values } from './options.ts';

@@ -3,10 +3,10 @@
  * as many failed items as it has lines, and nobody would be told what to do.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { refuseForeign } from '../files/encoding.ts';
-import { dataError, type Fatal } from '../item/failure.ts';
-import { cut } from '../item/words.ts';
-import { visible } from '../json/visible.ts';
+import { refuseForeign } from '../core/files/encoding.ts';
+import { dataError, type Fatal } from '../core/item/failure.ts';
+import { cut } from '../core/item/wording.ts';
+import { visible } from '../core/json/visible.ts';
 
 /** Bytes and lines that are looked at. */
 const HEAD = 64 * 1024;

@@ -2,11 +2,11 @@
  * A run in which everything fails is stopped before it has been paid for (`--max-failed`). By default it stops where the
  * first 200 items all fail; what is left can be asked once the cause is mended.
  */
-import { nameIn, problemOf } from '../item/account.ts';
-import type { Code } from '../item/codes.ts';
-import { usageError } from '../item/failure.ts';
-import { type Failure, failureOf, type Item, idOf, isAnswered } from '../item/item.ts';
-import { counted, number, shown } from '../item/words.ts';
+import { nameIn, problemOf } from '../core/item/account.ts';
+import type { Code } from '../core/item/codes.ts';
+import { usageError } from '../core/item/failure.ts';
+import { type Failure, failureOf, type Item, idOf, isAnswered } from '../core/item/item.ts';
+import { counted, number, shown } from '../core/item/wording.ts';
 
 /** So many items in a row do not fail by chance: where 19 of 20 fail, that is one run in 28,000. */
 const FIRST = 200;

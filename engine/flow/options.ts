@@ -1,8 +1,9 @@
 /**
  * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
  */
-import { usageError } from '../item/failure.ts';
-import { nearest } from '../item/near.ts';
+
+import { nearest } from '../core/item/did-you-mean.ts';
+import { usageError } from '../core/item/failure.ts';
 
 /** Under which heading of the help an option is shown; without one it is the verb's own. */
 export type Group = 'Asking' | 'Endpoints' | 'Ledger' | 'Watching' | 'Workers' | 'Common';
@@ -14,7 +15,7 @@ interface Described {
   group?: Group;
 }
 
-/** What an option that names files or folders does with them; engine/run/named-files.ts has all that follows from it. */
+/** What an option that names files or folders does with them; engine/running/named-files.ts has all that follows from it. */
 export type FileUse = 'read' | 'read-many' | 'read-folder' | 'write' | 'write-folder';
 
 interface Naming {

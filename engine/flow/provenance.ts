@@ -4,14 +4,14 @@
  * the name of the file.
  */
 import { createHash } from 'node:crypto';
-import { markedRepairs } from '../answer/answers.ts';
-import { editsOf } from '../answer/edits.ts';
-import { rungOfEntries } from '../answer/rules.ts';
-import { createIdSet, createIdTable } from '../files/idset.ts';
-import { type LineFile, openLines, type Place } from '../files/scan.ts';
-import { carryRung, idOf, isLegacy, RUNGS, type Rung, sampleMark, worse } from '../item/item.ts';
-import { number } from '../item/words.ts';
-import { type JsonObject, parsePointer, setAt } from '../json/pointer.ts';
+import { markedRepairs } from '../answers/answers-of-line.ts';
+import { editsOf } from '../answers/edits.ts';
+import { rungOfEntries } from '../answers/rules.ts';
+import { createIdSet, createIdTable } from '../core/files/idset.ts';
+import { type LineFile, openLines, type Place } from '../core/files/line-places.ts';
+import { carryRung, idOf, isLegacy, RUNGS, type Rung, sampleMark, worse } from '../core/item/item.ts';
+import { number } from '../core/item/wording.ts';
+import { type JsonObject, parsePointer, setAt } from '../core/json/pointer.ts';
 
 /** SHA-256 of what a line of provenance vouches for: row, ordering, prompt and every answer, as compact JSON. */
 export function hashOfResult(result: JsonObject): string | null {

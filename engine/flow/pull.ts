@@ -1,6 +1,6 @@
 /** Items that are made when the flow asks for them, for who has no lines to read. */
 import _ from 'highland';
-import type { Item } from '../item/item.ts';
+import type { Item } from '../core/item/item.ts';
 import type { Items } from './stage.ts';
 
 /** `next` is asked for one item after the other; null is the end. */

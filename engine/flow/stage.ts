@@ -9,17 +9,17 @@
  * code, a throw becomes the item's failure, a changed line must be one that can be rewritten without loss.
  */
 
-import type { ByteInput } from '../files/input.ts';
-import { forget, originOf, textOf } from '../files/origin.ts';
-import type { Batch, Frame } from '../files/output.ts';
-import type { Account } from '../item/account.ts';
-import type { AsksWith, Pool } from '../item/call.ts';
-import type { Code } from '../item/codes.ts';
-import { type Fatal, ItemFailure } from '../item/failure.ts';
-import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../item/item.ts';
-import { wrongShape } from '../item/shape.ts';
-import type { Workload } from '../item/workload.ts';
-import { lossless } from '../json/lossless.ts';
+import type { ByteInput } from '../core/files/input-files.ts';
+import type { Batch, Frame } from '../core/files/ndjson-out.ts';
+import { forget, originOf, textOf } from '../core/files/origin.ts';
+import type { Account } from '../core/item/account.ts';
+import type { Workload } from '../core/item/asking-progress.ts';
+import type { AsksWith, Pool } from '../core/item/call.ts';
+import type { Code } from '../core/item/codes.ts';
+import { type Fatal, ItemFailure } from '../core/item/failure.ts';
+import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../core/item/item.ts';
+import { wrongShape } from '../core/item/line-shape.ts';
+import { lossless } from '../core/json/lossless.ts';
 import { boundedMap, type MapOptions } from './map.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
 

@@ -1,8 +1,8 @@
 /** A source that is the only stage of its process: the lines of most of its items are written without an object. */
 
-import type { ByteInput } from '../files/input.ts';
-import type { Output } from '../files/output.ts';
-import { count } from '../item/account.ts';
+import type { ByteInput } from '../core/files/input-files.ts';
+import type { Output } from '../core/files/ndjson-out.ts';
+import { count } from '../core/item/account.ts';
 import { divertFailures, type Placed } from './join.ts';
 
 /**

@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { checkOf } from '../../engine/agents/form.ts';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { openingsOf } from '../../engine/agents/opening.ts';
+import { checkOf } from '../../engine/asking/agents/form.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { openingsOf } from '../../engine/asking/agents/openings.ts';
 import { folder } from '../fw.ts';
 
 const HEAD = 'key: one\nshort: one\ndisplay: One\nrole: agent\nsampling: { temperature: 0, max_tokens: 9 }\n';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
-import { packageRoot } from '../../engine/config/package.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
 import { type Application, applications, COLUMNS, csvLine } from '../../fixtures/applications.ts';
 
 const csvOf = (rows: Iterable<Application>): string =>

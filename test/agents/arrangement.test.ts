@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Item, Step } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

@@ -3,8 +3,8 @@
  * calls are found by them; a draft, several answers and reasoning are asked again as what stands last.
  */
 import { expect, test } from 'vitest';
-import { asker } from '../../engine/agents/ask.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
+import { asker } from '../../engine/asking/agents/ask.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
 
 const agent = [...loadAgents(packagedAgents()).byKey.values()].find(({ role }) => role === 'agent');
 const deny = '{"approval_decision":"deny"}';

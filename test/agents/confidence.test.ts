@@ -1,9 +1,9 @@
 /** A decision's confidence is asked again; no default ever stands in for it, not even one that somebody wrote. */
 import { expect, test } from 'vitest';
-import { asker } from '../../engine/agents/ask.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { parseDefaults } from '../../engine/answer/defaults.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import { parseDefaults } from '../../engine/answers/defaults.ts';
+import { asker } from '../../engine/asking/agents/ask.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { decided } from './decided.ts';
 
 const { synthesis } = loadAgents(packagedAgents());

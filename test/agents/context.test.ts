@@ -1,11 +1,11 @@
 /** The context of an agent, to the byte: the legacy `input` of a turn is this text. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { contextAfter } from '../../engine/agents/context.ts';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { packageRoot } from '../../engine/config/package.ts';
-import type { Step } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import { contextAfter } from '../../engine/asking/agents/context.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
+import type { Step } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 
 const agents = loadAgents(join(packageRoot(), 'pipelines/fairwatch/agents'));
 

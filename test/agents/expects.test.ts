@@ -2,10 +2,10 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { inputGuard } from '../../engine/agents/expects.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { Fatal, ItemFailure } from '../../engine/item/failure.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
+import { inputGuard } from '../../engine/asking/agents/expects.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { Fatal, ItemFailure } from '../../engine/core/item/failure.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

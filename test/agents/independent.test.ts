@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

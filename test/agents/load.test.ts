@@ -3,9 +3,9 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { folderOfAgents, loadAgents } from '../../engine/agents/load.ts';
-import { packageRoot } from '../../engine/config/package.ts';
-import { Fatal } from '../../engine/item/failure.ts';
+import { folderOfAgents, loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
 import { runs } from '../all.ts';
 
 const packaged = join(packageRoot(), 'pipelines/fairwatch/agents');

@@ -2,10 +2,10 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { bodies } from '../../engine/agents/body.ts';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { type Openings, openingsOf } from '../../engine/agents/opening.ts';
-import type { Item } from '../../engine/item/item.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { type Openings, openingsOf } from '../../engine/asking/agents/openings.ts';
+import { bodies } from '../../engine/asking/agents/request-body.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

@@ -2,10 +2,10 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { orderingLabel, resolveOrdering, resolveOrderings } from '../../engine/agents/orderings.ts';
-import { packageRoot } from '../../engine/config/package.ts';
-import { Fatal } from '../../engine/item/failure.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { orderingLabel, resolveOrdering, resolveOrderings } from '../../engine/asking/agents/orderings.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
 
 const agents = loadAgents(join(packageRoot(), 'pipelines/fairwatch/agents'));
 const study = ['risk_manager', 'data_science', 'regulatory', 'consumer_advocate'];

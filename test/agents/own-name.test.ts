@@ -1,11 +1,11 @@
 /** An answer under the name of another agent is that agent's, quoted: asked again, and never renamed. */
 import { describe, expect, it } from 'vitest';
-import { asker } from '../../engine/agents/ask.ts';
-import { checkOf } from '../../engine/agents/form.ts';
-import { loadAgentFiles, loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import type { Call } from '../../engine/item/call.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
-import { legacyResult } from '../../engine/legacy/result.ts';
+import { asker } from '../../engine/asking/agents/ask.ts';
+import { checkOf } from '../../engine/asking/agents/form.ts';
+import { loadAgentFiles, loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { legacyResult } from '../../engine/audit/legacy/legacy-result.ts';
+import type { Call } from '../../engine/core/item/call.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
 import { decided } from './decided.ts';
 
 const agents = loadAgents(packagedAgents());

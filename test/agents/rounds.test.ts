@@ -1,9 +1,9 @@
 /** What --retry-failed has got stays: the same question again, with all answers on record, ends as the recovery did. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type AskResult, asker } from '../../engine/agents/ask.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { type Answer, type Call, CallFailure, type Pool } from '../../engine/item/call.ts';
+import { type AskResult, asker } from '../../engine/asking/agents/ask.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { type Answer, type Call, CallFailure, type Pool } from '../../engine/core/item/call.ts';
 import { runs, seed } from '../integrity/property.ts';
 import { decided } from './decided.ts';
 

@@ -6,11 +6,11 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
-import { ownCheck } from '../../engine/answer/check.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { packagedSchema, packageRoot } from '../../engine/config/package.ts';
-import { readYaml } from '../../engine/config/yaml.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { ownCheck } from '../../engine/answers/schema-check.ts';
+import { packagedSchema, packageRoot } from '../../engine/core/config/package.ts';
+import { readYaml } from '../../engine/core/config/yaml.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { every } from '../all.ts';
 
 const names = readdirSync(join(packageRoot(), 'schemas')).map(file => file.replace('.schema.json', ''));

@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { resolveOrderings } from '../../engine/agents/orderings.ts';
-import { isSharedName, rowIdOf, sharedName } from '../../engine/agents/share.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { resolveOrderings } from '../../engine/asking/agents/orderings.ts';
+import { isSharedName, rowIdOf, sharedName } from '../../engine/asking/agents/share.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 

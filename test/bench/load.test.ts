@@ -1,12 +1,12 @@
 /** How requests are sent, in time that jumps: how many at once, when, how many, and what a slow server does to whom. */
 import { expect, test } from 'vitest';
-import { lagOf, limitsOf } from '../../engine/bench/client.ts';
-import { figuresOf, peakOf } from '../../engine/bench/figures.ts';
-import { type Driven, type Driving, drive } from '../../engine/bench/load.ts';
-import { newSamples } from '../../engine/bench/samples.ts';
-import { dueTimes } from '../../engine/bench/schedule.ts';
-import { percentile, sorted } from '../../engine/bench/statistics.ts';
-import { fallsBehind } from '../../engine/bench/sweep.ts';
+import { figuresOf, peakOf } from '../../products/measure/bench/bench-figures.ts';
+import { percentile, sorted } from '../../products/measure/bench/bench-statistics.ts';
+import { lagOf, limitsOf } from '../../products/measure/bench/client-health.ts';
+import { type Driven, type Driving, drive } from '../../products/measure/bench/drive-load.ts';
+import { newSamples } from '../../products/measure/bench/samples.ts';
+import { dueTimes } from '../../products/measure/bench/schedule.ts';
+import { fallsBehind } from '../../products/measure/bench/sweep.ts';
 import { queueServer, virtualTime } from './virtual.ts';
 
 type Server = ReturnType<typeof queueServer>;

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { eventSplitter, LARGEST_EVENT } from '../../engine/asking/endpoints/sse.ts';
 import {
   type Answered,
   type Failed,
@@ -11,8 +12,7 @@ import {
   readingOf,
   Stopped,
   TookTooLong,
-} from '../../engine/bench/reading.ts';
-import { eventSplitter, LARGEST_EVENT } from '../../engine/pool/sse.ts';
+} from '../../products/measure/bench/timed-answer.ts';
 import { runs } from '../all.ts';
 import { content, DONE, event, finished, role, SHAPES, usage } from './shapes.ts';
 

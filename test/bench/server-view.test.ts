@@ -1,7 +1,7 @@
 /** What servers say of a run: pages of metrics before and after it, and what it is held against. */
 import { expect, test } from 'vitest';
-import { viewOf } from '../../engine/bench/server-view.ts';
-import { labelSetOf, pageOf } from '../../engine/pool/load.ts';
+import { labelSetOf, pageOf } from '../../engine/asking/endpoints/server-load.ts';
+import { viewOf } from '../../products/measure/bench/server-view.ts';
 
 const page = (lines: readonly string[]): string => pageOf(Buffer.from(`${lines.join('\n')}\n`));
 const labels = '{engine="0",model_name="m"}';

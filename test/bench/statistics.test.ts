@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { dueTimes } from '../../engine/bench/schedule.ts';
 import {
   deviation,
   differenceOfMeans,
@@ -14,7 +13,8 @@ import {
   ranksOf,
   sorted,
   studentT,
-} from '../../engine/bench/statistics.ts';
+} from '../../products/measure/bench/bench-statistics.ts';
+import { dueTimes } from '../../products/measure/bench/schedule.ts';
 import { runs } from '../all.ts';
 import { ROOT } from '../fw.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { expect, test } from 'vitest';
-import type { Comparison } from '../../engine/bench/compare.ts';
+import type { Comparison } from '../../products/measure/bench/compare-benches.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { content, DONE, finished, usage } from './shapes.ts';

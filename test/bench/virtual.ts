@@ -1,6 +1,6 @@
 /** Time that jumps from event to event, and a server of one place in it: what a load does is exact, on any machine. */
-import type { Line } from '../../engine/bench/line.ts';
-import { type Outcome, Stopped } from '../../engine/bench/reading.ts';
+import type { Line } from '../../products/measure/bench/bench-wire.ts';
+import { type Outcome, Stopped } from '../../products/measure/bench/timed-answer.ts';
 
 export function virtualTime() {
   let now = 0;

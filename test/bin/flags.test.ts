@@ -1,14 +1,14 @@
 /** What is typed: mistyped options and verbs name the right one, values may begin with a dash, `--` ends options. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Command } from '../../bin/command.ts';
 import { commands } from '../../bin/commands/index.ts';
 import { parseFlags } from '../../bin/flags.ts';
+import { editsBetween, nearest } from '../../engine/core/item/did-you-mean.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
+import type { Command } from '../../engine/flow/command.ts';
 import type { OptionSchemas } from '../../engine/flow/options.ts';
 import { stagesOf } from '../../engine/flow/stage.ts';
-import { Fatal } from '../../engine/item/failure.ts';
-import { editsBetween, nearest } from '../../engine/item/near.ts';
-import { optionsOf } from '../../engine/run/options.ts';
+import { optionsOf } from '../../engine/running/stage-options.ts';
 import { stages } from '../../stages/index.ts';
 import { every } from '../all.ts';
 import { fw } from '../here.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { expandPaths } from '../../engine/files/input.ts';
+import { expandPaths } from '../../engine/core/files/input-files.ts';
 import { every } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

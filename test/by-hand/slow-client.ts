@@ -11,8 +11,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Call } from '../../engine/item/call.ts';
-import { createPool } from '../../engine/pool/pool.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { Call } from '../../engine/core/item/call.ts';
 
 const LATENCY = 40;
 const OUT = 600;

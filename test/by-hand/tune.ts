@@ -2,8 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { type Preset, type PresetFile, presetNamed, withFlags } from '../../engine/simulator/presets.ts';
-import { closedRun, openRun, throughputOf } from '../../engine/tune/predict.ts';
+import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
+import { type Preset, type PresetFile, presetNamed, withFlags } from '../../products/simulator/presets.ts';
 
 const work = process.env.WORK as string;
 const fw = resolve('dist/bin/fw.js');

@@ -9,7 +9,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { ALL, every, runs } from '../all.ts';
 import { folder, type Ran, ROOT, shell } from '../fw.ts';
 import { fw } from '../here.ts';

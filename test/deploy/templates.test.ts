@@ -16,7 +16,7 @@ import {
 import { join } from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { every, runs, slow } from '../all.ts';
 import { binFolder, environment, folder, ROOT, shell } from '../fw.ts';
 import { servers } from '../pipe/servers.ts';

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { stringify } from 'yaml';
 import { ALERTS, rulesFile, ruleTests } from '../../deploy/alerts.ts';
 import { dashboard } from '../../deploy/grafana/dashboard.ts';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder, ROOT } from '../fw.ts';
 import { begin, linesOf, reached } from '../server/batching.ts';
 import { served } from '../server/serving.ts';

@@ -1,8 +1,8 @@
 /** How endpoints answer: what fw doctor finds. */
 import { expect, test } from 'vitest';
-import { rateOf } from '../../engine/doctor/answering.ts';
-import { isSilence } from '../../engine/doctor/facts.ts';
-import { readStream } from '../../engine/doctor/read.ts';
+import { rateOf } from '../../products/measure/doctor/check-answers.ts';
+import { isSilence } from '../../products/measure/doctor/endpoint-facts.ts';
+import { readStream } from '../../products/measure/doctor/examined-answer.ts';
 import {
   at,
   type Body,

@@ -1,8 +1,8 @@
 /** Whatever a server answers: the examination ends, what it tells is harmless on a terminal, and the key is not in it. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { judge } from '../../engine/doctor/judge.ts';
-import { renderReport } from '../../engine/doctor/page.ts';
+import { renderReport } from '../../products/measure/doctor/doctor-text.ts';
+import { judge } from '../../products/measure/doctor/judge.ts';
 import { completion, factsOf, M, METRICS, models, type Play, play, textFor } from './playing.ts';
 
 const SECRET = 'sk-secret-0123456789';

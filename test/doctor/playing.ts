@@ -3,12 +3,12 @@ import { createHash } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
-import { type Examiner, examine } from '../../engine/doctor/examine.ts';
-import type { Facts } from '../../engine/doctor/facts.ts';
-import type { Finding } from '../../engine/doctor/finding.ts';
-import { judge, type Report } from '../../engine/doctor/judge.ts';
-import { systemClock, TIMING } from '../../engine/pool/clock.ts';
-import type { EndpointSetting } from '../../engine/pool/settings.ts';
+import { systemClock, TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
+import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
+import type { Facts } from '../../products/measure/doctor/endpoint-facts.ts';
+import { type Examiner, examine } from '../../products/measure/doctor/examine.ts';
+import type { Finding } from '../../products/measure/doctor/finding.ts';
+import { judge, type Report } from '../../products/measure/doctor/judge.ts';
 
 export interface Body {
   seed?: number;

@@ -2,8 +2,8 @@
 import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
-import { judge } from '../../engine/doctor/judge.ts';
-import { causeOf, obstacleOf, unsentFor } from '../../engine/pool/words.ts';
+import { causeOf, obstacleOf, unsentFor } from '../../engine/asking/endpoints/endpoint-words.ts';
+import { judge } from '../../products/measure/doctor/judge.ts';
 import { manualClock } from '../pool/clock.ts';
 import { deadUrl } from '../pool/serving.ts';
 import { at, expectRow, factsOf, type Play, play, type Row, reportOf, status } from './playing.ts';

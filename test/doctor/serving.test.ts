@@ -1,7 +1,7 @@
 /** What endpoints serve, how much at once, and how they differ: what fw doctor finds. */
 import { expect, onTestFinished, test } from 'vitest';
-import { judge } from '../../engine/doctor/judge.ts';
-import { type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import { judge } from '../../products/measure/doctor/judge.ts';
+import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import {
   at,
   completion,

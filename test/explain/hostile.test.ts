@@ -1,11 +1,11 @@
 /** Lines come from anywhere, and what a model wrote goes to a terminal: nothing may throw, and nothing may take effect. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { answersIn, isAccountedFor } from '../../engine/answer/answers.ts';
+import { answersIn, isAccountedFor } from '../../engine/answers/answers-of-line.ts';
 import { storyOf } from '../../engine/audit/history.ts';
 import { whoSaid } from '../../engine/audit/value-provenance.ts';
-import { type JsonObject, join } from '../../engine/json/pointer.ts';
-import { visible, visibleLines } from '../../engine/json/visible.ts';
+import { type JsonObject, join } from '../../engine/core/json/pointer.ts';
+import { visible, visibleLines } from '../../engine/core/json/visible.ts';
 import { runs } from '../all.ts';
 import { holds } from '../integrity/property.ts';
 

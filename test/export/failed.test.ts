@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
-import { failureOf, rungOf } from '../../engine/item/item.ts';
+import { failureOf, rungOf } from '../../engine/core/item/item.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -1,7 +1,7 @@
 /** Lines that come early wait, in memory and on disk, and leave in their order. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { inOrder } from '../../engine/export/in-order.ts';
+import { inOrder } from '../../engine/tables/export/in-order.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join as pathOf } from 'node:path';
 import _ from 'highland';
 import { expect, test } from 'vitest';
-import { inputsOf } from '../../engine/files/input.ts';
-import { type Lease, letGo, originOf, remember } from '../../engine/files/origin.ts';
-import { toFile } from '../../engine/files/output.ts';
+import { inputsOf } from '../../engine/core/files/input-files.ts';
+import { toFile } from '../../engine/core/files/ndjson-out.ts';
+import { type Lease, letGo, originOf, remember } from '../../engine/core/files/origin.ts';
+import { newAccount } from '../../engine/core/item/account.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { drain, join } from '../../engine/flow/join.ts';
 import { type Stage, stage, type Tools } from '../../engine/flow/stage.ts';
-import { newAccount } from '../../engine/item/account.ts';
-import type { Item } from '../../engine/item/item.ts';
 
 const folder = mkdtempSync(pathOf(tmpdir(), 'fw-blocks-'));
 const LINES = 4000;

@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import type { Code } from '../../engine/core/item/codes.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
 import { maxFailedOf, watchFailing } from '../../engine/flow/max-failed.ts';
-import type { Code } from '../../engine/item/codes.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { inputsOf } from '../../engine/files/input.ts';
-import { openBatches } from '../../engine/server/batches/store.ts';
-import { BATCH_ID, newBatchId } from '../../engine/server/ids.ts';
-import { createOwned } from '../../engine/server/owned.ts';
-import { pageOf } from '../../engine/server/paging.ts';
+import { inputsOf } from '../../engine/core/files/input-files.ts';
+import { openBatches } from '../../products/serve/batches/batch-store.ts';
+import { BATCH_ID, newBatchId } from '../../products/serve/ids.ts';
+import { createOwned } from '../../products/serve/owned.ts';
+import { pageOf } from '../../products/serve/paging.ts';
 import { folder } from '../fw.ts';
 
 /** A list that counts what is read of it. */

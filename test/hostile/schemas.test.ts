@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { Fatal } from '../../engine/item/failure.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

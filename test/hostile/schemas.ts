@@ -1,5 +1,5 @@
 /** Schemas that are made to hurt who compiles them or judges by them, by rule; and values to judge. */
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 
 export interface HostileSchema {
   name: string;

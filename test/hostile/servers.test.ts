@@ -3,8 +3,8 @@
  * no call is lost, none has a wrong answer, few are asked twice, and the end is not held up for longer than a stall takes.
  */
 import { expect, onTestFinished, test } from 'vitest';
-import type { Call } from '../../engine/item/call.ts';
-import { TIMING } from '../../engine/pool/clock.ts';
+import { TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
+import type { Call } from '../../engine/core/item/call.ts';
 import { every, runs } from '../all.ts';
 import { type ManualClock, manualClock } from '../pool/clock.ts';
 import { callOf, echo, nonceIn, open, outcome, serve } from '../pool/serving.ts';

@@ -5,7 +5,7 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { csvReader, fieldTexts } from '../../engine/table/csv.ts';
+import { csvReader, fieldTexts } from '../../engine/tables/csv-rows.ts';
 import { runs } from '../all.ts';
 import { blocks, ingested, writtenBy } from './ingesting.ts';
 import { seed, sizes } from './property.ts';

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { Fatal } from '../../engine/core/item/failure.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { Fatal } from '../../engine/item/failure.ts';
-import type { Item } from '../../engine/item/item.ts';
-import { countRows } from '../../engine/table/count.ts';
-import { lookAtTable } from '../../engine/table/look.ts';
+import { countRows } from '../../engine/tables/count.ts';
+import { lookAtTable } from '../../engine/tables/look.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { blocks, open, writtenBy } from './ingesting.ts';

@@ -1,10 +1,10 @@
 /** Runs the stage over bytes in memory, cut into blocks of any size, as a pipe would bring them. */
 
-import type { ByteInput } from '../../engine/files/input.ts';
+import type { ByteInput } from '../../engine/core/files/input-files.ts';
+import { newAccount } from '../../engine/core/item/account.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
 import type { Items, Tools } from '../../engine/flow/stage.ts';
-import { newAccount } from '../../engine/item/account.ts';
-import type { Item } from '../../engine/item/item.ts';
 import ingest from '../../stages/ingest.ts';
 
 export interface Blocks extends ByteInput {

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { packageRoot } from '../../engine/config/package.ts';
-import { createIdSet } from '../../engine/files/idset.ts';
-import type { Item } from '../../engine/item/item.ts';
+import { packageRoot } from '../../engine/core/config/package.ts';
+import { createIdSet } from '../../engine/core/files/idset.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { ingested } from './ingesting.ts';
 import { holds } from './property.ts';
 

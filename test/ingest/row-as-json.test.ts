@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { folder, ROOT } from '../fw.ts';
 import { blocks, run } from './ingesting.ts';
 import { holds } from './property.ts';

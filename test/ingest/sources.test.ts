@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { Fatal } from '../../engine/core/item/failure.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { Fatal } from '../../engine/item/failure.ts';
-import type { Item } from '../../engine/item/item.ts';
 import { folder } from '../fw.ts';
 import { blocks, ingested, open, run } from './ingesting.ts';
 

@@ -1,8 +1,8 @@
 /** What a table says is what its items say: for any table, in every format, however the bytes come. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Fatal } from '../../engine/item/failure.ts';
-import type { Item } from '../../engine/item/item.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { blocks, ingested, run } from './ingesting.ts';
 import { holds, objectsOf, sizes, tables, writings, written } from './property.ts';
 

@@ -1,7 +1,7 @@
 /** A quote that is never closed costs few rows, says which lines it took, and every line is accounted for. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { runs } from '../all.ts';
 import { blocks, ingested, open, run } from './ingesting.ts';
 import { holds, sizes } from './property.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { undoEdits } from '../../engine/answer/edits.ts';
-import { fixEscapes } from '../../engine/answer/escapes.ts';
+import { undoEdits } from '../../engine/answers/edits.ts';
+import { fixEscapes } from '../../engine/answers/escapes.ts';
 import { holds, mangled } from './property.ts';
 
 describe('fixEscapes', () => {

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Item, Mark, Step } from '../../engine/item/item.ts';
-import { isObject, type JsonObject } from '../../engine/json/pointer.ts';
+import type { Item, Mark, Step } from '../../engine/core/item/item.ts';
+import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import fixEscapes from '../../stages/fix-escapes.ts';
 import nullFix from '../../stages/null-fix.ts';
 import validate from '../../stages/validate.ts';

@@ -2,9 +2,9 @@
  * Faulty answers made by rule, each with the rung and the value that it must be read as. The faults are those that
  * models make; the value is always known, because the fault is put onto a whole answer.
  */
-import type { Code } from '../../engine/item/codes.ts';
-import type { Rung } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { Code } from '../../engine/core/item/codes.ts';
+import type { Rung } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 
 export interface Fault {
   name: string;

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseDefaults } from '../../engine/answer/defaults.ts';
-import { fill } from '../../engine/answer/fill.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
+import { parseDefaults } from '../../engine/answers/defaults.ts';
+import { fill } from '../../engine/answers/fill.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../engine/core/json/pointer.ts';
 import { runs } from '../all.ts';
 import { holds } from './property.ts';
 

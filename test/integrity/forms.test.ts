@@ -1,10 +1,10 @@
 /** Which words are a form of an allowed value, and which numbers are a multiple: tables, and properties of the classes. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { enumForm } from '../../engine/answer/forms.ts';
-import { isMultipleOf } from '../../engine/answer/multiple.ts';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
+import { isMultipleOf } from '../../engine/answers/multiple.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { enumForm } from '../../engine/answers/written-forms.ts';
 import { holds } from './property.ts';
 
 const formOf = (text: string, allowed: unknown[]): unknown => enumForm(text, allowed)?.to;

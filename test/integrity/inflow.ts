@@ -2,13 +2,13 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { ByteInput } from '../../engine/files/input.ts';
-import { originOf } from '../../engine/files/origin.ts';
+import type { ByteInput } from '../../engine/core/files/input-files.ts';
+import { originOf } from '../../engine/core/files/origin.ts';
+import { newAccount } from '../../engine/core/item/account.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { COMMON, join } from '../../engine/flow/join.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
 import type { Stage, Tools } from '../../engine/flow/stage.ts';
-import { newAccount } from '../../engine/item/account.ts';
-import type { Item } from '../../engine/item/item.ts';
 
 export interface Left {
   /** the lines as the output writes them, without their newlines */

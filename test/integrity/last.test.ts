@@ -4,9 +4,9 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { drawsOf, PURPOSE, sha256 } from '../../engine/simulator/random.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
+import { drawsOf, PURPOSE, sha256 } from '../../products/simulator/random.ts';
 import { FAULTS, judges, onlyThought, saidWith } from './last.ts';
 import { isSaid, leavesOf } from './leaves.ts';
 import { holds } from './property.ts';

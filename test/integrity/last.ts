@@ -3,10 +3,10 @@
  * fault. What the last object is, and what must become of it, follows from the parts: nothing here asks the reader.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import type { Check } from '../../engine/answer/check.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { pick, type Random } from '../../engine/simulator/random.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import type { Check } from '../../engine/answers/schema-check.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
+import { pick, type Random } from '../../products/simulator/random.ts';
 import { ROOT } from '../fw.ts';
 import { loanSchema } from './faults.ts';
 import { madeBy } from './made.ts';

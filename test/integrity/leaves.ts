@@ -1,5 +1,5 @@
 /** The rule for what is read: each leaf stands in what the model said, to the letter, or has an entry. */
-import type { Repair } from '../../engine/item/item.ts';
+import type { Repair } from '../../engine/core/item/item.ts';
 
 export interface Leaf {
   at: string;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isShallow, lossless } from '../../engine/json/lossless.ts';
+import { isShallow, lossless } from '../../engine/core/json/lossless.ts';
 import { holds, mangled } from './property.ts';
 
 describe('lossless', () => {

@@ -1,6 +1,6 @@
 /** Values that fit a schema, made by the schema: enough of JSON Schema for those of this repository. */
-import { isObject, type JsonObject, valueAt } from '../../engine/json/pointer.ts';
-import { pick, type Random } from '../../engine/simulator/random.ts';
+import { isObject, type JsonObject, valueAt } from '../../engine/core/json/pointer.ts';
+import { pick, type Random } from '../../products/simulator/random.ts';
 
 const TEXTS = [
   'The income covers the loan.',

@@ -1,10 +1,10 @@
 /** What mending promises, 100,000 cases each (RUNS): once is enough, and the entries lead back to what came in. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyEdits, editsOf, undoEdits } from '../../engine/answer/edits.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/answers/edits.ts';
 import { standsAsText } from '../../engine/audit/recheck.ts';
-import { type Item, isItem, type Mark, type Repair, type Step } from '../../engine/item/item.ts';
-import { type JsonObject, parsePointer, setAt } from '../../engine/json/pointer.ts';
+import { type Item, isItem, type Mark, type Repair, type Step } from '../../engine/core/item/item.ts';
+import { type JsonObject, parsePointer, setAt } from '../../engine/core/json/pointer.ts';
 import { brokenLine, item, record } from './lines.ts';
 import { LONG, mending, one } from './placed.ts';
 import { promises } from './property.ts';

@@ -5,10 +5,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Check } from '../../engine/answer/check.ts';
-import { FIXES, readAnswer } from '../../engine/answer/read-answer.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { textCheck } from '../../engine/answer/text-check.ts';
+import { FIXES, readAnswer } from '../../engine/answers/read-answer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import type { Check } from '../../engine/answers/schema-check.ts';
+import { textCheck } from '../../engine/answers/text-check.ts';
 
 const decision = {
   type: 'object',

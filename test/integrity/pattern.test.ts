@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { linearPattern } from '../../engine/answer/pattern.ts';
+import { linearPattern } from '../../engine/answers/linear-pattern.ts';
 import { holds } from './property.ts';
 
 describe('linearPattern', () => {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { stripAnnotations } from '../../engine/answer/keywords.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { scaled } from '../../engine/answer/sum.ts';
+import { stripAnnotations } from '../../engine/answers/keywords.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { scaled } from '../../engine/answers/sum.ts';
 import { holds } from './property.ts';
 
 const messages = (schema: unknown, value: unknown): string[] =>

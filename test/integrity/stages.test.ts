@@ -4,10 +4,10 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Mark } from '../../engine/item/item.ts';
-import { wrongShape } from '../../engine/item/shape.ts';
-import { lossless } from '../../engine/json/lossless.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { Mark } from '../../engine/core/item/item.ts';
+import { wrongShape } from '../../engine/core/item/line-shape.ts';
+import { lossless } from '../../engine/core/json/lossless.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { brokenLine, bytes, sizes, validLine } from './lines.ts';
 import { LONG, one, run, STAGES } from './placed.ts';
 import { promises } from './property.ts';

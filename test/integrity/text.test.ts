@@ -1,9 +1,9 @@
 /** Answers in text: what is one, what is left out of it, and what is none. */
 import { expect, test } from 'vitest';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import { repetitionIn } from '../../engine/answer/repetition.ts';
-import { textCheck } from '../../engine/answer/text-check.ts';
-import { REFUSED } from '../../engine/item/call.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import { repetitionIn } from '../../engine/answers/repetition.ts';
+import { textCheck } from '../../engine/answers/text-check.ts';
+import { REFUSED } from '../../engine/core/item/call.ts';
 
 const free = textCheck({}, 'test');
 const choice = textCheck({ choice: ['approve', 'deny', 'ask again'] }, 'test');

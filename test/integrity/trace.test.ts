@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyEdits, editsOf, spanBefore } from '../../engine/answer/edits.ts';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { replay, trace, valueEntries } from '../../engine/answer/trace.ts';
-import type { Repair } from '../../engine/item/item.ts';
-import { getAt, type JsonObject, join, setAt } from '../../engine/json/pointer.ts';
-import { differenceIn, same } from '../../engine/json/same.ts';
-import { spanOf } from '../../engine/json/span.ts';
+import { applyEdits, editsOf, spanBefore } from '../../engine/answers/edits.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { replay, trace, valueEntries } from '../../engine/answers/trace.ts';
+import type { Repair } from '../../engine/core/item/item.ts';
+import { getAt, type JsonObject, join, setAt } from '../../engine/core/json/pointer.ts';
+import { differenceIn, same } from '../../engine/core/json/same.ts';
+import { spanOf } from '../../engine/core/json/span.ts';
 import { FAULTS, loanSchema } from './faults.ts';
 import { holds } from './property.ts';
 

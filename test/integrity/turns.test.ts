@@ -4,10 +4,10 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import type { Reading } from '../../engine/answer/reading.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import type { Reading } from '../../engine/answers/reading.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { holds } from './property.ts';
 import { stepsOf } from './steps.ts';
 

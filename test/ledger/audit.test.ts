@@ -4,9 +4,9 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { keyOf } from '../../engine/agents/body.ts';
-import { packagedSchema } from '../../engine/config/package.ts';
-import { filesOf } from '../../engine/ledger/files.ts';
+import { keyOf } from '../../engine/asking/agents/request-body.ts';
+import { filesOf } from '../../engine/asking/ledger/files.ts';
+import { packagedSchema } from '../../engine/core/config/package.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';

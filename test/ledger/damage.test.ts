@@ -3,11 +3,11 @@ import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } 
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EXIT, Fatal } from '../../engine/item/failure.ts';
-import { filesOf } from '../../engine/ledger/files.ts';
-import { createKeys } from '../../engine/ledger/keys.ts';
-import { answerIn, openLines, readRecord } from '../../engine/ledger/record.ts';
-import { scan } from '../../engine/ledger/scan.ts';
+import { filesOf } from '../../engine/asking/ledger/files.ts';
+import { createKeys } from '../../engine/asking/ledger/key-index.ts';
+import { answerIn, openLines, readRecord } from '../../engine/asking/ledger/record.ts';
+import { scan } from '../../engine/asking/ledger/scan-files.ts';
+import { EXIT, Fatal } from '../../engine/core/item/failure.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { holds, keyFor, opened, recordOf, written } from './records.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isEnd, isSealed } from '../../engine/ledger/format.ts';
+import { isEnd, isSealed } from '../../engine/asking/ledger/ledger-format.ts';
 import { binFolder, folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

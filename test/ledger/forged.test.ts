@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EXIT, Fatal } from '../../engine/item/failure.ts';
+import { EXIT, Fatal } from '../../engine/core/item/failure.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { ndjson, sealed, textOf } from './reading.ts';

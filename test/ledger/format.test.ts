@@ -1,9 +1,8 @@
 /** The lines: whatever is written reads back as it was, byte for byte, and every flipped bit is found. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bodies, escaped, keyOf } from '../../engine/agents/body.ts';
-import { loadAgents, packagedAgents } from '../../engine/agents/load.ts';
-import { RUNGS } from '../../engine/item/item.ts';
+import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
+import { bodies, escaped, keyOf } from '../../engine/asking/agents/request-body.ts';
 import {
   type CallRecord,
   callLine,
@@ -17,9 +16,10 @@ import {
   readVerdict,
   roomFor,
   writeSealed,
-} from '../../engine/ledger/format.ts';
-import { answerIn } from '../../engine/ledger/record.ts';
-import { bodyOf } from '../../engine/ledger/texts.ts';
+} from '../../engine/asking/ledger/ledger-format.ts';
+import { answerIn } from '../../engine/asking/ledger/record.ts';
+import { bodyOf } from '../../engine/asking/ledger/request-texts.ts';
+import { RUNGS } from '../../engine/core/item/item.ts';
 import { anyText, holds, keyFor, recordOf } from './records.ts';
 
 const TEXTS = new Map<string, string>();

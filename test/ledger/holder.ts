@@ -2,7 +2,7 @@
  * A process that holds a lock: takes that of `what` in the folder, says `held` or why not on a line of stdout, and
  * keeps it until its stdin ends, renewed every `beat` ms. With a time (ms since 1970) it waits for that first, so that several begin at once.
  */
-import { takeLock } from '../../engine/ledger/lock.ts';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
 
 const [folder = '', what = '', at = '0', beat = '5000'] = process.argv.slice(2);
 while (Date.now() < Number(at)) {

@@ -1,7 +1,7 @@
 /** The table of keys does what a Map would, in a fraction of its memory. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createKeys, type Place } from '../../engine/ledger/keys.ts';
+import { createKeys, type Place } from '../../engine/asking/ledger/key-index.ts';
 import { holds, keyFor } from './records.ts';
 
 /** few enough that they meet */

@@ -2,8 +2,8 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { keyOf } from '../../engine/agents/body.ts';
-import { callLine, idOfText } from '../../engine/ledger/format.ts';
+import { keyOf } from '../../engine/asking/agents/request-body.ts';
+import { callLine, idOfText } from '../../engine/asking/ledger/ledger-format.ts';
 import { slow } from '../all.ts';
 import { folder, shell } from '../fw.ts';
 import { sealed } from './reading.ts';

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { packagedSchema } from '../../engine/config/package.ts';
+import { packagedSchema } from '../../engine/core/config/package.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { callsOf, linesOf } from './reading.ts';

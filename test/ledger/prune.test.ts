@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { takeLock } from '../../engine/ledger/lock.ts';
-import { pruneLedger } from '../../engine/ledger/prune.ts';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { pruneLedger } from '../../products/records/prune-days.ts';
 import { folder } from '../fw.ts';
 
 const TODAY = '2026-11-23';

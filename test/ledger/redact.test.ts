@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { redactOwn } from '../../engine/ledger/redact.ts';
+import { redactOwn } from '../../engine/asking/ledger/redact.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { holds } from '../integrity/property.ts';

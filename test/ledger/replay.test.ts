@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 

@@ -2,7 +2,7 @@
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder, type Ran, ROOT, type ShellOptions, shell } from '../fw.ts';
 import { fw } from '../here.ts';
 

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test, vi } from 'vitest';
-import type { Fatal } from '../../engine/item/failure.ts';
-import { createWriter, type Fsync, nameOf } from '../../engine/ledger/writer.ts';
+import { createWriter, type Fsync, nameOf } from '../../engine/asking/ledger/writer.ts';
+import type { Fatal } from '../../engine/core/item/failure.ts';
 import { folder } from '../fw.ts';
 
 /** What the next calls of the system do: write at most so many bytes at a time, and fail from some byte or sync on. */

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

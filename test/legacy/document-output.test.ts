@@ -2,10 +2,10 @@
 import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { documentFrame } from '../../engine/files/document-output.ts';
-import type { Drain } from '../../engine/files/output.ts';
-import { Fatal } from '../../engine/item/failure.ts';
-import type { Item } from '../../engine/item/item.ts';
+import { documentFrame } from '../../engine/core/files/document-output.ts';
+import type { Drain } from '../../engine/core/files/ndjson-out.ts';
+import { Fatal } from '../../engine/core/item/failure.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 import { folder } from '../fw.ts';
 import { holds } from '../ingest/property.ts';
 

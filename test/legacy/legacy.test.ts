@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
-import { contextAfter } from '../../engine/agents/context.ts';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { packagedSchema } from '../../engine/config/package.ts';
-import type { Item } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { legacyResult, utcOf } from '../../engine/legacy/result.ts';
+import { contextAfter } from '../../engine/asking/agents/context.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { legacyResult, utcOf } from '../../engine/audit/legacy/legacy-result.ts';
+import { packagedSchema } from '../../engine/core/config/package.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { runs } from '../all.ts';
 import { binFolder, folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

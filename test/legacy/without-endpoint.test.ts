@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { Code } from '../../engine/item/codes.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
+import type { Code } from '../../engine/core/item/codes.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
 import {
   chain,
   Fatal,
@@ -17,6 +16,7 @@ import {
   validate,
   verify,
 } from '../../index.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const table = join(ROOT, 'fixtures', 'applications-60.csv');

@@ -1,6 +1,6 @@
 /** Simulated endpoints for a test, and the flags that name them. */
 import { afterAll } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 
 export interface Servers {
   all: Simulator[];

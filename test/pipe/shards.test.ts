@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 

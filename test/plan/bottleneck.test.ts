@@ -1,10 +1,10 @@
 /** What holds a run back, for figures that are each plainly one thing. */
 import { expect, test } from 'vitest';
-import { bottleneckOf } from '../../engine/plan/bottleneck.ts';
-import type { Figures } from '../../engine/plan/figures.ts';
-import { lasting, sparkline } from '../../engine/plan/page.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
-import type { Limit } from '../../engine/watch/judged.ts';
+import type { Limit } from '../../engine/running/watch/judged.ts';
+import { bottleneckOf } from '../../products/plan/bottleneck.ts';
+import type { Figures } from '../../products/plan/plan-figures.ts';
+import { lasting, sparkline } from '../../products/plan/plan-page.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 
 /** 256 of 256 sequences run, the KV cache is half full, and most of a step reads it. */
 const STEADY: Figures = {

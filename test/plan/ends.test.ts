@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonOf, renderPlan } from '../../engine/plan/page.ts';
-import { makePlan } from '../../engine/plan/plan.ts';
-import { type Sample, spread } from '../../engine/plan/sample.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import { makePlan } from '../../products/plan/plan.ts';
+import { jsonOf, renderPlan } from '../../products/plan/plan-page.ts';
+import { type Sample, spread } from '../../products/plan/sample.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 

@@ -1,7 +1,7 @@
 /** fw plan against what it stands for: a run of the same items, a ledger of it, a server that counts tokens. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';

@@ -1,9 +1,9 @@
 /** Prompts of a plan have the tokens of the simulator's, and share the blocks that those share. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { messagePart, prefixOf, promptAfter } from '../../engine/plan/prompts.ts';
-import { promptOf } from '../../engine/simulator/prompt.ts';
-import { BLOCK, promptTokensOf } from '../../engine/simulator/tokens.ts';
+import { messagePart, prefixOf, promptAfter } from '../../products/plan/prompts.ts';
+import { promptOf } from '../../products/simulator/prompt.ts';
+import { BLOCK, promptTokensOf } from '../../products/simulator/tokens.ts';
 
 const unit = fc.constantFrom(...'abcd \n"\\', '\u2028', 'é', '😀', '\u0001');
 const words = fc.string({ unit, maxLength: 400, size: 'max' });

@@ -1,15 +1,15 @@
 /** Runs in virtual time: what makes them fast must not change them. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
-import { stretched } from '../../engine/plan/figures.ts';
-import { GUESSED } from '../../engine/plan/lengths.ts';
-import { type Sample, sampleOf, spread } from '../../engine/plan/sample.ts';
-import { simulate } from '../../engine/plan/simulate.ts';
-import { itemsBefore } from '../../engine/run/first-items.ts';
-import { silent } from '../../engine/run/named-files.ts';
-import { readPipeline } from '../../engine/run/pipeline.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { itemsBefore } from '../../engine/running/first-items.ts';
+import { silent } from '../../engine/running/named-files.ts';
+import { readPipeline } from '../../engine/running/pipeline.ts';
+import { GUESSED } from '../../products/plan/lengths.ts';
+import { stretched } from '../../products/plan/plan-figures.ts';
+import { type Sample, sampleOf, spread } from '../../products/plan/sample.ts';
+import { simulate } from '../../products/plan/virtual-run.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 import { runs, slow } from '../all.ts';
 import { ROOT } from '../fw.ts';
 

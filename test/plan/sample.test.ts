@@ -1,8 +1,8 @@
 /** Items that come again under new ids: no two alike, and no more alike than those of the input. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { sampleOf, spread } from '../../engine/plan/sample.ts';
-import { stretchedText } from '../../engine/plan/stretch.ts';
+import { sampleOf, spread } from '../../products/plan/sample.ts';
+import { stretchedText } from '../../products/plan/stretch.ts';
 import { runs } from '../all.ts';
 
 const prompts = fc.uniqueArray(fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 40, maxLength: 40 }), {

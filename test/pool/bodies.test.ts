@@ -3,9 +3,9 @@
  * says what is read of a body, or the words in which a person is told that nobody knows what it says.
  */
 import { expect, test } from 'vitest';
-import { readReply } from '../../engine/agents/ask.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { readCompletion } from '../../engine/pool/completion.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { readReply } from '../../engine/asking/agents/ask.ts';
+import { readCompletion } from '../../engine/asking/endpoints/completion.ts';
 import { callOf, echo, idOf, nonceIn, open, outcome, serve } from './serving.ts';
 
 const JSON_ANSWER = '{"a":1}';

@@ -1,5 +1,5 @@
 /** A clock that stands still until a test moves it. */
-import type { Clock } from '../../engine/pool/clock.ts';
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 
 export interface ManualClock extends Clock {
   /** lets `ms` pass in steps of `step`, running what falls due */

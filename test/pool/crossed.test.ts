@@ -3,7 +3,7 @@
  * few requests are needed beyond one a call. HTTP shows nothing of it; only the ids in the replies do.
  */
 import { expect, onTestFinished, test } from 'vitest';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { every, runs } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { type Ask, callOf, echo, idOf, nonceIn, open, outcome, serve } from './serving.ts';

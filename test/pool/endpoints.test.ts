@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { readYaml } from '../../engine/config/yaml.ts';
-import type { Fatal } from '../../engine/item/failure.ts';
 import {
   FIRST_LIMIT,
   noneNamed,
@@ -13,7 +11,9 @@ import {
   poolOfPipeline,
   poolSettings,
   readPoolFile,
-} from '../../engine/pool/settings.ts';
+} from '../../engine/asking/endpoints/settings.ts';
+import { readYaml } from '../../engine/core/config/yaml.ts';
+import type { Fatal } from '../../engine/core/item/failure.ts';
 
 function fatal(run: () => unknown): Fatal {
   try {

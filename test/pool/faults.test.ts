@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Timing } from '../../engine/pool/clock.ts';
-import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import type { Timing } from '../../engine/asking/endpoints/pool-clock.ts';
+import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { every, runs } from '../all.ts';
 import { manualClock } from './clock.ts';
 import { FAULTS, oneTooMany } from './faults.ts';

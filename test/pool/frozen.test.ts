@@ -1,6 +1,6 @@
 /** Servers that freeze, with their connections open: what is asked of them is asked elsewhere. In virtual time. */
 import { expect, test } from 'vitest';
-import type { Call } from '../../engine/item/call.ts';
+import type { Call } from '../../engine/core/item/call.ts';
 import { answersLong, longCall } from './long.ts';
 import { type Virtual, virtual } from './virtual.ts';
 

@@ -1,13 +1,13 @@
 /** The use of GPUs, as a DCGM exporter or nvidia-smi shows it: read, averaged over a run, and missed without harm. */
 import { expect, test } from 'vitest';
-import { newTimes } from '../../engine/item/times.ts';
-import { TIMING } from '../../engine/pool/clock.ts';
-import { lookAtGpus, readGpuPage, readSmi, SMI } from '../../engine/pool/gpu.ts';
-import { pageOf } from '../../engine/pool/load.ts';
-import { createEndpoint } from '../../engine/pool/state.ts';
-import type { OpenWire, Request } from '../../engine/pool/wire.ts';
-import { closingLines } from '../../engine/watch/closing.ts';
-import { endpointWords, summaryWords } from '../../engine/watch/words.ts';
+import { lookAtGpus, readGpuPage, readSmi, SMI } from '../../engine/asking/endpoints/gpu.ts';
+import { TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
+import { pageOf } from '../../engine/asking/endpoints/server-load.ts';
+import type { OpenWire, Request } from '../../engine/asking/endpoints/wire.ts';
+import { createEndpoint } from '../../engine/asking/pool/pool-state.ts';
+import { newTimes } from '../../engine/core/item/item-times.ts';
+import { closingLines } from '../../engine/running/watch/closing.ts';
+import { endpointWords, summaryWords } from '../../engine/running/watch/run-words.ts';
 import { manualClock } from './clock.ts';
 import { virtual } from './virtual.ts';
 

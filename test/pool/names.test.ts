@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Fatal } from '../../engine/item/failure.ts';
-import { nearModel, readModelMap, servedNameOf } from '../../engine/pool/names.ts';
-import { poolSettings, readPoolFile } from '../../engine/pool/settings.ts';
+import { nearModel, readModelMap, servedNameOf } from '../../engine/asking/endpoints/model-names.ts';
+import { poolSettings, readPoolFile } from '../../engine/asking/endpoints/settings.ts';
+import type { Fatal } from '../../engine/core/item/failure.ts';
 import { folder } from '../fw.ts';
 import { callOf, errorOf, open, serve } from './serving.ts';
 

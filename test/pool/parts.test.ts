@@ -3,11 +3,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Answer, Call, Flow, ReplySink } from '../../engine/item/call.ts';
-import { systemClock } from '../../engine/pool/clock.ts';
-import { createLanes } from '../../engine/pool/lanes.ts';
-import { createPart } from '../../engine/pool/part.ts';
-import { type Ticket, ticketOf } from '../../engine/pool/state.ts';
+import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
+import { createLanes } from '../../engine/asking/pool/lanes.ts';
+import { createPart } from '../../engine/asking/pool/part.ts';
+import { type Ticket, ticketOf } from '../../engine/asking/pool/pool-state.ts';
+import type { Answer, Call, Flow, ReplySink } from '../../engine/core/item/call.ts';
 import { runs } from '../all.ts';
 import { type Ask, echo, nonceIn, open, outcome, callOf as plainCall, QUICK, serve } from './serving.ts';
 

@@ -1,8 +1,8 @@
 /** Any mix of lengths, loads and speeds that a healthy server may have: no call is given up. In virtual time. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { EndpointSetting } from '../../engine/pool/settings.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 import { runs } from '../all.ts';
 import { answersLong, type Long, longCall } from './long.ts';
 import { virtual } from './virtual.ts';

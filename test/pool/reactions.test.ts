@@ -1,11 +1,11 @@
 /** Each row of the table of reactions against what a pool does: the wire is scripted, the clock is moved by hand. */
 import { expect, onTestFinished, test } from 'vitest';
-import { type Call, CallFailure } from '../../engine/item/call.ts';
-import type { Code } from '../../engine/item/codes.ts';
-import { REQUEST_ID, type Reply } from '../../engine/pool/exchange.ts';
-import { type FailureKind, MAX_TRIES, REACTIONS, type Reaction } from '../../engine/pool/reactions.ts';
-import { type OpenWire, type Request, sockets } from '../../engine/pool/wire.ts';
-import { NoAnswerInTime, TooLong } from '../../engine/pool/words.ts';
+import { NoAnswerInTime, TooLong } from '../../engine/asking/endpoints/endpoint-words.ts';
+import { REQUEST_ID, type Reply } from '../../engine/asking/endpoints/exchange.ts';
+import { type OpenWire, type Request, sockets } from '../../engine/asking/endpoints/wire.ts';
+import { type FailureKind, MAX_TRIES, REACTIONS, type Reaction } from '../../engine/asking/pool/reactions.ts';
+import { type Call, CallFailure } from '../../engine/core/item/call.ts';
+import type { Code } from '../../engine/core/item/codes.ts';
 import { manualClock } from './clock.ts';
 import { callOf, open, outcome } from './serving.ts';
 

@@ -1,15 +1,14 @@
 /** The rules of retrying and of choosing, as functions. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { backoff, readRetryAfter } from '../../engine/pool/backoff.ts';
-import { choose } from '../../engine/pool/choose.ts';
-import { medianOf, systemClock, TIMING } from '../../engine/pool/clock.ts';
-import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/pool/completion.ts';
-import { createTimeLimits, noteAnswer } from '../../engine/pool/health.ts';
-import { createPart } from '../../engine/pool/part.ts';
-import { createWaiting } from '../../engine/pool/queue.ts';
-import { kindOfStatus } from '../../engine/pool/reactions.ts';
-import { isTooLong, lengthNumbers } from '../../engine/pool/reply.ts';
+import { backoff, readRetryAfter } from '../../engine/asking/endpoints/backoff.ts';
+import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/asking/endpoints/completion.ts';
+import { serverWords } from '../../engine/asking/endpoints/endpoint-words.ts';
+import { medianOf, systemClock, TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
+import { createWaiting } from '../../engine/asking/pool/call-queue.ts';
+import { choose } from '../../engine/asking/pool/choose.ts';
+import { createTimeLimits, noteAnswer } from '../../engine/asking/pool/health.ts';
+import { createPart } from '../../engine/asking/pool/part.ts';
 import {
   createEndpoint,
   type Endpoint,
@@ -17,8 +16,9 @@ import {
   leave,
   type Ticket,
   ticketOf,
-} from '../../engine/pool/state.ts';
-import { serverWords } from '../../engine/pool/words.ts';
+} from '../../engine/asking/pool/pool-state.ts';
+import { kindOfStatus } from '../../engine/asking/pool/reactions.ts';
+import { isTooLong, lengthNumbers } from '../../engine/asking/pool/read-reply.ts';
 import { callOf } from './serving.ts';
 
 const part = createPart({}, [], systemClock, () => {});

@@ -11,7 +11,7 @@ import {
   pageOf,
   readLoad,
   sumOf,
-} from '../../engine/pool/load.ts';
+} from '../../engine/asking/endpoints/server-load.ts';
 
 const pageWith = (...lines: string[]) => pageOf(Buffer.from(lines.join('\n')));
 

@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { Call } from '../../engine/item/call.ts';
-import type { Timing } from '../../engine/pool/clock.ts';
-import type { EndpointPool } from '../../engine/pool/part.ts';
-import { createPool } from '../../engine/pool/pool.ts';
-import type { PoolOptions } from '../../engine/pool/pool-options.ts';
+import type { Timing } from '../../engine/asking/endpoints/pool-clock.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
+import type { Call } from '../../engine/core/item/call.ts';
 
 /** One request for a completion, and the ways to treat it. */
 export interface Ask {

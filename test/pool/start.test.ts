@@ -1,8 +1,8 @@
 /** The start of a run: what is there, which model is meant, and what is said where nothing is. */
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Fatal } from '../../engine/item/failure.ts';
-import { systemClock } from '../../engine/pool/clock.ts';
+import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
+import type { Fatal } from '../../engine/core/item/failure.ts';
 import { manualClock } from './clock.ts';
 import { askUntil, callOf, deadUrl, errorOf, open, QUICK, serve } from './serving.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 import { virtual } from './virtual.ts';
 
 const all = (outcomes: Map<string, string>) => [...new Set(outcomes.values())];

@@ -1,18 +1,18 @@
 /** The pool on simulated engines in virtual time: what takes a night takes a second, and is the same each time. */
 import { createHash } from 'node:crypto';
-import type { Call } from '../../engine/item/call.ts';
-import { type VirtualClock, virtualClock } from '../../engine/plan/virtual-clock.ts';
+import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
+import type { Call } from '../../engine/core/item/call.ts';
+import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
 import {
   type VirtualServer,
   type VirtualServers,
   type VirtualSettings,
   virtualServers,
-} from '../../engine/plan/virtual-servers.ts';
-import type { EndpointPool } from '../../engine/pool/part.ts';
-import { createPool } from '../../engine/pool/pool.ts';
-import type { PoolOptions } from '../../engine/pool/pool-options.ts';
-import { FIRST_LIMIT } from '../../engine/pool/settings.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+} from '../../products/plan/virtual-servers.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 
 export interface Virtual {
   clock: VirtualClock;

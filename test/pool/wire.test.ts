@@ -2,8 +2,8 @@
 
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Reply } from '../../engine/pool/exchange.ts';
-import { openWire } from '../../engine/pool/wire.ts';
+import type { Reply } from '../../engine/asking/endpoints/exchange.ts';
+import { openWire } from '../../engine/asking/endpoints/wire.ts';
 import { callOf, deadUrl, echo, open, outcome, serve, until } from './serving.ts';
 
 const POST = { method: 'POST', path: '/v1/chat/completions', body: Buffer.from('{}') } as const;

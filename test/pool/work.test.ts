@@ -1,9 +1,9 @@
 /** What a call may write, which counters are signs of work, and what a person says of the time of a try. */
 import { expect, test } from 'vitest';
-import { extentOf } from '../../engine/pool/extent.ts';
-import { poolSettings } from '../../engine/pool/settings.ts';
-import { createEndpoint } from '../../engine/pool/state.ts';
-import { noteLook, noteTurn, turnFrom } from '../../engine/pool/work.ts';
+import { poolSettings } from '../../engine/asking/endpoints/settings.ts';
+import { extentOf } from '../../engine/asking/pool/extent.ts';
+import { createEndpoint } from '../../engine/asking/pool/pool-state.ts';
+import { noteLook, noteTurn, turnFrom } from '../../engine/asking/pool/signs-of-work.ts';
 import { manualClock } from './clock.ts';
 import { callOf, errorOf, open, serve, until } from './serving.ts';
 

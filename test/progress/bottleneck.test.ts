@@ -3,8 +3,8 @@
  * simulated engines in virtual time.
  */
 import { expect, test } from 'vitest';
-import { presetNamed } from '../../engine/simulator/presets.ts';
-import type { Limits } from '../../engine/simulator/scheduler.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
+import type { Limits } from '../../products/simulator/scheduler.ts';
 import { slow } from '../all.ts';
 import { type Watched, watch } from './watched.ts';
 

@@ -1,12 +1,12 @@
 /** The closing lines: where the time went, which part held the run up, what each endpoint did. */
 
 import { expect, test } from 'vitest';
-import { describeAccount, newAccount } from '../../engine/item/account.ts';
-import { newTimes } from '../../engine/item/times.ts';
-import type { EndpointStats, PoolStats } from '../../engine/pool/stats.ts';
-import { type Closing, closingLines, snapshotOf } from '../../engine/watch/closing.ts';
-import { diagnose } from '../../engine/watch/diagnosis.ts';
-import type { Limit } from '../../engine/watch/judged.ts';
+import type { EndpointStats, PoolStats } from '../../engine/asking/pool/pool-stats.ts';
+import { describeAccount, newAccount } from '../../engine/core/item/account.ts';
+import { newTimes } from '../../engine/core/item/item-times.ts';
+import { type Closing, closingLines, snapshotOf } from '../../engine/running/watch/closing.ts';
+import { diagnose } from '../../engine/running/watch/diagnosis.ts';
+import type { Limit } from '../../engine/running/watch/judged.ts';
 
 const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStats => ({
   url: `http://${name}:8005/v1`,

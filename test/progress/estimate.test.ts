@@ -1,8 +1,8 @@
 /** Rates of the last seconds and the time that is left: fed with made-up runs, whose true end is known. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { timeWords } from '../../engine/item/words.ts';
-import { createEstimate, createRecent } from '../../engine/watch/recent.ts';
+import { timeWords } from '../../engine/core/item/wording.ts';
+import { createEstimate, createRecent } from '../../engine/running/watch/recent.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 console.log(`progress properties: SEED=${SEED}`);

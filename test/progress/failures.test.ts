@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { count, describeAccount, firstOf, newAccount } from '../../engine/item/account.ts';
-import { CODES } from '../../engine/item/codes.ts';
-import type { Item } from '../../engine/item/item.ts';
-import { createNews } from '../../engine/watch/facts.ts';
+import { count, describeAccount, firstOf, newAccount } from '../../engine/core/item/account.ts';
+import { CODES } from '../../engine/core/item/codes.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { createNews } from '../../engine/running/watch/run-facts.ts';
 import { folder, shell } from '../fw.ts';
 import { type Ask, serve } from '../pool/serving.ts';
 

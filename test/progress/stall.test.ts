@@ -1,7 +1,7 @@
 /** What holds a run up is named, once, and that it goes on. Time is made up; one pool is real, with a clock that we move. */
 import { describe, expect, test } from 'vitest';
-import type { EndpointStats } from '../../engine/pool/stats.ts';
-import { createStallWatch, type RunState } from '../../engine/watch/stall.ts';
+import type { EndpointStats } from '../../engine/asking/pool/pool-stats.ts';
+import { createStallWatch, type RunState } from '../../engine/running/watch/stall.ts';
 import { manualClock } from '../pool/clock.ts';
 import { type Ask, open, outcome, serve } from '../pool/serving.ts';
 

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { newAccount } from '../../engine/core/item/account.ts';
 import { resolveOptions } from '../../engine/flow/options.ts';
 import type { Stage, Tools } from '../../engine/flow/stage.ts';
-import { newAccount } from '../../engine/item/account.ts';
-import { optionsOf } from '../../engine/run/options.ts';
-import { countItems } from '../../engine/watch/total.ts';
+import { optionsOf } from '../../engine/running/stage-options.ts';
+import { countItems } from '../../engine/running/watch/total.ts';
 import chain from '../../stages/chain.ts';
 import ingest from '../../stages/ingest.ts';
 import merge from '../../stages/merge.ts';

@@ -1,18 +1,18 @@
 /** Runs that are watched, in virtual time: what the closing line says of a load on simulated engines, and how long it took. */
 
-import { newAccount } from '../../engine/item/account.ts';
-import type { Call } from '../../engine/item/call.ts';
-import { newTimes } from '../../engine/item/times.ts';
-import type { Answering } from '../../engine/plan/virtual-servers.ts';
-import type { PoolStats } from '../../engine/pool/stats.ts';
-import { presetNamed } from '../../engine/simulator/presets.ts';
-import { promptOf } from '../../engine/simulator/prompt.ts';
-import { lcg } from '../../engine/simulator/random.ts';
-import type { Limits } from '../../engine/simulator/scheduler.ts';
-import { snapshotOf } from '../../engine/watch/closing.ts';
-import { diagnose } from '../../engine/watch/diagnosis.ts';
-import type { Diagnosis } from '../../engine/watch/judged.ts';
-import { watchRoom } from '../../engine/watch/room.ts';
+import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
+import { newAccount } from '../../engine/core/item/account.ts';
+import type { Call } from '../../engine/core/item/call.ts';
+import { newTimes } from '../../engine/core/item/item-times.ts';
+import { snapshotOf } from '../../engine/running/watch/closing.ts';
+import { diagnose } from '../../engine/running/watch/diagnosis.ts';
+import type { Diagnosis } from '../../engine/running/watch/judged.ts';
+import { watchRoom } from '../../engine/running/watch/room.ts';
+import type { Answering } from '../../products/plan/virtual-servers.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
+import { promptOf } from '../../products/simulator/prompt.ts';
+import { lcg } from '../../products/simulator/random.ts';
+import type { Limits } from '../../products/simulator/scheduler.ts';
 import { callOf, virtual } from '../pool/virtual.ts';
 
 export interface Watched {

@@ -1,8 +1,8 @@
 /** The facts of a run in words: what is said, in which order, and what is left out where there is nothing to say. */
 import { expect, test } from 'vitest';
-import type { EndpointStats } from '../../engine/pool/stats.ts';
-import type { Facts } from '../../engine/watch/facts.ts';
-import { factsWords } from '../../engine/watch/words.ts';
+import type { EndpointStats } from '../../engine/asking/pool/pool-stats.ts';
+import type { Facts } from '../../engine/running/watch/run-facts.ts';
+import { factsWords } from '../../engine/running/watch/run-words.ts';
 
 const FACTS: Facts = {
   done: 1_200,

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { LiveLimits } from '../../engine/item/call.ts';
-import { settingsOf } from '../../engine/server/config.ts';
+import type { LiveLimits } from '../../engine/core/item/call.ts';
+import { settingsOf } from '../../products/serve/serve-config.ts';
 import { folder } from '../fw.ts';
 import { echo, serve } from '../pool/serving.ts';
 import { served } from './serving.ts';

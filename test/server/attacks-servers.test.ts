@@ -6,8 +6,8 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import type { LiveLimits } from '../../engine/item/call.ts';
-import { createTold } from '../../engine/server/gateway/told.ts';
+import type { LiveLimits } from '../../engine/core/item/call.ts';
+import { createTold } from '../../products/serve/gateway/stream-record.ts';
 import { every } from '../all.ts';
 import { served } from './serving.ts';
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createSessions } from '../../engine/server/page/sessions.ts';
+import { createSessions } from '../../products/serve/page/sessions.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { keyOf, MODEL, served } from './serving.ts';

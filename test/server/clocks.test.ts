@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createRates } from '../../engine/server/batches/rates.ts';
-import type { BatchRecord } from '../../engine/server/batches/state.ts';
-import { createCache } from '../../engine/server/gateway/cache.ts';
-import { believedClock } from '../../engine/server/wall-clock.ts';
-import { createWebhooks } from '../../engine/server/webhooks.ts';
+import { createRates } from '../../products/serve/batches/batch-rates.ts';
+import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
+import { createCache } from '../../products/serve/gateway/answer-cache.ts';
+import { believedClock } from '../../products/serve/wall-clock.ts';
+import { createWebhooks } from '../../products/serve/webhooks.ts';
 import { slow } from '../all.ts';
 import { folder } from '../fw.ts';
 import { ENDPOINT, linesOf, put } from './batching.ts';
@@ -66,11 +66,11 @@ test('a clock that jumps again and again is never believed', () => {
 });
 
 test('ids of a server that starts again with an earlier clock sort behind those that are there', async () => {
-  const first = await import('../../engine/server/ids.ts');
+  const first = await import('../../products/serve/ids.ts');
   const [file, batch] = [first.newFileId(Date.UTC(2100, 0)), first.newBatchId(Date.UTC(2101, 0))];
   for (const id of [file, batch]) {
     vi.resetModules();
-    const again = await import('../../engine/server/ids.ts');
+    const again = await import('../../products/serve/ids.ts');
     again.noteId(id);
     expect(again.newFileId(NOW) > file).toBe(true);
     if (id === batch) expect(again.newBatchId(NOW) > batch).toBe(true);

@@ -1,6 +1,6 @@
 /** Every request of the gateway ends: with an answer or with one error, within its own limits, whatever the servers do. */
 import { expect, test } from 'vitest';
-import type { LiveLimits } from '../../engine/item/call.ts';
+import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { slow } from '../all.ts';
 import { type Ask, echo, serve } from '../pool/serving.ts';
 import { served } from './serving.ts';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
-import { startSimulator } from '../../engine/simulator/simulator.ts';
+import { startSimulator } from '../../products/simulator/simulator.ts';
 import { folder } from '../fw.ts';
 import { begin, linesOf, reached } from './batching.ts';
 import { keyOf, MODEL, served } from './serving.ts';

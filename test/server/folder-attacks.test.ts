@@ -17,10 +17,10 @@ import {
 import { dirname, join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, test } from 'vitest';
-import { linesInto, newTally } from '../../engine/server/batches/output.ts';
-import { readKeys } from '../../engine/server/keys.ts';
-import { newPlanner, readPlan } from '../../engine/shards/plan.ts';
-import { openFolder } from '../../engine/shards/worker/folder.ts';
+import { readKeys } from '../../products/serve/api-keys.ts';
+import { linesInto, newTally } from '../../products/serve/batches/batch-output.ts';
+import { newPlanner, readPlan } from '../../products/workers/shard-plan.ts';
+import { openFolder } from '../../products/workers/worker/worker-folder.ts';
 import { folder } from '../fw.ts';
 import { begin, linesOf, reached } from './batching.ts';
 import { keyOf, MODEL, served, serveProcess, simulated } from './serving.ts';

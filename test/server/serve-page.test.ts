@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
-import { STATUSES, shown as shownBatch } from '../../engine/server/batches/state.ts';
+import { STATUSES, shown as shownBatch } from '../../products/serve/batches/batch-state.ts';
 import { freePort } from '../free-port.ts';
 import { environment, folder, ROOT } from '../fw.ts';
 import { linesIn, linesOf, reached } from './batching.ts';

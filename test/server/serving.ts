@@ -3,12 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { onTestFinished } from 'vitest';
-import type { Fatal } from '../../engine/item/failure.ts';
-import { openLasting } from '../../engine/run/open-pool.ts';
-import { type Settings, settingsOf } from '../../engine/server/config.ts';
-import { type KeyRecord, makeKey, readKeys, type Scope, writeKeys } from '../../engine/server/keys.ts';
-import { type Server, startServer } from '../../engine/server/serve.ts';
-import { type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import type { Fatal } from '../../engine/core/item/failure.ts';
+import { openLasting } from '../../engine/running/open-pool.ts';
+import { type KeyRecord, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
+import { type Server, startServer } from '../../products/serve/serve.ts';
+import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
+import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder } from '../fw.ts';
 
 export const MODEL = 'simulated-3b';

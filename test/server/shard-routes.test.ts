@@ -2,15 +2,15 @@
 import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { createAccess } from '../../engine/server/access.ts';
-import { createHttp } from '../../engine/server/http.ts';
-import { openKeys } from '../../engine/server/keys.ts';
-import { createMetrics } from '../../engine/server/metrics.ts';
-import { addShards, type DeskOfRoutes } from '../../engine/server/shard-routes.ts';
-import { WrongResult } from '../../engine/shards/believing.ts';
-import { Gone, Held, NotYet } from '../../engine/shards/desk.ts';
-import type { Hello, Orders, Result, Task } from '../../engine/shards/protocol.ts';
-import { TooMany } from '../../engine/shards/workers.ts';
+import { createAccess } from '../../products/serve/access.ts';
+import { openKeys } from '../../products/serve/api-keys.ts';
+import { createHttp } from '../../products/serve/http.ts';
+import { createMetrics } from '../../products/serve/serve-metrics.ts';
+import { addShards, type DeskOfRoutes } from '../../products/serve/shard-routes.ts';
+import { WrongResult } from '../../products/workers/believing.ts';
+import { Gone, Held, NotYet } from '../../products/workers/desk.ts';
+import { TooMany } from '../../products/workers/known-workers.ts';
+import type { Hello, Orders, Result, Task } from '../../products/workers/protocol.ts';
 import { folder } from '../fw.ts';
 import { keyOf } from './serving.ts';
 

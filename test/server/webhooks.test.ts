@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
-import { createWebhooks, secretIn, signatureOf, type WebhookOptions } from '../../engine/server/webhooks.ts';
+import { createWebhooks, secretIn, signatureOf, type WebhookOptions } from '../../products/serve/webhooks.ts';
 import { folder } from '../fw.ts';
 import { until } from '../pool/serving.ts';
 

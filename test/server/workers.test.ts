@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { settingsOf } from '../../engine/server/config.ts';
-import { QUEUE_OPTIONS, type QueueSettings } from '../../engine/shards/queue-options.ts';
+import { settingsOf } from '../../products/serve/serve-config.ts';
+import { QUEUE_OPTIONS, type QueueSettings } from '../../products/workers/queue-options.ts';
 import { freePort } from '../free-port.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -1,5 +1,5 @@
 /** A worker by hand: it says what a test lets it say, and hands in what it is told to. No queue: `take` is asked for by name. */
-import type { Hello, Orders, PartName, Result } from '../../engine/shards/protocol.ts';
+import type { Hello, Orders, PartName, Result } from '../../products/workers/protocol.ts';
 import { MODEL } from './serving.ts';
 
 export interface Answer {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { Queue } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
-import { readOrders } from '../../engine/shards/worker/task.ts';
+import { readOrders } from '../../products/workers/worker/task.ts';
 import { echo, serve } from '../pool/serving.ts';
 import { type FakeCoordinator, fakeCoordinator, filesOf, taskOf } from './coordinator.ts';
 import { QUEUE } from './queue-name.ts';

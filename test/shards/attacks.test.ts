@@ -5,17 +5,17 @@
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { createAccess } from '../../engine/server/access.ts';
-import { createHttp } from '../../engine/server/http.ts';
-import { createMetrics } from '../../engine/server/metrics.ts';
-import { ringOf } from '../../engine/server/one-key.ts';
-import { shardMetrics } from '../../engine/server/shard-metrics.ts';
-import { addShards } from '../../engine/server/shard-routes.ts';
-import { createDesk } from '../../engine/shards/desk.ts';
-import { newPlanner } from '../../engine/shards/plan.ts';
-import type { Hello } from '../../engine/shards/protocol.ts';
-import { remotePool } from '../../engine/shards/remote-pool.ts';
-import type { PlannedWork } from '../../engine/shards/work.ts';
+import { createAccess } from '../../products/serve/access.ts';
+import { createHttp } from '../../products/serve/http.ts';
+import { ringOf } from '../../products/serve/one-key.ts';
+import { createMetrics } from '../../products/serve/serve-metrics.ts';
+import { shardMetrics } from '../../products/serve/shard-metrics.ts';
+import { addShards } from '../../products/serve/shard-routes.ts';
+import { createDesk } from '../../products/workers/desk.ts';
+import type { Hello } from '../../products/workers/protocol.ts';
+import { remotePool } from '../../products/workers/remote-pool.ts';
+import { newPlanner } from '../../products/workers/shard-plan.ts';
+import type { PlannedWork } from '../../products/workers/shard-work.ts';
 import { folder } from '../fw.ts';
 import { keyOf, served } from '../server/serving.ts';
 

@@ -6,7 +6,7 @@
  */
 import { createInterface } from 'node:readline';
 import { Worker } from 'bullmq';
-import { openTaker } from '../../engine/shards/taker.ts';
+import { openTaker } from '../../products/workers/taker.ts';
 import { QUEUE } from './queue-name.ts';
 
 const [kind, url = '', lock = ''] = process.argv.slice(2);

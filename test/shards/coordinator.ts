@@ -1,13 +1,13 @@
 /**
  * A coordinator in memory, over HTTP and a queue that is a list: what it says can be bent, and all that it hears is kept.
- * The real one is engine/shards/desk.ts.
+ * The real one is products/workers/desk.ts.
  */
 import { createHash } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { Hello, Orders, PartName, Result, Task } from '../../engine/shards/protocol.ts';
-import type { Taker } from '../../engine/shards/taker.ts';
+import type { Hello, Orders, PartName, Result, Task } from '../../products/workers/protocol.ts';
+import type { Taker } from '../../products/workers/taker.ts';
 
 export const KEY = 'fw_test';
 

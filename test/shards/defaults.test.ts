@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { Queue, Worker } from 'bullmq';
 import { beforeAll, expect, onTestFinished } from 'vitest';
-import { createDesk } from '../../engine/shards/desk.ts';
-import { newPlanner } from '../../engine/shards/plan.ts';
+import { createDesk } from '../../products/workers/desk.ts';
+import { newPlanner } from '../../products/workers/shard-plan.ts';
 import { folder } from '../fw.ts';
 import { type Child, childFile, startChild } from './children.ts';
 import { QUEUE } from './queue-name.ts';

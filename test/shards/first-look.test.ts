@@ -4,7 +4,7 @@ import { createServer as createHttp } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openPointers } from '../../engine/shards/queue.ts';
+import { openPointers } from '../../products/workers/part-queue.ts';
 import { slow } from '../all.ts';
 import { freePort } from '../free-port.ts';
 import { folder } from '../fw.ts';

@@ -1,7 +1,7 @@
 /** What is said of workers that come, go, or do not come. */
 import { expect, test } from 'vitest';
-import { createHandedIn, createNews } from '../../engine/shards/news.ts';
-import type { DeskStats } from '../../engine/shards/stats.ts';
+import type { DeskStats } from '../../products/workers/desk-stats.ts';
+import { createHandedIn, createNews } from '../../products/workers/news.ts';
 
 type Worker = DeskStats['workers'][number];
 

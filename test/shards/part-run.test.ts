@@ -3,11 +3,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import _ from 'highland';
 import { expect, test } from 'vitest';
+import { ItemFailure } from '../../engine/core/item/failure.ts';
 import { resolveOptions } from '../../engine/flow/options.ts';
 import { type Each, type Stage, stage } from '../../engine/flow/stage.ts';
-import { ItemFailure } from '../../engine/item/failure.ts';
-import { optionsOf } from '../../engine/run/options.ts';
-import { type PartOutcome, runPart } from '../../engine/shards/worker/part-run.ts';
+import { optionsOf } from '../../engine/running/stage-options.ts';
+import { type PartOutcome, runPart } from '../../products/workers/worker/part-run.ts';
 import { folder } from '../fw.ts';
 
 const LINES = Array.from({ length: 6 }, (_, n) => JSON.stringify({ id: `i${n}`, prompt: 'p', n: 1.0 }));

@@ -1,7 +1,7 @@
 /** Both sides of a queue on a real Redis, closed at the end of the test. */
 import { afterEach, beforeEach, expect, onTestFinished, vi } from 'vitest';
-import { openPointers } from '../../engine/shards/queue.ts';
-import { openTaker, type Taken, type Taker } from '../../engine/shards/taker.ts';
+import { openPointers } from '../../products/workers/part-queue.ts';
+import { openTaker, type Taken, type Taker } from '../../products/workers/taker.ts';
 import { QUEUE } from './queue-name.ts';
 
 export const offer = (root: number, part = 0) => ({

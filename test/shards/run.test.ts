@@ -2,7 +2,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { SimulatorOptions } from '../../engine/simulator/simulator.ts';
+import type { SimulatorOptions } from '../../products/simulator/simulator.ts';
 import { ALL, runs } from '../all.ts';
 import { linesOf } from '../export/serving.ts';
 import { freePort } from '../free-port.ts';

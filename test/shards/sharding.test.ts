@@ -2,15 +2,15 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Item } from '../../engine/item/item.ts';
-import { run } from '../../engine/run/run.ts';
-import type { Stopper } from '../../engine/run/stopping.ts';
-import { createDesk, type Desk } from '../../engine/shards/desk.ts';
-import { linesOf, type Plan, readPlan } from '../../engine/shards/plan.ts';
-import type { Pointer } from '../../engine/shards/protocol.ts';
-import { remotePool } from '../../engine/shards/remote-pool.ts';
-import { sharding } from '../../engine/shards/sharding.ts';
-import type { PlannedWork } from '../../engine/shards/work.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { run } from '../../engine/running/run.ts';
+import type { Stopper } from '../../engine/running/stopping.ts';
+import { createDesk, type Desk } from '../../products/workers/desk.ts';
+import type { Pointer } from '../../products/workers/protocol.ts';
+import { remotePool } from '../../products/workers/remote-pool.ts';
+import { linesOf, type Plan, readPlan } from '../../products/workers/shard-plan.ts';
+import type { PlannedWork } from '../../products/workers/shard-work.ts';
+import { sharding } from '../../products/workers/sharding.ts';
 import { folder } from '../fw.ts';
 
 interface Asked {

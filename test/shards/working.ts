@@ -1,10 +1,10 @@
 /** A worker in this process, over simulated servers and a coordinator in memory. */
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { openLasting } from '../../engine/run/open-pool.ts';
-import { createClient } from '../../engine/shards/worker/client.ts';
-import { openFolder } from '../../engine/shards/worker/folder.ts';
-import { startWorker, type Timing, type Worker } from '../../engine/shards/worker/worker.ts';
+import { openLasting } from '../../engine/running/open-pool.ts';
+import { createClient } from '../../products/workers/worker/coordinator-client.ts';
+import { startWorker, type Timing, type Worker } from '../../products/workers/worker/worker.ts';
+import { openFolder } from '../../products/workers/worker/worker-folder.ts';
 import { folder } from '../fw.ts';
 import { MODEL, simulated } from '../server/serving.ts';
 import { type FakeCoordinator, KEY } from './coordinator.ts';

@@ -2,14 +2,14 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readApplication } from '../../engine/simulator/application.ts';
-import { type ChatSettings, completionOf, replyTo } from '../../engine/simulator/chat.ts';
-import { embeddingsOf } from '../../engine/simulator/embeddings.ts';
-import { faultsFrom, NO_FAULTS } from '../../engine/simulator/faults.ts';
-import { SchemaError } from '../../engine/simulator/node.ts';
-import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
-import { Refusal } from '../../engine/simulator/refusal.ts';
-import { schemaCache } from '../../engine/simulator/schemas.ts';
+import { type ChatSettings, completionOf, replyTo } from '../../products/simulator/chat.ts';
+import { embeddingsOf } from '../../products/simulator/embeddings.ts';
+import { faultsFrom, NO_FAULTS } from '../../products/simulator/faults.ts';
+import { readApplication } from '../../products/simulator/loan-application.ts';
+import { SchemaError } from '../../products/simulator/node.ts';
+import { drawsOf, sha256 } from '../../products/simulator/random.ts';
+import { Refusal } from '../../products/simulator/refusal.ts';
+import { schemaCache } from '../../products/simulator/schemas.ts';
 import { every, runs } from '../all.ts';
 import { agentSchema, application, bodyOf, type Question, synthesisSchema, WEIGHTS } from './loan.ts';
 

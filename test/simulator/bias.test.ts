@@ -1,8 +1,8 @@
 /** A bias that is planted has the size that was asked for, and touches nobody else. */
 import { expect, test } from 'vitest';
-import { biasesIn, biasFrom, shiftFor } from '../../engine/simulator/bias.ts';
-import { drawsOf, PURPOSE, sha256 } from '../../engine/simulator/random.ts';
-import { approvalChance, studyWishes } from '../../engine/simulator/study.ts';
+import { approvalChance, studyWishes } from '../../products/simulator/loan-study.ts';
+import { biasesIn, biasFrom, shiftFor } from '../../products/simulator/planted-bias.ts';
+import { drawsOf, PURPOSE, sha256 } from '../../products/simulator/random.ts';
 
 const SYSTEM = 'You are the risk manager. "approval_decision" is one of your keys.';
 const NAMES = new Set(['approval_decision']);

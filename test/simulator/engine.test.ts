@@ -1,9 +1,9 @@
 /** The engine in virtual time: what it promises whatever comes, and that its stretches are what single steps would give. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createEngine, type Engine } from '../../engine/simulator/engine.ts';
-import { type Preset, presetNamed } from '../../engine/simulator/presets.ts';
-import type { Handle } from '../../engine/simulator/sequence.ts';
+import { createEngine, type Engine } from '../../products/simulator/engine.ts';
+import { type Preset, presetNamed } from '../../products/simulator/presets.ts';
+import type { Handle } from '../../products/simulator/sequence.ts';
 import { runs } from '../all.ts';
 import { closedLoop, drain, promptLike } from './closed-loop.ts';
 import { type Request, referenceRun, type Told } from './reference-engine.ts';

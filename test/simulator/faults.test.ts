@@ -1,7 +1,7 @@
 /** Each kind of fault: how shares are read, what it does to an answer or a connection, and that a retry can succeed. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { ANSWER_FAULTS, DEFAULT_FAULTS, faultsFrom } from '../../engine/simulator/faults.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import { ANSWER_FAULTS, DEFAULT_FAULTS, faultsFrom } from '../../products/simulator/faults.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { agentSchema, bodyOf, completion, contentOf, post, synthesisSchema } from './loan.ts';
 
 const running: Simulator[] = [];

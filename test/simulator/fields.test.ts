@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { replyTo } from '../../engine/simulator/chat.ts';
-import { NO_FAULTS } from '../../engine/simulator/faults.ts';
-import { FIELDS } from '../../engine/simulator/fields.ts';
-import { drawsOf, sha256 } from '../../engine/simulator/random.ts';
-import { schemaCache } from '../../engine/simulator/schemas.ts';
-import { type Simulator, startSimulator } from '../../engine/simulator/simulator.ts';
+import { replyTo } from '../../products/simulator/chat.ts';
+import { NO_FAULTS } from '../../products/simulator/faults.ts';
+import { drawsOf, sha256 } from '../../products/simulator/random.ts';
+import { FIELDS } from '../../products/simulator/request-fields.ts';
+import { schemaCache } from '../../products/simulator/schemas.ts';
+import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { ROOT } from '../fw.ts';
 import { post } from './loan.ts';
 

@@ -3,9 +3,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PRESETS, presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
-import { promptOf } from '../../engine/simulator/prompt.ts';
-import { promptTokensOf } from '../../engine/simulator/tokens.ts';
+import { PRESETS, presetFrom, presetNamed } from '../../products/simulator/presets.ts';
+import { promptOf } from '../../products/simulator/prompt.ts';
+import { promptTokensOf } from '../../products/simulator/tokens.ts';
 import { ROOT } from '../fw.ts';
 
 const messages = (system: string, user: string) => [
@@ -83,7 +83,9 @@ describe('promptOf', () => {
 
 describe('presets', () => {
   test('every file is listed under its name, and none else', () => {
-    const files = readdirSync(join(ROOT, 'engine/simulator/presets')).map(file => file.replace('.json', ''));
+    const files = readdirSync(join(ROOT, 'products/simulator/presets')).map(file =>
+      file.replace('.json', ''),
+    );
     expect(PRESETS.map(preset => preset.name).sort()).toEqual(files.sort());
   });
 

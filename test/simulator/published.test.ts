@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { presetNamed } from '../../engine/simulator/presets.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
 import { ROOT } from '../fw.ts';
 import { type Call, closedLoop, type Figures } from './closed-loop.ts';
 

@@ -1,9 +1,9 @@
 /** A server with an engine, on a clock that the test moves: its times, its metrics, its limits. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { createEngine } from '../../engine/simulator/engine.ts';
-import { presetNamed, withFlags } from '../../engine/simulator/presets.ts';
-import { promptOf } from '../../engine/simulator/prompt.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import { createEngine } from '../../products/simulator/engine.ts';
+import { presetNamed, withFlags } from '../../products/simulator/presets.ts';
+import { promptOf } from '../../products/simulator/prompt.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { manualClock } from '../pool/clock.ts';
 import { drain } from './closed-loop.ts';
 import { bodyOf, type Completion, completion, post } from './loan.ts';

@@ -2,8 +2,8 @@
  * The engine again, written for the reader and not for speed: one step at a time, every sequence and every block an
  * object, preemption in the loop over the running ones as vLLM has it. The tests hold the fast engine to it.
  */
-import type { Preset } from '../../engine/simulator/presets.ts';
-import { stepMs } from '../../engine/simulator/steptime.ts';
+import type { Preset } from '../../products/simulator/presets.ts';
+import { stepMs } from '../../products/simulator/steptime.ts';
 
 const BLOCK = 16;
 

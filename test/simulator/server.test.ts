@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
-import simulate from '../../bin/commands/simulate.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../engine/simulator/simulator.ts';
+import simulate from '../../products/simulator/simulate-command.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { runs } from '../all.ts';
 import { manualClock } from '../pool/clock.ts';
 import { bodyOf, completion, contentOf, post } from './loan.ts';

@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { clusteredKappa, repeatedMeasures, type TwoByTwo } from '../../engine/study/agreement.ts';
-import { equivalenceOf } from '../../engine/study/changed.ts';
-import { clusteredDifference, clusteredShare, exactRate } from '../../engine/study/clusters.ts';
-import { labelSwap, signFlip } from '../../engine/study/permute.ts';
-import { seeded } from '../../engine/study/seeded.ts';
-import { columnShuffle, distanceSwap } from '../../engine/study/shuffle.ts';
-import * as special from '../../engine/study/special.ts';
-import { fisher, type Interval, mcnemar, type Two, weightedHolm } from '../../engine/study/statistics.ts';
+import { clusteredKappa, repeatedMeasures, type TwoByTwo } from '../../products/kit/agreement.ts';
+import { clusteredDifference, clusteredShare, exactRate } from '../../products/kit/clusters.ts';
+import { labelSwap, signFlip } from '../../products/kit/permute.ts';
+import { seeded } from '../../products/kit/seeded.ts';
+import { columnShuffle, distanceSwap } from '../../products/kit/shuffle.ts';
+import * as special from '../../products/kit/special.ts';
+import { fisher, type Interval, mcnemar, type Two, weightedHolm } from '../../products/kit/statistics.ts';
+import { equivalenceOf } from '../../products/report/changed.ts';
 import { ROOT } from '../fw.ts';
 
 const oracle = JSON.parse(readFileSync(join(ROOT, 'test/study/oracle.json'), 'utf8'));

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { holding } from '../../engine/ledger/held.ts';
-import type { Comparison, RunRow } from '../../engine/study/compare.ts';
+import { holding } from '../../engine/asking/ledger/held.ts';
+import type { Comparison, RunRow } from '../../products/report/compare-runs.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

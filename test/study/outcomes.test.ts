@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Comparison } from '../../engine/study/compare.ts';
-import type { Report } from '../../engine/study/report.ts';
-import { outcomeRule } from '../../engine/study/values.ts';
+import type { Comparison } from '../../products/report/compare-runs.ts';
+import type { Report } from '../../products/report/report.ts';
+import { outcomeRule } from '../../products/report/values.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 

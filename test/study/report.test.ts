@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Report } from '../../engine/study/report.ts';
+import type { Report } from '../../products/report/report.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { ACCEPTED } from '../../engine/item/item.ts';
-import { createCollector } from '../../engine/study/collect.ts';
-import { observe } from '../../engine/study/observe.ts';
-import { withinStrata } from '../../engine/study/reversal.ts';
-import { seeded } from '../../engine/study/seeded.ts';
+import { ACCEPTED } from '../../engine/core/item/item.ts';
+import { seeded } from '../../products/kit/seeded.ts';
+import { createCollector } from '../../products/report/collect.ts';
+import { observe } from '../../products/report/observe.ts';
+import { withinStrata } from '../../products/report/reversal.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

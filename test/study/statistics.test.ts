@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { cochranQ, kappa, kolmogorovSmirnov } from '../../engine/study/agreement.ts';
-import * as special from '../../engine/study/special.ts';
-import * as statistics from '../../engine/study/statistics.ts';
+import { cochranQ, kappa, kolmogorovSmirnov } from '../../products/kit/agreement.ts';
+import * as special from '../../products/kit/special.ts';
+import * as statistics from '../../products/kit/statistics.ts';
 import { ROOT } from '../fw.ts';
 
 interface SharesRow {

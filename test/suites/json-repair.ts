@@ -15,10 +15,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { runInNewContext } from 'node:vm';
-import { applyEdits, editsOf, undoEdits } from '../../engine/answer/edits.ts';
-import { readAnswer } from '../../engine/answer/read-answer.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { isObject } from '../../engine/json/pointer.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/answers/edits.ts';
+import { readAnswer } from '../../engine/answers/read-answer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
 import { isSaid, leavesOf } from '../integrity/leaves.ts';
 import { conclude, fromNpm, type Verdict } from './suite.ts';
 

@@ -5,9 +5,9 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { COERCIONS } from '../../engine/answer/forms.ts';
-import { compileSchema } from '../../engine/answer/schema.ts';
-import { isObject } from '../../engine/json/pointer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
+import { COERCIONS } from '../../engine/answers/written-forms.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
 import { conclude, fromDebian, fw, jsonFiles, nameOf, temporary, type Verdict, wrongEnd } from './suite.ts';
 
 interface Group {

@@ -2,14 +2,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
-import { sharesWithin } from '../../engine/tune/measure.ts';
-import { keptBy, type Point } from '../../engine/tune/point.ts';
-import { closedRun, openRun, throughputOf } from '../../engine/tune/predict.ts';
-import { ruling } from '../../engine/tune/race.ts';
-import { chosen, rank, rankOne, scaled } from '../../engine/tune/rank.ts';
-import { lastKept, rungOf, search } from '../../engine/tune/rate.ts';
-import { commandOf, gridOf, readStudy, studyKey } from '../../engine/tune/study.ts';
+import { sharesWithin } from '../../products/measure/tune/measure-setting.ts';
+import { keptBy, type Point } from '../../products/measure/tune/point.ts';
+import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
+import { ruling } from '../../products/measure/tune/race.ts';
+import { chosen, rank, rankOne, scaled } from '../../products/measure/tune/rank.ts';
+import { lastKept, rungOf, search } from '../../products/measure/tune/rate.ts';
+import { commandOf, gridOf, readStudy, studyKey } from '../../products/measure/tune/tune-file.ts';
+import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
 import { folder } from '../fw.ts';
 
 describe('the highest rate', () => {

@@ -5,9 +5,14 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createEndpoint } from '../../engine/pool/state.ts';
-import { isGroupAlive, MARK, markedBy } from '../../engine/tune/processes.ts';
-import { type Server, StartFailed, startServer, stopMarked } from '../../engine/tune/server.ts';
+import { createEndpoint } from '../../engine/asking/pool/pool-state.ts';
+import { isGroupAlive, MARK, markedBy } from '../../products/measure/tune/processes.ts';
+import {
+  type Server,
+  StartFailed,
+  startServer,
+  stopMarked,
+} from '../../products/measure/tune/tuned-server.ts';
 import { freePort } from '../free-port.ts';
 import { folder, ROOT } from '../fw.ts';
 

@@ -1,10 +1,10 @@
 /** Whole studies, whose servers are engines in virtual time: what is found, how many starts it takes, and what is not claimed. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { presetFrom, presetNamed } from '../../engine/simulator/presets.ts';
-import type { Lengths } from '../../engine/tune/predict.ts';
-import { rank } from '../../engine/tune/rank.ts';
-import { gridOf, type Study, settingKey } from '../../engine/tune/study.ts';
-import { tune } from '../../engine/tune/tune.ts';
+import type { Lengths } from '../../products/measure/tune/predict-setting.ts';
+import { rank } from '../../products/measure/tune/rank.ts';
+import { tune } from '../../products/measure/tune/tune.ts';
+import { gridOf, type Study, settingKey } from '../../products/measure/tune/tune-file.ts';
+import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
 import { ALL, every, runs } from '../all.ts';
 import { virtualWorld } from './virtual.ts';
 

@@ -1,15 +1,15 @@
 /** A record that has every measurement already: each is made in virtual time when it is asked for, so no server is started. */
 
-import { type Preset, withFlags } from '../../engine/simulator/presets.ts';
-import { seeded } from '../../engine/study/seeded.ts';
-import type { Point } from '../../engine/tune/point.ts';
-import { requestsFor } from '../../engine/tune/point.ts';
-import { closedRun, openRun, throughputOf } from '../../engine/tune/predict.ts';
-import { concurrencyOf, numberAt } from '../../engine/tune/rank.ts';
-import type { Record, Which } from '../../engine/tune/record.ts';
-import type { Failure } from '../../engine/tune/server.ts';
-import { lengthOf, type World } from '../../engine/tune/session.ts';
-import { SEQS, type Setting, type Study, settingKey, TOKENS } from '../../engine/tune/study.ts';
+import { seeded } from '../../products/kit/seeded.ts';
+import type { Point } from '../../products/measure/tune/point.ts';
+import { requestsFor } from '../../products/measure/tune/point.ts';
+import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
+import { concurrencyOf, numberAt } from '../../products/measure/tune/rank.ts';
+import { lengthOf, type World } from '../../products/measure/tune/session.ts';
+import { SEQS, type Setting, type Study, settingKey, TOKENS } from '../../products/measure/tune/tune-file.ts';
+import type { Record, Which } from '../../products/measure/tune/tune-record.ts';
+import type { Failure } from '../../products/measure/tune/tuned-server.ts';
+import { type Preset, withFlags } from '../../products/simulator/presets.ts';
 
 export interface Model {
   /** the server as it is */

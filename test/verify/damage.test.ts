@@ -1,12 +1,12 @@
 /** Every result as it was written passes, and one value that breaks a schema or a rule is found and named. */
 import { describe, expect, test } from 'vitest';
+import { answerSchemas } from '../../engine/audit/legacy/answer-schemas.ts';
+import type { Violation } from '../../engine/audit/legacy/leftovers.ts';
+import { findInLegacy } from '../../engine/audit/legacy/strict.ts';
+import { findInItem } from '../../engine/audit/legacy/strict-items.ts';
 import { judgeLines } from '../../engine/audit/verdict.ts';
-import { ACCEPTED, type Item } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
-import type { Violation } from '../../engine/legacy/leftovers.ts';
-import { findInLegacy } from '../../engine/legacy/strict.ts';
-import { findInItem } from '../../engine/legacy/strict-items.ts';
+import { ACCEPTED, type Item } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { every, runs } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -3,8 +3,15 @@
  * and the rules that no schema can say. Nothing here knows of the code that is to find it.
  */
 
-import { packagedSchema } from '../../engine/config/package.ts';
-import { isObject, type JsonObject, join, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
+import { packagedSchema } from '../../engine/core/config/package.ts';
+import {
+  isObject,
+  type JsonObject,
+  join,
+  parsePointer,
+  setAt,
+  valueAt,
+} from '../../engine/core/json/pointer.ts';
 
 export interface Damage {
   /** keyword or rule, then how it was broken */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/json/pointer.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { runs } from '../all.ts';
 import { chunked, readAll } from './reading.ts';
 

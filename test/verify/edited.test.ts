@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
+import { findInDerivation, isUntold } from '../../engine/audit/legacy/derivation.ts';
 import { whoSaid } from '../../engine/audit/value-provenance.ts';
-import type { Item, Step } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { findInDerivation, isUntold } from '../../engine/legacy/derivation.ts';
+import type { Item, Step } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';

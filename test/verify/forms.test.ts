@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { answerSchemas } from '../../engine/legacy/answer-schemas.ts';
-import { findInLegacy } from '../../engine/legacy/strict.ts';
+import { answerSchemas } from '../../engine/audit/legacy/answer-schemas.ts';
+import { findInLegacy } from '../../engine/audit/legacy/strict.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { every } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

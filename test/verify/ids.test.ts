@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkIds, identityOf } from '../../engine/audit/expected.ts';
-import { createIdSet, createIdTable } from '../../engine/files/idset.ts';
+import { checkIds, identityOf } from '../../engine/audit/expected-ids.ts';
+import { createIdSet, createIdTable } from '../../engine/core/files/idset.ts';
 
 const path = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), 'ids');
 const options = { stage: 'verify', maxLine: 1 << 20 };

@@ -1,8 +1,8 @@
 /** Inputs made of given chunks, and the lines that are read from them. */
-import type { ByteInput } from '../../engine/files/input.ts';
-import { readItems } from '../../engine/files/lines.ts';
-import { originOf, textOf } from '../../engine/files/origin.ts';
-import type { Item } from '../../engine/item/item.ts';
+import type { ByteInput } from '../../engine/core/files/input-files.ts';
+import { readItems } from '../../engine/core/files/ndjson-in.ts';
+import { originOf, textOf } from '../../engine/core/files/origin.ts';
+import type { Item } from '../../engine/core/item/item.ts';
 
 /** `text` in chunks of these lengths, over and over, as a pipe may give it. */
 export function chunked(text: string | Buffer, lengths: readonly number[]): ByteInput {

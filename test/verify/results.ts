@@ -1,10 +1,10 @@
 /** Results of the study and the items that they were made of, as many as one likes: the i-th follows from i alone. */
 import { join } from 'node:path';
-import { sawIn } from '../../engine/agents/chain.ts';
-import { loadAgents } from '../../engine/agents/load.ts';
-import { type Item, type Step, worse } from '../../engine/item/item.ts';
-import type { JsonObject } from '../../engine/json/pointer.ts';
-import { legacyResult } from '../../engine/legacy/result.ts';
+import { sawIn } from '../../engine/asking/agents/ask-chain.ts';
+import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { legacyResult } from '../../engine/audit/legacy/legacy-result.ts';
+import { type Item, type Step, worse } from '../../engine/core/item/item.ts';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { ROOT } from '../fw.ts';
 
 export const FOLDER = join(ROOT, 'pipelines/fairwatch/agents');

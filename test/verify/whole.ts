@@ -3,7 +3,7 @@
  * knows of the code that is to find them.
  */
 import { createHash } from 'node:crypto';
-import { type JsonObject, parsePointer, setAt, valueAt } from '../../engine/json/pointer.ts';
+import { type JsonObject, parsePointer, setAt, valueAt } from '../../engine/core/json/pointer.ts';
 
 export type Line = JsonObject;
 

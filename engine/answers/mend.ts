@@ -1,0 +1,203 @@
+/**
+ * A reader of JSON as models write it. From an opening brace it reads one object, and notes every place where the
+ * text is not quite JSON as an edit that makes it so. One pass with its own stack: no recursion, no going back.
+ *
+ * What it does not mend, it does not guess: unescaped quotes inside a string, missing commas, ellipses.
+ */
+
+import { MAX_DEPTH } from '../core/json/lossless.ts';
+import type { Edit } from './edits.ts';
+import { isCurly, match, readString } from './strings.ts';
+
+/** Changes to syntax, each by its rule; a step that needed one is `repaired`. */
+export const MENDS = {
+  'think-block': 'Reasoning (<think>…</think> and its like) beside the answer is left out.',
+  fence: 'A Markdown fence around the object is left out.',
+  'text-around': 'Text before the answer is left out, and marks around it.',
+  'text-after': 'Text after the answer is left out: an explanation, a note, a signature.',
+  'array-around': 'The brackets of an array with one object are left out.',
+  'other-object': 'An object before the last one is left out: a draft, or the same again.',
+  'illegal-escape': 'A backslash that no JSON escape begins is doubled.',
+  'escaped-apostrophe': "A backslash before an apostrophe is left out: it\\'s is it's.",
+  'control-character': 'A raw line break or control character in a string is escaped.',
+  'single-quotes': 'A string in single or typographic quotes is put in plain double quotes.',
+  'unquoted-key': 'A bare key is put in double quotes.',
+  'python-literal': 'True, False and None become true, false and null.',
+  'number-form': 'A number in a form that JSON lacks is written as JSON has it: .5 is 0.5, 5. is 5, +5 is 5.',
+  'unusual-space':
+    'A space that JSON lacks, such as a no-break space, becomes a plain one between two tokens.',
+  'trailing-comma': 'A comma before a closing bracket is left out.',
+  comment: 'A comment is left out.',
+  'missing-bracket': 'Closing brackets are added where a finished answer lacks them.',
+} as const;
+export type MendRule = keyof typeof MENDS;
+
+export interface Mended {
+  end: number;
+  edits: Edit[];
+  broke?: undefined;
+}
+
+/** Where reading broke off: `depth` brackets were open, and `real` says that a key with a colon had been read, or an element of a list. */
+export interface Broken {
+  end: number;
+  broke: string;
+  depth: number;
+  real: boolean;
+}
+
+/** Text that never mattered to JSON: where the last comment ends, so that an open one costs one look, not a search. */
+export interface Bounds {
+  lastLineBreak: number;
+  lastBlockEnd: number;
+}
+
+export function boundsOf(text: string): Bounds {
+  return { lastLineBreak: text.lastIndexOf('\n'), lastBlockEnd: text.lastIndexOf('*/') };
+}
+
+const SPACE = /[ \t\n\r]*/y;
+/** Spaces that JSON does not know between tokens: those of Unicode, and those of no width. */
+const UNUSUAL = /[\s\u200b\u2060]+/y;
+const WORD = /[A-Za-z_$][\w$]*/y;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])/y;
+/** A plus, or no digit on one side of the point. */
+const LOOSE_NUMBER = /([+-]?)(?:(0|[1-9]\d*)(?:\.(\d*))?|\.(\d+))([eE][+-]?\d+)?(?![\w.])/y;
+const LITERALS: { [word: string]: string } = { True: 'true', False: 'false', None: 'null' };
+
+type State = 'first-key' | 'key' | 'colon' | 'first-value' | 'value' | 'after';
+const EXPECTED: { [state in State]: string } = {
+  'first-key': 'a key or "}"',
+  key: 'a key',
+  colon: '":"',
+  'first-value': 'a value or "]"',
+  value: 'a value',
+  after: '"," or a closing bracket',
+};
+
+/** Reads the object, or the list, that opens at `open`, to its closing bracket. Linear in what it reads; never throws. */
+export function mendObject(text: string, open: number, bounds: Bounds): Mended | Broken {
+  const edits: Edit[] = [];
+  const isList = text[open] === '[';
+  const closers: string[] = [isList ? ']' : '}'];
+  let state: State = isList ? 'first-value' : 'first-key';
+  let at = open + 1;
+  let comma = -1;
+  let real = false;
+  const broken = (expected = EXPECTED[state]): Broken => {
+    const found = at < text.length ? JSON.stringify(text.slice(at, at + 12)) : 'the end';
+    const broke = `expected ${expected} at offset ${at}, got ${found}`;
+    return { end: at, broke, depth: closers.length, real };
+  };
+  const edit = (rule: MendRule, offset: number, cut: string, put: string): void => {
+    edits.push({ rule, offset, cut, put });
+  };
+
+  while (true) {
+    at += match(SPACE, text, at).length;
+    const comment = commentEnd(text, at, bounds);
+    if (comment === -1) return broken('the end of the comment');
+    if (comment > at) {
+      edit('comment', at, text.slice(at, comment), '');
+      at = comment;
+      continue;
+    }
+    const char = text[at];
+    const space = char === undefined || (char > '\x20' && char < '\x7f') ? '' : match(UNUSUAL, text, at);
+    if (space !== '') {
+      edit('unusual-space', at, space, ' ');
+      at += space.length;
+      continue;
+    }
+    if (char === undefined || text.startsWith('```', at)) {
+      // Only brackets may be missing. After a comma or a colon more was to come, and nobody knows what.
+      if (state !== 'after') return broken();
+      edit('missing-bracket', at, '', closers.reverse().join(''));
+      return { end: at, edits: sorted(edits) };
+    }
+
+    if (char === closers.at(-1) && (state === 'after' || state.startsWith('first') || comma !== -1)) {
+      if (comma !== -1) edit('trailing-comma', comma, ',', '');
+      comma = -1;
+      closers.pop();
+      at++;
+      state = 'after';
+      if (closers.length === 0) return { end: at, edits: sorted(edits) };
+      continue;
+    }
+    if (state === 'after') {
+      if (char !== ',') return broken();
+      real ||= isList; // an element, and another one behind it
+      comma = at++;
+      state = closers.at(-1) === '}' ? 'key' : 'value';
+      continue;
+    }
+    if (state === 'colon') {
+      if (char !== ':') return broken();
+      real = true;
+      at++;
+      state = 'value';
+      continue;
+    }
+
+    comma = -1;
+    const isKey: boolean = state === 'first-key' || state === 'key';
+    if (char === '"' || char === "'" || isCurly(char)) {
+      const end = readString(text, at, edits, isKey);
+      if (end === -1) {
+        at = text.length;
+        return broken('the end of the string');
+      }
+      at = end;
+    } else if (isKey) {
+      const name = match(WORD, text, at);
+      if (name === '') return broken();
+      edit('unquoted-key', at, name, `"${name}"`);
+      at += name.length;
+    } else if (char === '{' || char === '[') {
+      if (closers.length === MAX_DEPTH) return broken(`at most ${MAX_DEPTH} levels`);
+      closers.push(char === '{' ? '}' : ']');
+      state = char === '{' ? 'first-key' : 'first-value';
+      at++;
+      continue;
+    } else {
+      const word = match(WORD, text, at);
+      const literal = Object.hasOwn(LITERALS, word) ? LITERALS[word] : undefined;
+      if (literal !== undefined) edit('python-literal', at, word, literal);
+      const known = literal !== undefined || word === 'true' || word === 'false' || word === 'null';
+      let length = known ? word.length : match(NUMBER, text, at).length;
+      if (length === 0) {
+        const [cut, put] = looseNumber(text, at);
+        if (cut === '') return broken();
+        edit('number-form', at, cut, put);
+        length = cut.length;
+      }
+      at += length;
+    }
+    state = isKey ? 'colon' : 'after';
+  }
+}
+
+/** A number in a form that JSON lacks, and as JSON has it; empty where there is none, or where it may have been cut off. */
+function looseNumber(text: string, at: number): [cut: string, put: string] {
+  LOOSE_NUMBER.lastIndex = at;
+  const found = LOOSE_NUMBER.exec(text);
+  if (found === null) return ['', ''];
+  const [cut, sign, whole = '0', fraction, fractionAlone, power = ''] = found;
+  if (cut.endsWith('.') && at + cut.length === text.length) return ['', ''];
+  const digits = fractionAlone ?? fraction ?? '';
+  return [cut, `${sign === '-' ? '-' : ''}${whole}${digits === '' ? '' : `.${digits}`}${power}`];
+}
+
+/** A comma is known to be trailing only after the comments behind it have been noted. */
+function sorted(edits: Edit[]): Edit[] {
+  return edits.sort((a, b) => a.offset - b.offset);
+}
+
+/** Where a comment that begins at `at` ends: `at` if none does, -1 if it never ends. */
+function commentEnd(text: string, at: number, bounds: Bounds): number {
+  if (text.startsWith('/*', at)) return at + 2 <= bounds.lastBlockEnd ? text.indexOf('*/', at + 2) + 2 : -1;
+  if (text[at] !== '#' && !text.startsWith('//', at)) return at;
+  // A line comment on the last line may have swallowed the rest of an object that was written on one line.
+  return at <= bounds.lastLineBreak ? text.indexOf('\n', at) : -1;
+}

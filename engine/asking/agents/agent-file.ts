@@ -1,0 +1,159 @@
+/** One agent file: who answers, in which form, sampled how. What it cannot mean is said with file, line and column. */
+import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { linearPattern } from '../../answers/linear-pattern.ts';
+import { readSmallFile, type YamlFile } from '../../core/config/yaml.ts';
+import { dataError } from '../../core/item/failure.ts';
+import { isObject, type JsonObject, parsePointer } from '../../core/json/pointer.ts';
+import { spanOf } from '../../core/json/span.ts';
+import { notForExtra, type Sampling } from './sampling-fields.ts';
+
+/** Ask once more, at the next temperature, while the value at the pointer `at` is one of `when`. */
+export interface AskAgain {
+  at: string;
+  when: unknown[];
+  temperatures: number[];
+}
+
+export interface Agent {
+  key: string;
+  /** stands for the agent in ids and file names; a synthesis may have none */
+  short?: string;
+  /** the name under which later agents read the answer */
+  display: string;
+  /** what a legacy result says in `agent_name`, whatever the model wrote there; `display` where it is not said */
+  agent_name?: string;
+  role: 'agent' | 'synthesis';
+  /** the system message; an agent without one has none */
+  persona?: string;
+  /** the persona is a Liquid template, whose variables are the columns of an item */
+  template?: boolean;
+  /** the JSON Schema of an answer, as it was written; an agent without one answers in text */
+  schema?: JsonObject;
+  /** the texts that an answer may be; of these and `schema` and `regex` there is one at most */
+  choice?: string[];
+  /** what all of an answer must match */
+  regex?: string;
+  /** `assessment` for a file assessment.schema.json, else the agent's key: defaults are found by it */
+  schemaName: string;
+  /** where the schema was written, for messages */
+  schemaPath: string;
+  /** whether text behind an answer is left out, which is the default, or makes it none */
+  text_after?: 'accept' | 'refuse';
+  sampling: Sampling;
+  /** fields of the request that are merged into it last */
+  extra?: JsonObject;
+  /** what the requests name instead of the model of the run: a LoRA adapter, or a model that some endpoints serve */
+  model?: string;
+  askAgain?: AskAgain;
+  /** what changes the question changes one of them */
+  hashes: { persona: string; schema: string; sampling: string };
+}
+
+type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'askAgain' | 'hashes'> & {
+  schema?: string | JsonObject;
+  ask_again?: AskAgain;
+};
+
+const places = new WeakMap<Agent, (pointer: string) => string>();
+
+/** `file:line:column` of a place in the schema of an agent. */
+export function placeInSchema(agent: Agent, pointer: string): string {
+  return places.get(agent)?.(pointer) ?? agent.schemaPath;
+}
+
+/** The agent that an agent file describes. */
+export function agentOf(file: YamlFile): Agent {
+  const { schema, ask_again: askAgain, ...rest } = file.value as AgentYaml;
+  const expected = basename(file.path, '.yaml');
+  if (rest.key !== expected) {
+    throw file.complain(['key'], `key: expected '${expected}', as the file is named, found '${rest.key}'`);
+  }
+  const { choice, regex, persona, template, sampling, extra } = rest;
+  const found = schemaOf(file, rest.key, schema);
+  const forms = (['schema', 'choice', 'regex'] as const).filter(form => file.hasKey(form));
+  if (forms.length > 1)
+    throw file.complain(
+      [forms[1] as string],
+      `expected one of schema, choice and regex, found ${forms.join(' and ')}`,
+      'key',
+    );
+  if (askAgain && found.schema === undefined)
+    throw file.complain(
+      ['ask_again'],
+      'ask_again: expected a schema beside it, which has that place, found none',
+      'key',
+    );
+  if (file.hasKey('text_after') && found.schema === undefined)
+    throw file.complain(
+      ['text_after'],
+      'text_after: expected a schema beside it, since a text has nothing behind it, found none',
+      'key',
+    );
+  if (template && persona === undefined)
+    throw file.complain(['template'], 'template: expected a persona beside it, found none', 'key');
+  if (regex !== undefined) checkRegex(file, regex);
+  for (const field of Object.keys(extra ?? {})) {
+    const why = notForExtra(field, sampling);
+    if (why !== undefined) throw file.complain(['extra', field], `extra: ${field}: ${why}`, 'key');
+  }
+  const { place, ...form } = found;
+  const agent: Agent = {
+    ...rest,
+    ...(askAgain && { askAgain }),
+    ...form,
+    hashes: {
+      persona: hashOf(template ? [persona, 'template'] : (persona ?? null)),
+      schema: hashOf(choice ?? regex ?? form.schema ?? null),
+      sampling: hashOf([sampling, askAgain ?? null, ...(extra ? [extra] : [])]),
+    },
+  };
+  places.set(agent, place);
+  return agent;
+}
+
+function checkRegex(file: YamlFile, regex: string): void {
+  try {
+    linearPattern(`^(?:${regex})$`);
+  } catch (error) {
+    throw file.complain(['regex'], `regex: ${(error as Error).message}`);
+  }
+}
+
+type FoundSchema = Pick<Agent, 'schema' | 'schemaName' | 'schemaPath'> & { place(pointer: string): string };
+
+function schemaOf(file: YamlFile, key: string, schema: string | JsonObject | undefined): FoundSchema {
+  if (typeof schema !== 'string') {
+    const place = (pointer: string): string => file.placeOf(['schema', ...parsePointer(pointer)]);
+    return { ...(schema && { schema }), schemaName: key, schemaPath: file.path, place };
+  }
+  const schemaPath = resolve(dirname(file.path), schema);
+  if (!statSync(schemaPath, { throwIfNoEntry: false })?.isFile()) {
+    throw file.complain(
+      ['schema'],
+      `schema: expected the path of a JSON Schema, found no file at ${schemaPath}`,
+    );
+  }
+  const text = readSmallFile(schemaPath, 'a JSON Schema');
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw dataError(`${schemaPath}: expected a JSON Schema, found text that is no JSON: ${error.message}`);
+  }
+  if (!isObject(parsed))
+    throw dataError(`${schemaPath}: expected a JSON Schema as an object, found another value`);
+  const schemaName = basename(schemaPath).replace(/(\.schema)?\.json$/, '');
+  const place = (pointer: string): string => {
+    const before = text.slice(0, spanOf(text, parsePointer(pointer))?.from ?? 0).split('\n');
+    return `${schemaPath}:${before.length}:${(before.at(-1) as string).length + 1}`;
+  };
+  return { schema: parsed, schemaName, schemaPath, place };
+}
+
+/** The order of keys inside a schema counts: guided decoding writes the answer in that order. */
+function hashOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
+}

@@ -1,0 +1,190 @@
+/**
+ * How the agents of an item are arranged: who is shown whose answers, how much of them, and under which names. The chain
+ * asks turn by turn in any arrangement; what differs is the text that an agent is shown. An item keeps its arrangement, so
+ * that whoever asks it again, or judges it, knows what its answers were given after.
+ */
+import { wordsOf } from '../../answers/answer-limits.ts';
+import { ItemFailure, usageError } from '../../core/item/failure.ts';
+import type { Item, Step } from '../../core/item/item.ts';
+import { isObject } from '../../core/json/pointer.ts';
+import { show } from '../../core/json/show.ts';
+import { turnText } from './context.ts';
+import type { Agents } from './load-agents.ts';
+
+const CHOICES = {
+  topology: ['sequential', 'independent', 'peer'],
+  passed: ['full', 'evidence', 'verdict'],
+  labels: ['named', 'anonymous'],
+} as const;
+
+export interface Arrangement {
+  /**
+   * `sequential`: each agent is shown all before it. `independent`: nobody is shown anybody. `peer`: everybody answers alone,
+   * and then once more, shown the first answers of all.
+   */
+  topology: (typeof CHOICES.topology)[number];
+  /** of an answer: all of it, all but the keys of the verdict, or these alone */
+  passed: (typeof CHOICES.passed)[number];
+  /** by their names, or as `Agent 1`, by their place in the ordering */
+  labels: (typeof CHOICES.labels)[number];
+}
+
+/** Items that do not say otherwise are arranged so. */
+const USUAL: Arrangement = { topology: 'sequential', passed: 'full', labels: 'named' };
+
+export const ARRANGEMENT_OPTIONS = {
+  topology: {
+    type: 'string',
+    enum: CHOICES.topology,
+    description:
+      'What an agent is shown: sequential: the answers before it; independent: none; peer: none, and then, asked again, the first answers of all. Default: sequential.',
+  },
+  passed: {
+    type: 'string',
+    enum: CHOICES.passed,
+    description:
+      'What is shown of an answer: full; evidence: all but the keys of the verdict (passing in folder.yaml); verdict: these alone. Default: full.',
+  },
+  labels: {
+    type: 'string',
+    enum: CHOICES.labels,
+    description:
+      'Under which names answers are shown: named, or anonymous (Agent 1, Agent 2, …). Default: named.',
+  },
+} as const;
+
+export const isUsual = ({ topology, passed, labels }: Arrangement): boolean =>
+  topology === USUAL.topology && passed === USUAL.passed && labels === USUAL.labels;
+
+/** Of an item; `not-an-item` where what it says is none. */
+export function arrangementOf(item: Item): Arrangement {
+  const wrong = wrongArrangement(item);
+  if (wrong)
+    throw new ItemFailure('not-an-item', `expected ${wrong.expected} at ${wrong.at}, found ${wrong.got}`);
+  return (item.arrangement as Arrangement | undefined) ?? USUAL;
+}
+
+/** What is wrong with the arrangement that an item says; null where nothing is. */
+export function wrongArrangement({
+  arrangement,
+}: Item): { at: string; expected: string; got: string } | null {
+  if (arrangement === undefined) return null;
+  const said: { [key: string]: unknown } = isObject(arrangement) ? arrangement : {};
+  for (const [key, values] of Object.entries(CHOICES))
+    if (!(values as readonly unknown[]).includes(said[key]))
+      return { at: `/arrangement/${key}`, expected: `one of ${values.join(', ')}`, got: show(said[key]) };
+  return null;
+}
+
+/** The item as it is to be asked. What was answered in another arrangement stays, and the item fails. */
+export function arranged(item: Item, wanted: { [key in keyof Arrangement]?: string | undefined }): Item {
+  const own = arrangementOf(item);
+  const given = Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
+  const next = { ...own, ...given } as Arrangement;
+  const isOther = Object.keys(CHOICES).some(
+    key => next[key as keyof Arrangement] !== own[key as keyof Arrangement],
+  );
+  if (!isOther) return item;
+  if (item.steps?.some(({ output }) => output !== undefined))
+    throw new ItemFailure(
+      'steps-out-of-order',
+      `expected answers that were given in the arrangement ${wordsFor(next)}, found some of ${wordsFor(own)}`,
+    );
+  const { arrangement: _, ...rest } = item;
+  return isUsual(next) ? rest : { ...rest, arrangement: next };
+}
+
+const wordsFor = ({ topology, passed, labels }: Arrangement): string => `${topology}, ${passed}, ${labels}`;
+
+/** Who is asked, and the numbers of the turns whose answers that agent is shown. */
+export interface Turn {
+  agent: string;
+  sees: number[];
+}
+
+export function turnsOf(ordering: readonly string[], { topology }: Arrangement): Turn[] {
+  const first = ordering.map((agent, at) => ({
+    agent,
+    sees: topology === 'sequential' ? upTo(at) : [],
+  }));
+  if (topology !== 'peer') return first;
+  return [...first, ...ordering.map(agent => ({ agent, sees: upTo(ordering.length) }))];
+}
+
+/** Who is due to answer, in order; what stands in the place of an ordering where that is no list. */
+export function dueIn(item: Item): unknown {
+  const { ordering } = item;
+  return Array.isArray(ordering)
+    ? turnsOf(ordering, arrangementOf(item)).map(({ agent }) => agent)
+    : ordering;
+}
+
+/** What the synthesis is shown: all answers; of peers the later ones. */
+export function seenLast(ordering: readonly string[], { topology }: Arrangement): number[] {
+  const all = upTo(ordering.length);
+  return topology === 'peer' ? all.map(at => at + ordering.length) : all;
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at);
+
+/**
+ * The agents that decide which question the turn `at` is, the one who is asked last; null where it hangs on the whole
+ * ordering. Items that agree in them ask the same.
+ */
+export function askedBy(ordering: readonly string[], { topology }: Arrangement, at: number): string[] | null {
+  if (at >= ordering.length) return null;
+  return topology === 'sequential' ? ordering.slice(0, at + 1) : [ordering[at] as string];
+}
+
+/** Exit 64 where the agents cannot be shown to each other so. */
+export function expectArrangeable(agents: Agents, passed: string | undefined): void {
+  if (passed === undefined || passed === 'full') return;
+  const folder = `${agents.folder}/folder.yaml`;
+  if (agents.passing === undefined)
+    throw usageError(
+      `--passed ${passed}: expected passing.verdict in ${folder}, the keys of a verdict, found none`,
+    );
+  for (const { key, schema } of agents.agents)
+    if (schema?.type !== 'object')
+      throw usageError(
+        `--passed ${passed}: expected agents that answer with objects, found ${key}, which does not`,
+      );
+}
+
+/** The prompt and the answers of the turns `sees`, as an agent is shown them. */
+export function contextShown(
+  prompt: string,
+  steps: readonly Step[],
+  sees: readonly number[],
+  by: { agents: Agents; arrangement: Arrangement; ordering: readonly string[] },
+): string {
+  let context = prompt;
+  for (const at of sees) {
+    const { agent, output } = steps[at] as Step;
+    const label =
+      by.arrangement.labels === 'named'
+        ? (by.agents.byKey.get(agent)?.display ?? agent)
+        : `Agent ${by.ordering.indexOf(agent) + 1}`;
+    context += turnText(label, wordsOf(passedOn(output, by)));
+  }
+  return context;
+}
+
+function passedOn(
+  output: unknown,
+  { agents, arrangement }: { agents: Agents; arrangement: Arrangement },
+): unknown {
+  const { passed, labels } = arrangement;
+  if (passed !== 'full' && (agents.passing === undefined || !isObject(output)))
+    throw new ItemFailure(
+      'not-an-item',
+      `expected an answer of which the ${passed} can be shown: an object, and passing.verdict in the folder.yaml of the agents`,
+    );
+  if (!isObject(output)) return output;
+  const { verdict = [], names = [] } = agents.passing ?? {};
+  const isPassed = (key: string): boolean => {
+    if (names.includes(key)) return labels === 'named';
+    return passed === 'full' || verdict.includes(key) === (passed === 'verdict');
+  };
+  return Object.fromEntries(Object.entries(output).filter(([key]) => isPassed(key)));
+}

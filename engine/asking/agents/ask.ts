@@ -1,0 +1,306 @@
+/**
+ * One agent, one item: ask → find the JSON → mend → validate → ask again, with what was wrong, until an answer fits
+ * or the attempts are used up. Whatever happens becomes a step: a failed one keeps what was paid for.
+ */
+
+import {
+  hashOfText,
+  isTooLong,
+  keptOf,
+  saidOf,
+  TOO_LONG,
+  takesTooMuch,
+} from '../../answers/answer-limits.ts';
+import { fill, type Rule } from '../../answers/fill.ts';
+import { readAnswer } from '../../answers/read-answer.ts';
+import { failed, type Reading } from '../../answers/reading.ts';
+import type { Check } from '../../answers/schema-check.ts';
+import { CallFailure, type Pool, type RecordedAnswer } from '../../core/item/call.ts';
+import type { Code } from '../../core/item/codes.ts';
+import type { Rejected, Rung, Step, TokenLogprob, WholeAnswer } from '../../core/item/item.ts';
+import { isObject, parsePointer, valueAt } from '../../core/json/pointer.ts';
+import type { Agent, AskAgain } from './agent-file.ts';
+import { complaintOf } from './complaint.ts';
+import { checkOf } from './form.ts';
+import { type Bodies, bodies, type Guided, type Opening, policyOf } from './request-body.ts';
+import {
+  attemptRequest,
+  firstSample,
+  laterRound,
+  type Sample,
+  sampleAfresh,
+  wasRecovered,
+} from './rounds.ts';
+import { limitWords, type Sampling } from './sampling-fields.ts';
+
+export interface AskOptions {
+  /** answers asked for before the step fails */
+  attempts: number;
+  guided: Guided;
+  seed: number;
+  /** fills nulls and gaps of the last answer when no attempt gave a valid one; absent: such a step fails */
+  defaults?: ReadonlyMap<string, readonly Rule[]>;
+}
+
+export interface Question {
+  /** of the item */
+  id: string;
+  /** the name of the question where other items of the row share it: it is asked and recorded under that */
+  shared?: string | undefined;
+  /** what its seed is made of in place of the id: twins have the same */
+  twin?: string | undefined;
+  /** what the items of its row have in common, where there are several */
+  row?: string | undefined;
+  /** the first question of its item */
+  begins?: boolean | undefined;
+  /** what the agent is shown, escaped for a JSON string */
+  context: string;
+  /** where its messages are not one persona and one prompt */
+  opening?: Opening | undefined;
+  /** the worst rung among the answers in the context */
+  saw: Rung;
+  round: number;
+  /** texts of the item that a ledger must not keep */
+  redact?: readonly string[] | undefined;
+}
+
+/** A step: with its output as JSON without spaces, or with why it failed. */
+export type AskResult =
+  | { step: Step; compact: string; failure?: undefined }
+  | { step: Step; failure: { code: Code; message: string } };
+
+export type Ask = (question: Question) => Promise<AskResult>;
+
+/** Prepares an agent for many questions: its schema is compiled and its body prefix built once. */
+export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
+  const check = checkOf(agent);
+  const model = agent.model === undefined ? pool.model : (pool.servedAs?.(agent.model) ?? agent.model);
+  const own = bodies(agent, model, options.guided);
+  const policy = policyOf(agent, options);
+  return question => askOne({ agent, model, pool, options, check, own, policy }, question);
+}
+
+interface Asker {
+  agent: Agent;
+  pool: Pool;
+  options: AskOptions;
+  check: Check;
+  own: Bodies;
+  model: string;
+  policy: string;
+}
+
+/**
+ * Asks in the round of the question, or in the last one on record: where --retry-failed has got an answer, the same
+ * command again must not bring the failure back.
+ */
+async function askOne(asker: Asker, question: Question): Promise<AskResult> {
+  const later = laterRound(asker, question);
+  const asked = await askInRound(asker, question, later);
+  if (asked !== null && asked.failure === undefined) return asked;
+  const round = later();
+  return round === null ? (asked as AskResult) : askOne(asker, { ...question, round });
+}
+
+/** Null where the round is over: its next call is not on record, and a later round is. */
+async function askInRound(
+  asker: Asker,
+  question: Question,
+  later: () => number | null,
+): Promise<AskResult | null> {
+  const { agent, model, pool, options, check, own, policy } = asker;
+  const { id, shared, row, begins, saw, round, redact } = question;
+  const step: Step = {
+    agent: agent.key,
+    rung: 'failed',
+    saw,
+    repairs: [],
+    calls: [],
+    attempts: 0,
+    usage: { prompt: 0, completion: 0 },
+    policy,
+  };
+  if (round > 0) step.round = round;
+  if (shared !== undefined) step.shared = shared;
+  const again = agent.askAgain;
+  let sample = firstSample(agent);
+  let invalid = 0; // answers that did not fit
+  let redone = 0; // answers that fit, but for the value that is asked again (a confidence of zero)
+
+  for (;;) {
+    const { body, key } = attemptRequest(asker, question, step.attempts + 1, sample);
+    if (pool.onRecord?.lastRound && !pool.onRecord.has(key) && later() !== null) return null;
+    step.attempts += 1;
+    step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
+    let text: string;
+    let whole: WholeAnswer | undefined;
+    let logprobs: TokenLogprob[] | undefined;
+    let reading: Reading;
+    let mending = 0;
+    try {
+      const call = {
+        path: '/chat/completions',
+        model,
+        body,
+        head: own.head,
+        tail: own.tail,
+        key,
+        item: shared ?? id,
+        row,
+        begins: begins && step.attempts === 1,
+        agent: agent.key,
+        round,
+        attempt: step.attempts,
+        ...(redact && { redact }),
+      };
+      const answer = await pool.call(call);
+      addUsage(step, answer.usage);
+      ({ text, whole } = saidOf(answer));
+      logprobs = agent.sampling.logprobs ? answer.logprobs : undefined;
+      const since = performance.now();
+      reading = readReply({ text, whole, logprobs, finish: answer.finish }, check);
+      mending = performance.now() - since;
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+      return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
+    }
+
+    const { problem } = reading;
+    const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
+    if (problem === undefined && !redo) {
+      pool.judge(key, reading.rung, undefined, mending);
+      const asked = answered(step, text, reading as Answered);
+      if (logprobs !== undefined) asked.step.logprobs = logprobs;
+      return asked;
+    }
+    const kept = keptOf(text, whole);
+    const refusal: Rejected = redo
+      ? {
+          ...kept,
+          code: 'zero-confidence',
+          message: askedAgainFor(reading.output, again),
+          temperature: sample.temperature,
+        }
+      : { ...kept, code: problem?.code as Code, message: problem?.message as string };
+    if (redo) redone += 1;
+    else invalid += 1;
+
+    const next = redo ? sampleAfresh(again, redone) : told(sample, refusal, reading.turnEnd, check);
+    const isUsedUp = invalid >= options.attempts;
+    if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
+      const rules = options.defaults?.get(agent.schemaName);
+      const { sampling } = agent;
+      const asked = givenUp({ step, text, kept, reading, refusal, redo, check, rules, again, sampling });
+      pool.judge(key, asked.step.rung, refusal.code, mending);
+      return asked;
+    }
+    pool.judge(key, 'failed', refusal.code, mending);
+    step.rejected = [...(step.rejected ?? []), refusal];
+    sample = next;
+  }
+}
+
+/** What an answer is read as, whether it came just now or is on record. */
+export function readReply(
+  { text, whole, logprobs, finish }: Omit<RecordedAnswer, 'agent'>,
+  check: Check,
+): Reading {
+  if (logprobs !== undefined && takesTooMuch(logprobs))
+    return failed('answer-too-long', `${TOO_LONG}, got logprobs that take more; ask for fewer top_logprobs`);
+  const reading = readAnswer(text, check, { finish });
+  const isFine = whole === undefined && !isTooLong(text, reading.output);
+  if (isFine || reading.problem?.code === 'truncated') return reading;
+  const message = `${TOO_LONG}, got ${whole?.characters ?? text.length} characters`;
+  const code = check.text ? 'answer-too-long' : 'no-json-found';
+  return { rung: 'failed', repairs: [], problem: { code, message } };
+}
+
+/** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */
+export function asksAgain(again: AskAgain | undefined, output: unknown): boolean {
+  if (again === undefined || output === undefined) return false;
+  const value = valueAt(output, again.at);
+  return value !== undefined && again.when.includes(value);
+}
+
+export function askedAgainFor(output: unknown, again: AskAgain | undefined): string {
+  const value = again && valueAt(output, again.at);
+  return `${again?.at} is ${JSON.stringify(value) ?? 'missing'}`;
+}
+
+/** The next attempt, with the answer that was refused and why. */
+function told({ temperature }: Sample, refusal: Rejected, turnEnd: number | undefined, check: Check): Sample {
+  // a model that reads its own loop goes on with it; with another seed it may not get into one
+  if (refusal.code === 'repeats-itself') return { temperature };
+  // the tokens of a template would be read as what they say: as a turn of somebody else
+  const raw = refusal.raw.slice(0, turnEnd);
+  return { temperature, rejected: { raw, complaint: complaintOf(refusal, check) } };
+}
+
+type Answered = Required<Pick<Reading, 'rung' | 'output' | 'compact' | 'repairs'>>;
+
+/** The keys of a finished step, always in the same order, since two runs with the same answers give the same bytes. */
+function answered(step: Step, text: string, { rung, output, compact, repairs }: Answered): AskResult {
+  const { agent, saw, calls, attempts, usage, policy, round, rejected, shared } = step;
+  const done: Step =
+    compact === text
+      ? { agent, output, sha256: hashOfText(text), rung, saw, repairs, calls, attempts, usage, policy }
+      : { agent, output, raw: text, rung, saw, repairs, calls, attempts, usage, policy };
+  if (round !== undefined) done.round = round;
+  if (rejected !== undefined) done.rejected = rejected;
+  if (shared !== undefined) done.shared = shared;
+  return { step: done, compact };
+}
+
+interface GivenUp {
+  step: Step;
+  text: string;
+  kept: Pick<Rejected, 'raw' | 'whole'>;
+  reading: Reading;
+  refusal: Rejected;
+  redo: boolean;
+  check: Check;
+  rules: readonly Rule[] | undefined;
+  again: AskAgain | undefined;
+  sampling: Sampling;
+}
+
+/** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
+function givenUp({
+  step,
+  text,
+  kept,
+  reading,
+  refusal,
+  redo,
+  check,
+  rules,
+  again,
+  sampling,
+}: GivenUp): AskResult {
+  if (rules !== undefined && !redo && isObject(reading.output)) {
+    const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
+    if (filled.repairs.length > 0 && check(filled.value).length === 0) {
+      const repairs = [...reading.repairs, ...filled.repairs];
+      const { value: output } = filled;
+      return answered(step, text, { rung: 'defaulted', output, compact: JSON.stringify(output), repairs });
+    }
+  }
+  const { agent, ...rest } = step;
+  const limit = refusal.code === 'truncated' ? `; ${limitWords(sampling)}` : '';
+  const asked = `${step.attempts} ${step.attempts === 1 ? 'attempt' : 'attempts'}`;
+  return {
+    step: { agent, ...kept, ...rest, problem: { code: refusal.code, message: refusal.message } },
+    failure: redo
+      ? { code: 'zero-confidence', message: `${agent}: ${asked}, and still ${refusal.message}` }
+      : {
+          code: 'no-valid-answer',
+          message: `${agent}: ${asked}; the last: ${refusal.code}: ${refusal.message}${limit}`,
+        },
+  };
+}
+
+/** What came from the server's prefix cache is left out: it hangs on what else was asked just then, as latency does. */
+function addUsage(step: Step, { prompt, completion }: Step['usage']): void {
+  step.usage.prompt += prompt;
+  step.usage.completion += completion;
+}

@@ -1,0 +1,131 @@
+/**
+ * Raw requests: each is sent as it is, and what the server said is kept as it came, refusals too. Nothing is asked of an
+ * answer but that it is whole: the request is somebody else's, and so is the judgement of what came of it.
+ */
+
+import { hashOfText } from '../../answers/answer-limits.ts';
+import { begin, newWorkload, type Workload } from '../../core/item/asking-progress.ts';
+import { textOfBody } from '../../core/item/body-text.ts';
+import { type Call, CallFailure, type Pool } from '../../core/item/call.ts';
+import type { Code } from '../../core/item/codes.ts';
+import { ItemFailure } from '../../core/item/failure.ts';
+import {
+  type Item,
+  isAnswered,
+  type RawRequest,
+  type Response,
+  type Step,
+  type Usage,
+} from '../../core/item/item.ts';
+import { troubleIn } from '../../core/item/response.ts';
+import { show } from '../../core/json/show.ts';
+import { keyedBody } from './request-body.ts';
+
+export interface RequestOptions {
+  /** bytes that a line may have */
+  maxLine: number;
+  /** told what each item lacks, and what it has got */
+  workload?: Workload | undefined;
+}
+
+/** Of an item beside its request and its answer. */
+const BESIDE = 4096;
+/** What may stand in a path and its query (RFC 3986, 3.3 and 3.4). */
+const PATH = /^\/(?!\/)[\w\-.~!$&'()*+,;=:@%/?[\]]{0,2000}$/;
+
+/** Asks the request of an item, unless its answer is there. A failed step is asked again under the same key. */
+export function requester(
+  pool: Pool,
+  { maxLine, workload = newWorkload() }: RequestOptions,
+): (item: Item) => Promise<Item> {
+  return async item => {
+    const { request } = item;
+    if (typeof request !== 'object' || request === null) {
+      throw new ItemFailure(
+        'not-an-item',
+        'expected a request {method, url, body}, found none; fw ingest --format openai-batch makes such items',
+      );
+    }
+    if (item.steps?.some(isAnswered)) return item;
+    refuseUnsendable(request);
+    const due = begin(workload, 1);
+    try {
+      return await asked(item, request);
+    } finally {
+      due.end();
+    }
+  };
+
+  async function asked(item: Item, request: RawRequest): Promise<Item> {
+    const { failure: _failure, steps: _steps, ...kept } = item;
+    let call = callOf(item.id as string, request, 0);
+    const withStep = (said: Pick<Step, 'rung' | 'response' | 'sha256'>, used?: Usage): Item => {
+      const { key, agent, round } = call;
+      const rest = { saw: 'clean' as const, repairs: [], calls: [key], attempts: 1 };
+      const usage = { prompt: used?.prompt ?? 0, completion: used?.completion ?? 0 };
+      return { ...kept, steps: [{ agent, ...said, ...rest, ...(round > 0 && { round }), usage }] };
+    };
+    const fail = (code: Code, message: string, response?: Response, used?: Usage): ItemFailure => {
+      const failed = withStep({ ...(response && { response }), rung: 'failed' }, used);
+      return new ItemFailure(code, message, { agent: call.agent, item: failed });
+    };
+    try {
+      let { response, answer, trouble } = await answered(call);
+      // what is on record without an answer in it is asked again, once in a run, under a key of its own
+      while (trouble !== null && answer.replayed) {
+        call = callOf(item.id as string, request, call.round + 1);
+        ({ response, answer, trouble } = await answered(call));
+      }
+      const { text, usage } = answer;
+      const length = call.body.length + Buffer.byteLength(text) + BESIDE;
+      if (length > maxLine) {
+        throw fail(
+          'line-too-long',
+          `expected a request and its answer of at most ${maxLine} bytes (--max-line), found ${length}; the answer is in the ledger: with a larger --max-line, here and behind, it is not asked again`,
+        );
+      }
+      pool.judge(call.key, trouble ? 'failed' : 'clean', trouble?.code, 0);
+      if (trouble) throw fail(trouble.code, trouble.message, response, usage);
+      const sha256 = hashOfText(textOfBody(response.body));
+      return withStep({ response, sha256, rung: 'clean' }, usage);
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+      throw fail(error.code, error.message, error.response);
+    }
+  }
+
+  async function answered(call: Call) {
+    const answer = await pool.call(call);
+    const response: Response = { status_code: 200, body: answer.body ?? JSON.parse(answer.text) };
+    return { answer, response, trouble: troubleIn(response) };
+  }
+}
+
+/** The agent of such a call is the URL: what is asked there takes about as long. */
+function callOf(id: string, { url, body }: RawRequest, round: number): Call {
+  const identity = { id, agent: url, round, attempt: 1 };
+  const { bytes, key } = keyedBody(JSON.stringify(body), identity);
+  return {
+    path: url,
+    model: typeof body.model === 'string' ? body.model : '',
+    raw: true,
+    body: bytes,
+    head: '',
+    tail: '',
+    key,
+    item: id,
+    ...identity,
+  };
+}
+
+function refuseUnsendable({ method, url, body }: RawRequest): void {
+  const refuse = (message: string): never => {
+    throw new ItemFailure('bad-request', message);
+  };
+  if (method !== 'POST') refuse(`expected the method POST, found ${show(method)}`);
+  if (!PATH.test(url))
+    refuse(`expected a path of the server, such as /v1/chat/completions, found ${show(url)}`);
+  const { stream } = body;
+  if (stream !== undefined && stream !== null && stream !== false)
+    refuse(`expected no stream, found "stream": ${show(stream)}; a line has one whole answer`);
+}

@@ -1,0 +1,90 @@
+/** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
+import { medianOf } from '../endpoints/pool-clock.ts';
+import { MAX_LIMIT } from '../endpoints/settings.ts';
+import { mix } from './hash.ts';
+import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
+import type { Endpoint, Ticket } from './pool-state.ts';
+import { serves } from './raw.ts';
+
+/**
+ * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are
+ * broken by a hash of the item's id and the endpoint, so that rows in a regular order never line up with endpoints. The
+ * endpoint that failed a call last is left out while another one may be asked, even if that one is full at the moment.
+ * `reserved` is always left out.
+ */
+export function choose(
+  endpoints: readonly Endpoint[],
+  ticket: Ticket,
+  now: number,
+  reserved: Endpoint | null = null,
+): Endpoint | null {
+  const isLast = isLastUsable(endpoints, now);
+  let candidates = 0;
+  let known = true;
+  let open = ticket.call.live !== undefined;
+  for (const endpoint of endpoints) {
+    if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
+    if (endpoint !== ticket.avoid) candidates++;
+    if (endpoint.latencies.count === 0) known = false;
+    if (open && placesFor(endpoint, isLast, ticket.call) < MAX_LIMIT) open = false;
+  }
+  // full now or not, another endpoint is to be asked next time
+  const avoid = candidates > 0 ? ticket.avoid : null;
+  let best: Endpoint | null = null;
+  let bestLoad = Number.POSITIVE_INFINITY;
+  let bestTie = 0;
+  for (const endpoint of endpoints) {
+    if (endpoint === avoid || endpoint === reserved || !mayTake(endpoint, ticket, now)) continue;
+    const places = placesFor(endpoint, isLast, ticket.call);
+    const outstanding = endpoint.running.length;
+    if (outstanding >= places) continue;
+    // a limit that holds no live call says nothing of what its server can do beside another one
+    const usual = ticket.call.live && !open ? placesOf(endpoint, isLast) : places;
+    const load = loadOf(endpoint, usual, known);
+    if (load > bestLoad) continue;
+    const tie = mix(ticket.hash ^ endpoint.salt);
+    if (load < bestLoad || tie > bestTie) {
+      best = endpoint;
+      bestLoad = load;
+      bestTie = tie;
+    }
+  }
+  return best;
+}
+
+/**
+ * How long one more call would take here, in ms, or as a share of its places where not all are `known`. By Little's law
+ * an endpoint drains its places in the time of an answer.
+ */
+export function loadOf(endpoint: Endpoint, places: number, known: boolean): number {
+  return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianOf(endpoint.latencies)) : 1);
+}
+
+function mayTake(endpoint: Endpoint, { call }: Ticket, now: number): boolean {
+  return isUsable(endpoint, now) && serves(endpoint, call);
+}
+
+/** Several times the items that anyone keeps in flight. */
+const HOMES = 1 << 16;
+
+/**
+ * Where each chain is at home: the endpoint that answered its last call, whose prefix cache may hold what its next one
+ * begins with. A table of fixed size: a home that is forgotten costs a preference and nothing else.
+ */
+export function createHomes(endpoints: readonly Endpoint[]) {
+  const hashes = new Uint32Array(HOMES);
+  const homes = new Uint16Array(HOMES); // 1 + index; 0 is none
+  return {
+    /** The home of a chain, by the hash of its item's id (32 bits). */
+    of(hash: number): Endpoint | null {
+      const at = hash & (HOMES - 1);
+      if (hashes[at] !== hash) return null;
+      return endpoints[(homes[at] as number) - 1] ?? null;
+    },
+    note(hash: number, endpoint: Endpoint): void {
+      const at = hash & (HOMES - 1);
+      hashes[at] = hash;
+      homes[at] = endpoints.indexOf(endpoint) + 1;
+    },
+  };
+}

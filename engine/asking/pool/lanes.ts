@@ -1,0 +1,147 @@
+/**
+ * Calls that begin something, in lanes: owners take turns, and so do the batches of an owner, each as often as it weighs. So
+ * a small batch is not behind a large one, and an owner with twenty batches has no more than one with one. A batch has a lane
+ * for each model that it asks, since one whose servers are full must not hold up another. A run alone has one lane for each
+ * model.
+ *
+ * Of the lanes of an owner the one with the least pass is next, and a turn adds 1/weight to it (stride scheduling, after
+ * Waldspurger and Weihl, 1995).
+ */
+import type { Ticket } from './pool-state.ts';
+
+interface Lane extends Queue {
+  readonly owner: Owner;
+  /** of the batch and the model */
+  readonly name: string;
+  readonly model: string;
+  /** 1/weight */
+  readonly stride: number;
+  pass: number;
+}
+
+interface Owner {
+  readonly name: string;
+  /** by name; of lanes with the same pass the first is next */
+  lanes: Map<string, Lane>;
+  /** the pass of the lane that was served last: new ones begin here */
+  pass: number;
+}
+
+export function createLanes() {
+  /** Maps keep the order of insertion: who has had a turn goes to the end. */
+  const owners = new Map<string, Owner>();
+  let size = 0;
+
+  function push(ticket: Ticket): void {
+    const { owner: whose, batch, weight } = ticket.part.share;
+    const { model } = ticket.call;
+    let owner = owners.get(whose);
+    if (owner === undefined) {
+      owner = { name: whose, lanes: new Map(), pass: 0 };
+      owners.set(whose, owner);
+    }
+    const name = `${batch}\0${model}`;
+    let lane = owner.lanes.get(name);
+    if (lane === undefined) {
+      const stride = 1 / weight;
+      lane = Object.assign(createQueue(), { owner, name, model, stride, pass: owner.pass + stride });
+      owner.lanes.set(name, lane);
+    }
+    lane.push(ticket);
+    size++;
+  }
+
+  /** The next lane whose model has not been turned away; null where there is none. */
+  function next(turnedAway: ReadonlySet<string>): Lane | null {
+    for (const { lanes } of owners.values()) {
+      let first: Lane | null = null;
+      for (const lane of lanes.values())
+        if (!turnedAway.has(lane.model) && (first === null || lane.pass < first.pass)) first = lane;
+      if (first !== null) return first;
+    }
+    return null;
+  }
+
+  return {
+    get size(): number {
+      return size;
+    },
+    push,
+    /** Offers calls to `place`, in turns, until it has refused one of each model; how many it took. */
+    offer(place: (ticket: Ticket) => boolean): number {
+      if (size === 0) return 0;
+      const turnedAway = new Set<string>();
+      let taken = 0;
+      for (let lane = next(turnedAway); lane !== null; lane = next(turnedAway)) {
+        if (!place(lane.first() as Ticket)) {
+          turnedAway.add(lane.model);
+          continue;
+        }
+        lane.take();
+        size--;
+        taken++;
+        const { owner, name } = lane;
+        // one that was turned away for long has not saved up turns
+        owner.pass = Math.max(owner.pass, lane.pass);
+        lane.pass = owner.pass + lane.stride;
+        if (lane.size === 0) owner.lanes.delete(name);
+        if (owners.size === 1 && owner.lanes.size > 0) continue;
+        owners.delete(owner.name);
+        if (owner.lanes.size > 0) owners.set(owner.name, owner);
+      }
+      return taken;
+    },
+    /** Takes out the calls that `isMeant`. */
+    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+      const out: Ticket[] = [];
+      for (const [whose, { lanes }] of owners) {
+        for (const [name, lane] of lanes) {
+          out.push(...lane.withdraw(isMeant));
+          if (lane.size === 0) lanes.delete(name);
+        }
+        if (lanes.size === 0) owners.delete(whose);
+      }
+      size -= out.length;
+      return out;
+    },
+  };
+}
+
+export interface Queue {
+  readonly size: number;
+  push(ticket: Ticket): void;
+  first(): Ticket | undefined;
+  take(): Ticket | undefined;
+  /** Takes out the calls that `isMeant`; the others keep their order. */
+  withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[];
+}
+
+export function createQueue(): Queue {
+  let tickets: (Ticket | undefined)[] = [];
+  let head = 0;
+  return {
+    get size() {
+      return tickets.length - head;
+    },
+    push: ticket => void tickets.push(ticket),
+    first: () => tickets[head],
+    take() {
+      const ticket = tickets[head];
+      if (ticket === undefined) return undefined;
+      tickets[head++] = undefined;
+      // Cut now and then: shifting each time would copy the queue for every call.
+      if (head === tickets.length || (head >= 1024 && head * 2 >= tickets.length)) {
+        tickets = tickets.slice(head);
+        head = 0;
+      }
+      return ticket;
+    },
+    withdraw(isMeant) {
+      const out: Ticket[] = [];
+      const kept: Ticket[] = [];
+      for (const ticket of tickets.slice(head) as Ticket[]) (isMeant(ticket) ? out : kept).push(ticket);
+      [tickets, head] = [kept, 0];
+      return out;
+    },
+  };
+}

@@ -1,0 +1,288 @@
+/**
+ * Endpoints that cannot be reached, and calls that may be the cause.
+ *
+ * An endpoint is taken out at the first refused connection, looked at again by a cheap GET, and put back when it answers.
+ * While none is there, calls wait and lose nothing, until it has lasted too long. The same holds where all that are
+ * there fail whatever they are asked, such as a proxy before a server that restarts.
+ */
+import { type Fatal, unavailable } from '../../core/item/failure.ts';
+import { oneLine, seconds } from '../endpoints/endpoint-words.ts';
+import { isFailing } from './health.ts';
+import { startSmall } from './limit.ts';
+import { dropCalls, isMute, noteHeard, noteLooked } from './mute.ts';
+import type { Endpoint, Ticket } from './pool-state.ts';
+import { type Prober, probe } from './probe.ts';
+import { causes, settle } from './start.ts';
+
+export interface OutageOptions extends Prober {
+  endpoints: readonly Endpoint[];
+  /** the models that are asked for: an endpoint is of use if it serves one of them; null where any is */
+  models: readonly string[] | null;
+  /** how long no endpoint may be there, in ms */
+  giveUp: number;
+  /** endpoints that cannot be used are looked at again, too */
+  lasting?: boolean | undefined;
+  warn: (message: string) => void;
+  /** called when an endpoint is found dead, and when one can take calls again */
+  onLost: (endpoint: Endpoint) => void;
+  onBack: () => void;
+}
+
+/** Calls that have to fail, with no answer between them, before it is the endpoints and not the calls. */
+const MIN_FAILED_CALLS = 20;
+/** An endpoint that flaps is told so often; in between it is only counted. */
+const TELL_LOST_EVERY_MS = 60_000;
+
+function isThere(endpoint: Endpoint): boolean {
+  return endpoint.state === 'up' && !isFailing(endpoint);
+}
+
+/** It was away and is back: how it was before says nothing of how it is now. */
+function beginAgain(endpoint: Endpoint, now: number): void {
+  endpoint.failuresInARow = 0;
+  endpoint.pausedUntil = 0;
+  noteLooked(endpoint, true, now);
+  startSmall(endpoint, now);
+  Object.assign(endpoint.latencies, { count: 0, median: Number.NaN, medianAt: 0 });
+  endpoint.byAgent.clear();
+  endpoint.signs.speeds.clear();
+  endpoint.signs.last = null;
+}
+
+export function createOutages(options: OutageOptions) {
+  const { endpoints, models, giveUp, lasting = false, warn, onLost, onBack, clock, timing } = options;
+  const unanswered = new Set<Ticket>();
+  let lastUp = clock.now();
+  /** by model, when an endpoint that serves it was last there */
+  const lastServed = new Map<string, number>();
+  let closed = false;
+
+  const isLookedAt = ({ state }: Endpoint): boolean => state === 'down' || (lasting && state === 'unusable');
+  for (const endpoint of endpoints) noteHeard(endpoint, lastUp);
+  for (const endpoint of endpoints) if (isLookedAt(endpoint)) probeLater(endpoint, timing.reprobeSoon);
+
+  function probeLater(endpoint: Endpoint, wait: number): void {
+    endpoint.probeWait = wait;
+    endpoint.probeAt = clock.now() + wait;
+  }
+
+  async function lookAgain(endpoint: Endpoint): Promise<void> {
+    endpoint.probing = true;
+    const before = endpoint.cause;
+    const result = await probe(endpoint, options);
+    endpoint.probing = false;
+    if (closed) return;
+    settle(result, models);
+    if (endpoint.state === 'up') {
+      beginAgain(endpoint, clock.now());
+      if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
+      onBack();
+    } else if (endpoint.state === 'unusable') {
+      probeLater(endpoint, timing.reprobeLast);
+      if (endpoint.cause !== before) warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
+    } else {
+      const most =
+        clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
+      probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
+    }
+  }
+
+  function lost(endpoint: Endpoint, cause: string): void {
+    onLost(endpoint);
+    if (endpoint.state !== 'up') return;
+    endpoint.state = 'down';
+    endpoint.cause = cause;
+    endpoint.load = null; // what its metrics said is over
+    probeLater(endpoint, timing.reprobeFirst);
+    const now = clock.now();
+    endpoint.lostAt = now;
+    if (endpoint.lostToldAt !== null && now - endpoint.lostToldAt < TELL_LOST_EVERY_MS) return;
+    endpoint.lostToldAt = now;
+    const others = endpoints.filter(({ state }) => state === 'up').length;
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints remain`);
+  }
+
+  async function checkOn(endpoint: Endpoint): Promise<void> {
+    endpoint.probing = true;
+    const result = await probe(endpoint, options);
+    endpoint.probing = false;
+    if (closed || endpoint.state !== 'up') return;
+    const { hindrance, cause = '' } = result;
+    noteLooked(endpoint, hindrance !== 'silent', clock.now());
+    const isDown = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
+    if (isDown) lost(endpoint, cause);
+    else if (lasting && hindrance === undefined)
+      settle(result, models); // it may have come back with others
+    else if ((lasting || endpoint.running.length === 0) && isMute(endpoint, timing, clock.now()))
+      lostMute(endpoint);
+  }
+
+  /** It may hang with its connections open. What it has is asked elsewhere; a run that ends has patience.ts for that. */
+  function lostMute(endpoint: Endpoint): void {
+    const why = `it has answered nothing for ${seconds(clock.now() - endpoint.signs.heardAt)}, GET ${endpoint.prefix}/models neither`;
+    lost(endpoint, why);
+    dropCalls(endpoint, why);
+    onLost(endpoint); // now that they have failed: one of them may be the cause
+  }
+
+  return {
+    /** Takes out an endpoint that refused a connection. */
+    lost,
+    /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
+    check(endpoint: Endpoint): void {
+      if (endpoint.state === 'up' && !endpoint.probing) void checkOn(endpoint);
+    },
+    /** A call was answered: somebody is there. */
+    noteAnswer(): void {
+      if (unanswered.size > 0) unanswered.clear();
+    },
+    /**
+     * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
+     * the last answer. (At the end of a run the calls that fail everywhere are few.)
+     */
+    allEndpointsFailing(ticket: Ticket): boolean {
+      if (unanswered.size < MIN_FAILED_CALLS) unanswered.add(ticket);
+      return unanswered.size >= MIN_FAILED_CALLS && !endpoints.some(isThere);
+    },
+    /**
+     * The models that no endpoint has served for too long, while others are there, each with what its calls are told:
+     * they must not wait without an end. None where a pool waits for ever.
+     */
+    goneModels(now: number): [model: string, why: string][] {
+      if (giveUp === Number.POSITIVE_INFINITY) return [];
+      for (const endpoint of endpoints) {
+        for (const model of endpoint.models)
+          if (isThere(endpoint) || !lastServed.has(model)) lastServed.set(model, now);
+      }
+      return [...lastServed].flatMap(([model, at]) => {
+        if (now - at <= giveUp) return [];
+        const name = JSON.stringify(oneLine(model, 200));
+        return [[model, `No endpoint that serves ${name} was there for ${seconds(giveUp)}.`]];
+      });
+    },
+    /**
+     * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `suspendedMs` is how long
+     * this process was suspended. Returns what ends the run when no endpoint has been there for too long.
+     */
+    sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
+      for (const endpoint of endpoints) {
+        if (now < endpoint.probeAt || endpoint.probing) continue;
+        if (isLookedAt(endpoint)) void lookAgain(endpoint);
+        else if (lasting && endpoint.state === 'up') {
+          // what nobody asks is looked at all the same: a server says what is there before somebody asks for it
+          probeLater(endpoint, timing.lookSoon);
+          const isQuiet = now - endpoint.signs.heardAt >= timing.lookSoon;
+          if (endpoint.running.length === 0 || isQuiet) void checkOn(endpoint);
+        }
+      }
+      if (suspendedMs > 0) for (const [model, at] of lastServed) lastServed.set(model, at + suspendedMs);
+      if (idle || endpoints.some(isThere)) lastUp = now;
+      else if (suspendedMs > 0) lastUp += suspendedMs;
+      if (now - lastUp <= giveUp) return undefined;
+      return unavailable(
+        `expected an endpoint to come back, found none for ${seconds(giveUp)}: ${causes(endpoints)}; ` +
+          'start them and run again, or wait longer: --wait 10m',
+      );
+    },
+    close(): void {
+      closed = true;
+    },
+  };
+}
+
+export type Outages = ReturnType<typeof createOutages>;
+
+/** A failed call was there when its endpoint died if that is found out within this time. */
+const DEATH_WINDOW_MS = 5_000;
+/** Deaths of different endpoints after which a call is a suspect. */
+const SUSPECT_AFTER_DEATHS = 2;
+/** Failed calls that are remembered for each endpoint. */
+const MAX_REMEMBERED = 4_096;
+
+/**
+ * Calls that kill servers. A call that was in flight at the deaths of two endpoints may be the cause of both, and must
+ * not be sent to a third one in company: it is tried alone, at an endpoint that has nothing else. If that one dies too,
+ * the call is quarantined; all others only happened to be there.
+ */
+export function createSuspects() {
+  const broken = new Map<Endpoint, { ticket: Ticket; at: number }[]>();
+  const deaths = new WeakMap<Ticket, Set<Endpoint>>();
+  let waiting: Ticket[] = [];
+  let reserved: Endpoint | null = null;
+  let alone: Ticket | null = null;
+
+  return {
+    get size(): number {
+      return waiting.length;
+    },
+    /** no endpoint is kept free, and none has to be */
+    get idle(): boolean {
+      return waiting.length === 0 && reserved === null && alone === null;
+    },
+    /** A call broke off at an endpoint, which may be dead. */
+    noteBroken(endpoint: Endpoint, ticket: Ticket, now: number): void {
+      const recent = broken.get(endpoint) ?? [];
+      broken.set(endpoint, recent);
+      if (recent.length >= MAX_REMEMBERED) recent.shift();
+      recent.push({ ticket, at: now });
+    },
+    /** Forgets the calls whose endpoint did not die in time. */
+    forget(now: number): void {
+      for (const [endpoint, recent] of broken) {
+        const from = recent.findIndex(({ at }) => now - at <= DEATH_WINDOW_MS);
+        if (from < 0) broken.delete(endpoint);
+        else if (from > 0) recent.splice(0, from);
+      }
+    },
+    /** The endpoint is dead. Returns the calls that broke off there just now: they lost a try for nothing. */
+    noteDeath(endpoint: Endpoint, now: number): Ticket[] {
+      const there = (broken.get(endpoint) ?? []).filter(({ at }) => now - at <= DEATH_WINDOW_MS);
+      broken.delete(endpoint);
+      for (const { ticket } of there) {
+        const where = deaths.get(ticket) ?? new Set();
+        deaths.set(ticket, where.add(endpoint));
+      }
+      return there.map(({ ticket }) => ticket);
+    },
+    /** Takes a call that is to be tried again, if it is a suspect. */
+    take(ticket: Ticket): boolean {
+      if ((deaths.get(ticket)?.size ?? 0) < SUSPECT_AFTER_DEATHS) return false;
+      waiting.push(ticket);
+      return true;
+    },
+    /**
+     * The endpoint that is kept free for suspects, `send` being told when it is empty; `usable` are those that may be
+     * asked. While it returns an endpoint, nobody else may take a place there.
+     */
+    next(usable: readonly Endpoint[], send: (ticket: Ticket, endpoint: Endpoint) => void): Endpoint | null {
+      if (alone !== null && alone.at === null) alone = null;
+      if (alone !== null) return alone.at;
+      if (waiting.length === 0) {
+        reserved = null;
+        return null;
+      }
+      // the one with the least to finish is free the soonest
+      if (reserved === null || !usable.includes(reserved)) {
+        reserved = usable.reduce<Endpoint | null>(
+          (least, one) => (least === null || one.running.length < least.running.length ? one : least),
+          null,
+        );
+      }
+      if (reserved !== null && reserved.running.length === 0) {
+        alone = waiting.shift() as Ticket;
+        send(alone, reserved);
+      }
+      return reserved;
+    },
+    /** whether the call is tried alone right now */
+    isAlone: (ticket: Ticket): boolean => ticket === alone,
+    /** takes out the calls that `isMeant` */
+    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+      const out = waiting.filter(isMeant);
+      waiting = waiting.filter(ticket => !isMeant(ticket));
+      return out;
+    },
+  };
+}
+
+export type Suspects = ReturnType<typeof createSuspects>;

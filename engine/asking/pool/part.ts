@@ -1,0 +1,121 @@
+/**
+ * A part of a pool: who asks. A run has a pool of its own, and is its only part. A server has one pool, with a part for
+ * each batch and one for its gateway: each has a ledger, an account and an end of its own. Endpoints, places and what is
+ * learned of them are shared.
+ */
+import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
+import type { Fatal } from '../../core/item/failure.ts';
+import type { Usage } from '../../core/item/item.ts';
+import type { Clock } from '../endpoints/pool-clock.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Sharing } from './limit.ts';
+import type { Memory } from './memory.ts';
+import { createEnding } from './pool-ending.ts';
+import type { Endpoint, Part, Share, Ticket } from './pool-state.ts';
+import type { PoolStats } from './pool-stats.ts';
+import { createKnownAnswers, recordingOf } from './recording.ts';
+import type { CallTimes, Sums } from './sums.ts';
+import type { Telling } from './tell.ts';
+
+/** Everybody has the same share where a pool has one part. */
+export const ALONE: Share = { owner: '', batch: '', weight: 1 };
+
+export interface PartOptions {
+  /** Answers on record are taken from here, and every try is recorded. */
+  ledger?: Ledger | undefined;
+  /** what its ledger says that it asks, and requests mean that name none; the pool's own unless given */
+  model?: string | undefined;
+  share?: Share | undefined;
+  /** It never gives up: each call fails alone. For a gateway. */
+  lasts?: boolean | undefined;
+  /** Called once when this part gives up in the middle of its work: nothing new is to be taken. */
+  onGivenUp?: (() => void) | undefined;
+}
+
+/** What a pool offers those who run it; those who ask see item's Pool alone. */
+export interface EndpointPool extends Pool, Telling, Sharing, Memory {
+  /** For the record: what a further stage on this pool asks with. */
+  asksWith(asksWith: AsksWith): void;
+  /** Ends the run with `fatal`; `why` is what calls are told that are not answered: that the ledger is broken, unless given. */
+  giveUp(fatal: Fatal, why?: string): void;
+  /** tokens of prompt and answer together, where the servers say */
+  readonly maxModelLength: number | undefined;
+  /** What ends the run though each item was accounted for: no endpoint, or nothing but refusals. Ask it at the end. */
+  verdict(): Fatal | undefined;
+  stats(): PoolStats;
+  /**
+   * A part of this pool, as if it were another one: with a ledger, an account and an end of its own. After `onGivenUp`
+   * its calls fail as `interrupted`, so that items in flight come out with what they have, and `verdict` says why.
+   */
+  part(options: PartOptions): EndpointPool;
+  /** Asks for somebody who may go away. */
+  ask(call: Call): Asked;
+  /** From now on new and waiting calls fail as `interrupted`; those at a server may still finish. */
+  stop(): void;
+  /** `stop`, and drops the calls at servers too: the servers see it and stop computing. */
+  abort(): void;
+}
+
+/** A call of somebody who may go away. */
+export interface Asked {
+  answer: Promise<Answer>;
+  /** It fails as `interrupted`, and its server stops computing. */
+  cancel(why?: string): void;
+  /** ms that it waited until it was first sent; null until then */
+  readonly waited: number | null;
+}
+
+/** `failWaiting` fails the calls of a part that wait for a place. */
+export function createPart(
+  { ledger, model, share = ALONE, lasts = false, onGivenUp }: PartOptions,
+  endpoints: readonly Endpoint[],
+  clock: Clock,
+  failWaiting: (part: Part, reason: CallFailure) => void,
+): Part {
+  const times: CallTimes = { waiting: 0, asking: 0, retrying: 0, writing: 0, mending: 0 };
+  const failed: Sums['failed'] = {};
+  const usage: Required<Usage> = { prompt: 0, completion: 0, cached: 0 };
+  const counts = { calls: 0, outstanding: 0, retries: 0 };
+  let answered = 0;
+  const running = (): Ticket[] =>
+    endpoints.flatMap(endpoint => endpoint.running.filter(ticket => ticket.part === part));
+  const part: Part = {
+    ledger,
+    unnamed: model || null,
+    share,
+    known: createKnownAnswers(ledger),
+    recording: recordingOf(ledger, clock),
+    ending: createEnding(running, reason => failWaiting(part, reason), { lasts, onGivenUp }),
+    counts,
+    times,
+    answered({ askedAt, firstSentAt, sentAt }, { usage: used }, now) {
+      answered++;
+      usage.prompt += used.prompt;
+      usage.completion += used.completion;
+      usage.cached += used.cached ?? 0;
+      const first = firstSentAt ?? sentAt;
+      times.waiting += first - askedAt;
+      times.retrying += sentAt - first;
+      times.asking += now - sentAt;
+    },
+    failed({ askedAt, firstSentAt, causes }, reason, now) {
+      const code = reason instanceof CallFailure ? reason.code : undefined;
+      if (code !== undefined) failed[code] = (failed[code] ?? 0) + 1;
+      const first = firstSentAt ?? now;
+      times.waiting += first - askedAt;
+      // nothing was wrong with a call that a stop found at a server
+      times[code === 'interrupted' && causes === null ? 'asking' : 'retrying'] += now - first;
+    },
+    sums: () => ({
+      calls: counts.calls,
+      replayed: part.known.replayed,
+      answered,
+      failed: { ...failed },
+      retries: counts.retries,
+      usage: { ...usage },
+      times: { ...times },
+      ledger: ledger?.blocked ?? 0,
+    }),
+  };
+  return part;
+}

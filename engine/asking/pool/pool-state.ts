@@ -1,0 +1,279 @@
+/**
+ * What the pool keeps: endpoints, with what is known of them; the tickets of calls that are on their way; and who asks.
+ * They name each other, so all are here, with the places that tickets take at endpoints.
+ */
+import type { Answer, Call } from '../../core/item/call.ts';
+import type { Code } from '../../core/item/codes.ts';
+import type { Usage } from '../../core/item/item.ts';
+import type { Key } from '../endpoints/endpoint-words.ts';
+import type { Exchange } from '../endpoints/exchange.ts';
+import type { Gpu, GpuSetting } from '../endpoints/gpu.ts';
+import { noLatencies, type Recent } from '../endpoints/pool-clock.ts';
+import type { Load } from '../endpoints/server-load.ts';
+import type { EndpointSetting } from '../endpoints/settings.ts';
+import { type OpenWire, openWire } from '../endpoints/wire.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Extent } from './extent.ts';
+import { hashOf, mix } from './hash.ts';
+import { createLearner, ownOf } from './learner.ts';
+import type { Ending } from './pool-ending.ts';
+import type { KnownAnswers, Recording } from './recording.ts';
+import { noSigns, type Turn, turnFrom } from './signs-of-work.ts';
+import type { CallTimes, Sums } from './sums.ts';
+
+/** What was seen of an endpoint's load since `from`. */
+export interface LoadSeen {
+  from: number;
+  leastWaiting: number;
+  /** calls there at a time */
+  mostHere: number;
+  preemptions: number;
+}
+
+/** Counts of an endpoint. A new one is a line here: pool-stats.ts copies them all, for the account and --metrics. */
+const NO_COUNTS = {
+  /** answers of the model */
+  answered: 0,
+  /** of these, those that had the id of their request, and those that had none */
+  checked: 0,
+  unchecked: 0,
+  /** … and those that name another model than the one that was asked for */
+  otherModel: 0,
+  /** tries here of calls that had failed before */
+  retries: 0,
+  /** sums of ms: of its tries, and of the places that it had while it could be asked, or that calls took */
+  busy: 0,
+  places: 0,
+};
+
+export type EndpointCounts = typeof NO_COUNTS & {
+  /** tries that failed here, by kind: `HTTP 500`, `timeout`, `transport`, `not connected`, `bad answer`, `crossed`, `refused` */
+  failed: Record<string, number>;
+  /** tokens */
+  usage: Required<Usage>;
+};
+
+export function createEndpoint(
+  { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
+  index: number,
+  shared: Key | undefined,
+  options: {
+    openWire?: OpenWire | undefined;
+    maxBody?: number | undefined;
+    reserve?: number | undefined;
+  } = {},
+) {
+  const { origin, pathname } = new URL(url);
+  const learner = createLearner(limit, pinned, 0, meant, options.reserve);
+  const key = own ?? shared;
+  return {
+    /** the base URL, without a slash at its end */
+    url,
+    /** the path of the base URL, such as `/v1` */
+    prefix: pathname === '/' ? '' : pathname,
+    /** the API key that is sent to it, and kept out of what it says */
+    key,
+    wire: (options.openWire ?? openWire)(origin, key && `Bearer ${key.read()}`, options.maxBody),
+    salt: mix(index + 1),
+    /** the models that it serves */
+    models: new Set() as ReadonlySet<string>,
+    /** the calls that have a place there */
+    running: [] as Ticket[],
+
+    /** `down`: probed now and then until it answers; `unusable`: it serves other models or refuses the key, and stays out */
+    state: 'down' as 'up' | 'down' | 'unusable',
+    /** why it is not up, in words */
+    cause: 'not probed yet',
+    /** when it was found down, and when a person was told so last */
+    lostAt: null as number | null,
+    lostToldAt: null as number | null,
+    probeAt: 0,
+    probeWait: 0,
+    probing: false,
+
+    pausedUntil: 0,
+    failuresInARow: 0,
+    /** when it last failed what was counted among them */
+    failedAt: Number.NEGATIVE_INFINITY,
+    /** when a person was told that it fails */
+    toldAt: Number.NEGATIVE_INFINITY,
+
+    /** calls at a time that it may have from here, as limit.ts moves it */
+    get limit() {
+      return ownOf(learner);
+    },
+    learner,
+    /** a person has set the limit, and it stays there */
+    pinned,
+    /** where the limit was before the endpoint went away; 0 once it is there again */
+    goal: 0,
+    /** what its metrics said last; null where it has none */
+    load: null as Load | null,
+    /** where its GPUs are seen, and what was said of them last */
+    gpuSeen: (gpu ?? null) as GpuSetting | null,
+    gpu: null as Gpu | null,
+    seen: null as LoadSeen | null,
+    /** the queue that never went away while it was last looked at for as long as an answer takes */
+    standing: 0,
+
+    /** latencies that still say something: of all its answers, and of those to each agent */
+    latencies: noLatencies(),
+    /** `checked` and `unchecked` of raw calls, by the URL that was asked */
+    checksAt: new Map<string, Pick<EndpointCounts, 'checked' | 'unchecked'>>(),
+    byAgent: new Map<string, Recent>(),
+    /** tokens of prompt and answer together, by model, where it says so */
+    contexts: new Map() as ReadonlyMap<string, number>,
+    signs: noSigns(),
+    counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
+  };
+}
+
+export type Endpoint = ReturnType<typeof createEndpoint>;
+
+/** Who shares the places with others: owners in equal parts, and the batches of an owner by weight. */
+export interface Share {
+  owner: string;
+  batch: string;
+  /** above 0; one of twice the weight gets two turns where another gets one */
+  weight: number;
+}
+
+/** Who asks (part.ts). */
+export interface Part {
+  readonly ledger: Ledger | undefined;
+  /** the model that its requests mean that name none; null where the pool says it */
+  readonly unnamed: string | null;
+  readonly share: Share;
+  readonly known: KnownAnswers;
+  readonly recording: Recording;
+  readonly ending: Ending;
+  readonly counts: { calls: number; outstanding: number; retries: number };
+  readonly times: CallTimes;
+  /** `ticket` was answered at `now`, by the try that is under way. */
+  answered(ticket: Ticket, answer: Answer, now: number): void;
+  /** `ticket` ended without an answer. */
+  failed(ticket: Ticket, reason: Error, now: number): void;
+  /** A copy, free to keep. */
+  sums(): Sums;
+}
+
+/** A call on its way: what was asked, what became of it so far, and who waits for it. */
+export interface Ticket {
+  readonly call: Call;
+  /** who asks */
+  readonly part: Part;
+  /** of the row that several items have in common, else of the item's id: breaks ties between endpoints, finds the home */
+  readonly hash: number;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (reason: Error) => void;
+  /** the endpoint of its chain's last answer; null for the first call of a chain */
+  home: Endpoint | null;
+
+  /** tries that count, as reactions.ts says */
+  tries: number;
+  /** times that a server was full and sent it away, or failed it as every other call */
+  throttled: number;
+  /** the status of the last reply by which a server sent it away; null where none did since it was last taken */
+  sentAwayWith: number | null;
+  /** ms that servers had it, over the tries that have ended */
+  atServers: number;
+  /** how many tries ended in each code; where all ended in the same, it is the code of the call's failure */
+  codes: Partial<Record<Code, number>> | null;
+  /** the last cause at each endpoint by its URL; null until something went wrong */
+  causes: Map<string, string> | null;
+  /** the endpoint that failed it last */
+  avoid: Endpoint | null;
+  /** the endpoint that refused it, while another one is asked */
+  refusedAt: Endpoint | null;
+  notBefore: number;
+
+  /** the endpoint that has it, its index among those running there, when it was sent, and how to stop it */
+  at: Endpoint | null;
+  index: number;
+  sentAt: number;
+  exchange: Exchange | null;
+  turn: Turn;
+  extent: Extent | null;
+  /** calls at its endpoint when it was sent, itself among them */
+  among: number;
+  /** of that endpoint's limit, as learner.ts counts them */
+  round: number;
+  /** ms that this process had been late by then, as lag.ts counts them */
+  lateAtSent: number;
+  /** when its answer was seen to begin, the bytes that had come at the last look, and when there were more of them */
+  begunAt: number | null;
+  received: number;
+  receivedAt: number;
+
+  /** when it was asked, and when it was first sent; null until then */
+  askedAt: number;
+  firstSentAt: number | null;
+}
+
+export function ticketOf(
+  call: Call,
+  part: Part,
+  askedAt: number,
+  resolve: Ticket['resolve'],
+  reject: Ticket['reject'],
+): Ticket {
+  return {
+    call,
+    part,
+    hash: hashOf(call.row ?? call.item),
+    resolve,
+    reject,
+    home: null,
+    tries: 0,
+    throttled: 0,
+    sentAwayWith: null,
+    atServers: 0,
+    codes: null,
+    causes: null,
+    avoid: null,
+    refusedAt: null,
+    notBefore: 0,
+    at: null,
+    index: -1,
+    sentAt: 0,
+    exchange: null,
+    turn: turnFrom(0, 0),
+    extent: null,
+    among: 0,
+    round: 0,
+    lateAtSent: 0,
+    begunAt: null,
+    received: 0,
+    receivedAt: 0,
+    askedAt,
+    firstSentAt: null,
+  };
+}
+
+/** Takes a place; the caller has seen that there is one. */
+export function enter(endpoint: Endpoint, ticket: Ticket, now: number): void {
+  ticket.at = endpoint;
+  ticket.sentAt = now;
+  ticket.turn = turnFrom(now, endpoint.signs.steps);
+  ticket.extent = null;
+  ticket.firstSentAt ??= now;
+  ticket.begunAt = null;
+  ticket.among = endpoint.running.push(ticket);
+  ticket.index = ticket.among - 1;
+}
+
+/**
+ * Gives the place back. The last one moves into the gap, so that this costs the same at any number in flight. Returns
+ * the exchange that the ticket had there.
+ */
+export function leave(endpoint: Endpoint, ticket: Ticket): Exchange | null {
+  const { exchange } = ticket;
+  const last = endpoint.running.pop() as Ticket;
+  if (last !== ticket) {
+    endpoint.running[ticket.index] = last;
+    last.index = ticket.index;
+  }
+  ticket.at = null;
+  ticket.exchange = null;
+  return exchange;
+}

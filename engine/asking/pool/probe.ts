@@ -1,0 +1,243 @@
+/**
+ * Requests that are no calls, each bounded in time and size: GET /models, by which an endpoint is judged before and
+ * during a run, and the requests of an examination.
+ */
+import { isObject } from '../../core/json/pointer.ts';
+import {
+  causeOf,
+  hide,
+  isHtml,
+  type Key,
+  NoAnswerInTime,
+  type Obstacle,
+  obstacleOf,
+  seconds,
+  serverWords,
+} from '../endpoints/endpoint-words.ts';
+import type { Reply, Watch } from '../endpoints/exchange.ts';
+import type { Clock, Timing } from '../endpoints/pool-clock.ts';
+import type { Request } from '../endpoints/wire.ts';
+import type { Endpoint } from './pool-state.ts';
+
+export interface Served {
+  id: string;
+  /** tokens of prompt and answer together, where the server says so */
+  maxModelLength: number | undefined;
+  /** the weights behind the name, where the server says so */
+  root: string | undefined;
+  /** the model that a LoRA adapter belongs to */
+  parent: string | undefined;
+  /** `vllm`, `llamacpp`, … where the server says so */
+  owner: string | undefined;
+}
+
+/** Why an endpoint cannot be used: the way to it, or what it answered. */
+export type Hindrance =
+  | Obstacle
+  | 'key'
+  | 'loading'
+  | 'wrong-path'
+  | 'web-page'
+  | 'no-list-of-models'
+  | 'http-error';
+
+/** What one endpoint answered: its models, or why it cannot be used. */
+export interface ProbeResult {
+  endpoint: Endpoint;
+  models: Served[];
+  /** in words; undefined where the endpoint can be used */
+  cause: string | undefined;
+  hindrance: Hindrance | undefined;
+  /** the answer will be the same until somebody changes something: a refused key, a wrong path */
+  settled: boolean;
+}
+
+export interface Prober {
+  timing: Timing;
+  clock: Clock;
+}
+
+/** Asks one endpoint. Never throws: what goes wrong is in the result. */
+export async function probe(endpoint: Endpoint, prober: Prober): Promise<ProbeResult> {
+  const at = `${endpoint.url}/models`;
+  const outcome = await get(endpoint, `${endpoint.prefix}/models`, prober);
+  const unusable = (hindrance: Hindrance, cause: string, settled: boolean): ProbeResult => ({
+    endpoint,
+    models: [],
+    cause,
+    hindrance,
+    settled,
+  });
+  if (outcome instanceof Error) return unusable(obstacleOf(outcome), causeOf(outcome, endpoint.key), false);
+  const { status, body } = outcome;
+  if (status === 200) {
+    const models = readModels(body, endpoint.key);
+    if (models) return { endpoint, models, cause: undefined, hindrance: undefined, settled: true };
+    if (isHtml(body)) {
+      const meant =
+        (await elsewhere(endpoint, prober)) ?? ': is it the server, or a proxy or a login before it?';
+      return unusable('web-page', `${at} is an HTML page${meant}`, true);
+    }
+    return unusable(
+      'no-list-of-models',
+      `${at} is no OpenAI-style list of models: is this the right server?`,
+      true,
+    );
+  }
+  if (status === 401 || status === 403) return unusable('key', refusedKey(status, endpoint.key), true);
+  if (status === 503 || status === 429)
+    return unusable('loading', `HTTP ${status}: it is still loading, or overloaded`, false);
+  if (status === 404 || status === 405) {
+    const meant = (await elsewhere(endpoint, prober)) ?? ': is the path right?';
+    return unusable('wrong-path', `HTTP ${status} at ${at}${meant}`, true);
+  }
+  const words = serverWords(body, endpoint.key, 160);
+  return unusable('http-error', `HTTP ${status} at ${at}${words && `: "${words}"`}`, status < 500);
+}
+
+export function refusedKey(status: number, key: Key | undefined): string {
+  if (key) return `HTTP ${status}: the key of ${key.name} was refused`;
+  return `HTTP ${status}: it wants a key, and none was given: set FW_API_KEY, or name a variable by --api-key-env`;
+}
+
+/** Looks where the API would be if the URL were a little different: with its /v1, or without what comes after it. */
+async function elsewhere(endpoint: Endpoint, prober: Prober): Promise<string | undefined> {
+  const { prefix, url } = endpoint;
+  const after = prefix.indexOf('/v1/');
+  const other = after >= 0 ? prefix.slice(0, after + 3) : `${prefix}/v1`;
+  if (prefix.endsWith('/v1')) return undefined;
+  const nearby = await get(endpoint, `${other}/models`, prober);
+  const found = !(nearby instanceof Error) && nearby.status === 200 && readModels(nearby.body, undefined);
+  return found ? `; did you mean ${new URL(url).origin}${other}?` : undefined;
+}
+
+function get(endpoint: Endpoint, path: string, prober: Prober): Promise<Reply | Error> {
+  return askWithin(endpoint, { method: 'GET', path }, prober.timing.probeTimeout, prober.clock);
+}
+
+/** Settles with the reply, or with an error after `ms`. */
+export function askWithin(
+  endpoint: Endpoint,
+  request: Request,
+  ms: number,
+  clock: Clock,
+): Promise<Reply | Error> {
+  return new Promise(resolve => {
+    const exchange = endpoint.wire.send(request, outcome => {
+      callOff();
+      resolve(outcome);
+    });
+    const callOff = clock.after(ms, () => {
+      const late = new NoAnswerInTime(`no answer within ${seconds(ms)}`);
+      resolve(late);
+      exchange.abort(late);
+    });
+  });
+}
+
+function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
+  let list: unknown;
+  try {
+    list = JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
+  if (!isObject(list) || !Array.isArray(list.data)) return undefined;
+  const models: Served[] = [];
+  for (const model of list.data as unknown[]) {
+    if (!isObject(model) || typeof model.id !== 'string') return undefined;
+    // llama.cpp says it in `meta`, of one slot
+    const length = model.max_model_len ?? (isObject(model.meta) ? model.meta.n_ctx : undefined);
+    models.push({
+      id: model.id,
+      maxModelLength: Number.isSafeInteger(length) && (length as number) > 0 ? (length as number) : undefined,
+      // it goes into the ledger
+      root: typeof model.root === 'string' ? hide(model.root, key) : undefined,
+      parent: textOrNone(model.parent),
+      owner: textOrNone(model.owned_by),
+    });
+  }
+  return models;
+}
+
+function textOrNone(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+export interface Heard extends Reply {
+  /** ms from sending to the last byte */
+  took: number;
+  /** what had come when: ms from sending, and the bytes of the body until then */
+  arrivals: readonly Arrival[];
+}
+
+/** The object that a server answered with 200; undefined for any other reply. */
+export function objectIn(heard: Heard | Error): Record<string, unknown> | undefined {
+  if (heard instanceof Error || heard.status !== 200) return undefined;
+  try {
+    const value: unknown = JSON.parse(heard.body.toString());
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Arrival {
+  at: number;
+  bytes: number;
+}
+
+export interface Asking {
+  /** Never throws: what prevented an answer is the outcome. `path` is from the root of the server. */
+  get(path: string): Promise<Heard | Error>;
+  post(path: string, body: object): Promise<Heard | Error>;
+  /** ms by which the server's clock is ahead, by the first answer that had a date */
+  skew(): number | undefined;
+  /** requests sent so far */
+  calls(): number;
+}
+
+/** A body that comes byte by byte must not make a list of every byte. */
+const MAX_ARRIVALS = 10_000;
+/** HTTP dates are cut to whole seconds: on average half of one is missing. */
+const MEAN_CUT_MS = 500;
+
+/** Everything that is asked has to be answered before `until`, in ms of the clock. */
+export function askingOf(
+  endpoint: Endpoint,
+  { clock, timing }: { clock: Clock; timing: Timing },
+  until: number,
+): Asking {
+  let skew: number | undefined;
+  let calls = 0;
+
+  async function ask(request: Request, most: number): Promise<Heard | Error> {
+    const sent = clock.now();
+    const left = Math.min(most, until - sent);
+    if (left <= 0) return new NoAnswerInTime('there was no time left to ask');
+    calls++;
+    const arrivals: Arrival[] = [];
+    const watch: Watch = {
+      head: ({ date }) => {
+        const said = typeof date === 'string' && date.length < 64 ? Date.parse(date) : Number.NaN;
+        if (skew === undefined && !Number.isNaN(said)) skew = said + MEAN_CUT_MS - clock.date();
+      },
+      data: bytes => {
+        const last = arrivals.at(-1);
+        const at = clock.now() - sent;
+        const all = (last?.bytes ?? 0) + bytes;
+        if (last && arrivals.length >= MAX_ARRIVALS) Object.assign(last, { at, bytes: all });
+        else arrivals.push({ at, bytes: all });
+      },
+    };
+    const outcome = await askWithin(endpoint, { ...request, watch }, left, clock);
+    return outcome instanceof Error ? outcome : { ...outcome, took: clock.now() - sent, arrivals };
+  }
+
+  return {
+    get: path => ask({ method: 'GET', path }, timing.probeTimeout),
+    post: (path, body) => ask({ method: 'POST', path, body: Buffer.from(JSON.stringify(body)) }, Infinity),
+    skew: () => skew,
+    calls: () => calls,
+  };
+}

@@ -1,0 +1,240 @@
+/**
+ * Signs that an endpoint works, and how fast. A server that computes a long answer says nothing for minutes, and one that
+ * hangs says nothing either; a live /health tells them apart no better, since a hung engine has one. What does:
+ *
+ *   - counters of /metrics that move while an engine works: tokens written and read, and its steps;
+ *   - answers that come from there, to whomever of this process.
+ *
+ * Requests that run or wait there are no sign, for they count what came and not what was done.
+ */
+import type { Answer, Call } from '../../core/item/call.ts';
+import { isObject } from '../../core/json/pointer.ts';
+import { meanOf, type Page, readLoad, sumOf } from '../endpoints/server-load.ts';
+
+/** The names of vLLM, old and new, and of llama.cpp; the first that has a value counts. */
+const COUNTERS = {
+  written: ['vllm:generation_tokens_total', 'vllm:generation_tokens', 'llamacpp:tokens_predicted_total'],
+  read: ['vllm:prompt_tokens_total', 'vllm:prompt_tokens', 'llamacpp:prompt_tokens_total'],
+} as const;
+/** Steps of the engine, each of which gives every call in its batch a token or more; of several engines, the mean. */
+const STEPS = ['vllm:iteration_tokens_total_count', 'llamacpp:n_decode_total'];
+/** A step takes a ms or more: what is beyond is no count of one server. */
+const LEAST_STEP_MS = 1;
+/**
+ * Tokens may be counted as they are written, or when an answer is over. These are counted as they are written: those that
+ * grow without an answer, or, looked at so often, never by just what was answered.
+ */
+const ODD_LOOKS = 3;
+/**
+ * Counters that fall are those of a server that began again, or of several behind one URL that answer by turns. For so
+ * long they say nothing.
+ */
+const UNSTEADY_MS = 30_000;
+
+/** Of one page. */
+export interface Counters {
+  written: number;
+  read: number;
+  /** undefined where it does not count them */
+  steps: number | undefined;
+  running: number;
+  kv: number;
+}
+
+/** null where the page counts no tokens, or says nothing of running requests */
+export function readCounters(page: Page): Counters | null {
+  const load = readLoad(page);
+  const written = sumOf(page, COUNTERS.written);
+  if (load === null || written === undefined) return null;
+  const { running, kv } = load;
+  return { written, read: sumOf(page, COUNTERS.read) ?? 0, steps: meanOf(page, STEPS), running, kv };
+}
+
+/** What is known of an endpoint's work. Times are ms of the pool's clock, and -Infinity before the first. */
+export interface Signs {
+  /** what its counters said last, and when, and what it had answered us then; null where it has none */
+  last: (Counters & { seenAt: number; answered: number; tokens: number }) | null;
+  /** looks in a row at which it had written more or less than it had answered since the last one */
+  odd: number;
+  /** from when on they are trusted */
+  steadyFrom: number;
+  /** They move while it works, and not only when a call is over: if they stand still, so does the engine. */
+  isLive: boolean;
+  /** tokens that each call of its batch could have been given since the pool was opened */
+  steps: number;
+  /** when it was last seen to work */
+  at: number;
+  /** when its KV cache was last seen to change, as the pieces of a long prompt do before a token is counted */
+  stirredAt: number;
+  /** its last answer, and `steps` then; when the call was sent that was sent last of those that are answered */
+  answeredAt: number;
+  stepsAtAnswer: number;
+  newestSent: number;
+  /** looks in a row to which it said nothing at all */
+  unheard: number;
+  /** when it was last heard, whatever it said; looks of any kind since then that it left without an answer (mute.ts) */
+  heardAt: number;
+  muteLooks: number;
+  /** looks that it answered while it had calls, since it was mute last */
+  heardAtWork: number;
+  /** the last of its failures in a row was a silence, which a sign of work makes good */
+  wasSilent: boolean;
+  readonly speeds: Speeds;
+}
+
+/** What of an endpoint is looked at here. */
+interface Working {
+  readonly signs: Signs;
+  readonly counts: { readonly answered: number; readonly usage: { readonly completion: number } };
+  failuresInARow: number;
+}
+
+export const noSigns = (): Signs => ({
+  last: null,
+  odd: 0,
+  steadyFrom: Number.NEGATIVE_INFINITY,
+  isLive: false,
+  steps: 0,
+  at: Number.NEGATIVE_INFINITY,
+  stirredAt: Number.NEGATIVE_INFINITY,
+  answeredAt: Number.NEGATIVE_INFINITY,
+  stepsAtAnswer: 0,
+  newestSent: Number.NEGATIVE_INFINITY,
+  unheard: 0,
+  heardAt: Number.NEGATIVE_INFINITY,
+  muteLooks: 0,
+  heardAtWork: 0,
+  wasSilent: false,
+  speeds: new Map(),
+});
+
+/** Its metrics were looked at. `page`: null where there are none, undefined where that could not be seen. */
+export function noteLook(endpoint: Working, page: Page | null | undefined, now: number): void {
+  const { signs } = endpoint;
+  signs.unheard = page === undefined ? signs.unheard + 1 : 0;
+  if (page === undefined) return;
+  const counters = page === null ? null : readCounters(page);
+  const { last } = signs;
+  const { answered, usage } = endpoint.counts;
+  signs.last = counters && { ...counters, seenAt: now, answered, tokens: usage.completion };
+  if (counters === null) signs.isLive = false;
+  if (counters === null || last === null) return;
+  const written = counters.written - last.written;
+  const read = counters.read - last.read;
+  const steps = (counters.steps ?? 0) - (last.steps ?? 0);
+  if (Math.min(written, read, steps) < 0) {
+    signs.isLive = false;
+    signs.steadyFrom = now + UNSTEADY_MS;
+  }
+  if (now < signs.steadyFrom) return;
+  if (counters.kv !== last.kv) signs.stirredAt = now;
+  if (Math.max(written, read, steps) === 0) return;
+  noteWork(endpoint, now);
+  const ended = answered - last.answered;
+  const isBusy = last.running > 0 && counters.running > 0;
+  signs.odd = isBusy && written !== usage.completion - last.tokens ? signs.odd + 1 : 0;
+  signs.isLive ||= isBusy && (steps > 0 || (written > 0 && ended === 0) || signs.odd >= ODD_LOOKS);
+  // without steps: at least so many tokens for each that was there at either look, or was answered in between
+  const seats = Math.max(1, counters.running, last.running) + ended;
+  const each = counters.steps === undefined || last.steps === undefined ? written / seats : steps;
+  signs.steps += Math.min(each, (now - last.seenAt) / LEAST_STEP_MS);
+}
+
+/** A call was answered there. */
+export function noteAnswered(
+  endpoint: Working,
+  { call, sentAt }: { call: Call; sentAt: number },
+  { usage, body }: Answer,
+  now: number,
+): void {
+  const { signs } = endpoint;
+  const { choices } = isObject(body) ? body : {};
+  const ms = now - sentAt;
+  // several choices are written side by side
+  const tokens = usage.completion / Math.max(1, Array.isArray(choices) ? choices.length : 1);
+  if (tokens > 0) noteSpeed(signs.speeds, 'writes', call.model, ms, tokens);
+  else noteSpeed(signs.speeds, 'reads', call.model, ms, call.body.length);
+  signs.answeredAt = now;
+  signs.stepsAtAnswer = signs.steps;
+  signs.newestSent = Math.max(signs.newestSent, sentAt);
+  signs.unheard = 0;
+  noteWork(endpoint, now);
+}
+
+/** What its silence was counted as is no failure any more. */
+function noteWork(endpoint: Working, now: number): void {
+  const { signs } = endpoint;
+  signs.at = now;
+  if (signs.wasSilent) endpoint.failuresInARow = 0;
+  signs.wasSilent = false;
+}
+
+/** Since when a call has its share at an endpoint: ms, and the endpoint's `steps`. */
+export interface Turn {
+  from: number;
+  steps: number;
+  /** one that was sent behind it is answered */
+  isOvertaken: boolean;
+}
+
+export const turnFrom = (from: number, steps: number): Turn => ({ from, steps, isOvertaken: false });
+
+/** While only calls are answered that were sent before it, it may wait in the server's queue. */
+export function noteTurn(turn: Turn, sentAt: number, { answeredAt, stepsAtAnswer, newestSent }: Signs): void {
+  if (turn.isOvertaken || answeredAt <= turn.from) return;
+  turn.from = answeredAt;
+  turn.steps = stepsAtAnswer;
+  turn.isOvertaken = newestSent > sentAt;
+}
+
+/** As if all of it had been seen `ms` later: this process stood still. */
+export function postponeSigns({ signs }: Pick<Working, 'signs'>, ms: number): void {
+  signs.at += ms;
+  signs.stirredAt += ms;
+  signs.steadyFrom += ms;
+  signs.answeredAt += ms;
+  signs.heardAt += ms;
+  signs.newestSent += ms;
+}
+
+/** Answers kept for a speed: as many as for a median. */
+const KEPT = 64;
+
+/** What has a speed: the writing of tokens, of one choice each, or the reading of bytes, where nothing is written. */
+export type SpeedOf = 'writes' | 'reads';
+
+/** The last answers of one model, as ms and tokens, or ms and bytes. */
+interface Speed {
+  readonly ms: Float64Array;
+  readonly units: Float64Array;
+  count: number;
+}
+
+export type Speeds = Map<string, Speed>;
+
+/** An answer took so many ms for so many tokens or bytes. */
+export function noteSpeed(speeds: Speeds, what: SpeedOf, model: string, ms: number, units: number): void {
+  const key = `${what} ${model}`;
+  const speed = speeds.get(key) ?? { ms: new Float64Array(KEPT), units: new Float64Array(KEPT), count: 0 };
+  speeds.set(key, speed);
+  const at = speed.count++ % KEPT;
+  speed.ms[at] = ms;
+  speed.units[at] = units;
+}
+
+/**
+ * In ms a token, or a byte; NaN where nothing is known. All their time by all their tokens, so that a long answer counts
+ * for more than a short one. Time in the server's queue and for the prompt is in it: it is rather too slow.
+ */
+export function paceOf(speeds: Speeds, what: SpeedOf, model: string): number {
+  const speed = speeds.get(`${what} ${model}`);
+  if (speed === undefined) return Number.NaN;
+  const { ms, units, count } = speed;
+  let time = 0;
+  let done = 0;
+  for (let i = Math.min(KEPT, count) - 1; i >= 0; i--) {
+    time += ms[i] as number;
+    done += units[i] as number;
+  }
+  return time / done;
+}

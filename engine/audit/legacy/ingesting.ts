@@ -1,0 +1,216 @@
+/**
+ * The options of ingest, and what they open: a table that is read for the first time, or the results of an earlier run.
+ */
+
+import { AGENTS_OPTION, agentsOf } from '../../asking/agents/asking-options.ts';
+import { labelledOrderings } from '../../asking/agents/orderings.ts';
+import { besidesOf } from '../../core/files/provenance-files.ts';
+import { usageError } from '../../core/item/failure.ts';
+import { COMMON } from '../../flow/join.ts';
+import type { OptionSchemas, OptionsOf } from '../../flow/options.ts';
+import { openVouchers } from '../../flow/provenance.ts';
+import type { Source, Tools } from '../../flow/stage.ts';
+import { checkedBatches } from '../../tables/checked.ts';
+import { countRows } from '../../tables/count.ts';
+import { delimiterOf } from '../../tables/delimiter.ts';
+import { readTable, streamOf, type TableOptions } from '../../tables/read-table.ts';
+import type { RowCheck } from '../../tables/row-check.ts';
+import { itemMaker } from '../../tables/row-items.ts';
+import { selectRows } from '../../tables/selection.ts';
+import { FORMATS } from '../../tables/source-kind.ts';
+import { readRows } from '../../tables/source-rows.ts';
+import { promptsFrom } from '../../tables/template.ts';
+import { readResults } from './read-results.ts';
+
+export const INGEST_OPTIONS = {
+  format: {
+    type: 'string',
+    enum: [...FORMATS, 'legacy'],
+    description:
+      'Format of the input; openai-batch has requests to send as they are, legacy turns results back into items. Default: the ending of the file, else JSON if it begins with [ or {, else CSV.',
+  },
+  delimiter: {
+    type: 'string',
+    description: "Character between the fields of CSV, or '\\t'. Default: a comma, for TSV a tab.",
+  },
+  schema: {
+    type: 'string',
+    file: 'read',
+    from: 'base',
+    description:
+      'JSON Schema that every row must fit. Text counts as a number, true, false or (empty) null if the schema asks for one.',
+  },
+  id: {
+    type: 'string',
+    description: 'Column of the id; default: id, else prompt_id, else a hash of the row.',
+  },
+  prompt: { type: 'string', description: 'Column of the prompt; default: prompt.' },
+  template: {
+    type: 'string',
+    file: 'read',
+    from: 'base',
+    description: 'Liquid template of the prompt, with the columns as its variables.',
+  },
+  'or-template': {
+    type: 'string',
+    file: 'read',
+    from: 'base',
+    description: 'Liquid template of the prompt, used only if the table lacks the column of --prompt.',
+  },
+  messages: {
+    type: 'string',
+    description: 'Column of chat messages, a JSON list, in place of a prompt.',
+  },
+  'messages-template': {
+    type: 'string',
+    file: 'read',
+    from: 'base',
+    description: 'Liquid template of the chat messages: what it writes is a JSON list.',
+  },
+  'skip-invalid': {
+    type: 'boolean',
+    description:
+      'For --format openai-batch: a line that is no request becomes a failed item, in place of ending the run before it begins.',
+  },
+  offset: { type: 'integer', minimum: 0, default: 0, description: 'Rows to leave out at the beginning.' },
+  limit: { type: 'integer', minimum: 1, description: 'Rows to take after --offset. Default: all.' },
+  shard: { type: 'string', description: 'i/n, such as 1/8: every n-th row, beginning with the i-th.' },
+  source: {
+    type: 'string',
+    file: 'read',
+    description: 'For --format legacy: the table that was asked. It gives ids, columns and prompts, by row.',
+  },
+  provenance: {
+    type: 'string',
+    file: 'read',
+    description:
+      'For --format legacy: the file that legacy-convert --provenance wrote, if it is not beside the results. It gives rungs and changes.',
+  },
+  orderings: {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'Orderings, one item per row and ordering: risk,data,…, a list of orderings.yaml, or all.',
+  },
+  samples: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Items per row and ordering, each asked with a seed of its own. Their ids end in #1, #2, …',
+  },
+  ...AGENTS_OPTION,
+} as const satisfies OptionSchemas;
+
+export type Options = OptionsOf<typeof INGEST_OPTIONS>;
+
+/** How the rows of a table become items: what readTable is told, and what writes lines. */
+export async function openTable(options: Options, tools: Tools) {
+  const { format, orderings, source, provenance } = options;
+  if (source !== undefined || provenance !== undefined)
+    throw usageError('--source and --provenance: expected with --format legacy');
+  if (options['skip-invalid'] && format !== 'openai-batch')
+    throw usageError(
+      '--skip-invalid: expected with --format openai-batch; bad rows of a table are failed items',
+    );
+  const part = selectRows(options);
+  const maker = itemMaker({
+    ...(await makingOf(options, tools)),
+    orderings: orderings === undefined ? null : labelledOrderings(orderings, agentsOf(options, tools)),
+    samples: options.samples ?? null,
+  });
+  const reading: TableOptions = {
+    format: format === 'legacy' ? undefined : format,
+    delimiter: delimiterFor(options),
+    maxLine: maxLineOf(options),
+    // an option that says where to look says that the lines are rows
+    takesItems: !looksElsewhere(options),
+    expect: maker.expect,
+    itemsOf: row => maker.itemsOf(row, part.has(row.row)),
+    lastRow: part.lastRow,
+    signal: tools.signal,
+    warn: tools.warn,
+  };
+  return { reading, linesOf: (columns: readonly string[]) => maker.lines(columns, part.has) };
+}
+
+async function makingOf(options: Options, { base }: Tools) {
+  const { id, schema } = options;
+  const check = schema === undefined ? undefined : await rowCheck(schema, base);
+  return { stage: 'ingest', id, ...(await promptsFrom(options, base)), ...(check && { check }) };
+}
+
+/** The validator is loaded where it is needed. */
+async function rowCheck(path: string, base: string): Promise<RowCheck> {
+  const { readRowCheck } = await import('../../tables/row-check.ts');
+  return readRowCheck(path, base);
+}
+
+function looksElsewhere({ id, prompt, template, schema, messages, ...more }: Options): boolean {
+  return [id, prompt, template, schema, messages, more['messages-template']].some(said => said !== undefined);
+}
+
+function maxLineOf(options: Options): number {
+  return (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
+}
+
+/** Exit 64 where the format has no fields, and so no delimiter. */
+function delimiterFor({ format, delimiter, source }: Options): number | undefined {
+  if (delimiter === undefined) return undefined;
+  if (
+    format === 'json' ||
+    format === 'ndjson' ||
+    format === 'openai-batch' ||
+    (format === 'legacy' && source === undefined)
+  )
+    throw usageError('--delimiter: expected with CSV');
+  return delimiterOf(delimiter);
+}
+
+/** How many items will come of the files; null where that cannot be known before they are read. */
+export async function countItems(options: Options, tools: Tools): Promise<number | null> {
+  const { format, orderings } = options;
+  if (format === 'legacy') return tools.rows ?? null;
+  const { files, signal } = tools;
+  const reading = { format, delimiter: delimiterFor(options), maxLine: maxLineOf(options), signal };
+  const rows = tools.rows ?? (await countRows(files, reading));
+  const times = orderings ? labelledOrderings(orderings, agentsOf(options, tools)).length : 1;
+  return rows && selectRows(options).of(rows) * times * (options.samples ?? 1);
+}
+
+/**
+ * The requests of a batch file: all lines are looked at before the first is passed on, and one that is no request ends the run
+ * with 65, unless it is to be skipped.
+ */
+export async function openRequests(options: Options, tools: Tools): Promise<Source> {
+  if (
+    options.orderings !== undefined ||
+    options.samples !== undefined ||
+    options['or-template'] !== undefined ||
+    looksElsewhere(options)
+  )
+    throw usageError(
+      '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: a line says itself what to ask',
+    );
+  const { reading } = await openTable(options, tools);
+  if (options['skip-invalid']) return inputs => readTable(inputs, reading);
+  const { reading: first } = await openTable(options, tools);
+  return inputs => streamOf(checkedBatches(inputs, reading, first.itemsOf), tools.signal);
+}
+
+/** How legacy results become the items that they were made of. */
+export async function openResults(options: Options, tools: Tools): Promise<Source> {
+  const { orderings, source, provenance } = options;
+  if (orderings !== undefined || options.samples !== undefined)
+    throw usageError('--orderings and --samples: expected with rows; a legacy result has its own');
+  if (source === undefined && looksElsewhere(options))
+    throw usageError('--id, --prompt, --template, --schema: expected with the rows of --source');
+  const reading = { stage: 'ingest', maxLine: maxLineOf(options) };
+  const part = selectRows(options);
+  const rowReading = { ...tools, delimiter: delimiterFor(options), maxLine: reading.maxLine };
+  const world = {
+    agents: agentsOf(options, tools),
+    rows: source === undefined ? null : await readRows(source, await makingOf(options, tools), rowReading),
+    provenance: await openVouchers([...(provenance ? [provenance] : []), ...besidesOf(tools.files)], reading),
+  };
+  return inputs =>
+    readResults(inputs, { ...world, ...reading, isTaken: part.has, lastRow: part.lastRow, tools });
+}

@@ -1,0 +1,218 @@
+/**
+ * Reads the YAML files that people write (agents, orderings, defaults, pipelines) against a schema of ours. Whatever is
+ * wrong with one is said as `file:line:column: expected …, found …`.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import type { ErrorObject } from 'ajv';
+import { type Document, isMap, isNode, isScalar, LineCounter, type Node, visit } from 'yaml';
+import { dataError, type Fatal } from '../item/failure.ts';
+import { cut } from '../item/wording.ts';
+import { shorten } from '../json/show.ts';
+import { ownValidator } from './own-schema.ts';
+import { parseYaml } from './parse-yaml.ts';
+
+const FILE_LIMIT = 1 << 20;
+
+export interface YamlFile {
+  path: string;
+  value: unknown;
+  /** The error to throw about the value at `segments`, or about the key of it: exit 65, file:line:column in front. */
+  /** whether the file is a map with this key */
+  hasKey(key: string): boolean;
+  /** `file:line:column` of the value at `segments`, or of what is nearest around it */
+  placeOf(segments: readonly (string | number)[]): string;
+  complain(segments: readonly (string | number)[], message: string, about?: 'key' | 'value'): Fatal;
+}
+
+/** The text of a file of at most 1 MiB. Exit 65 where it is missing, no regular file, too large or not UTF-8. */
+export function readSmallFile(path: string, what: string): string {
+  let bytes: Buffer;
+  try {
+    const stat = statSync(path);
+    if (!stat.isFile()) throw dataError(`${path}: expected ${what}, found something that is no regular file`);
+    if (stat.size > FILE_LIMIT) {
+      throw dataError(`${path}: expected ${what} of at most ${FILE_LIMIT} bytes, found ${stat.size}`);
+    }
+    bytes = readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw dataError(`${path}: expected ${what}, found ${code === 'ENOENT' ? 'no such file' : code}`);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw dataError(`${path}: expected ${what} in UTF-8, found other bytes`);
+  }
+}
+
+interface Reading {
+  /** messages repeat nothing of what was written, because people put keys there */
+  secretive?: boolean;
+  /** no aliases, merge keys and tags: a value is written where it is used, and is one of JSON */
+  plain?: boolean;
+}
+
+/** Reads `path` and checks it against schemas/`schemaName`.schema.json. Exit 65 with file:line:column if it does not fit. */
+export function readYaml(path: string, schemaName: string, reading: Reading = {}): YamlFile {
+  return yamlIn(readSmallFile(path, 'a YAML file'), path, schemaName, reading);
+}
+
+/** The same of the text of `path`. */
+export function yamlIn(
+  text: string,
+  path: string,
+  schemaName: string,
+  { secretive = false, plain = false }: Reading = {},
+): YamlFile {
+  const lines = new LineCounter();
+  const placed = (offset: number, message: string): Fatal => {
+    const { line, col } = lines.linePos(offset);
+    return dataError(`${path}:${line}:${col}: ${message}`);
+  };
+  const document = parseYaml(text, lines, (offset, message, code) =>
+    placed(offset, secretive ? `expected YAML, found: ${code}` : message),
+  );
+  if (plain) refuseBorrowed(document, placed);
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    // aliases of aliases multiply
+    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
+    throw dataError(
+      `${path}: expected YAML, found: aliases of aliases without end, or nesting that is too deep`,
+    );
+  }
+  const file: YamlFile = {
+    path,
+    value,
+    hasKey: key => typeof value === 'object' && value !== null && Object.hasOwn(value, key),
+    placeOf(segments) {
+      const { line, col } = lines.linePos(offsetOf(document, segments, 'value'));
+      return `${path}:${line}:${col}`;
+    },
+    complain: (segments, message, about = 'value') => placed(offsetOf(document, segments, about), message),
+  };
+  checkPart(file, [], schemaName, secretive);
+  return file;
+}
+
+/** The value at `at`, checked against a schema as `readYaml` does. */
+export function checkPart(
+  file: YamlFile,
+  at: readonly string[],
+  schemaName: string,
+  secretive: boolean,
+): unknown {
+  const value = at.reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], file.value);
+  const fits = ownValidator(schemaName, 'all');
+  if (!fits(value)) {
+    // a misspelt key is also a missing one: what was written is the better thing to point at
+    const unknown = fits.errors!.find(({ keyword }) => keyword === 'additionalProperties');
+    throw complainOf(file, at, unknown ?? fits.errors![0]!, secretive);
+  }
+  return value;
+}
+
+/** The tags of JSON's values (YAML 1.2.2, 10.3); others, such as !!binary, make values that JSON does not have. */
+const TAGS = new Set(
+  ['map', 'seq', 'str', 'int', 'float', 'bool', 'null'].map(name => `tag:yaml.org,2002:${name}`),
+);
+
+/** What an alias or a merge key brings in could be changed from afar. */
+function refuseBorrowed(document: Document, placed: (offset: number, message: string) => Fatal): void {
+  const refuse = (node: Node, message: string) => placed(node.range?.[0] ?? 0, message);
+  visit(document, {
+    Alias(_key, alias) {
+      throw refuse(alias, `expected a value written out, found the alias *${shorten(alias.source)}`);
+    },
+    Value(_key, node) {
+      if (node.tag !== undefined && !TAGS.has(node.tag))
+        throw refuse(node, `expected a value of JSON, found one with the tag ${shorten(node.tag)}`);
+    },
+    Pair(_key, { key }) {
+      if (isScalar(key) && key.value === '<<')
+        throw refuse(key, 'expected values written out, found the merge key <<');
+    },
+  });
+}
+
+/** Where the value, or its key, begins in the text; where there is none, the nearest thing around it. */
+function offsetOf(
+  document: Document.Parsed,
+  segments: readonly (string | number)[],
+  about: 'key' | 'value',
+): number {
+  for (let length = segments.length; length > 0; length--) {
+    const parent = length === 1 ? document.contents : document.getIn(segments.slice(0, length - 1), true);
+    const node = document.getIn(segments.slice(0, length), true);
+    const pair = isMap(parent)
+      ? parent.items.find(({ key }) => String(key) === String(segments[length - 1]))
+      : undefined;
+    const wanted = about === 'key' && pair !== undefined ? pair.key : node;
+    if (isNode(wanted) && wanted.range) return wanted.range[0];
+    if (pair !== undefined && isNode(pair.key) && pair.key.range) return pair.key.range[0];
+  }
+  return document.contents?.range?.[0] ?? 0;
+}
+
+function complainOf(
+  file: YamlFile,
+  within: readonly string[],
+  error: ErrorObject,
+  secretive: boolean,
+): Fatal {
+  const shown = (value: unknown): string =>
+    secretive && typeof value === 'string' ? 'another text' : show(value);
+  const inside = error.instancePath
+    .split('/')
+    .slice(1)
+    .map(segment => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const segments = [...within, ...inside];
+  const { keyword, params, data } = error;
+  const at = segments.length > 0 ? `${segments.join('.')}: ` : '';
+  if (error.propertyName !== undefined) {
+    return file.complain(
+      [...segments, error.propertyName],
+      `${at}key '${error.propertyName}' ${error.message}`,
+      'key',
+    );
+  }
+  switch (keyword) {
+    case 'additionalProperties': {
+      const key: string = params.additionalProperty;
+      const known = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+      return file.complain(
+        [...segments, key],
+        `${at}expected the keys ${known}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
+        'key',
+      );
+    }
+    case 'required':
+      return file.complain(segments, `${at}expected the key '${params.missingProperty}', found none`);
+    case 'type':
+      return file.complain(
+        segments,
+        `${at}expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`,
+      );
+    case 'enum':
+      return file.complain(
+        segments,
+        `${at}expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`,
+      );
+    case 'oneOf': {
+      const names = (error.schema as { required?: string[] }[]).map(({ required }) => required).join(' or ');
+      return file.complain(segments, `${at}expected either ${names}, found both`);
+    }
+    default:
+      return file.complain(segments, `${at}expected a value that ${error.message}, found ${shown(data)}`);
+  }
+}
+
+function show(value: unknown): string {
+  if (value === null) return 'nothing (null)';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a map';
+  return cut(JSON.stringify(value), 80);
+}

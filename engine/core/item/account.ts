@@ -1,0 +1,172 @@
+/**
+ * The account is the closing sum of a run: in = clean + repaired + coerced + unknown + defaulted + failed, what was asked
+ * and what it cost. It is counted where items leave, so it adds up only if nothing was lost.
+ */
+
+import type { JsonObject } from '../json/pointer.ts';
+import { visible } from '../json/visible.ts';
+import type { Workload } from './asking-progress.ts';
+import { type Failure, failureOf, idOf, RUNGS, type Rung, rungOf, type Step } from './item.ts';
+import { newTimes, type Times } from './item-times.ts';
+import { counted, cut, number, shown } from './wording.ts';
+
+export interface Account {
+  stage: string;
+  /** items that came in: lines read, or rows times orderings for a source; and when the last had come, in ms */
+  read: number;
+  endedAt: number | null;
+  rungs: Record<Rung, number>;
+  /** how many failed for each cause (causeOf), and the first of them */
+  failures: Map<string, Failed>;
+  /** items that a stage left out on purpose (select) or took aside (--failures); still accounted for */
+  aside: number;
+  /** what a stage found wrong with the run as a whole (verify: missing ids), beyond single items */
+  findings: number;
+  /** what the pool says it did; absent for stages that ask nothing */
+  asked?: AskedTotals;
+  times: Times;
+  /** of each stage that asks, in their order */
+  workloads: Workload[];
+  /** one-line facts that a stage wants under the sum */
+  notes: string[];
+}
+
+export interface Failed {
+  times: number;
+  /** what the first said, and which it was: its id, its line where it has none, or nothing */
+  first: string;
+  which: string;
+  /** as in CODES; lines come from anywhere, so it may be none of them */
+  code: string;
+  /** of a step that failed for its last answer: what was wrong with that */
+  problem?: string;
+}
+
+export interface AskedTotals {
+  calls: number;
+  retries: number;
+  /** calls that were answered from the ledger; null where there is none, so that a stop loses what was not passed on */
+  replayed: number | null;
+  promptTokens: number;
+  completionTokens: number;
+  cachedTokens: number;
+}
+
+export const noneAsked = (): AskedTotals => ({
+  ...{ calls: 0, retries: 0, replayed: 0, promptTokens: 0, completionTokens: 0, cachedTokens: 0 },
+});
+
+/** Adds what was asked elsewhere, with a ledger. */
+export function addAsked(sum: AskedTotals, more: AskedTotals): void {
+  for (const key of Object.keys(sum) as (keyof AskedTotals)[]) sum[key] = (sum[key] ?? 0) + (more[key] ?? 0);
+}
+
+export function newAccount(stage: string): Account {
+  return {
+    stage,
+    read: 0,
+    endedAt: null,
+    rungs: Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Record<Rung, number>,
+    failures: new Map(),
+    aside: 0,
+    findings: 0,
+    times: newTimes(),
+    workloads: [],
+    notes: [],
+  };
+}
+
+/** Items that went out as lines. */
+export const leftIn = ({ rungs }: Account): number => RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
+
+/** Whether each item that came in has left, or was left out on purpose. */
+export const addsUp = (account: Account): boolean => account.read === leftIn(account) + account.aside;
+
+export function count(account: Account, line: JsonObject): void {
+  account.rungs[rungOf(line)] += 1;
+  const failure = failureOf(line);
+  if (!failure) return;
+  const problem = problemOf(line, failure);
+  const cause = problem === undefined ? failure.code : `${failure.code} (${problem})`;
+  const name = nameIn(account.failures, cause);
+  const known = account.failures.get(name);
+  if (known) {
+    known.times += 1;
+    return;
+  }
+  const { code, message } = failure;
+  account.failures.set(name, {
+    times: 1,
+    first: shown(message),
+    which: whichOf(line, failure),
+    code: name === OTHERS ? OTHERS : cut(code, LONGEST_NAME),
+    ...(problem !== undefined && { problem }),
+  });
+}
+
+/** What was wrong with the last answer of the step that failed; undefined where that is what the failure says. */
+export function problemOf(line: JsonObject, { agent, code }: Failure): string | undefined {
+  if (agent === undefined) return undefined;
+  const { steps, decision } = line;
+  const listed: unknown[] = Array.isArray(steps) ? [decision, ...steps] : [decision];
+  for (const step of listed as (Partial<Step> | null | undefined)[]) {
+    const problem = step?.agent === agent && step.output === undefined ? step.problem?.code : undefined;
+    if (typeof problem === 'string' && problem !== code) return problem;
+  }
+  return undefined;
+}
+
+function whichOf(line: JsonObject, { line: at }: Failure): string {
+  const id = idOf(line);
+  if (id !== null) return cut(shown(id), LONGEST_ID);
+  return typeof at === 'number' ? `line ${number(at)}` : '';
+}
+
+const LONGEST_ID = 80;
+
+/** The lines for stderr, without the prefix of the stage. */
+export function describeAccount(account: Account, seconds: number): string[] {
+  const { rungs, aside, asked, failures } = account;
+  // only results of earlier runs are unknown; where there are none, nobody need wonder what that is
+  const told = RUNGS.filter(rung => rung !== 'unknown' || rungs.unknown > 0);
+  const parts = told.map(rung => `${number(rungs[rung])} ${rung}`);
+  // of a run that ended early: what came in and never left
+  const left = account.read - aside - RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
+  if (left > 0) parts.push(`${number(left)} not finished`);
+  const lines = [
+    `in ${number(account.read)} = ${parts.join(' + ')}${aside ? `, ${number(aside)} left out` : ''}`,
+  ];
+  if (asked) {
+    lines[0] += ` · ${counted(asked.calls, 'call')}${asked.retries ? ` + ${counted(asked.retries, 'retry', 'retries')}` : ''}`;
+    if (asked.replayed) lines[0] += ` + ${number(asked.replayed)} replayed`;
+    lines[0] += ` · tokens ${number(asked.promptTokens)} in`;
+    if (asked.cachedTokens > 0)
+      lines[0] += ` (${Math.round((100 * asked.cachedTokens) / asked.promptTokens)} % cached)`;
+    lines[0] += `, ${number(asked.completionTokens)} out`;
+  }
+  lines[0] += ` · ${seconds.toFixed(1)} s`;
+  if (asked?.replayed === null) lines[0] += ' · not resumable: no --ledger';
+  const byCount = [...failures].sort((a, b) => b[1].times - a[1].times);
+  for (const [cause, failed] of byCount) {
+    const { times } = failed;
+    lines.push(`failed: ${number(times)} ${cause}${times > 1 ? ', the first: ' : ': '}${firstOf(failed)}`);
+  }
+  return [...lines, ...account.notes].map(line => visible(cut(line, LONGEST_LINE)));
+}
+
+/** The first that failed for a cause: which it was, and what it said. */
+export function firstOf({ which, first }: Failed): string {
+  return which === '' ? first : `${which}: ${first}`;
+}
+
+/** Names that a sum tells apart: lines come from anywhere, and a million of them may have a million names. */
+const MOST_NAMES = 64;
+const LONGEST_NAME = 60;
+const OTHERS = '(others)';
+const LONGEST_LINE = 4_000;
+
+/** The key under which `name` is counted: the name, cut; once there are 64, one for all the others. */
+export function nameIn(names: ReadonlyMap<string, unknown>, name: string): string {
+  const short = cut(name, LONGEST_NAME);
+  return names.has(short) || names.size < MOST_NAMES ? short : OTHERS;
+}

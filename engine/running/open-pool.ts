@@ -1,0 +1,258 @@
+/** The flags that name endpoints, and the pool they make. */
+import { resolve } from 'node:path';
+import type { PoolFile, PoolFlags } from '../asking/endpoints/settings.ts';
+import type { Fsync } from '../asking/ledger/writer.ts';
+import type { EndpointPool } from '../asking/pool/part.ts';
+import { version } from '../core/config/version.ts';
+import { descriptors, socketsOf } from '../core/files/descriptors.ts';
+import type { AskedTotals } from '../core/item/account.ts';
+import type { AsksWith } from '../core/item/call.ts';
+import { durationOf, grouped, type OptionsOf, type Values } from '../flow/options.ts';
+
+export const POOL_OPTIONS = {
+  ...grouped('Endpoints', {
+    endpoint: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'Base URL of a server, such as http://gpu1:8005/v1. May be repeated. Default: FW_ENDPOINTS.',
+    },
+    pool: {
+      type: 'string',
+      file: 'read',
+      description: 'YAML file that names endpoints, their limits and the model.',
+    },
+    'endpoint-limit': {
+      type: 'integer',
+      minimum: 1,
+      maximum: 65_535,
+      description:
+        'Calls in flight at each endpoint. A pool file may say otherwise for one. Default: learned from the answers.',
+    },
+    model: {
+      type: 'string',
+      description:
+        "Model to ask for, by Hugging Face's or Ollama's name. Default: the one that the endpoints serve.",
+    },
+    'model-map': {
+      type: 'string',
+      file: 'read',
+      description:
+        'YAML file of names of one model: a name, and a list of others. Default: those that come with fw.',
+    },
+    'api-key-env': {
+      type: 'string',
+      description: 'Environment variable of the API key. Default: FW_API_KEY.',
+    },
+    'max-body': {
+      type: 'integer',
+      minimum: 1024,
+      maximum: 16 * 1024 * 1024,
+      default: 4 * 1024 * 1024,
+      description:
+        'Longest answer, in bytes as the server sends it. A longer one is not read, and is asked for again.',
+    },
+    timeout: {
+      type: 'string',
+      description:
+        'Longest time of one try, such as 20m; then the call is sent again. Default: what it may write, at the speed of the server.',
+    },
+    wait: {
+      type: 'string',
+      default: '0s',
+      description:
+        'How long to wait for a first endpoint, such as 10m, and during the run for one to come back (then at least 1m).',
+    },
+  }),
+  ...grouped('Ledger', {
+    ledger: {
+      type: 'string',
+      file: 'write-folder',
+      description:
+        'Folder that keeps every answer. The same command again asks only what is missing. Default: FW_LEDGER.',
+    },
+    fsync: {
+      type: 'string',
+      default: '100ms',
+      description:
+        'How often to force the ledger to disk: a duration, always (before an answer is used) or never.',
+    },
+  }),
+  ...grouped('Watching', {
+    metrics: {
+      type: 'string',
+      description:
+        'PORT or HOST:PORT of /metrics for Prometheus, during the run. 0 takes a free port. Default host: 127.0.0.1.',
+    },
+    total: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Rows or lines of the input, if it is a pipe. Needed for the bar and the time left.',
+    },
+  }),
+} as const;
+
+export interface OpenPoolOptions {
+  /** what the run calls itself, and the files that it reads */
+  label: string;
+  files: readonly string[];
+  /** what the first stage that asks asks with */
+  asksWith: AsksWith;
+  /** of a pipeline file, false for none; a flag wins over it */
+  ledger?: string | false | undefined;
+  /** the `pool:` of a pipeline file; flags win over it */
+  file?: PoolFile;
+  warn(message: string): void;
+  /** called once when the pool gives up in the middle of the run */
+  onGivenUp(): void;
+  /** told the time of each answer, in ms */
+  onAnswer?: ((endpoint: string, ms: number) => void) | undefined;
+  /** aborted: stop waiting for endpoints */
+  signal: AbortSignal;
+}
+
+/** Exit 64 where no endpoint is named, 69 where none answers. */
+export async function makePool(
+  values: Values,
+  { file, label, files, asksWith, ledger: folder, warn, onGivenUp, onAnswer, signal }: OpenPoolOptions,
+): Promise<EndpointPool> {
+  const flags = values as Flags;
+  const wait = durationOf(flags.wait, '--wait');
+  const { createPool } = await import('../asking/pool/pool.ts');
+  const { poolSettings } = await import('../asking/endpoints/settings.ts');
+  const settings = await settingsOf(values, file);
+  sayUnused(settings, warn);
+  const named = Object.values(asksWith.agents).map(({ model }) => model);
+  const models = [...new Set(named.filter(model => model !== undefined))];
+  const needsDefault = named.includes(undefined);
+  const asked = {
+    wait,
+    models,
+    needsDefault,
+    maxBody: flags['max-body'],
+    warn,
+    onGivenUp,
+    onAnswer,
+    signal,
+  };
+  await boundSockets(poolSettings(settings, process.env).endpoints, warn);
+  const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
+  if (!path) return createPool({ ...poolSettings(settings, process.env), ...asked });
+
+  const { openLedger } = await import('../asking/ledger/ledger.ts');
+  const { whenFree } = await import('../asking/ledger/watch-lock.ts');
+  let made: EndpointPool | null = null;
+  const open = (gone: ReadonlySet<string>) =>
+    openLedger({
+      gone,
+      path,
+      fsync: fsyncOf(flags.fsync),
+      version: version(),
+      label,
+      files: files.map(name => resolve(name)),
+      asksWith,
+      shard: process.env.JOB_COMPLETION_INDEX ?? process.env.SLURM_ARRAY_TASK_ID,
+      warn,
+      onBroken: error => made?.giveUp(error),
+    });
+  const ledger = await whenFree(open, { warn, signal });
+  try {
+    made = await createPool({ ...poolSettings(settings, process.env), ledger, ...asked });
+    return made;
+  } catch (error) {
+    await ledger.close();
+    throw error;
+  }
+}
+
+/**
+ * The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named, unless it needs
+ * none.
+ */
+export async function openLasting(
+  values: Values,
+  {
+    file,
+    reserve,
+    needsNone = false,
+    warn,
+    signal,
+  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number; needsNone?: boolean },
+): Promise<EndpointPool> {
+  const { createPool } = await import('../asking/pool/pool.ts');
+  const { noneNamed, poolSettings } = await import('../asking/endpoints/settings.ts');
+  const flags = await settingsOf(values, file);
+  sayUnused(flags, warn);
+  const settings = poolSettings(flags, process.env);
+  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
+  await boundSockets(settings.endpoints, warn);
+  const maxBody = (values as Flags)['max-body'];
+  const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
+  return createPool({ ...settings, ...own });
+}
+
+type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
+
+async function settingsOf(values: Values, file: PoolFile | undefined): Promise<PoolFlags> {
+  const flags = values as Flags;
+  const { readPoolFile } = await import('../asking/endpoints/settings.ts');
+  const map = flags['model-map'];
+  return {
+    endpoint: flags.endpoint,
+    pool: flags.pool === undefined ? (flags.endpoint ? undefined : file) : readPoolFile(flags.pool),
+    model: flags.model,
+    modelMap:
+      map === undefined ? undefined : (await import('../asking/endpoints/model-names.ts')).readModelMap(map),
+    endpointLimit: flags['endpoint-limit'],
+    inFlight: flags['in-flight'],
+    apiKeyEnv: flags['api-key-env'],
+    timeout: flags.timeout,
+  };
+}
+
+/** A pool file goes before FW_ENDPOINTS, as a flag goes before both: whoever has set the variable may expect otherwise. */
+function sayUnused({ pool }: PoolFlags, warn: OpenPoolOptions['warn']): void {
+  const listed = (process.env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim().replace(/\/$/, ''));
+  const named = new Set(pool?.endpoints.map(({ url }) => url));
+  if (pool === undefined || listed.every(text => text === '' || named.has(text))) return;
+  warn('FW_ENDPOINTS is not used, since a pool file names the endpoints; --endpoint URL goes before both');
+}
+
+/** Whether flags, a pool file or FW_ENDPOINTS name an endpoint. */
+export async function namesEndpoint(values: Values, file: PoolFile | undefined): Promise<boolean> {
+  const { poolSettings } = await import('../asking/endpoints/settings.ts');
+  return poolSettings(await settingsOf(values, file), process.env).endpoints.length > 0;
+}
+
+/** Connections are kept below the limit of open files, for a ledger that cannot be opened loses what was paid for. */
+async function boundSockets(
+  endpoints: readonly { limit: number; meant?: number }[],
+  warn: OpenPoolOptions['warn'],
+): Promise<void> {
+  if (endpoints.length === 0) return;
+  const { sockets } = await import('../asking/endpoints/wire.ts');
+  const own = descriptors();
+  const most = socketsOf(own);
+  sockets.setMost(most);
+  if (most < endpoints.reduce((sum, { limit, meant = 0 }) => sum + Math.max(limit, meant), 0))
+    warn(
+      `at most ${most} calls at a time, since this process may have ${own.limit} files open; ` +
+        'ulimit -n 4096 before the run allows for more',
+    );
+}
+
+function fsyncOf(text: string): Fsync {
+  return text === 'always' || text === 'never' ? text : durationOf(text, '--fsync');
+}
+
+export function askedOf(pool: EndpointPool): AskedTotals {
+  const { calls, retries, replayed, usage } = pool.stats();
+  return {
+    calls,
+    retries,
+    replayed,
+    promptTokens: usage.prompt,
+    completionTokens: usage.completion,
+    cachedTokens: usage.cached,
+  };
+}

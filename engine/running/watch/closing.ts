@@ -1,0 +1,119 @@
+/**
+ * The last lines of a run that asked: where the time of its items went, which part held it up, and what each endpoint
+ * did. From sums over all calls and items, so that a short phase counts for what it was.
+ */
+
+import type { EndpointStats, PoolStats } from '../../asking/pool/pool-stats.ts';
+import { itemTime, type Times } from '../../core/item/item-times.ts';
+import { counted, number, percent } from '../../core/item/wording.ts';
+import { diagnose, type Snapshot } from './diagnosis.ts';
+import type { Room } from './room.ts';
+import { sumOf } from './servers.ts';
+
+export interface Closing {
+  stats: PoolStats;
+  times: Times;
+  /** by the clock of the times, ms */
+  now: number;
+  /** share of the time in which this process's one thread had something to do, 0 to 1 */
+  loop: number;
+  /** items that may be in flight at a time */
+  itemsInFlight: number;
+  room: Room;
+}
+
+/** Endpoints that get a line of their own: where there are more, those that failed most, and a sum of the others. */
+const OWN_LINES = 3;
+
+/** None where nothing was asked. */
+export function closingLines(closing: Closing): string[] {
+  const { stats } = closing;
+  if (stats.calls === 0) return [];
+  return [
+    `time: ${timeWordsOf(closing)} · bottleneck: ${diagnose(snapshotOf(closing)).text}`,
+    ...endpointLines(stats),
+  ];
+}
+
+function timeWordsOf({ stats, times, now }: Closing): string {
+  const { asking, waiting, retrying, mending, writing } = stats.times;
+  const whole = itemTime(times, now);
+  const parts: [string, number][] = [
+    ['asking', asking],
+    ['waiting for a place', waiting + times.passed],
+    ['retries', retrying],
+    ['mending', mending],
+    ['writing', writing + times.unread],
+  ];
+  const suspended = (whole * stats.suspendedMs) / stats.since;
+  if (suspended > whole / 200) parts.push(['while this process was suspended', suspended]);
+  if (times.ordered > whole / 200) parts.push(['waiting for earlier items (--ordered)', times.ordered]);
+  const other = whole - sumOf(parts, ([, ms]) => ms);
+  if (other > whole / 100) parts.push(['between calls', other]);
+  const [[first, ms] = ['', 0], ...rest] = parts;
+  return [
+    `${percent(ms, whole)} of item time ${first}`,
+    ...rest.map(([name, of]) => `${percent(of, whole)} ${name}`),
+  ].join(', ');
+}
+
+export function snapshotOf({ stats, times, now, loop, itemsInFlight, room }: Closing): Snapshot {
+  const { since, suspendedMs, ledger, noEndpointMs, saturatedMs, waiting, endpoints } = stats;
+  return {
+    ms: since,
+    isStanding: false,
+    busy: loop * since,
+    suspendedMs,
+    ledger,
+    unread: times.blocked,
+    noEndpointMs,
+    saturatedMs,
+    ...room,
+    waiting,
+    items: itemTime(times, now) / since,
+    itemsInFlight,
+    endpoints: endpoints.map(one => ({ ...one, here: busyOf(one) / since, places: one.places / since })),
+  };
+}
+
+/** Time in places that calls had. Places are counted at ticks, so that the last moments of calls may have none. */
+const busyOf = ({ busy, places }: EndpointStats): number => Math.min(busy, places);
+
+function endpointLines({ endpoints, since }: PoolStats): string[] {
+  const words = (group: readonly EndpointStats[]): string => {
+    const failed = new Map<string, number>();
+    for (const one of group)
+      for (const [kind, times] of Object.entries(one.failed))
+        failed.set(kind, (failed.get(kind) ?? 0) + times);
+    const kinds = [...failed].sort((a, b) => b[1] - a[1]).map(([kind, times]) => `${number(times)} ${kind}`);
+    const tokens = sumOf(group, one => one.usage.completion);
+    const others = sumOf(group, one => one.otherModel);
+    const parts = [
+      `${counted(
+        sumOf(group, one => one.answered),
+        'answer',
+      )}${others > 0 ? ` (${number(others)} as another model)` : ''}`,
+      `${number(Math.round((tokens * 1000) / since))} tokens/s out`,
+      `${percent(
+        sumOf(group, busyOf),
+        sumOf(group, one => one.places),
+      )} busy`,
+    ];
+    const seen = group.flatMap(one => one.gpuOverall?.use ?? []);
+    if (seen.length > 0) {
+      const use = sumOf(seen, share => share) / seen.length;
+      parts.push(`${seen.length > 1 ? 'GPUs' : 'GPU'} ${percent(use, 1)} busy on average`);
+    }
+    if (kinds.length > 0) parts.push(`tries that failed: ${kinds.slice(0, 5).join(', ')}`);
+    return parts.join(' · ');
+  };
+  const failures = (one: EndpointStats): number => sumOf(Object.values(one.failed), times => times);
+  const own =
+    endpoints.length <= OWN_LINES
+      ? endpoints
+      : [...endpoints].sort((a, b) => failures(b) - failures(a)).slice(0, OWN_LINES - 1);
+  const others = endpoints.filter(one => !own.includes(one));
+  const lines = own.map(one => `${one.url}: ${words([one])}`);
+  if (others.length > 0) lines.push(`${counted(others.length, 'more endpoint')}: ${words(others)}`);
+  return lines;
+}

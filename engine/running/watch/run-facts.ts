@@ -1,0 +1,120 @@
+/** What a person is shown of a run that asks, put together at each look from the account and the pool's counts. */
+
+import type { EndpointPool } from '../../asking/pool/part.ts';
+import type { EndpointStats } from '../../asking/pool/pool-stats.ts';
+import { type Account, firstOf } from '../../core/item/account.ts';
+import { type Ahead, aheadOf } from '../../core/item/asking-progress.ts';
+import { RUNGS } from '../../core/item/item.ts';
+import { type Counts, createEstimate, createRecent, type Eta } from './recent.ts';
+import { sumOf } from './servers.ts';
+
+export interface Facts {
+  /** items that have left, failed ones included */
+  done: number;
+  /** how many will leave; null where nobody can tell */
+  total: number | null;
+  /** of the calls that items need, those that are settled, 0 to 1: 1 when all items have left; null without a total */
+  share: number | null;
+  inFlight: number;
+  /** by cause, the most frequent first */
+  failed: [cause: string, times: number][];
+  eta: Eta | null;
+  /** calls that the run waits for, where they are later than any rate would say; null where they are not */
+  late: number | null;
+  /** ms until the calls of all items that are known of are settled, at the rate of the last minutes; null where it is too early to say */
+  work: number | null;
+  /** a second each, over the last seconds */
+  rates: Counts;
+  retries: number;
+  /** null without a ledger */
+  replayed: number | null;
+  endpoints: readonly EndpointStats[];
+}
+
+/** Looks at the run; `now` in ms. Rates are as good as the looks are regular. */
+export type Look = (now: number) => Facts;
+
+/** `total` tells how many items are to come out, given how many were left out; null where it is not known. */
+export function createLook(
+  account: Account,
+  pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>,
+  total: (aside: number) => number | null,
+): Look {
+  const recent = createRecent();
+  const estimate = createEstimate();
+  return now => {
+    const { answered, failed, replayed, retries, usage, endpoints, noEndpointMs, elsewhere } = pool.stats();
+    const done = doneOf(account);
+    const { prompt, cached, completion } = usage;
+    const busy = performance.eventLoopUtilization().active;
+    recent.add(now, { items: done, calls: answered, prompt, cached, completion, busy });
+    const here = account.read - account.aside;
+    const counted = account.endedAt !== null ? here : total(account.aside);
+    // an input that grows has more than was counted
+    const known = counted !== null && counted >= here ? counted : null;
+    const inFlight = elsewhere?.items ?? here - done;
+    const ahead = aheadOf(account.workloads, known ?? here, done);
+    estimate.add({
+      at: now,
+      settled: ahead.settled,
+      asked: answered + sumOf(Object.values(failed), times => times),
+      replayed: replayed ?? 0,
+      without: noEndpointMs,
+      isFull: inFlight >= FULL * pool.itemsInFlight,
+    });
+    const up = endpoints.filter(({ state }) => state === 'up');
+    const eta = estimate.eta(ahead, Math.max(0, ...up.map(({ medianLatency }) => medianLatency ?? 0)));
+    const isAhead = known !== null && known > done && up.length > 0 && Number.isFinite(eta?.left);
+    return {
+      done,
+      total: known,
+      share: known === null ? null : shareOf(ahead, done, known),
+      inFlight,
+      failed: causesOf(account),
+      eta: isAhead && !eta?.isOver ? eta : null,
+      late: isAhead && eta?.isOver ? Math.round(ahead.due - ahead.settled) : null,
+      work: eta?.left ?? null,
+      rates: recent.rates(),
+      retries,
+      replayed,
+      endpoints,
+    };
+  };
+}
+
+/** Of the items in flight that may be: from here on it is the servers that a run waits for, and not what it reads. */
+const FULL = 0.5;
+
+function shareOf({ settled, due }: Ahead, done: number, total: number): number {
+  if (done >= total) return 1;
+  return due > 0 ? settled / due : done / total;
+}
+
+/** What failed so far: by what was wrong with the last answer, where that is why, else by the code of the failure. */
+function causesOf({ failures }: Account): [cause: string, times: number][] {
+  const sums = new Map<string, number>();
+  for (const { code, problem = code, times } of failures.values())
+    sums.set(problem, (sums.get(problem) ?? 0) + times);
+  return [...sums].sort((a, b) => b[1] - a[1]);
+}
+
+/** Causes of which the first is told while the run lasts; the account has the others. */
+const MOST_NEWS = 10;
+
+/** Asked at each look: a line for each cause that has failed an item for the first time since the last one. */
+export function createNews({ failures }: Account): () => string[] {
+  const told = new Set<string>();
+  return () => {
+    const lines: string[] = [];
+    for (const [cause, failed] of failures) {
+      if (told.size >= MOST_NEWS || told.has(cause)) continue;
+      told.add(cause);
+      lines.push(`the first to fail with ${cause}: ${firstOf(failed)}`);
+    }
+    return lines;
+  };
+}
+
+export function doneOf({ rungs }: Account): number {
+  return RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
+}

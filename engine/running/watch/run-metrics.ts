@@ -1,0 +1,232 @@
+/**
+ * --metrics: what a run does, for Prometheus. Values are taken at the moment they are asked for; only the latency of
+ * calls is counted as they are answered. Labels are endpoints and names of this program, never ids or texts of items.
+ */
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type EndpointStats, isThere, type PoolStats } from '../../asking/pool/pool-stats.ts';
+import type { Account } from '../../core/item/account.ts';
+import { CODES } from '../../core/item/codes.ts';
+import { usageError } from '../../core/item/failure.ts';
+import { RUNGS } from '../../core/item/item.ts';
+import { doneOf, type Facts } from './run-facts.ts';
+
+export interface Metered {
+  account: Account;
+  /** null as long as nothing is asked */
+  stats(): PoolStats | null;
+  facts(): Facts | null;
+}
+
+export interface Metrics {
+  /** where they are */
+  url: string;
+  onAnswer(endpoint: string, ms: number): void;
+  close(): void;
+}
+
+/** Those of vLLM's end-to-end latency, and some below; seconds. */
+const LATENCIES = [0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480];
+const MOST_CONNECTIONS = 16;
+const HEADERS_WITHIN = 5_000;
+
+/** `at` is PORT or HOST:PORT. Exit 64 where nothing can listen there. */
+export async function serveMetrics(at: string, metered: Metered): Promise<Metrics> {
+  const { host, port } = placeOf(at);
+  const registry = new Registry();
+  const latency = new Histogram({
+    name: 'fw_call_duration_seconds',
+    help: 'Time from sending a call to its answer.',
+    labelNames: ['endpoint'],
+    buckets: LATENCIES,
+    registers: [registry],
+  });
+  const fill = metricsIn(registry, metered);
+  const server = createServer((request, response) => {
+    if (request.method !== 'GET') return void response.writeHead(405).end();
+    if (request.url?.split('?')[0] !== '/metrics') return void response.writeHead(404).end('see /metrics\n');
+    fill();
+    registry.metrics().then(
+      page => response.writeHead(200, { 'content-type': registry.contentType }).end(page),
+      (error: Error) => notToldOf(response, error),
+    );
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  server.headersTimeout = HEADERS_WITHIN;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', ({ code }: NodeJS.ErrnoException) => {
+      const found = code === 'EADDRINUSE' ? 'one in use' : code === 'EACCES' ? 'one that is not ours' : code;
+      reject(
+        usageError(
+          `--metrics: expected a free port of this machine, found ${found}: ${host}:${port}; 0 takes any`,
+        ),
+      );
+    });
+    server.listen(port, host, resolve);
+  });
+  server.on('error', () => {}); // an accepted connection that breaks is no matter of the run
+  server.unref();
+  const { port: taken } = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/metrics`,
+    onAnswer: (endpoint, ms) => latency.observe({ endpoint }, ms / 1000),
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function notToldOf(response: ServerResponse, { message }: Error): void {
+  response.writeHead(500).end(`${message}\n`);
+}
+
+function placeOf(at: string): { host: string; port: number } {
+  const match = /^(?:(.{1,255}):)?(\d{1,5})$/.exec(at);
+  const port = Number(match?.[2]);
+  if (!match || port > 65_535) {
+    throw usageError(`--metrics: expected PORT or HOST:PORT, such as 9400, found '${at.slice(0, 100)}'`);
+  }
+  return { host: match[1]?.replace(/^\[|\]$/g, '') ?? '127.0.0.1', port };
+}
+
+type Labels = Record<string, string>;
+type Values = readonly (readonly [labels: Labels, value: number])[];
+
+/** Declares the metrics; the returned function gives them their values. */
+function metricsIn(registry: Registry, { account, stats, facts }: Metered): () => void {
+  const fills: (() => void)[] = [];
+  let now: PoolStats | null = null;
+  let endpoints: readonly EndpointStats[] = [];
+
+  function counter(name: string, help: string, labelNames: string[], values: () => Values): void {
+    const metric = new Counter({ name, help, labelNames, registers: [registry] });
+    fills.push(() => {
+      metric.reset();
+      for (const [labels, value] of values()) metric.inc(labels, value);
+    });
+  }
+  function gauge(name: string, help: string, labelNames: string[], values: () => Values): void {
+    const metric = new Gauge({ name, help, labelNames, registers: [registry] });
+    fills.push(() => {
+      metric.reset();
+      // without labels reset makes it 0, and what is not known is no 0
+      if (labelNames.length === 0) metric.remove();
+      for (const [labels, value] of values()) metric.set(labels, value);
+    });
+  }
+  const one = (value: number | null | undefined): Values => (value == null ? [] : [[{}, value]]);
+  const each = (of: (stats: EndpointStats) => number | undefined): Values =>
+    endpoints.flatMap(stats => {
+      const value = of(stats);
+      return value === undefined ? [] : [[{ endpoint: stats.url }, value] as const];
+    });
+  const by = (name: string, counts: Record<string, number>): Values =>
+    Object.entries(counts).map(([key, count]) => [{ [name]: key }, count]);
+
+  counter('fw_items_total', 'Items written, by rung.', ['outcome'], () =>
+    RUNGS.map(rung => [{ outcome: rung }, account.rungs[rung]]),
+  );
+  counter(
+    'fw_item_failures_total',
+    'Failed items, by code, and by what was wrong with their last answer.',
+    ['code', 'answer'],
+    () => failuresOf(account),
+  );
+  counter('fw_items_read_total', 'Items read.', [], () => one(account.read));
+  gauge('fw_items_expected', 'Items expected in all, where known.', [], () => one(facts()?.total));
+  gauge(
+    'fw_progress_ratio',
+    'Share of the needed calls that are done, as the progress bar shows it.',
+    [],
+    () => one(facts()?.share),
+  );
+  gauge('fw_items_in_flight', 'Items in this process.', [], () =>
+    one(account.read - doneOf(account) - account.aside),
+  );
+  counter('fw_calls_total', 'Tries of calls, by endpoint and outcome.', ['endpoint', 'outcome'], () =>
+    endpoints.flatMap(({ url: endpoint, answered, failed }) => [
+      [{ endpoint, outcome: 'answer' }, answered] as const,
+      ...Object.entries(failed).map(([outcome, times]) => [{ endpoint, outcome }, times] as const),
+    ]),
+  );
+  counter('fw_call_failures_total', 'Calls given up, by code.', ['code'], () =>
+    by('code', now?.failed ?? {}),
+  );
+  counter('fw_retries_total', 'Tries of calls that had failed before.', [], () => one(now?.retries));
+  counter('fw_replayed_calls_total', 'Calls that the ledger answered.', [], () => one(now?.replayed));
+  counter('fw_prompt_tokens_total', 'Tokens of prompts.', ['endpoint'], () =>
+    each(({ usage }) => usage.prompt),
+  );
+  counter(
+    'fw_cached_prompt_tokens_total',
+    'Tokens of prompts that came from a prefix cache.',
+    ['endpoint'],
+    () => each(({ usage }) => usage.cached),
+  );
+  counter('fw_completion_tokens_total', 'Tokens of answers.', ['endpoint'], () =>
+    each(({ usage }) => usage.completion),
+  );
+  gauge('fw_calls_in_flight', 'Calls in flight at an endpoint.', ['endpoint'], () =>
+    each(({ inFlight }) => inFlight),
+  );
+  gauge('fw_calls_limit', 'Concurrency limit of an endpoint.', ['endpoint'], () =>
+    each(({ limit }) => limit),
+  );
+  gauge('fw_calls_waiting', 'Calls that wait for a place at an endpoint.', [], () => one(now?.waiting));
+  gauge('fw_endpoint_up', 'Whether an endpoint is available: 1 or 0.', ['endpoint'], () =>
+    each(one => (isThere(one) ? 1 : 0)),
+  );
+  gauge('fw_server_requests_running', 'Requests in the batch, as the server says.', ['endpoint'], () =>
+    each(({ load }) => load?.running),
+  );
+  gauge('fw_server_requests_waiting', 'Requests that wait in the server, as it says.', ['endpoint'], () =>
+    each(({ load }) => load?.waiting),
+  );
+  gauge(
+    'fw_server_kv_cache_usage_ratio',
+    'Share of the KV cache in use, as the server says.',
+    ['endpoint'],
+    () => each(({ load }) => load?.kv),
+  );
+  gauge(
+    'fw_gpu_use_ratio',
+    'Share of the time in which the GPUs of an endpoint are busy.',
+    ['endpoint'],
+    () => each(({ gpu }) => gpu?.use),
+  );
+  gauge('fw_gpu_memory_used_ratio', 'Share of the memory of the GPUs of an endpoint.', ['endpoint'], () =>
+    each(({ gpu }) => gpu?.memory ?? undefined),
+  );
+  gauge(
+    'fw_queued_work_seconds',
+    'Estimated time for the calls of all items known so far, at the rate of the last minutes.',
+    [],
+    () => {
+      const ms = facts()?.work;
+      return one(ms == null ? null : ms / 1000);
+    },
+  );
+  counter('fw_event_loop_busy_seconds_total', 'Time that the main thread of this process was busy.', [], () =>
+    one(performance.eventLoopUtilization().active / 1000),
+  );
+
+  return () => {
+    now = stats();
+    endpoints = now?.endpoints ?? [];
+    for (const fill of fills) fill();
+  };
+}
+
+/** A failed item that came in may name any code: those that are none of ours are one. */
+function failuresOf({ failures }: Account): Values {
+  const ours = (code: string): string => (Object.hasOwn(CODES, code) ? code : 'other');
+  const sums = new Map<string, [Labels, number]>();
+  for (const { code, problem, times } of failures.values()) {
+    const labels = { code: ours(code), answer: problem === undefined ? '' : ours(problem) };
+    const name = `${labels.code} ${labels.answer}`;
+    sums.set(name, [labels, (sums.get(name)?.[1] ?? 0) + times]);
+  }
+  return [...sums.values()];
+}

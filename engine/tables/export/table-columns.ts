@@ -1,0 +1,270 @@
+/**
+ * The columns of a table, found in a first pass over its items: names, types and an order, in bounded memory. What a
+ * second pass needs is here too: which cell of a row a value is.
+ */
+import { dataError } from '../../core/item/failure.ts';
+import type { Item } from '../../core/item/item.ts';
+import { counted, cut } from '../../core/item/wording.ts';
+import { type Origin, type Place, visit } from './flat.ts';
+
+/**
+ * `json`: each cell is the JSON text of its value. Lists are, and values of several types in one column: there a text is in
+ * quotes, so that "3" and 3 stay apart.
+ */
+export type ColumnType = 'boolean' | 'integer' | 'number' | 'text' | 'json';
+
+export interface Column {
+  name: string;
+  type: ColumnType;
+}
+
+/** A JSON value, or null where the item has none or says null. */
+export type Row = unknown[];
+
+export interface Columns {
+  /** The first pass. Throws (65) where there would be more columns than a table can have. `rank`: its place in the table */
+  see(item: Item, rank: number): void;
+  /** After the last item: the columns in their order. Throws as `see`. */
+  settle(): readonly Column[];
+  /** The second pass, over the same items. */
+  rowOf(item: Item): Row;
+  /** what a person should know of the columns */
+  notes(): string[];
+}
+
+/** Keys of objects at one place, beyond which they are names of things and no columns. Columns of the input are columns. */
+const MOST_KEYS = 256;
+/** Beyond it nobody's reader is comfortable, and Parquet needs some kB for each in every group of rows. */
+const MOST_COLUMNS = 2_000;
+/** What is held while keys are still counted. */
+const MOST_PLACES = 100_000;
+const MOST_CHARACTERS = 8 * 1024 * 1024;
+
+const KINDS = ['boolean', 'integer', 'number', 'text', 'list or object', 'null'] as const;
+const NULL = KINDS.indexOf('null');
+
+interface Found extends Place {
+  readonly above: Found | null;
+  readonly below: Map<string, Found>;
+  /** values, by kind */
+  counts: number[];
+  /** where it was first met: the rank of the item, and which value there */
+  rank: number;
+  nth: number;
+  /** of a place that is a column, after the first pass */
+  column: number;
+  type: ColumnType;
+}
+
+/** The first columns; the others follow as the items have them. */
+const FIRST = ['id', 'row', 'sample', 'ordering', 'rung', 'failure', 'answer', 'input'];
+
+export function newColumns(): Columns {
+  const roots = new Map<string, Found>();
+  let places = 0;
+  let characters = 0;
+  let rank = 0;
+  let nth = 0;
+  let found: Found[] = [];
+  let names: string[] = [];
+
+  const make = (above: Found | null, origin: Origin, key: string): Found => {
+    places += 1;
+    characters += key.length;
+    if (places > MOST_PLACES || characters > MOST_CHARACTERS) throw tooMany(roots);
+    return {
+      ...{ origin, key, above, below: new Map(), isWhole: false },
+      ...{ counts: KINDS.map(() => 0), rank, nth, column: -1, type: 'text' },
+    };
+  };
+  const forget = (place: Found): void => {
+    for (const below of place.below.values()) {
+      places -= 1;
+      characters -= below.key.length;
+      forget(below);
+    }
+    place.below.clear();
+  };
+  // the columns that every table has
+  for (const [origin, key] of [
+    ['item', 'id'],
+    ['made', 'rung'],
+  ] as const) {
+    roots.set(`${origin} ${key}`, make(null, origin, key));
+  }
+
+  const seeing = {
+    placeOf(above: Found | null, origin: Origin, key: string): Found | null {
+      if (above?.isWhole) return null;
+      const among = above?.below ?? roots;
+      const known = above === null ? `${origin} ${key}` : key;
+      let place = among.get(known);
+      nth += 1;
+      if (place === undefined) {
+        if (above !== null && above.below.size === MOST_KEYS && !isInput(above)) {
+          forget(above);
+          above.isWhole = true;
+          return null;
+        }
+        place = make(above, origin, key);
+        among.set(known, place);
+      } else if (rank < place.rank) {
+        place.rank = rank;
+        place.nth = nth;
+      }
+      return place;
+    },
+    cell(place: Found, value: unknown): void {
+      place.counts[kindOf(value)]! += 1;
+    },
+  };
+  let row: Row = [];
+  const filling = {
+    placeOf: (above: Found | null, origin: Origin, key: string): Found | null =>
+      (above === null ? roots.get(`${origin} ${key}`) : above.below.get(key)) ?? null,
+    cell(place: Found, value: unknown): void {
+      if (place.column >= 0) row[place.column] = value;
+    },
+  };
+
+  return {
+    see(item, at) {
+      rank = at;
+      nth = 0;
+      visit(item, seeing);
+    },
+    settle() {
+      found = [...roots.values()].sort(inOrder).flatMap(columnsBelow);
+      if (found.length > MOST_COLUMNS) throw tooMany(roots, found.length);
+      names = namesOf(found);
+      for (const [index, place] of found.entries()) {
+        place.column = index;
+        place.type = typeOf(place.counts);
+      }
+      return found.map(({ type }, index) => ({ name: names[index] as string, type }));
+    },
+    rowOf(item) {
+      row = new Array(found.length).fill(null);
+      visit(item, filling);
+      return row;
+    },
+    notes() {
+      const mixed = found.filter(({ counts }) => new Set(typesOf(counts)).size > 1);
+      const whole = found.filter(({ isWhole }) => isWhole);
+      const nameOf = ({ column }: Found): string => cut(names[column] as string, 100);
+      return [
+        ...listed(
+          mixed,
+          place =>
+            `${nameOf(place)} has values of several types (${kindsOf(place)}), so each is a text of JSON`,
+        ),
+        ...listed(
+          whole,
+          place =>
+            `${nameOf(place)} has objects with more than ${MOST_KEYS} different keys, so each is a text of JSON`,
+        ),
+      ];
+    },
+  };
+}
+
+/** Columns that are named in full; of the others the number is said. */
+const NAMED = 5;
+
+function listed(places: readonly Found[], say: (place: Found) => string): string[] {
+  const said = places.slice(0, NAMED).map(place => `column ${say(place)}`);
+  if (places.length > NAMED) said.push(`so it is in ${counted(places.length - NAMED, 'more column')}`);
+  return said;
+}
+
+const isInput = ({ above, origin, key }: Place): boolean =>
+  above === null && origin === 'item' && key === 'input';
+
+function kindOf(value: unknown): number {
+  if (value === null) return NULL;
+  if (typeof value === 'boolean') return 0;
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? 1 : 2;
+  return typeof value === 'string' ? 3 : 4;
+}
+
+/** The type that each kind of value would have alone. */
+const TYPES: readonly ColumnType[] = ['boolean', 'integer', 'number', 'text', 'json'];
+
+function typesOf(counts: readonly number[]): ColumnType[] {
+  const types = TYPES.filter((_, kind) => (counts[kind] as number) > 0);
+  return types.includes('number') ? types.filter(type => type !== 'integer') : types;
+}
+
+function typeOf(counts: readonly number[]): ColumnType {
+  const [first = 'text', ...others] = typesOf(counts);
+  return others.length > 0 ? 'json' : first;
+}
+
+const kindsOf = ({ counts }: Found): string =>
+  KINDS.filter((_, kind) => kind !== NULL && (counts[kind] as number) > 0)
+    .map(kind => counted(counts[KINDS.indexOf(kind)] as number, ...pluralOf(kind)))
+    .join(', ');
+
+const pluralOf = (kind: string): [string, string?] =>
+  kind === 'list or object' ? [kind, 'lists or objects'] : [kind];
+
+function inOrder(a: Found, b: Found): number {
+  const first = ({ origin, key }: Found): number => {
+    const at = origin === 'step' ? -1 : FIRST.indexOf(key);
+    return at === -1 ? FIRST.length : at;
+  };
+  return first(a) - first(b) || byFirstMet(a, b);
+}
+
+const byFirstMet = (a: Found, b: Found): number => a.rank - b.rank || a.nth - b.nth;
+
+/** The place itself where it has values, and those below it. A null among objects makes no column. */
+function columnsBelow(place: Found): Found[] {
+  const below = [...place.below.values()].sort(byFirstMet).flatMap(columnsBelow);
+  const hasValues = place.counts.some((count, kind) => count > 0 && kind !== NULL);
+  return hasValues || below.length === 0 ? [place, ...below] : below;
+}
+
+function tooMany(roots: ReadonlyMap<string, Found>, found?: number): Error {
+  let most: Found | null = null;
+  const look = (place: Found): void => {
+    if (most === null || place.below.size > most.below.size) most = place;
+    for (const below of place.below.values()) look(below);
+  };
+  for (const root of roots.values()) look(root);
+  const { below } = most as unknown as Found;
+  const name = cut(plainName(most as unknown as Found), 200);
+  const many = found === undefined ? 'far more' : counted(found, 'column');
+  return dataError(
+    `expected at most ${counted(MOST_COLUMNS, 'column')}, found ${many}; ` +
+      `${name} alone has ${counted(below.size, 'key')}. Take it out before, or make it a text: ` +
+      "jq -c '.a.b |= tojson'",
+  );
+}
+
+function keysOf(place: Found): string[] {
+  return place.above === null ? [place.key] : [...keysOf(place.above), place.key];
+}
+
+const plainName = (place: Found): string => keysOf(place).join('.');
+
+/** Names of their own: keys in quotes where a key could be two, `steps.` before an agent. No two places have the same. */
+function exactName(place: Found): string {
+  const [first, ...others] = keysOf(place) as [string, ...string[]];
+  const rest = others.map(key => (key === '' || /[."]/.test(key) ? JSON.stringify(key) : key));
+  if (place.origin === 'made') return [first, ...rest].join('.');
+  return [...(place.origin === 'step' ? ['steps'] : []), JSON.stringify(first), ...rest].join('.');
+}
+
+/** Plain names, but where two columns would have the same. */
+function namesOf(places: readonly Found[]): string[] {
+  const names = places.map(plainName);
+  for (;;) {
+    const times = new Map<string, number>();
+    for (const name of names) times.set(name, (times.get(name) ?? 0) + 1);
+    if (times.size === names.length) return names;
+    for (const [index, name] of names.entries()) {
+      if (times.get(name) !== 1) names[index] = exactName(places[index] as Found);
+    }
+  }
+}

@@ -1,0 +1,237 @@
+/** A run as its file has it (schemas/bench.schema.json), as far as pages and comparisons read it; and the reading of such files. */
+import { readFileSync } from 'node:fs';
+import { dataError } from '../../../engine/core/item/failure.ts';
+import { cut } from '../../../engine/core/item/wording.ts';
+import { isObject } from '../../../engine/core/json/pointer.ts';
+import { visible } from '../../../engine/core/json/visible.ts';
+import type { Metric, Windows } from './bench-figures.ts';
+
+export type Load =
+  | { kind: 'closed'; concurrency: number }
+  | { kind: 'open'; rate: number | 'inf'; burstiness: number | 'inf'; from?: number };
+
+export interface SpreadJson {
+  n: number;
+  mean: number | null;
+  std: number | null;
+  min: number | null;
+  max: number | null;
+  p50: number | null;
+  p90: number | null;
+  p95: number | null;
+  p99: number | null;
+}
+
+/** What the servers say of a run; null for what none of them says. */
+export interface ServerJson {
+  seen: number;
+  restarted: boolean;
+  requests: number | null;
+  mean_ttft_ms: number | null;
+  mean_tpot_ms: number | null;
+  mean_e2el_ms: number | null;
+  mean_queue_ms: number | null;
+  mean_prefill_ms: number | null;
+  mean_decode_ms: number | null;
+  gap_ttft_ms: number | null;
+  gap_tpot_ms: number | null;
+  gap_e2el_ms: number | null;
+  prompt_tokens: number | null;
+  output_tokens: number | null;
+  preemptions: number | null;
+  prefix_hits: number | null;
+  kv_max: number | null;
+  running_mean: number | null;
+  running_max: number | null;
+  waiting_mean: number | null;
+  waiting_max: number | null;
+  gpu_use: number | null;
+  gpu_memory: number | null;
+}
+
+type Figure = 'mean' | 'median' | 'std' | 'p90' | 'p95' | 'p99';
+/** Null in what was read of a file, of what nobody measured; the file has 0 there, as that of vLLM. */
+type Figures = { [key in `${Figure}_${Metric}_ms`]: number | null };
+
+export interface BenchResult extends Figures {
+  date: string;
+  label: string | null;
+  model_id: string;
+  num_prompts: number;
+  duration: number;
+  completed: number;
+  failed: number;
+  total_input_tokens: number | null;
+  total_output_tokens: number | null;
+  request_throughput: number;
+  request_goodput: number | null;
+  output_throughput: number | null;
+  total_token_throughput: number | null;
+  max_concurrent_requests: number;
+  fw: {
+    bench: 1;
+    version: string;
+    began: string;
+    run: number;
+    of: number;
+    load: Load;
+    endpoints: string[];
+    goodput: Record<string, number> | null;
+    workload: {
+      source: string;
+      seed: number;
+      repeated: number;
+      body: string;
+      body_sha256: string;
+      input_tokens: SpreadJson;
+      output_tokens: SpreadJson;
+      cached_share: number | null;
+      uncounted: number;
+    };
+    verdict: 'ok' | 'client-limited';
+    client: {
+      limits: string[];
+      loop_utilisation: number;
+      cores: number;
+      waited: number | null;
+      lag_mean_ms: number;
+      lag_p99_ms: number;
+      lateness_p50_ms: number | null;
+      lateness_p99_ms: number | null;
+      coalesced_share: number;
+    };
+    servers: (null | {
+      url: string;
+      version: string | null;
+      root: string | null;
+      max_model_len: number | null;
+      settings: Record<string, string>;
+    })[];
+    server: ServerJson | null;
+    steady: { seconds: number; request_throughput: number; output_throughput: number | null } | null;
+    incomplete: number;
+    /** keys whose 0 stands for what nobody measured; files of older versions do not say it */
+    unknown?: string[];
+    failures: { code: string; cause: string; count: number; message: string }[];
+    e2el_due_ms: SpreadJson;
+    first_event_ms: SpreadJson;
+    first_answer_ms: SpreadJson;
+    intervals: Record<string, [number | null, number | null] | null>;
+    windows: Windows | null;
+    timeline: {
+      events: number[];
+      under_way: number[];
+      running: number[];
+      waiting: number[];
+      kv: number[];
+      gpu: (number | null)[];
+    };
+    formulas: Record<string, string>;
+  };
+}
+
+const LATENCIES: readonly Metric[] = ['ttft', 'tpot', 'itl', 'e2el'];
+const FIGURES: readonly Figure[] = ['mean', 'median', 'std', 'p90', 'p95', 'p99'];
+const TOKENS = ['total_input_tokens', 'total_output_tokens', 'output_throughput', 'total_token_throughput'];
+
+export const latencyKeys = (metric: Metric): `${Figure}_${Metric}_ms`[] =>
+  FIGURES.map(figure => `${figure}_${metric}_ms` as const);
+
+/**
+ * A run with null for what nobody measured. Where its file does not say it, a latency of 0 throughout is none, and so are
+ * tokens of answers that nobody counted.
+ */
+export function withUnknown(run: BenchResult): BenchResult {
+  const { fw, completed } = run;
+  const isNone = (metric: Metric): boolean => latencyKeys(metric).every(key => !run[key]);
+  // tokens that come together have no gap: a mean of 0, where something was streamed
+  const none = LATENCIES.filter(metric => isNone(metric) && (metric !== 'itl' || isNone('ttft')));
+  const isUncounted = completed > 0 && fw.workload.output_tokens?.n === 0;
+  const unknown = fw.unknown ?? [...none.flatMap(latencyKeys), ...(isUncounted ? TOKENS : [])];
+  const steady = isUncounted && fw.steady ? { ...fw.steady, output_throughput: null } : fw.steady;
+  return {
+    ...run,
+    ...Object.fromEntries(unknown.filter(isFigure).map(key => [key, null])),
+    fw: { ...fw, steady },
+  };
+}
+
+const isFigure = (key: unknown): key is string =>
+  typeof key === 'string' &&
+  (TOKENS.includes(key) || LATENCIES.some(metric => (latencyKeys(metric) as string[]).includes(key)));
+
+/** `4 at a time`, `2/s`. */
+export function loadWords(load: Load): string {
+  if (load.kind === 'closed') return `${load.concurrency} at a time`;
+  if (load.rate === 'inf') return 'all at once';
+  const shape =
+    load.burstiness === 1 ? '' : load.burstiness === 'inf' ? ', even' : `, burstiness ${load.burstiness}`;
+  return load.from === undefined ? `${load.rate}/s${shape}` : `${load.from} to ${load.rate}/s${shape}`;
+}
+
+/** Bytes of a file that is read; with --detailed a million requests have more, and are not needed here. */
+const MOST_BYTES = 512 * 1024 * 1024;
+
+/** The runs of a file of `fw bench --json`. Exit 65 where it is none. */
+export function readResults(path: string): BenchResult[] {
+  let value: unknown;
+  try {
+    const bytes = readFileSync(path);
+    if (bytes.length > MOST_BYTES)
+      throw dataError(`${path}: expected at most ${MOST_BYTES} bytes, found ${bytes.length}`);
+    value = JSON.parse(bytes.toString());
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (error instanceof SyntaxError)
+      throw dataError(`${path}: expected JSON, found: ${visible(cut(message, 100))}`);
+    if (code === undefined) throw error;
+    throw dataError(
+      `${path}: expected a file of fw bench --json, found ${code === 'ENOENT' ? 'none' : code}`,
+    );
+  }
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  for (const [index, result] of list.entries()) {
+    const wrong = wrongIn(result);
+    if (wrong !== null)
+      throw dataError(
+        `${path}: expected runs of fw bench --json, found ${wrong}${list.length > 1 ? ` in run ${index + 1}` : ''}`,
+      );
+  }
+  if (list.length === 0) throw dataError(`${path}: expected runs of fw bench --json, found none`);
+  return (list as BenchResult[]).map(withUnknown);
+}
+
+const NUMBERS = [
+  'duration',
+  'completed',
+  'failed',
+  'request_throughput',
+  'output_throughput',
+  'total_token_throughput',
+];
+
+/** What is missing of what is compared; a file of vLLM's own has no `fw`. */
+function wrongIn(result: unknown): string | null {
+  if (!isObject(result)) return 'no object';
+  const { fw } = result;
+  if (!isObject(fw) || fw.bench !== 1) return 'none of its own ("fw": {"bench": 1})';
+  const metrics = ['ttft', 'tpot', 'itl', 'e2el'].flatMap(metric =>
+    ['mean', 'median', 'p99'].map(figure => `${figure}_${metric}_ms`),
+  );
+  const missing = [...NUMBERS, ...metrics].find(key => !Number.isFinite(result[key]));
+  if (missing !== undefined) return `no number at ${missing}`;
+  const { load, endpoints, workload, windows } = fw;
+  if (!isObject(load) || (load.kind !== 'closed' && load.kind !== 'open')) return 'no load at fw.load';
+  if (!Array.isArray(endpoints)) return 'no list at fw.endpoints';
+  if (!isObject(workload) || typeof workload.source !== 'string') return 'no workload at fw.workload';
+  if (windows !== null && !isWindows(windows)) return 'no windows at fw.windows';
+  return null;
+}
+
+function isWindows(value: unknown): boolean {
+  const lists = ['ttft', 'tpot', 'e2el', 'requests', 'tokens'];
+  return (
+    isObject(value) &&
+    lists.every(name => Array.isArray(value[name]) && (value[name] as unknown[]).every(Number.isFinite))
+  );
+}

@@ -1,0 +1,128 @@
+/** A run while it goes on: what a person watches, as a row of a table on a terminal, and as a line in a log. */
+import { counted, number } from '../../../engine/core/item/wording.ts';
+import { percentile, sorted } from './bench-statistics.ts';
+import type { Samples } from './samples.ts';
+
+/** Rates are those of the last seconds, percentiles those of the last answers; NaN and null where there is none. */
+export interface Live {
+  seconds: number;
+  completed: number;
+  failed: number;
+  underWay: number;
+  requestRate: number;
+  tokenRate: number;
+  /** ms */
+  ttft50: number;
+  ttft99: number;
+  tpot50: number;
+  /** as the servers said last */
+  server: { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
+}
+
+const WINDOW_MS = 5_000;
+/** Answers whose percentiles are shown: sorting more of them would make the client late. */
+const RECENT = 500;
+
+export interface Looking {
+  samples: Samples;
+  start: number;
+  now(): number;
+  underWay(): number;
+  server(): Live['server'];
+}
+
+/** Each call looks anew; rates are since a call some seconds ago. */
+export function liveOf({ samples, start, now, underWay, server }: Looking): () => Live {
+  const marks = [{ at: start, completed: 0, tokens: 0 }];
+  return () => {
+    const at = now();
+    const { completed, outputTokens: tokens } = samples;
+    while (marks.length > 1 && (marks[1]?.at as number) <= at - WINDOW_MS) marks.shift();
+    const [from] = marks as [(typeof marks)[number]];
+    marks.push({ at, completed, tokens });
+    const rate = (count: number): number => (at > from.at ? (1000 * count) / (at - from.at) : 0);
+    const recent = (name: 'ttft' | 'tpot'): Float64Array =>
+      sorted(samples.recent(name, RECENT).filter(value => !Number.isNaN(value)));
+    const [ttft, tpot] = [recent('ttft'), recent('tpot')];
+    return {
+      seconds: (at - start) / 1000,
+      completed,
+      failed: samples.failed,
+      underWay: underWay(),
+      requestRate: rate(completed - from.completed),
+      tokenRate: rate(tokens - from.tokens),
+      ttft50: percentile(ttft, 50),
+      ttft99: percentile(ttft, 99),
+      tpot50: percentile(tpot, 50),
+      server: server(),
+    };
+  };
+}
+
+const COLUMNS: readonly [head: string, width: number, cell: (live: Live) => string][] = [
+  ['s', 5, ({ seconds }) => seconds.toFixed(0)],
+  ['ok', 8, ({ completed }) => number(completed)],
+  ['failed', 6, ({ failed }) => number(failed)],
+  ['under way', 9, ({ underWay }) => number(underWay)],
+  ['req/s', 7, ({ requestRate }) => shown(requestRate, 2)],
+  ['tok/s out', 9, ({ tokenRate }) => shown(tokenRate, 0)],
+  ['TTFT p50', 8, ({ ttft50 }) => shown(ttft50, 0)],
+  ['p99', 7, ({ ttft99 }) => shown(ttft99, 0)],
+  ['TPOT p50', 8, ({ tpot50 }) => shown(tpot50, 1)],
+  ['running', 7, ({ server }) => (server === null ? '–' : number(server.running))],
+  ['waiting', 7, ({ server }) => (server === null ? '–' : number(server.waiting))],
+  ['KV', 5, ({ server }) => share(server?.kv ?? null)],
+  ['GPU', 5, ({ server }) => share(server?.gpu ?? null)],
+];
+const NAME = 22;
+
+function shown(value: number, digits: number): string {
+  if (Number.isNaN(value)) return '–';
+  return value >= 1000 ? number(Math.round(value)) : value.toFixed(digits);
+}
+
+const share = (value: number | null): string => (value === null ? '–' : `${Math.round(100 * value)} %`);
+
+/** Rows of one width, for a terminal of so many columns. */
+export function liveHead(columns: number): string {
+  return row(
+    'load',
+    COLUMNS.map(([head]) => head),
+    columns,
+  );
+}
+
+export function liveRow(name: string, live: Live, columns: number): string {
+  return row(
+    name,
+    COLUMNS.map(([, , cell]) => cell(live)),
+    columns,
+  );
+}
+
+/** Columns that do not fit are left out, from the right: a line that wraps could not be written over. */
+function row(name: string, cells: readonly string[], columns: number): string {
+  let line = (name.length > NAME ? `${name.slice(0, NAME - 1)}…` : name).padEnd(NAME);
+  for (const [at, cell] of cells.entries()) {
+    const next = `${line}  ${cell.padStart(COLUMNS[at]?.[1] as number)}`;
+    if (next.length >= columns) break;
+    line = next;
+  }
+  return line.slice(0, Math.max(0, columns - 1));
+}
+
+/** The same in words, for a log. */
+export function liveWords(live: Live): string {
+  const { completed, failed, underWay, server } = live;
+  const words = [
+    `${live.seconds.toFixed(0)} s`,
+    `${counted(completed, 'answer')}${failed > 0 ? `, ${number(failed)} failed` : ''}, ${number(underWay)} under way`,
+    `${shown(live.requestRate, 2)} req/s, ${shown(live.tokenRate, 0)} tok/s out`,
+    `TTFT p50 ${shown(live.ttft50, 0)} ms, p99 ${shown(live.ttft99, 0)} ms, TPOT p50 ${shown(live.tpot50, 1)} ms`,
+  ];
+  if (server !== null)
+    words.push(
+      `the servers run ${number(server.running)}, ${number(server.waiting)} wait${server.kv === null ? '' : `, KV ${share(server.kv)}`}${server.gpu === null ? '' : `, GPU ${share(server.gpu)}`}`,
+    );
+  return words.join(' · ');
+}

@@ -1,0 +1,116 @@
+/**
+ * plan: how long a pipeline would take on N servers, before anything is booked: its items, the pool and the chain as they
+ * are, on simulated engines in virtual time.
+ *
+ *   fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3
+ */
+import { setFlagsFromString } from 'node:v8';
+import { writePage } from '../../engine/core/files/stdout.ts';
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/preset-option.ts';
+import { runCalibration } from './calibrate/calibrate-command.ts';
+import { makePlan } from './plan.ts';
+import { jsonOf, renderPlan } from './plan-page.ts';
+
+export default command({
+  name: 'plan',
+  summary: 'Predict how long a pipeline takes on N servers, by simulation in virtual time.',
+  positional: 'PIPELINE [INPUT…]',
+  examples: [
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
+    'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
+    'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
+  ],
+  options: {
+    preset: {
+      type: 'string',
+      file: 'read',
+      description: `A model on a GPU: the file of a preset, or one of ${PRESET_NAMES}.`,
+    },
+    ...SERVER_OPTIONS,
+    endpoints: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 64,
+      default: 1,
+      description: 'Number of servers, 1 to 64, one GPU each. Up to 4, the table also shows fewer.',
+    },
+    items: {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Items to plan for; if the input has fewer, they are repeated under new ids. Default: those of the input.',
+    },
+    ledger: {
+      type: 'string',
+      file: 'read-folder',
+      description: 'Ledger of an earlier run (20 items are enough): use its answer lengths and failures.',
+    },
+    'output-tokens': {
+      type: 'integer',
+      minimum: 1,
+      description: 'Mean length of an answer in tokens, if there is no --ledger.',
+    },
+    tokenizer: {
+      type: 'string',
+      description: 'Base URL of a server that counts the tokens of a sample (/tokenize).',
+    },
+    set: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'STAGE.OPTION=VALUE, in place of what the file says. May be repeated.',
+    },
+    calibrate: {
+      type: 'string',
+      description:
+        'Base URL of an idle server: fit the constants of --preset to it, in two minutes. Nothing is planned.',
+    },
+    model: {
+      type: 'string',
+      description: 'Of --calibrate: the model to ask for, where the server has several.',
+    },
+    out: {
+      type: 'string',
+      file: 'write',
+      description: 'Of --calibrate: the preset file to write; default: standard output.',
+    },
+    seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
+    json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
+  },
+
+  async run({ calibrate, preset, model, out, json, ...options }, [path, ...inputs]) {
+    if (preset === undefined)
+      throw usageError(
+        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}`,
+      );
+    const base = readPreset(preset);
+    if (calibrate !== undefined) {
+      if (path !== undefined)
+        throw usageError(
+          `expected --calibrate or a pipeline, found both ("${path}"): plan with the preset that it writes`,
+        );
+      const flag = Object.keys(SERVER_OPTIONS).find(name => options[name as keyof typeof SERVER_OPTIONS]);
+      if (flag !== undefined)
+        throw usageError(
+          `expected --calibrate alone, found --${flag} with it: the server has its own flags; the preset that is written takes them from --preset`,
+        );
+      return runCalibration({ url: calibrate, base, model, out });
+    }
+    if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
+    // as in products/kit/execute.ts: what is in flight outlives the young generation
+    setFlagsFromString('--heap-growing-percent=200');
+    const server = withServerOptions(base, options);
+    const plan = await makePlan({
+      ...options,
+      outputTokens: options['output-tokens'],
+      path,
+      inputs,
+      preset: server,
+    });
+    await writePage(json ? `${JSON.stringify(jsonOf(plan), null, 2)}\n` : renderPlan(plan));
+    return EXIT.ok;
+  },
+});

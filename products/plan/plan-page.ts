@@ -1,0 +1,223 @@
+/** A plan as a person reads it, and as JSON. */
+
+import { aligned } from '../../engine/core/item/aligned.ts';
+import { counted, number, percent } from '../../engine/core/item/wording.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import type { Diagnosis } from '../../engine/running/watch/judged.ts';
+import type { Preset } from '../simulator/presets.ts';
+import type { Figures } from './plan-figures.ts';
+import type { Series } from './series.ts';
+
+export interface Plan {
+  label: string;
+  preset: Preset;
+  seed: number;
+  items: { planned: number; input: number };
+  lengths: { prompts: string; answers: string };
+  /** by the number of endpoints; the last is the one that was asked for */
+  table: readonly Figures[];
+  bottleneck: Diagnosis;
+}
+
+export function renderPlan(plan: Plan): string {
+  const { label, preset, items, lengths, table, bottleneck } = plan;
+  const wanted = table.at(-1) as Figures;
+  const { name, file } = preset;
+  const again = Math.ceil(items.planned / items.input);
+  const repeated =
+    items.planned > items.input
+      ? `; the input has ${number(items.input)}, repeated ${again} times under new ids`
+      : '';
+  const { tokens, calls } = wanted;
+  const facts = [
+    ['preset', `${name}: ${file.model} on ${file.gpu}; ${basisOf(preset)}`],
+    ['server', limitsWords(preset)],
+    ['items', `${number(items.planned)}${repeated}`],
+    ['calls', `${number(calls)}, tokens ${number(tokens.prompt)} in, ${number(tokens.completion)} out`],
+    ['answers', lengths.answers],
+    ['prompts', lengths.prompts],
+  ];
+  if (wanted.failed > 0) facts.push(['failed', counted(wanted.failed, 'item')]);
+  return `${[
+    ...aligned(facts, []).map(visible),
+    '',
+    ...aligned(
+      [HEADER, ...table.map((figures, at) => figuresRow(figures, table[0] as Figures, errorOf(plan, at)))],
+      [0, 1, 2, 3, 4, 5, 6, 7, 8],
+    ),
+    '',
+    ...chartOf(wanted),
+    '',
+    `bottleneck  ${bottleneck.text}`,
+    '',
+    `${visible(label)}: every figure above is simulated, and ${errorOf(plan, table.length - 1)} here: ${errorWords(preset)}`,
+  ].join('\n')}\n`;
+}
+
+function limitsWords({ limits }: Preset): string {
+  const { maxNumSeqs, maxNumBatchedTokens, kvTokens } = limits;
+  return `--max-num-seqs ${maxNumSeqs} --max-num-batched-tokens ${maxNumBatchedTokens}; ${number(kvTokens)} tokens fit into the KV cache`;
+}
+
+const HEADER = [
+  'endpoints',
+  'makespan',
+  'calls/s',
+  'tok/s in',
+  'cached',
+  'tok/s out',
+  'GPU hours',
+  'faster',
+  'error',
+];
+
+function figuresRow(figures: Figures, one: Figures, error: string): string[] {
+  const { endpoints, makespan, calls, tokens, gpuHours } = figures;
+  return [
+    String(endpoints),
+    lasting(makespan),
+    (calls / makespan).toFixed(1),
+    number(Math.round(tokens.prompt / makespan)),
+    percent(tokens.cached / tokens.prompt),
+    number(Math.round(tokens.completion / makespan)),
+    gpuHours.toFixed(2),
+    `${(one.makespan / makespan).toFixed(2)}x`,
+    error,
+  ];
+}
+
+/** Near saturation the formula is further off: where the servers always compute and something is full. */
+function errorOf({ preset, table }: Plan, at: number): string {
+  const { steady, endpoints } = table[at] as Figures;
+  const { maxNumSeqs } = preset.limits;
+  const isFull = steady.kv > 0.9 || steady.running / endpoints > 0.9 * maxNumSeqs;
+  return `±${percent(isFull ? preset.error.nearSaturation : preset.error.midLoad)}`;
+}
+
+function errorWords({ error: { midLoad, nearSaturation } }: Preset): string {
+  return `±${percent(midLoad)} at mid load, ±${percent(nearSaturation)} near saturation`;
+}
+
+function basisOf({ file: { calibrated, basis } }: Preset): string {
+  if (calibrated) return `calibrated on ${calibrated.date} with ${calibrated.server}`;
+  const [, word] = /^\[(\w+)\]/.exec(basis) ?? [];
+  return word === undefined
+    ? 'not calibrated'
+    : `its constants are ${word}, and not calibrated on your server`;
+}
+
+const BARS = '▁▂▃▄▅▆▇█';
+const WIDTH = 60;
+
+function chartOf({ series, makespan, endpoints }: Figures): string[] {
+  const top = (list: readonly number[]) => Math.max(...list, 0);
+  const rows: [name: string, list: readonly number[], top: number, words: string][] = [
+    ['KV cache', series.kv, 1, `most ${percent(top(series.kv))}`],
+    [
+      'running',
+      series.running,
+      top(series.running),
+      `most ${number(Math.round(top(series.running)))} at ${endpoints}`,
+    ],
+    [
+      'waiting',
+      series.waiting,
+      top(series.waiting),
+      `most ${number(Math.round(top(series.waiting)))}, on the servers`,
+    ],
+    [
+      'queued',
+      series.queued,
+      top(series.queued),
+      `most ${number(Math.round(top(series.queued)))}, in the client`,
+    ],
+    [
+      'tok/s out',
+      series.outputTokensPerSecond,
+      top(series.outputTokensPerSecond),
+      `most ${number(Math.round(top(series.outputTokensPerSecond)))}`,
+    ],
+  ];
+  const lines = rows.map(([name, list, most, words]) => [name, sparkline(list, most), words]);
+  return aligned([...lines, ['', `0 to ${lasting(makespan)}`, '']], []);
+}
+
+export function sparkline(list: readonly number[], most: number): string {
+  const columns = Math.min(WIDTH, list.length);
+  return Array.from({ length: columns }, (_, column) => {
+    const from = Math.floor((column * list.length) / columns);
+    const to = Math.max(from + 1, Math.floor(((column + 1) * list.length) / columns));
+    const mean = list.slice(from, to).reduce((sum, value) => sum + value, 0) / (to - from);
+    return BARS[Math.min(BARS.length - 1, Math.floor((mean / (most || 1)) * BARS.length))];
+  }).join('');
+}
+
+/** `2 h 05 min`, `12 min 30 s`, `45 s` */
+export function lasting(seconds: number): string {
+  const [whole, minutes] = [Math.round(seconds), Math.round(seconds / 60)];
+  const two = (value: number) => String(value).padStart(2, '0');
+  if (whole >= 3600) return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
+  return whole >= 60 ? `${Math.floor(whole / 60)} min ${two(whole % 60)} s` : `${whole} s`;
+}
+
+/** The plan as JSON; shares and seconds are cut to what the formula can mean. */
+export function jsonOf(plan: Plan): object {
+  const { preset, seed, items, lengths, table, bottleneck } = plan;
+  const wanted = table.at(-1) as Figures;
+  return {
+    simulated: true,
+    preset: preset.name,
+    model: preset.file.model,
+    gpu: preset.file.gpu,
+    server: {
+      max_num_seqs: preset.limits.maxNumSeqs,
+      max_num_batched_tokens: preset.limits.maxNumBatchedTokens,
+      kv_tokens: preset.limits.kvTokens,
+    },
+    error: { mid_load: preset.error.midLoad, near_saturation: preset.error.nearSaturation },
+    seed,
+    items,
+    lengths,
+    bottleneck,
+    table: table.map((figures, at) => ({ ...figuresJson(figures), error: errorOf(plan, at) })),
+    series: seriesJson(wanted.series),
+  };
+}
+
+function figuresJson(figures: Figures) {
+  const { endpoints, makespan, begun, items, failed, calls, retries, tokens, preemptions, gpuHours } =
+    figures;
+  const { prompt, cached, completion } = tokens;
+  return {
+    endpoints,
+    makespan_s: rounded(makespan),
+    tail_s: rounded(makespan - begun),
+    gpu_hours: rounded(gpuHours),
+    items,
+    failed,
+    calls,
+    retries,
+    calls_per_s: rounded(calls / makespan),
+    tokens_in: prompt,
+    tokens_out: completion,
+    tokens_in_per_s: rounded(prompt / makespan),
+    tokens_out_per_s: rounded(completion / makespan),
+    cached_share: rounded(cached / prompt),
+    preemptions,
+    busy: rounded(figures.busy),
+    in_flight: figures.inFlight,
+    steady: Object.fromEntries(Object.entries(figures.steady).map(([name, value]) => [name, rounded(value)])),
+    step: Object.fromEntries(Object.entries(figures.step).map(([name, value]) => [name, rounded(value)])),
+    simulated_items: figures.simulated,
+  };
+}
+
+function seriesJson({ every, outputTokensPerSecond, ...lists }: Series) {
+  const all = { ...lists, tokens_out_per_s: outputTokensPerSecond };
+  return {
+    every_s: every,
+    ...Object.fromEntries(Object.entries(all).map(([name, list]) => [name, list.map(rounded)])),
+  };
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(6));

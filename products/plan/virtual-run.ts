@@ -1,0 +1,156 @@
+/**
+ * One run in virtual time: the stages that ask, the pool and the chain as they are, on simulated engines. The same
+ * items and settings give the same figures on every machine.
+ */
+
+import { type PoolFile, poolSettings } from '../../engine/asking/endpoints/settings.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import { createPool } from '../../engine/asking/pool/pool.ts';
+import { type Account, newAccount } from '../../engine/core/item/account.ts';
+import type { AsksWith, Pool } from '../../engine/core/item/call.ts';
+import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { drain, openRow } from '../../engine/flow/join.ts';
+import { given } from '../../engine/flow/pull.ts';
+import type { Tools } from '../../engine/flow/stage.ts';
+import type { Pipeline } from '../../engine/running/pipeline.ts';
+import type { Preset } from '../simulator/presets.ts';
+import { lcg } from '../simulator/random.ts';
+import type { Lengths } from './lengths.ts';
+import { type Figures, figuresOf } from './plan-figures.ts';
+import { type PlannedAnswers, plannedAnswers } from './ready-answers.ts';
+import type { Sample } from './sample.ts';
+import { record } from './series.ts';
+import { type VirtualClock, virtualClock } from './virtual-clock.ts';
+import { type VirtualServer, virtualServers } from './virtual-servers.ts';
+
+export interface PlanInput {
+  /** from the first stage that asks to the last */
+  row: Pipeline['row'];
+  base: string;
+  /** the `pool:` of the pipeline file: its limits, its items in flight and its budget of retries hold here too */
+  pool: PoolFile | undefined;
+  /** what requests name where an agent names nothing else */
+  model: string;
+  preset: Preset;
+  lengths: Lengths;
+  seed: number;
+}
+
+/** `onCall` sees the calls that the simulator answers, as plannedAnswers says. */
+export async function simulate(
+  world: PlanInput,
+  endpoints: number,
+  sample: Sample,
+  onSimulated?: Parameters<typeof plannedAnswers>[0]['onSimulated'],
+): Promise<Figures> {
+  const { preset, lengths, seed } = world;
+  const clock = virtualClock();
+  const answers = plannedAnswers({
+    seed,
+    lengths,
+    maxModelLength: Math.min(MAX_MODEL_LENGTH, preset.limits.kvTokens),
+    items: sample.size,
+    shared: sample.shared,
+    onSimulated,
+  });
+  let opening: Promise<Opened> | null = null;
+  const never = new AbortController().signal;
+  const account = newAccount('plan');
+  const tools: Tools = {
+    base: world.base,
+    files: [],
+    signal: never,
+    asking: never,
+    account,
+    started: new Date(0),
+    warn: () => {},
+    async pool(asksWith): Promise<Pool> {
+      opening ??= openPool(world, endpoints, clock, answers, asksWith as AsksWith);
+      return answers.through((await opening).pool);
+    },
+  };
+  const flow = await clock.until(openRow(world.row.map(placed => ({ ...placed, tools }))));
+  const opened = (): Promise<Opened> => {
+    if (opening === null) {
+      throw usageError(
+        'expected a stage that asks about every item, such as chain, found only one that asks where a decision is missing',
+      );
+    }
+    return opening;
+  };
+  const { pool, servers } = await clock.until(opened());
+  const states = () => servers.map(server => server.state());
+  const recorder = record(clock, states, () => pool.stats().waiting);
+  const began = clock.now();
+  const ends = new Float64Array(sample.size);
+  let next = 0;
+  let ended = 0;
+  let begun = began;
+  const source = (): Item | null => {
+    if (next >= sample.size) return null;
+    begun = clock.now();
+    return sample.at(next++);
+  };
+  const output = {
+    write() {
+      ends[ended++] = (clock.now() - began) / 1000;
+      return true;
+    },
+    ready: (act: () => void) => act(),
+    pass: () => true,
+    end: async () => {},
+  };
+  await clock.until(drain(flow(given(source)), output, account));
+  const series = recorder.end();
+  const stats = pool.stats();
+  const verdict = pool.verdict();
+  await pool.close();
+  if (stats.calls > 0 && (verdict !== undefined || stats.answered === 0)) throw unanswered(account, verdict);
+  return figuresOf({
+    preset,
+    account,
+    stats,
+    states: states(),
+    series,
+    ends,
+    begun: (begun - began) / 1000,
+    inFlight: pool.itemsInFlight,
+  });
+}
+
+/** A run that was given up has no figures: the servers of the preset are too slow, or too small, for what is asked. */
+function unanswered(account: Account, verdict: Error | undefined): Error {
+  const [first] = [...account.failures.values()].map(failure => failure.first);
+  const why = verdict?.message.split(';', 1)[0] ?? first;
+  return dataError(`expected servers of this --preset to answer what they would be asked: ${why}`);
+}
+
+/** Tokens of a prompt and its answer, where the KV cache holds more. */
+const MAX_MODEL_LENGTH = 131_072;
+
+interface Opened {
+  pool: EndpointPool;
+  servers: VirtualServer[];
+}
+
+async function openPool(
+  { preset, seed, model, pool: file }: PlanInput,
+  endpoints: number,
+  clock: VirtualClock,
+  { answer }: PlannedAnswers,
+  { agents }: AsksWith,
+): Promise<Opened> {
+  const named = Object.values(agents).map(agent => agent.model);
+  const models = [...new Set(named.filter(name => name !== undefined))];
+  const served = { preset, count: endpoints, seed, models: [model, ...models], answer };
+  const { servers, openWire } = virtualServers(clock, served);
+  const { api_key_env: _, ...limits } = file ?? {};
+  const own = servers.map(({ url }, at) => ({ ...file?.endpoints[at % file.endpoints.length], url }));
+  const settings = poolSettings({ pool: { ...limits, endpoints: own, model } }, {});
+  const needsDefault = named.includes(undefined);
+  const random = lcg(1);
+  const warn = (): void => {};
+  const pool = await createPool({ ...settings, openWire, clock, random, models, needsDefault, warn });
+  return { pool, servers };
+}

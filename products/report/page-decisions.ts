@@ -1,0 +1,188 @@
+/** The page's sections on what a decision is made of: agents, numbers, risk, tokens. */
+import { curveChart, dotChart } from '../kit/chart.ts';
+import { count, decimal, esc, figure, percent, pText, table, withInterval } from '../kit/html.ts';
+import type { NumberTable } from './decisions.ts';
+import type { Report } from './report.ts';
+
+const whole = (value: number): string => percent(value, 0);
+
+export function agentSection({ turns }: Report): string {
+  const changing = turns.filter(({ n }) => n > 0);
+  const agreeing = turns.filter(({ agreement }) => agreement !== null);
+  if (changing.length === 0 && agreeing.length === 0) return '';
+  const changes = changing.flatMap(({ agent, toNoRate, toYesRate }) =>
+    (
+      [
+        ['to no approval', toNoRate],
+        ['to approval', toYesRate],
+      ] as const
+    ).flatMap(([way, rate]) => (rate ? [{ label: `${agent}, ${way}`, ...rate }] : [])),
+  );
+  const drawn = dotChart({
+    title: 'Decisions that an agent turned',
+    axis: '% of its answers after another agent',
+    rows: changes,
+    show: whole,
+    from: 0,
+    to: 0.1,
+  });
+  const columns = changing[0]?.groups ?? [];
+  const byGroup = columns.map(({ column }, at) => {
+    const rows = changing.flatMap(({ agent, groups }) =>
+      (groups[at]?.rows ?? []).map(({ value, n, toNo, toYes }) => [
+        `${esc(agent)}, ${esc(value)}`,
+        count(n),
+        percent(toNo / n),
+        percent(toYes / n),
+      ]),
+    );
+    return `<details><summary>By ${esc(column)}</summary>${table([`agent, ${esc(column)}`, 'answers', 'to no approval', 'to approval'], rows)}</details>`;
+  });
+  const behind = table(
+    ['agent', 'answers after another', 'to no approval', 'to approval'],
+    changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate }) => [
+      esc(agent),
+      count(n),
+      `${count(toNo)}: ${withInterval(toNoRate)}`,
+      `${count(toYes)}: ${withInterval(toYesRate)}`,
+    ]),
+  );
+  const agreement = table(
+    ['agent', 'records', 'as the last decision', 'kappa'],
+    agreeing.map(({ agent, agreement: found }) => [
+      esc(agent),
+      count(found?.n ?? 0),
+      percent((found?.same ?? 0) / (found?.n || 1)),
+      withInterval(found?.kappa ?? null, value => decimal(value)),
+    ]),
+  );
+  return `<section><h2>Who changes the decision</h2>
+${changing.length === 0 ? '' : figure('Decisions turned, by agent', drawn, behind, 'An agent turns a decision when it differs from the answer just before its own.') + byGroup.join('')}
+${agreeing.length === 0 ? '' : `<p><strong>Agreement with the last decision</strong></p>${agreement}`}</section>`;
+}
+
+export function numberSection({ numbers }: Report): string {
+  const known = numbers.filter(({ rows }) => rows.length > 0);
+  return known.length === 0
+    ? ''
+    : `<section><h2>Numbers in the decision</h2>${known.map(numberFigure).join('\n')}</section>`;
+}
+
+function numberFigure({ name, column, reference, rows, curves }: NumberTable): string {
+  const title = column === null ? name : `${name}, by ${column}`;
+  const drawn = curveChart({
+    title,
+    x: name,
+    y: '% of decisions at or below',
+    curves: curves.map(({ value, points }) => ({
+      label: value,
+      points: points.map(([share, x]) => [x, share] as const),
+    })),
+    showX: value => decimal(value, Math.abs(value) >= 10 || Number.isInteger(value) ? 0 : 1),
+    showY: whole,
+    from: 0,
+    to: 1,
+  });
+  const behind = table(
+    [
+      esc(column ?? ''),
+      'n',
+      'mean',
+      'lower quartile',
+      'median',
+      'upper quartile',
+      'KS distance',
+      'p, raw',
+      'p, corrected',
+    ],
+    rows.map(({ value, n, mean, quartiles, ks }) => [
+      esc(value) + (value === reference ? ' (reference)' : ''),
+      count(n),
+      decimal(mean),
+      ...quartiles.map(each => decimal(each)),
+      decimal(ks?.d, 3),
+      pText(ks?.p),
+      pText(ks?.holm),
+    ]),
+  );
+  const note =
+    rows.length > curves.length
+      ? `The ${curves.length} largest of ${count(rows.length)} groups are drawn.`
+      : '';
+  return figure(
+    esc(title),
+    drawn,
+    behind,
+    `${note} KS: two-sample Kolmogorov-Smirnov against the reference, by whole applications or cells.`,
+  );
+}
+
+const DRAWN = 6;
+
+export function riskSection({ risk, groups, asked }: Report): string {
+  if (risk === null) return '';
+  const { column, bands, blank } = risk;
+  const bandName = ({ from, to }: (typeof bands)[number]): string =>
+    `${decimal(from, 0)} to ${decimal(to, 0)}`;
+  const columns = groups.length === 0 ? [null] : groups;
+  const figures = columns.map((group, at) => {
+    const values = group === null ? ['all'] : group.rows.slice(0, DRAWN).map(({ value }) => value);
+    const rowOf = (band: (typeof bands)[number], value: string) =>
+      group === null ? band : band.groups[at]?.rows.find(row => row.value === value);
+    const curves = values.map(value => ({
+      label: value,
+      points: bands.flatMap((band, nth): [number, number][] => {
+        const rate = rowOf(band, value)?.rate;
+        return rate ? [[nth + 1, rate.value]] : [];
+      }),
+    }));
+    const drawn = curveChart({
+      title: `Approval by fifths of ${column}`,
+      x: `fifth of ${column}, the lowest first`,
+      y: `“${asked.approve}”, % of trusted records`,
+      curves: curves.filter(({ points }) => points.length > 0),
+      showX: value => (Number.isInteger(value) ? String(value) : ''),
+      showY: whole,
+      from: 0,
+      to: 1,
+      dots: true,
+    });
+    const all = group === null ? ['all'] : group.rows.map(({ value }) => value);
+    const behind = table(
+      [esc(group?.column ?? ''), ...bands.map(band => esc(bandName(band)))],
+      all.map(value => [esc(value), ...bands.map(band => withInterval(rowOf(band, value)?.rate ?? null))]),
+    );
+    return figure(
+      `Approval by ${esc(column)}${group === null ? '' : ` and ${esc(group.column)}`}`,
+      drawn,
+      behind,
+    );
+  });
+  const overall = table(
+    [`${esc(column)}`, 'n', 'approved', 'rate'],
+    bands.map(band => [esc(bandName(band)), count(band.n), count(band.approved), withInterval(band.rate)]),
+  );
+  return `<section><h2>Level and risk</h2>
+<p>Groups can be alike because everybody is approved. This shows how approval follows ${esc(column)}.${blank > 0 ? ` ${count(blank)} records have no number there.` : ''}</p>
+${overall}
+${figures.join('\n')}</section>`;
+}
+
+export function usageSection({ tokens, time, integrity }: Report): string {
+  if (tokens === null && time === null) return '';
+  const rows = integrity.agents.map(({ agent, answers, prompt, completion, uncounted }) => [
+    esc(agent),
+    count(answers),
+    prompt === 0 ? '–' : count(prompt),
+    prompt === 0 ? '–' : count(completion),
+    decimal(answers === uncounted ? null : completion / (answers - uncounted), 0),
+  ]);
+  const uncounted = integrity.agents.reduce((sum, each) => sum + each.uncounted, 0);
+  const unknown = uncounted > 0 ? ` Of ${count(uncounted)} more answers nobody counted them.` : '';
+  const all =
+    tokens === null
+      ? ''
+      : `<p>${count(tokens.prompt)} tokens in, ${count(tokens.completion)} out, of the answers that were taken.${unknown} What was asked again costs more: <code>fw ledger cost</code>.</p>${table(['agent', 'answers', 'tokens in', 'tokens out', 'out, each'], rows)}`;
+  const when = time === null ? '' : `<p>Results are dated from ${esc(time.from)} to ${esc(time.to)}.</p>`;
+  return `<section><h2>Tokens and time</h2>${all}${when}</section>`;
+}

@@ -1,0 +1,106 @@
+/** The page's first section: what was left out, mended and asked again, and whether one group met it more than another. */
+import { dotChart } from '../kit/chart.ts';
+import { count, esc, figure, percent, pText, table, withInterval } from '../kit/html.ts';
+import { LEVEL } from './family.ts';
+import type { FateRow, Integrity } from './integrity.ts';
+import type { Report } from './report.ts';
+
+export function integritySection({ integrity }: Report): string {
+  const { seen, trusted, rungs, left, agents, groups } = integrity;
+  const reasons = Object.entries(left);
+  return `<section><h2>Integrity</h2>
+<p>${count(seen)} items were read. ${count(trusted)} (${percent(integrity.trustedRate?.value)}) may enter a rate. ${count(integrity.mended)} had an answer that fw mended, ${count(integrity.askedAgain)} an answer that was asked for again.</p>
+${table(
+  ['rung', 'items'],
+  Object.entries(rungs).map(([rung, n]) => [rung, count(n)]),
+)}
+${
+  reasons.length === 0
+    ? ''
+    : table(
+        ['left out, because', 'items'],
+        reasons.map(([code, n]) => [esc(code), count(n)]),
+      )
+}
+${groups.map(groupFates).join('\n')}
+${agents.length === 0 ? '' : agentFates(integrity)}
+</section>`;
+}
+
+function groupFates({ column, reference, rows }: Integrity['groups'][number]): string {
+  const drawn = dotChart({
+    title: `Share of items that are trusted, by ${column}`,
+    axis: 'trusted, % of items',
+    rows: rows.flatMap(({ value, trustedRate }) => (trustedRate ? [{ label: value, ...trustedRate }] : [])),
+    show: value => percent(value, 1),
+    from: Math.max(
+      0,
+      1 - 2 * Math.max(0.01, ...rows.slice(0, 30).map(({ trustedRate }) => 1 - (trustedRate?.value ?? 1))),
+    ),
+    to: 1,
+  });
+  const share = (part: number, { seen }: FateRow): string => percent(seen === 0 ? null : part / seen);
+  const behind = table(
+    [
+      ...[esc(column), 'items', 'trusted', 'left out', 'p, corrected'],
+      ...['mended', 'p, corrected', 'asked again', 'p, corrected'],
+    ],
+    rows.map(row => [
+      esc(row.value) + (row.value === reference ? ' (reference)' : ''),
+      count(row.seen),
+      withInterval(row.trustedRate),
+      share(row.seen - row.trusted, row),
+      pText(row.tests['left-out']?.holm),
+      share(row.mended, row),
+      pText(row.tests.mended?.holm),
+      share(row.askedAgain, row),
+      pText(row.tests['asked-again']?.holm),
+    ]),
+  );
+  const uneven = rows.filter(({ tests }) =>
+    Object.values(tests).some(test => test !== null && test.holm < LEVEL),
+  );
+  const note =
+    uneven.length === 0
+      ? 'p: against the reference, by whole applications or cells, corrected over all tests of the page. A parser that fails more for one group would show here.'
+      : `Not alike: ${uneven
+          .slice(0, 6)
+          .map(({ value }) => esc(value))
+          .join(
+            ', ',
+          )}. What was left out or mended differs by group, so rates may differ for that reason alone.`;
+  // a picture of groups that are all whole says nothing
+  const isWhole = rows.every(row => row.trusted === row.seen);
+  const picture = isWhole ? `<p>All items are trusted, in each of ${count(rows.length)} groups.</p>` : drawn;
+  return figure(`Which items are trusted, by ${esc(column)}`, picture, behind, note);
+}
+
+function agentFates({ agents, groups }: Integrity): string {
+  const share = (part: number, all: number): string => percent(all === 0 ? null : part / all);
+  const all = table(
+    ['agent', 'answers', 'clean', 'mended', 'unknown', 'failed', 'asked again'],
+    agents.map(({ agent, answers, rungs, askedAgain }) => [
+      esc(agent),
+      count(answers),
+      share(rungs.clean ?? 0, answers),
+      share((rungs.repaired ?? 0) + (rungs.coerced ?? 0) + (rungs.defaulted ?? 0), answers),
+      share(rungs.unknown ?? 0, answers),
+      share(rungs.failed ?? 0, answers),
+      share(askedAgain, answers),
+    ]),
+  );
+  const byGroup = groups.map(({ column, agents: rows }) => {
+    const body = table(
+      [`agent, ${esc(column)}`, 'answers', 'failed', 'mended', 'asked again'],
+      rows.map(({ agent, value, answers, failed, mended, askedAgain }) => [
+        `${esc(agent)}, ${esc(value)}`,
+        count(answers),
+        share(failed, answers),
+        share(mended, answers),
+        share(askedAgain, answers),
+      ]),
+    );
+    return `<details><summary>Each agent by ${esc(column)}</summary>${body}</details>`;
+  });
+  return `<p><strong>Answers, by agent</strong></p>${all}${byGroup.join('')}`;
+}

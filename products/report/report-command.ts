@@ -1,0 +1,100 @@
+/**
+ * report: what a study found, and whether it can be trusted: one page of HTML, or JSON.
+ *
+ *   fw report 'out/*_legacy.jsonl' --source prompts.csv --outcome approval_decision --approve approve --group ethnicity_signal > report.html
+ *   fw report decisions.csv --outcome approve --approve 1 --group race --json
+ */
+import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
+import { version } from '../../engine/core/config/version.ts';
+import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { expectResults } from '../../engine/core/files/provenance-files.ts';
+import { writePage } from '../../engine/core/files/stdout.ts';
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { cut } from '../../engine/core/item/wording.ts';
+import { visible } from '../../engine/core/json/visible.ts';
+import { command } from '../../engine/flow/command.ts';
+import { COMMON } from '../../engine/flow/join.ts';
+import { namesIn } from '../../engine/flow/options.ts';
+import type { Collected } from './collect.ts';
+import { gather, OUTCOME_OPTIONS, outcomeNamed } from './gather.ts';
+import { reportOf } from './report.ts';
+import { pageOf } from './report-page.ts';
+
+export default command({
+  name: 'report',
+  summary: 'Report what a study found, by group and by order, and how far to trust it: HTML or JSON.',
+  positional: 'FILE…',
+  examples: [
+    'fw report items.ndjson --outcome approval_decision --approve approve --group ethnicity_signal > report.html',
+    "fw report 'out/*_legacy.jsonl' --source prompts.csv --outcome approval_decision --approve approve --group name --twins credit_score,visa_status,income,age,loan_amount > report.html",
+    'fw report decisions.csv --outcome approve --approve 1 --group race --reference white --json',
+  ],
+  options: {
+    ...OUTCOME_OPTIONS,
+    group: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Column whose values are compared. May be repeated.',
+    },
+    reference: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'Value to compare with, or COLUMN=VALUE. May be repeated. Default: the value with the most records.',
+    },
+    twins: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Columns in which twins are alike, also comma-separated; they differ in the --group.',
+    },
+    risk: { type: 'string', description: 'Column of numbers: approval is also shown by its fifths.' },
+    source: {
+      type: 'string',
+      file: 'read',
+      description:
+        'The table that was asked, for results that lack its columns; joined by id or row number, and checked.',
+    },
+    ...JUDGE_OPTIONS,
+    json: { type: 'boolean', description: 'Write the figures as JSON, with the ids behind each.' },
+    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are counted as unreadable.' },
+  },
+
+  async run(options, patterns) {
+    const { group = [], reference = [], twins = [], json, ...rest } = options;
+    const named = outcomeNamed(options, 'fw report FILE…');
+    const paths = expectResults(await expandPaths(patterns));
+    const warn = (message: string): void => void process.stderr.write(`fw report: ${message}\n`);
+    const given = { ...rest, ...named, group: [...new Set(group)], twins: namesIn(twins) };
+    const { collected, files, notes, source } = await gather(paths.length === 0 ? ['-'] : paths, given, {
+      stage: 'report',
+      warn,
+    });
+    expectReferences(reference, collected);
+    const report = reportOf(collected, {
+      version: version(),
+      files,
+      references: reference,
+      accept: namesIn(rest.accept),
+      notes,
+      source,
+    });
+    await writePage(json ? `${JSON.stringify(report, null, 1)}\n` : pageOf(report));
+    return EXIT.ok;
+  },
+});
+
+/** Exit 64 for a reference that no column has: it would be passed over. */
+function expectReferences(references: readonly string[], { groups }: Collected): void {
+  for (const text of references) {
+    const isThere = groups.some(({ column, values }) => {
+      const own = text.startsWith(`${column}=`) ? text.slice(column.length + 1) : text;
+      return values.list.includes(own);
+    });
+    if (isThere) continue;
+    const there = groups.flatMap(({ values }) => values.list).slice(0, 20);
+    const found = there.length === 0 ? 'no --group' : there.map(value => visible(cut(value, 60))).join(', ');
+    throw usageError(
+      `--reference: expected a value of a --group column, found '${text}'; there are: ${found}`,
+    );
+  }
+}

@@ -1,0 +1,197 @@
+/** The report as one page: HTML and SVG alone, no script, nothing from the network. What can be trusted comes first. */
+import { counted } from '../../engine/core/item/wording.ts';
+import { count, esc, page, percent, points, pText, tile } from '../kit/html.ts';
+import { LEVEL, type Section } from './family.ts';
+import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
+import { groupSection, orderSection, twinSection } from './page-groups.ts';
+import { integritySection } from './page-integrity.ts';
+import { valueSection } from './page-values.ts';
+import { withinSection } from './page-within.ts';
+import type { Report } from './report.ts';
+
+export function pageOf(report: Report): string {
+  const { asked, files, integrity } = report;
+  const names = files.map(({ path }) => path);
+  const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
+  return page({
+    title: `Report on ${esc(counted(integrity.seen, 'item'))}`,
+    header: `<h1>${esc(asked.outcome)}: how often “${esc(asked.approve)}”, for whom, and how sure</h1>
+<p class="dim">${esc(names.slice(0, 3).join(', '))}${more}</p>
+${tiles(report)}
+${findings(report)}
+${notes(report)}
+<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval.</p>`,
+    main: `${integritySection(report)}
+${valueSection(report)}
+${report.groups.map(table => groupSection(report, table)).join('\n')}
+${twinSection(report)}
+${orderSection(report)}
+${agentSection(report)}
+${numberSection(report)}
+${riskSection(report)}
+${withinSection(report)}
+${usageSection(report)}
+${method(report)}`,
+  });
+}
+
+/** What a reader asks first: how many, how many of them count, is there a difference by group, by order, how sure. */
+function tiles(report: Report): string {
+  const { integrity, level, orders } = report;
+  const { seen, trusted } = integrity;
+  const left = Object.entries(integrity.left)
+    .slice(0, 3)
+    .map(([code, n]) => `${count(n)} ${esc(code)}`);
+  const all = [
+    tile(
+      'Items, and how many are trusted',
+      `${count(trusted)} of ${count(seen)}`,
+      seen === trusted ? 'none left out' : `${count(seen - trusted)} left out: ${left.join(', ')}`,
+      leftOutByGroup(report),
+    ),
+    tile(
+      `“${esc(report.asked.approve)}”, of those trusted`,
+      percent(level.rate?.value),
+      `95 % interval ${percent(level.rate?.low)} to ${percent(level.rate?.high)}, of ${applications(report)}`,
+    ),
+    tile('By group', ...(byGroup(report) as [string, ...string[]])),
+    orders === null
+      ? tile('By order', 'one order', 'with several orders of the agents, this says what the order changes')
+      : tile(
+          'By order',
+          `${percent(orders.sameRate?.value)} the same`,
+          `decided alike in all ${orders.rows.length} orders, of ${count(orders.complete)} ${level.samples ? 'samples of applications' : 'applications'}`,
+          `rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? `; that all orders approve alike: p ${pText(orders.test.holm)}, corrected` : ''}`,
+        ),
+  ];
+  return `<div class="tiles">${all.join('\n')}</div>`;
+}
+
+/** What is counted: an application that was asked in several orders, or several times, is one. */
+function applications({ level }: Report): string {
+  const all = counted(level.applicants, 'application');
+  const cells = level.clusters < level.applicants ? ` in ${counted(level.clusters, 'cell')} of twins` : '';
+  return `${all}${cells}${level.samples ? ', each asked several times' : ''}`;
+}
+
+/** What is asked of each section, in the words of the sentence on the correction. */
+const ASKED: { [name in Section]: string } = {
+  groups: 'of approval between groups',
+  order: 'of the order',
+  integrity: 'of what was left out, mended or asked again',
+  numbers: 'of numbers',
+};
+
+/** What the page calls a finding, and how its tests are corrected together. */
+function findings({ family, level }: Report): string {
+  const { tests, sections, findings: found } = family;
+  if (tests === 0)
+    return `<p class="dim">This page tests nothing: it compares no groups and no orders, or all of them are of too few ${level.clusters < level.applicants ? 'cells of twins' : 'applications'} to be judged.</p>`;
+  const parts = sections.map(
+    ({ name, tests: n }) => `${sections.length > 1 ? `${count(n)} ` : ''}${ASKED[name]}`,
+  );
+  const isShared = sections.length > 1 && sections.some(({ name }) => name === 'groups');
+  const how = isShared
+    ? "corrected together, four fifths of the 5 % for approval between groups and one for the others (Holm's procedure with weights)"
+    : tests > 1
+      ? "corrected together (Holm's procedure)"
+      : 'so there is nothing to correct';
+  const by = `${counted(tests, 'test')} on this page, ${parts.join(', ')}; ${how}. Over data without any effect, at most 5 of 100 such pages have a finding.`;
+  const named = found
+    .slice(0, MOST_FINDINGS)
+    .map(({ what, holm }) => `${esc(what)} (p ${pText(holm)}, corrected)`);
+  if (found.length > named.length) named.push(`and ${count(found.length - named.length)} more`);
+  const head = found.length === 0 ? 'No finding.' : `${counted(found.length, 'finding')}:`;
+  return `<p><strong>${head}</strong> ${named.join('; ')}${named.length > 0 ? '.' : ''}</p><p class="dim">${by}</p>`;
+}
+
+const MOST_FINDINGS = 10;
+
+/** Whether those left out are of one group more than of another. */
+function leftOutByGroup({ integrity }: Report): string {
+  const found = integrity.groups.flatMap(({ column, rows }) =>
+    rows
+      .filter(({ tests }) => Object.values(tests).some(test => test !== null && test.holm < LEVEL))
+      .map(({ value }) => `${column} ${value}`),
+  );
+  if (integrity.groups.length === 0) return '';
+  const { seen, trusted, mended, askedAgain } = integrity;
+  if (seen === trusted && mended + askedAgain === 0)
+    return 'nothing was left out, mended or asked again in any group';
+  if (
+    integrity.groups.every(({ rows }) => rows.every(({ tests }) => Object.values(tests).every(test => !test)))
+  )
+    return 'too few of any group to say whether one was left out more than another';
+  if (found.length === 0)
+    return 'no group was left out, mended or asked again more than the reference, as far as this can tell';
+  return `<strong>not alike in all groups:</strong> ${esc(found.slice(0, 4).join(', '))}; see Integrity`;
+}
+
+/** The largest difference that was found, from twins where there are some. */
+function byGroup(report: Report): string[] {
+  const { groups, twins, noise } = report;
+  if (groups.length === 0) return ['no groups', '--group COLUMN compares the values of a column'];
+  const rows = groups.flatMap(table => {
+    const paired = twins.find(({ column }) => column === table.column);
+    const found = paired
+      ? paired.rows.map(({ value, net, holm }) => ({ value, difference: net, holm }))
+      : table.rows
+          .filter(({ small }) => !small)
+          .map(({ value, difference, holm }) => ({ value, difference, holm }));
+    const known = found.filter(row => row.difference !== null && row.holm !== null);
+    return known.map(row => ({
+      ...row,
+      column: table.column,
+      reference: table.reference ?? '',
+      paired: paired !== undefined,
+    }));
+  });
+  const sure = rows.filter(({ holm }) => (holm as number) < LEVEL);
+  const largest = rows.toSorted(
+    (a, b) => Math.abs(b.difference?.value ?? 0) - Math.abs(a.difference?.value ?? 0),
+  )[0];
+  if (largest === undefined)
+    return ['nothing to compare', 'no group has enough records beside the reference'];
+  const { difference, column, value, reference, paired, holm } = largest;
+  const floor = noise.pairs > 0 ? `; the same question asked again flips ${percent(noise.rate?.value)}` : '';
+  return [
+    `${points(difference?.value)} points`,
+    `the largest difference: ${esc(column)} ${esc(value)} against ${esc(reference)}${paired ? ', between twins' : ''}; 95 % interval ${points(difference?.low)} to ${points(difference?.high)}; p ${pText(holm)}, corrected`,
+    `${sure.length} of ${rows.length} comparisons are findings${floor}`,
+  ];
+}
+
+function notes({ notes: all }: Report): string {
+  return all.length === 0
+    ? ''
+    : `<ul class="notes">${all.map(text => `<li>${text.length > 400 ? esc(text) : text.split(' ').map(esc).join(' ')}</li>`).join('')}</ul>`;
+}
+
+function otherwise({ otherwise: words, schema }: Report['asked']): string {
+  const named = words === null ? 'nothing' : words.map(word => `“${esc(word)}”`).join(', ');
+  const said = schema ? 'what the schema of the agent allows beside it is another outcome' : '';
+  const rest = `${schema ? 'where no schema says it, ' : ''}${named} ${words?.length === 1 || words === null ? 'is' : 'are'} another outcome`;
+  return `${[said, rest].filter(Boolean).join('; ')}, and any other value is no outcome, and no denial`;
+}
+
+function method({ asked, method: by, version, files, family }: Report): string {
+  const rows = files
+    .slice(0, 100)
+    .map(({ path, lines, kinds, orderings }) => [
+      esc(path),
+      count(lines),
+      esc(kinds.join(', ') || 'empty'),
+      esc(orderings.length > 2 ? `${orderings.length} orderings` : orderings.join('; ') || '–'),
+    ]);
+  const list = rows.map(
+    ([path, lines, kinds, orderings]) =>
+      `<li>${path}: ${lines} lines (${kinds}), orderings: ${orderings}</li>`,
+  );
+  return `<section><h2>How this was counted</h2>
+<p>Of each id the first line counts. A record enters a rate when verification accepts it (rungs ${esc(asked.accept.join(', '))}) and has an outcome. A blank group is left out of that group's table alone. “${esc(asked.approve)}” is an approval; ${otherwise(asked)}.</p>
+<p>What is counted, tested and drawn is what is independent: an application with all its orders, samples and shared answers is one${asked.twins.length > 0 ? ', and so is a cell of twins' : '; applications are taken as independent of each other, unless --twins says which are of one case'}. The lines in the pictures and the figures in brackets are 95 % intervals. Where each application is one record: Wilson for rates, Newcombe for differences, Katz for ratios. Else they are those of whole applications or cells: their error is what each adds to a figure, with Student's t. Fewer than ${by.least}, or hardly any that differ, have exact intervals (Clopper and Pearson), in which each counts as one case; these hold more often than 95 %.</p>
+<p>p is the chance of a difference as large or larger if nothing made a difference: Fisher's exact test where each application is one record, exact McNemar where a cell of twins is one pair; else the names of the groups are dealt anew among whole applications, or swapped in whole cells (seed ${by.seed}). Orders: Cochran's Q where each application stands alone, else repeated measures by cell with the correction of Greenhouse and Geisser. Numbers: Kolmogorov-Smirnov, in the same way by whole applications. Tests made and corrected together: ${count(family.tests)}. A p is “raw” before the correction. A group of fewer than ${by.least} applications or cells, or with less than ${percent(by.leastShare, 0)} of all records, is shown and not judged: it is no test of the page. Each order of twins alone is a look into the data and no test of the page either.</p>
+<p>A ratio or a difference is no verdict: what follows from it is for people to say. Each figure's ids are in <code>fw report --json</code> (the first ${by.ids}); <code>fw explain ID FILE</code> tells their stories.</p>
+<ul class="notes">${list.join('\n')}</ul>
+<p class="dim">fw ${esc(version)}</p></section>`;
+}

@@ -1,0 +1,150 @@
+/**
+ * The keys of a server: DIR/keys.json, which has their SHA-256 and never a key. A key is 256 random bits, so a slow hash
+ * would buy nothing (2^256 guesses are out of reach at any price of one). The file is read again when it has changed.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { dataError } from '../../engine/core/item/failure.ts';
+
+/** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
+export const SCOPES = ['batch', 'chat', 'admin', 'metrics', 'worker'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+export interface KeyRecord {
+  /** names the key where it is listed and revoked */
+  id: string;
+  /** the owner of what is made with it; an owner may have several keys */
+  name: string;
+  sha256: string;
+  scopes: Scope[];
+  /** Unix seconds */
+  created: number;
+  revoked?: number;
+  /** requests a minute; tokens a day (UTC) */
+  rpm?: number;
+  tokens_per_day?: number;
+}
+
+export const keysPath = (data: string): string => join(data, 'keys.json');
+
+/** 43 characters of base64url are 256 bits. */
+const PREFIX = 'fw_';
+
+const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest();
+
+/** A new key, to be shown once, and what is kept of it. */
+export function makeKey(
+  name: string,
+  scopes: readonly Scope[],
+  limits: Pick<KeyRecord, 'rpm' | 'tokens_per_day'>,
+  now: number,
+): { key: string; record: KeyRecord } {
+  const key = PREFIX + randomBytes(32).toString('base64url');
+  const id = `key_${randomBytes(6).toString('hex')}`;
+  const created = Math.floor(now / 1000);
+  return {
+    key,
+    record: { id, name, sha256: hashOf(key).toString('hex'), scopes: [...scopes], created, ...limits },
+  };
+}
+
+/** Null where there is no key file. Exit 65 where it is none that fw wrote. */
+export function readKeys(data: string): KeyRecord[] | null {
+  const path = keysPath(data);
+  let text: string;
+  try {
+    text = readKept(path).toString();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw dataError(`${path}: expected the keys of fw keys, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+  try {
+    const { keys } = JSON.parse(text) as { keys: KeyRecord[] };
+    if (Array.isArray(keys) && keys.every(isKey)) return keys;
+  } catch {
+    // said below
+  }
+  throw dataError(`${path}: expected {"keys": […]} as fw keys writes it, found something else`);
+}
+
+function isKey(one: Partial<KeyRecord> | null): boolean {
+  return (
+    typeof one === 'object' &&
+    one !== null &&
+    [one.id, one.name, one.sha256].every(text => typeof text === 'string') &&
+    /^[0-9a-f]{64}$/.test(one.sha256 as string) &&
+    Array.isArray(one.scopes) &&
+    one.scopes.every(scope => SCOPES.includes(scope))
+  );
+}
+
+export function writeKeys(data: string, keys: readonly KeyRecord[]): void {
+  replaceFile(keysPath(data), `${JSON.stringify({ keys }, null, 1)}\n`);
+}
+
+export interface KeyRing {
+  /** whether there is a key file: without one everybody on this machine is let in */
+  readonly isThere: boolean;
+  /**
+   * The key that was shown, if it is one of ours and not revoked. It is looked up by its hash, as each request has to be:
+   * how long that takes tells of a hash alone, from which nobody finds a key.
+   */
+  find(key: string): KeyRecord | null;
+  /** The key with this id, if it is not revoked: for who has shown it before. */
+  withId(id: string): KeyRecord | null;
+}
+
+/**
+ * Follows the key file. Where it cannot be read any more, or is gone, `warn` is told and no key is valid: a server that
+ * had keys never lets everybody in.
+ */
+export function openKeys(data: string, warn: (message: string) => void): KeyRing {
+  let seen = '';
+  /** those that are not revoked, by hash and by id */
+  let keys: Map<string, KeyRecord> | null = null;
+
+  function follow(): void {
+    const now = stateOf(keysPath(data));
+    if (now === seen) return;
+    seen = now;
+    try {
+      const read = readKeys(data);
+      if (read === null && keys !== null)
+        throw dataError(`${keysPath(data)}: expected the keys of fw keys, found no file`);
+      const valid = read?.filter(({ revoked }) => revoked === undefined);
+      keys = valid
+        ? new Map(valid.flatMap(one => [[one.sha256, one] as const, [one.id, one] as const]))
+        : null;
+    } catch (error) {
+      keys = new Map();
+      warn(`${(error as Error).message}; until it is mended no key is valid`);
+    }
+  }
+
+  return {
+    get isThere() {
+      follow();
+      return keys !== null;
+    },
+    find(key) {
+      follow();
+      return keys?.get(hashOf(key).toString('hex')) ?? null;
+    },
+    withId(id) {
+      follow();
+      return keys?.get(id) ?? null;
+    },
+  };
+}
+
+/** Changes with the file. */
+function stateOf(path: string): string {
+  try {
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeNs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code as string;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The lines of a batch as they come back: those with an answer in one file, the others in another, each in the order of the
+ * input. What was refused by a server has its status and no error, as at OpenAI; what was never answered has an error.
+ */
+import { closeSync, fsyncSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { openNew } from '../../../engine/core/files/durable.ts';
+import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
+import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
+import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { inOrder } from '../../../engine/tables/export/in-order.ts';
+import { lineOf, responseOf } from '../../../engine/tables/export/openai-batch.ts';
+import { inTurns } from '../../../engine/tables/export/row-turns.ts';
+import { type FailureGroup, noteFailure } from './batch-failures.ts';
+import type { BatchRecord, BatchUsage, Counts } from './batch-state.ts';
+
+/** Why the rest of a batch is not asked. */
+export type Ending = 'expired' | 'cancelled';
+
+const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
+  expired: {
+    code: 'batch_expired',
+    message: 'This request could not be executed before the completion window expired.',
+  },
+  cancelled: { code: 'batch_cancelled', message: 'This request was not executed: the batch was cancelled.' },
+};
+
+export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);
+
+export interface Tally {
+  counts: Omit<Counts, 'total'>;
+  usage: BatchUsage;
+  failures: FailureGroup[];
+}
+
+export const newTally = (): Tally => ({
+  counts: { completed: 0, failed: 0 },
+  usage: { input: 0, cached: 0, output: 0, reasoning: 0 },
+  failures: [],
+});
+
+/** With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back. */
+export function withTally(record: BatchRecord, tally: Tally): BatchRecord {
+  const { total, completed, failed } = record.counts;
+  const isAhead = tally.counts.completed >= completed;
+  return {
+    ...record,
+    counts: {
+      total,
+      completed: Math.max(completed, tally.counts.completed),
+      failed: isAhead ? tally.counts.failed : failed,
+    },
+    failures: isAhead ? tally.failures : record.failures,
+    usage: tally.usage.input >= record.usage.input ? tally.usage : record.usage,
+  };
+}
+
+/** Counts into `tally`; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
+export function linesInto(
+  paths: { output: string; error: string },
+  tally: Tally,
+  ending: () => Ending | null,
+  onBroken: OnBroken,
+): Output {
+  const good = lines(paths.output);
+  const bad = lines(paths.error);
+  const turns = inTurns({
+    order: inOrder(dirname(paths.output), NEAR),
+    emit: text => (text.startsWith(GOOD) ? good : bad).put(text.slice(1)),
+    isOpen: () => true,
+    ready: act => act(),
+    onBroken,
+  });
+  return {
+    write(item) {
+      const isGood = !isFailed(item);
+      tally.counts[isGood ? 'completed' : 'failed'] += 1;
+      noteUsage(tally.usage, item);
+      const error = isGood ? null : errorOf(item, ending());
+      if (!isGood) noteFailure(tally.failures, item, error);
+      return turns.add(item, (isGood ? GOOD : BAD) + lineOf(item, () => error));
+    },
+    ready: turns.ready,
+    async end() {
+      await turns.end();
+      for (const each of [good, bad]) each.end();
+    },
+  };
+}
+
+/** Characters of lines that wait in memory for those before them: several batches run at once. */
+const NEAR = 1024 * 1024;
+const GOOD = ' ';
+const BAD = '!';
+
+function errorOf(item: Item, ending: Ending | null): { code: string; message: string } | null {
+  const failure = failureOf(item);
+  const status = responseOf(item)?.status_code ?? 0;
+  if (failure === undefined || status >= 400) return null;
+  return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
+}
+
+function noteUsage(usage: BatchUsage, item: Item): void {
+  const body = responseOf(item)?.body;
+  const said = isObject(body) ? body.usage : undefined;
+  if (!isObject(said)) return;
+  usage.input += countOf(said, 'prompt_tokens');
+  usage.output += countOf(said, 'completion_tokens');
+  usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
+  usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');
+}
+
+function countOf(of: unknown, key: string): number {
+  const count = isObject(of) ? (of as JsonObject)[key] : undefined;
+  return Number.isSafeInteger(count) && (count as number) > 0 ? (count as number) : 0;
+}
+
+/** Characters that leave in one write. */
+const ROOM = 128 * 1024;
+
+function lines(path: string) {
+  const fd = openNew(path);
+  let waiting: string[] = [];
+  let characters = 0;
+  const flush = (): void => {
+    const bytes = Buffer.from(waiting.join(''));
+    [waiting, characters] = [[], 0];
+    writeWhole(fd, bytes, path);
+  };
+  return {
+    put(text: string): void {
+      waiting.push(text, '\n');
+      characters += text.length + 1;
+      if (characters >= ROOM) flush();
+    },
+    end(): void {
+      try {
+        flush();
+        fsyncSync(fd);
+      } finally {
+        closeSync(fd);
+      }
+    },
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * A batch file before anything is asked: every line is looked at, by the same reading that fw batch has. One that is no
+ * request of this batch fails the whole batch, as at OpenAI, and is named with its line.
+ */
+import { createIdSet } from '../../../engine/core/files/idset.ts';
+import { inputsOf } from '../../../engine/core/files/input-files.ts';
+import type { Code } from '../../../engine/core/item/codes.ts';
+import { Fatal } from '../../../engine/core/item/failure.ts';
+import type { RawRequest } from '../../../engine/core/item/item.ts';
+import { lossless } from '../../../engine/core/json/lossless.ts';
+import { show } from '../../../engine/core/json/show.ts';
+import { type TableRow, tableBatches } from '../../../engine/tables/read-table.ts';
+import { excessOf } from '../http-body.ts';
+import type { BatchError } from './batch-state.ts';
+
+/** Errors that are told of one batch. */
+const MOST_ERRORS = 100;
+/** models of one batch that are told apart */
+const MOST_MODELS = 64;
+
+export interface Validated {
+  total: number;
+  models: string[];
+  errors: BatchError[];
+}
+
+export interface Rules {
+  /** the one URL that all lines have */
+  endpoint: string;
+  /** lines, and bytes of each */
+  lines: number;
+  line: number;
+  signal: AbortSignal;
+}
+
+/** OpenAI's words for what our reading finds. */
+const CODES: Partial<Record<Code, string>> = {
+  'not-json': 'invalid_json_line',
+  'not-an-object': 'invalid_json_line',
+  'not-utf8': 'invalid_json_line',
+  'too-deep': 'invalid_json_line',
+  'value-not-kept': 'invalid_json_line',
+  'line-too-long': 'line_too_long',
+  'not-a-request': 'invalid_request',
+};
+
+export async function validate(
+  path: string,
+  { endpoint, lines, line: maxLine, signal }: Rules,
+): Promise<Validated> {
+  const ids = createIdSet();
+  const models = new Set<string>();
+  const errors: BatchError[] = [];
+  let total = 0;
+
+  const wrong = (line: number | null, code: string, message: string, param: string | null = null): void => {
+    if (errors.length < MOST_ERRORS) errors.push({ code, message, line, param });
+  };
+  const look = ({ line, item, text = '', trouble }: TableRow): void => {
+    total += 1;
+    if (trouble) {
+      const param = /^expected (custom_id|method|url|body)\b/.exec(trouble.message)?.[1] ?? null;
+      return wrong(line, CODES[trouble.code] ?? 'invalid_request', sentence(trouble.message), param);
+    }
+    const loss = lossless(text);
+    if (loss) return wrong(line, 'invalid_json_line', sentence(loss.message));
+    const { id, request } = item as { id: string; request: RawRequest };
+    if (!ids.add(id))
+      wrong(
+        line,
+        'duplicate_custom_id',
+        `The custom_id ${show(id)} is that of an earlier line.`,
+        'custom_id',
+      );
+    judge(line, request);
+  };
+  function judge(line: number, { method, url, body }: RawRequest): void {
+    if (method !== 'POST')
+      wrong(line, 'invalid_method', `Expected the method "POST", found ${show(method)}.`, 'method');
+    if (url !== endpoint)
+      wrong(line, 'url_mismatch', `Expected the URL of the batch, ${endpoint}, found ${show(url)}.`, 'url');
+    const { model, stream } = body;
+    if (typeof model !== 'string' || model === '')
+      wrong(
+        line,
+        'missing_required_parameter',
+        `Expected body.model, a text, found ${model === undefined ? 'none' : show(model)}.`,
+        'body.model',
+      );
+    else if (models.size < MOST_MODELS) models.add(model);
+    if (stream !== undefined && stream !== null && stream !== false)
+      wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
+  }
+
+  const opening = {
+    ...({ format: 'openai-batch', maxLine, takesItems: false, expect() {}, warn() {} } as const),
+    // levels are judged by lossless, for their own code
+    excess: (row: Buffer) => excessOf(row, Number.POSITIVE_INFINITY),
+  };
+  const reading = { ...opening, lastRow: lines + 1, signal, itemsOf: seen };
+  function seen(row: TableRow): [{ id: null }] {
+    if (row.row <= lines) look(row);
+    return [{ id: null }];
+  }
+  let rows = 0;
+  try {
+    for await (const batch of tableBatches(inputsOf([path]), reading)) {
+      rows += (batch as readonly unknown[]).length;
+      await new Promise(setImmediate); // other requests have their turn
+      if (signal.aborted) break;
+    }
+  } catch (error) {
+    if (!(error instanceof Fatal)) throw error;
+    wrong(null, 'invalid_file', sentence(error.message.replaceAll(path, 'the file')));
+  }
+  if (rows > lines) wrong(null, 'too_many_tasks', `Expected at most ${lines} requests, found more.`);
+  else if (rows === 0 && errors.length === 0)
+    wrong(null, 'empty_file', 'Expected a request a line, found an empty file.');
+  return { total, models: [...models], errors };
+}
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

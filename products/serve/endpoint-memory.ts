@@ -1,0 +1,54 @@
+/** `endpoints.json` of DIR: what was learned of the endpoints, which is where the next start begins. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { KeptEndpoint, Memory } from '../../engine/asking/pool/memory.ts';
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
+
+/** ms between two looks at whether there is something new to keep */
+const LOOK = 10_000;
+
+const MOST_CALLS = 65_535;
+
+/** Begins with what is kept, and keeps what changes until `stop`. A file that cannot be read or written costs nothing but that. */
+export function keepEndpoints(data: string, pool: Memory, say: (message: string) => void): { stop(): void } {
+  const path = join(data, 'endpoints.json');
+  let last = '';
+  let told = false;
+  try {
+    if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
+  } catch (error) {
+    say(`${path} is left out, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
+  }
+
+  function keep(): void {
+    const text = JSON.stringify(pool.kept());
+    if (text === last) return;
+    try {
+      replaceFile(path, text);
+      last = text;
+      told = false;
+    } catch (error) {
+      if (!told) say(`what is learned of endpoints cannot be kept: ${(error as Error).message}`);
+      told = true;
+    }
+  }
+
+  const timer = setInterval(keep, LOOK).unref();
+  return {
+    stop() {
+      clearInterval(timer);
+      keep();
+    },
+  };
+}
+
+function read(value: unknown): KeptEndpoint[] {
+  if (!Array.isArray(value)) throw new Error('expected a list of endpoints');
+  return value.filter(isObject).flatMap(({ url, limit, models }) => {
+    if (typeof url !== 'string') return [];
+    const isLimit = Number.isInteger(limit) && (limit as number) > 0 && (limit as number) <= MOST_CALLS;
+    const names = Array.isArray(models) ? models.filter(name => typeof name === 'string') : [];
+    return [{ url, limit: isLimit ? (limit as number) : null, models: names }];
+  });
+}

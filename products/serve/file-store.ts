@@ -1,0 +1,140 @@
+/**
+ * The files of a server: DIR/files/<id>.data with the bytes, and <id>.json, which says what it is. A file is there when
+ * its .json is: that is written last and removed first. What a killed process left without one is removed at the start.
+ */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  DISK,
+  type Disk,
+  OWNER_ONLY,
+  placeFile,
+  readKept,
+  removeFile,
+  removeUnfinished,
+  replaceFile,
+} from '../../engine/core/files/durable.ts';
+import { makeFolder } from '../../engine/core/files/make-folders.ts';
+import { ioError } from '../../engine/core/item/failure.ts';
+import { FILE_ID, noteId } from './ids.ts';
+import { createOwned } from './owned.ts';
+
+export type Purpose = 'batch' | 'batch_output';
+
+export interface FileRecord {
+  id: string;
+  owner: string;
+  filename: string;
+  purpose: Purpose;
+  bytes: number;
+  /** Unix seconds */
+  created_at: number;
+  expires_at: number;
+}
+
+export interface FileStore {
+  /** of an owner, oldest first; without those whose time is over */
+  list(owner: string): FileRecord[];
+  /** the same, and those whose time is over */
+  ids(owner: string): readonly string[];
+  /** null where there is none, or it is another owner's */
+  get(owner: string, id: string): FileRecord | null;
+  /** where its bytes are */
+  pathOf(id: string): string;
+  /** where to write the bytes of a file that is to be added; what is left there is removed at the next start */
+  spoolOf(id: string): string;
+  /** Takes the finished file at `spoolOf(id)`, which was forced to disk. One that is there is replaced. */
+  add(record: FileRecord): void;
+  /** Removes what is left at `spoolOf(id)`. */
+  discard(id: string): void;
+  remove(id: string): void;
+  /** Removes what has expired; returns how many. */
+  sweep(): number;
+}
+
+const SPOOL = '.spool';
+
+/** Exit 74 where the folder cannot be read. */
+export function openFiles(
+  data: string,
+  { now, say, disk = DISK }: { now(): number; say(message: string): void; disk?: Disk },
+): FileStore {
+  const folder = join(data, 'files');
+  makeFolder(folder, OWNER_ONLY.folder);
+  const known = createOwned<FileRecord>();
+  const metaOf = (id: string): string => join(folder, `${id}.json`);
+  const pathOf = (id: string): string => join(folder, `${id}.data`);
+  load();
+
+  function load(): void {
+    removeUnfinished(folder);
+    const names = readdirSync(folder).sort();
+    for (const name of names.filter(each => each.endsWith('.json'))) {
+      const record = readRecord(join(folder, name), name.slice(0, -'.json'.length));
+      if (record === null)
+        say(
+          `${join(folder, name)}: expected a file of this server, found something else; it is left as it is`,
+        );
+      else {
+        known.set(record);
+        noteId(record.id);
+      }
+    }
+    for (const name of names) {
+      const [id = '', ending] = name.split('.');
+      if (ending === 'spool' || (ending === 'data' && known.get(id) === undefined))
+        disk.remove(join(folder, name));
+    }
+  }
+
+  const isOver = ({ expires_at }: FileRecord): boolean => expires_at * 1000 <= now();
+
+  function get(owner: string, id: string): FileRecord | null {
+    const record = known.get(id);
+    return record === undefined || record.owner !== owner || isOver(record) ? null : record;
+  }
+
+  function remove(id: string): void {
+    known.delete(id);
+    removeFile(metaOf(id), disk);
+    removeFile(pathOf(id), disk);
+  }
+
+  return {
+    list: owner => known.ids(owner).flatMap(id => get(owner, id) ?? []),
+    ids: known.ids,
+    get,
+    pathOf,
+    spoolOf: id => join(folder, `${id}${SPOOL}`),
+    add(record) {
+      placeFile(join(folder, `${record.id}${SPOOL}`), pathOf(record.id), disk);
+      replaceFile(metaOf(record.id), JSON.stringify(record), disk);
+      known.set(record);
+    },
+    discard: id => disk.remove(join(folder, `${id}${SPOOL}`)),
+    remove,
+    sweep() {
+      const over = [...known.values()].filter(isOver);
+      for (const { id } of over) remove(id);
+      return over.length;
+    },
+  };
+}
+
+/** Null where it is no record of `id`, or its bytes are not there. */
+function readRecord(path: string, id: string): FileRecord | null {
+  try {
+    const record = JSON.parse(readKept(path).toString()) as FileRecord;
+    const isOne =
+      FILE_ID.test(id) &&
+      record?.id === id &&
+      typeof record.owner === 'string' &&
+      Number.isInteger(record.bytes);
+    const size = statSync(path.replace(/\.json$/, '.data'), { throwIfNoEntry: false })?.size;
+    return isOne && size === record.bytes ? record : null;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== undefined) throw ioError(`expected to read ${path}, found ${message}`);
+    return null;
+  }
+}

@@ -1,0 +1,48 @@
+/** A request of the gateway: what of it decides where it goes. Its body goes on as the bytes that came, but for an alias. */
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { spanOf } from '../../../engine/core/json/span.ts';
+import { badRequest } from '../errors.ts';
+import { readObject } from '../http-body.ts';
+import type { Choice, Names, Standing } from './served-models.ts';
+
+export interface Request extends Choice {
+  /** as it was read */
+  fields: JsonObject;
+  stream: boolean;
+  /** the model as the client calls it */
+  name: string;
+  body: Buffer;
+}
+
+const LONGEST_NAME = 300;
+
+/** 400 where the body is no such request. */
+export function readRequest(sent: unknown, names: Names, standing: Standing): Request {
+  const request = readObject(sent);
+  const { model, stream = false, user } = request;
+  if (model === undefined)
+    throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
+  if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
+    throw badRequest("Invalid value for 'model': expected the name of a model.", 'model', 'invalid_value');
+  if (stream !== null && typeof stream !== 'boolean')
+    throw badRequest("Invalid value for 'stream': expected true or false.", 'stream', 'invalid_value');
+  const body = sent as Buffer;
+  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
+  const choice = names.choose(model, who, standing);
+  return {
+    ...choice,
+    fields: request,
+    name: model,
+    stream: stream === true,
+    body: choice.model === model ? body : renamed(body, choice.model),
+  };
+}
+
+/** The same bytes with another model: to write the object anew would change numbers that JavaScript cannot hold. */
+function renamed(body: Buffer, model: string): Buffer {
+  const text = body.toString();
+  const span = spanOf(text, ['model']);
+  const renamed = span && text.slice(0, span.from) + JSON.stringify(model) + text.slice(span.to);
+  if (renamed && (JSON.parse(renamed) as { model?: unknown }).model === model) return Buffer.from(renamed);
+  throw badRequest("Expected one 'model', found several.", 'model', 'invalid_value');
+}

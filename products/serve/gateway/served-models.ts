@@ -1,0 +1,88 @@
+/**
+ * The names that clients use: `models:` of the config makes an alias of a served model, or shares it out between several
+ * (an A/B test). Who says `user` always gets the same one; otherwise the request itself decides.
+ */
+import { hash } from 'node:crypto';
+import type { YamlFile } from '../../../engine/core/config/yaml.ts';
+
+/** `models:` as schemas/serve.schema.json has it. */
+export type Models = Readonly<Record<string, string | readonly { model: string; weight?: number }[]>>;
+
+export interface Choice {
+  model: string;
+  /** which of several it became; undefined where there is no choice */
+  arm: string | undefined;
+}
+
+export interface Names {
+  /** the aliases, in the order of the config */
+  readonly aliases: readonly string[];
+  isAlias(name: string): boolean;
+  /** the models that a name may become; itself where it is no alias */
+  modelsOf(name: string): readonly string[];
+  /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
+  choose(name: string, who: () => string, standing: Standing): Choice;
+}
+
+export interface Standing {
+  /** may be asked now */
+  isUp(model: string): boolean;
+  /** a server has it, which may be away */
+  isKnown(model: string): boolean;
+}
+
+const DIGITS = 13;
+
+const armsOf = (to: Models[string]): { model: string; weight: number }[] =>
+  typeof to === 'string'
+    ? [{ model: to, weight: 1 }]
+    : to.map(({ model, weight = 1 }) => ({ model, weight }));
+
+/** Exit 65, with the place in the file, where the weights of an alias come to nothing or it stands for another alias. */
+export function checkModels(models: Models, { complain }: Pick<YamlFile, 'complain'>): void {
+  for (const [alias, to] of Object.entries(models)) {
+    const arms = armsOf(to);
+    const at = ['models', alias];
+    if (arms.every(({ weight }) => weight === 0))
+      throw complain(at, `${at.join('.')}: expected a weight above 0 for one of the models, found none`);
+    for (const [index, { model }] of arms.entries()) {
+      // of its own name, servers may have a model
+      if (model === alias || !Object.hasOwn(models, model)) continue;
+      throw complain(
+        typeof to === 'string' ? at : [...at, index, 'model'],
+        `${at.join('.')}: expected a model that servers have, found '${model}', which is an alias itself: ` +
+          'write the model that it stands for',
+      );
+    }
+  }
+}
+
+export function namesOf(models: Models): Names {
+  const shares = new Map(Object.entries(models).map(([alias, to]) => [alias, armsOf(to)]));
+  return {
+    aliases: [...shares.keys()],
+    isAlias: name => shares.has(name),
+    modelsOf: name => shares.get(name)?.map(({ model }) => model) ?? [name],
+    choose(name, who, { isUp, isKnown }) {
+      const all = shares.get(name);
+      if (all === undefined) return { model: name, arm: undefined };
+      const [only] = all;
+      if (all.length === 1 && only) return { model: only.model, arm: undefined };
+      const meant = all.filter(({ weight }) => weight > 0);
+      // one that is away may come back in time; one that no server was ever seen to have will not
+      const [arms = meant] = [isUp, isKnown]
+        .map(is => meant.filter(({ model }) => is(model)))
+        .filter(({ length }) => length > 0);
+      const total = arms.reduce((sum, { weight }) => sum + weight, 0);
+      // 52 bits of SHA-256, over the alias too: two tests are independent of each other
+      const digits = hash('sha256', `${name}\n${who()}`, 'hex').slice(0, DIGITS);
+      let left = (Number.parseInt(digits, 16) / 16 ** DIGITS) * total;
+      const arm = arms.find(({ weight }) => {
+        left -= weight;
+        return left < 0;
+      });
+      const { model } = arm ?? (arms.at(-1) as { model: string });
+      return { model, arm: model };
+    },
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * HTTP: fastify with its own reading of bodies, coercion and logging left out. Every answer has an x-request-id; whatever
+ * goes wrong has OpenAI's shape. Timeouts are ours: Node's `requestTimeout` would end an upload of some minutes.
+ */
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Access, Caller } from './access.ts';
+import { type Connections, watchConnections } from './connections.ts';
+import { ApiError, bodyOfError, stopping } from './errors.ts';
+import { readBody } from './http-body.ts';
+import { randomHex } from './ids.ts';
+import { createRoom } from './room.ts';
+import type { ServerMetrics } from './serve-metrics.ts';
+import type { Parts } from './server-context.ts';
+
+/** bytes of the names and values of all headers of a request */
+const MOST_HEADERS = 16 * 1024;
+/** ms in which the headers of a request must be here */
+const HEADERS_WITHIN = 30_000;
+/** ms in which a connection without a request is closed; longer than the pauses of the clients that keep them */
+const IDLE = 75_000;
+/** ms in which a client that was answered before it had sent all may read the answer */
+const LINGER = 2_000;
+/** times `mostBody` that all bodies may take together which are read, or are asked */
+const BODIES = 64;
+
+const newRequestId = (): string => `req_${randomHex(12)}`;
+
+export interface HttpOptions {
+  access: Access;
+  metrics: ServerMetrics;
+  /** bytes of a body that is read whole */
+  mostBody: number;
+  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over'>>;
+  /** told of what is a bug, with no text of a request */
+  say(message: string): void;
+}
+
+export function createHttp({ access, metrics, mostBody, stops, say }: HttpOptions): FastifyInstance {
+  const isClosing = (): boolean => stops?.closing.aborted === true;
+  const app = fastify({
+    logger: false,
+    genReqId: newRequestId,
+    requestTimeout: 0,
+    keepAliveTimeout: IDLE,
+    return503OnClosing: false, // fastify's own words have neither the shape nor a Retry-After
+    routerOptions: { maxParamLength: 200 },
+    http: { maxHeaderSize: MOST_HEADERS, headersTimeout: HEADERS_WITHIN },
+    clientErrorHandler: (error, socket) => refuse(error as NodeJS.ErrnoException, socket as Socket),
+    frameworkErrors: (error, _request, reply) => {
+      void answer(reply, new ApiError(400, error.message));
+    },
+  });
+  const connections = watchConnections(app.server);
+  connectionsOf.set(app.server, connections);
+  app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
+  app.decorateRequest('caller', null as unknown as Caller);
+  app.decorateRequest('ends', null);
+  /** of those who are known: what has no whole answer yet */
+  const open = new Set<FastifyReply>();
+
+  app.removeAllContentTypeParsers();
+  const bodies = createRoom(BODIES * mostBody);
+  const held = new WeakMap<FastifyRequest, number>();
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) => {
+    const caller: Caller | null = request.caller;
+    if (caller === null) return undefined; // of a stranger nothing is read
+    const { most } = request.routeOptions.config;
+    if (most !== undefined) return readBody(raw, most); // of workers, who are trusted with more
+    return readBody(raw, mostBody, bytes => {
+      if (!bodies.take(caller.owner, bytes)) return tooMuch();
+      held.set(request, (held.get(request) ?? 0) + bytes);
+      return null;
+    });
+  });
+  // any other body is left in the connection: a route that takes one reads it itself
+  app.addContentTypeParser('*', async () => undefined);
+
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('x-request-id', request.id);
+    const { scope } = request.routeOptions.config;
+    if (scope === undefined) return;
+    // on a connection that was there before: no new one is taken
+    if (isClosing()) throw stopping();
+    request.caller = access.check(request.headers, scope);
+  });
+  app.addHook('preParsing', async (request, reply) => {
+    if ((request.caller as Caller | null) === null) return;
+    connections.asks(request.raw.socket, reply.raw);
+    open.add(reply);
+    reply.raw.once('close', () => {
+      open.delete(reply);
+      bodies.give(request.caller.owner, held.get(request) ?? 0);
+    });
+  });
+  stops?.over?.addEventListener('abort', () => {
+    for (const reply of open) {
+      if (reply.request.ends !== null) reply.request.ends();
+      else if (!reply.raw.headersSent) void answer(reply, stopping());
+    }
+  });
+  app.addHook('onSend', async (request, reply) => {
+    if (!request.raw.complete || isClosing()) void reply.header('connection', 'close');
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    metrics.answered(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000);
+    if (!request.raw.complete) letGo(request.raw.socket);
+  });
+  app.setErrorHandler((error, request, reply) => {
+    if (error instanceof ApiError) return answer(reply, error);
+    const { statusCode = 500, message } = error as Error & { statusCode?: number };
+    if (statusCode < 500) return answer(reply, new ApiError(statusCode, message));
+    say(`${request.method} ${request.routeOptions.url} (${request.id}): ${(error as Error).stack}`);
+    return answer(reply, new ApiError(500, 'The server had an error while processing your request.'));
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]?.slice(0, 200);
+    return answer(
+      reply,
+      new ApiError(404, `Invalid URL (${request.method} ${path})`, { code: 'unknown_url' }),
+    );
+  });
+  return app;
+}
+
+const connectionsOf = new WeakMap<object, Connections>();
+
+/** Whether there is no descriptor for the other side of what this connection asks. */
+export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
+  connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
+
+const tooMuch = (): ApiError =>
+  new ApiError(503, 'The bodies of all requests take as much memory as they may: send it again.', {
+    ...{ code: 'overloaded', headers: { 'retry-after': '1' } },
+  });
+
+function answer(reply: FastifyReply, error: ApiError): FastifyReply {
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(bodyOfError(error));
+}
+
+/** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */
+function letGo(socket: Socket): void {
+  setTimeout(() => socket.destroy(), LINGER).unref();
+}
+
+const STATUS_OF: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+/** What is no request of HTTP has no route and no reply: it is answered on the bare connection. */
+function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+  if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const status = STATUS_OF[code] ?? 400;
+  const words =
+    status === 431
+      ? `Expected headers of at most ${MOST_HEADERS} bytes, found more.`
+      : `Expected a request of HTTP/1.1, found another one (${code || 'unreadable'}).`;
+  const body = bodyOfError(
+    new ApiError(status, status === 408 ? 'The request did not come in time.' : words),
+  );
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
+      `x-request-id: ${newRequestId()}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

@@ -1,0 +1,152 @@
+/**
+ * fw keys: who may ask a server. A key is shown once; DIR/keys.json has its SHA-256. A running server reads the file again.
+ *
+ *   fw keys add alice --data serve
+ */
+import { join } from 'node:path';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { makeFolder } from '../../engine/core/files/make-folders.ts';
+import { didYouMean } from '../../engine/core/item/did-you-mean.ts';
+import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
+import { namesIn } from '../../engine/flow/options.ts';
+import { type KeyRecord, keysPath, makeKey, readKeys, SCOPES, type Scope, writeKeys } from './api-keys.ts';
+
+const NAME = 'keys';
+const DATA = {
+  type: 'string',
+  file: 'write-folder',
+  description: 'Folder of the server: its --data.',
+} as const;
+/** Scopes of those who send batches and ask models. */
+const USUAL: readonly Scope[] = ['batch', 'chat'];
+/** What a log, a path and a page can show. */
+const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
+
+const add = command({
+  name: `${NAME} add`,
+  summary: 'Make a key and show it, this once. Keys of one NAME have the same files and batches.',
+  positional: 'NAME',
+  examples: ['fw keys add alice --data serve', 'fw keys add grafana --data serve --scope metrics'],
+  options: {
+    data: DATA,
+    scope: {
+      type: 'array',
+      items: { type: 'string' },
+      description: `What it may do, with commas between: ${SCOPES.join(', ')}. Default: ${USUAL.join(',')}.`,
+    },
+    rpm: { type: 'integer', minimum: 1, description: 'Requests a minute. Default: no limit.' },
+    'tokens-per-day': { type: 'integer', minimum: 1, description: 'Tokens a day (UTC). Default: no limit.' },
+  },
+  async run({ data, scope = [...USUAL], rpm, 'tokens-per-day': perDay }, [name, ...more]) {
+    if (name === undefined || more.length > 0)
+      throw usageError('expected one NAME: fw keys add NAME --data DIR');
+    if (!OWNER.test(name))
+      throw usageError(
+        `expected a name of letters, digits and . _ @ -, at most 64, found ${JSON.stringify(name.slice(0, 100))}`,
+      );
+    const scopes = namesIn(scope);
+    const unknown = scopes.find(one => !SCOPES.includes(one as Scope));
+    if (unknown !== undefined)
+      throw usageError(`--scope: expected some of ${SCOPES.join(', ')}, found '${unknown}'`);
+    const limits = {
+      ...(rpm !== undefined && { rpm }),
+      ...(perDay !== undefined && { tokens_per_day: perDay }),
+    };
+    const { key, record } = makeKey(name, scopes as Scope[], limits, Date.now());
+    change(data, keys => [...keys, record]);
+    process.stdout.write(`${key}\n`);
+    process.stderr.write(
+      `fw keys: ${record.id} of ${name}, for ${scopes.join(', ')}. It is shown this once: only its hash is kept.\n`,
+    );
+    return EXIT.ok;
+  },
+});
+
+const ls = command({
+  name: `${NAME} ls`,
+  summary: 'List the keys, a line of JSON each, without the keys themselves.',
+  examples: ['fw keys ls --data serve'],
+  options: { data: DATA },
+  async run({ data }, positionals) {
+    if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+    const lines = (readKeys(folderOf(data)) ?? []).map(
+      ({ sha256: _hash, ...shown }) => `${JSON.stringify(shown)}\n`,
+    );
+    process.stdout.write(lines.join(''));
+    return EXIT.ok;
+  },
+});
+
+const revoke = command({
+  name: `${NAME} revoke`,
+  summary: 'Revoke a key by its id, or all keys of a NAME. A running server refuses it from then on.',
+  positional: 'ID|NAME',
+  examples: ['fw keys revoke key_5f1d2c3b4a59 --data serve'],
+  options: { data: DATA },
+  async run({ data }, [which, ...more]) {
+    if (which === undefined || more.length > 0)
+      throw usageError('expected one key id or NAME: fw keys revoke ID --data DIR');
+    const isMeant = ({ id, name, revoked }: KeyRecord): boolean =>
+      (id === which || name === which) && revoked === undefined;
+    const revoked = Math.floor(Date.now() / 1000);
+    let ids: string[] = [];
+    change(data, keys => {
+      ids = keys.filter(isMeant).map(({ id }) => id);
+      if (ids.length === 0)
+        throw usageError(
+          `expected a key or a name that is in use, found ${JSON.stringify(which.slice(0, 100))}`,
+        );
+      return keys.map(one => (isMeant(one) ? { ...one, revoked } : one));
+    });
+    process.stderr.write(`fw keys: revoked ${ids.join(', ')}\n`);
+    return EXIT.ok;
+  },
+});
+
+const verbs = { add, ls, revoke };
+
+export default command({
+  name: NAME,
+  summary: 'Make, list and revoke the keys of fw serve.',
+  positional: 'add|ls|revoke',
+  examples: [
+    'fw keys add alice --data serve',
+    'fw keys ls --data serve',
+    'fw keys revoke alice --data serve',
+  ],
+  options: {},
+  verbs,
+  async run(_options, [verb]) {
+    const names = Object.keys(verbs);
+    const found = verb === undefined ? 'none' : `'${verb.slice(0, 60)}'${didYouMean(verb, names)}`;
+    throw usageError(
+      `expected one of ${names.join(', ')}, found ${found}; fw keys VERB --help shows its options`,
+    );
+  },
+});
+
+function folderOf(data: string | undefined): string {
+  if (data === undefined) throw usageError('expected the folder of the server, found none: --data DIR');
+  return data;
+}
+
+/** Reads, changes and writes the keys; two commands at once wait for nothing, the later one is told. */
+function change(given: string | undefined, act: (keys: KeyRecord[]) => KeyRecord[]): void {
+  const data = folderOf(given);
+  try {
+    makeFolder(data, OWNER_ONLY.folder);
+    const what = { name: keysPath(data), hint: 'then give the command again' };
+    const lock = takeLock(join(data, 'locks'), 'keys', { what });
+    try {
+      writeKeys(data, act(readKeys(data) ?? []));
+    } finally {
+      lock.release();
+    }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw ioError(`expected to write ${keysPath(data)}, found ${message}`);
+  }
+}

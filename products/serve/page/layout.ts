@@ -1,0 +1,87 @@
+/** What all pages share: head, log-in, errors. Nothing on a page runs or is styled but what the server sends as page.js and page.css. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '../../../engine/core/config/package.ts';
+import { Html, html, NONE } from './html.ts';
+
+/** Styles, scripts, forms and streams from here alone; `same-origin` since browsers send `Origin: null` without any referrer. */
+export const HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cache-control': 'no-store',
+};
+
+/** Texts of the package, made at the build: page.css and page.js. */
+export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
+  Record<'page.css' | 'page.js', string>
+>;
+/** in their addresses, so that a browser may keep them until they change */
+const VERSION = createHash('sha256').update(JSON.stringify(ASSETS)).digest('hex').slice(0, 16);
+
+export interface Shell {
+  title: string;
+  main: Html;
+  /** who is logged in; null where nobody is. `canLeave`: there are keys */
+  viewer: { owner: string; canLeave: boolean } | null;
+  /** the address of its updates */
+  events?: string;
+}
+
+export function page({ title, main, viewer, events = '' }: Shell): string {
+  const live = events === '' ? NONE : new Html(` data-events="${html`${events}`.text}"`);
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} · fw serve</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/ui/page.css?${VERSION}">
+<script src="/ui/page.js?${VERSION}" defer></script>
+</head>
+<body>
+<a class="skip" href="#main">To the content</a>
+<header class="top">
+<a class="brand" href="/ui/">fw serve</a>
+${viewer === null ? NONE : menu(viewer)}
+</header>
+<main id="main" tabindex="-1"${live}>
+${main}
+</main>
+</body>
+</html>
+`.text;
+}
+
+function menu({ owner, canLeave }: NonNullable<Shell['viewer']>): Html {
+  const leave = html`<form method="post" action="/ui/logout"><button class="quiet">Log out</button></form>`;
+  return html`<nav aria-label="Pages"><a href="/ui/">Batches</a> <a href="/ui/new">Start a batch</a></nav>
+<div class="who"><span>${owner}</span>${canLeave ? leave : NONE}</div>`;
+}
+
+export function loginPage(problem: string): Html {
+  return html`<h1>Log in</h1>
+<p>With a key of this server, as <code>fw keys add NAME</code> has shown it. The browser gets a cookie for this
+page alone, for twelve hours.</p>
+${problem === '' ? NONE : html`<p class="problem" role="alert">${problem}</p>`}
+<form method="post" action="/ui/login" class="fields">
+<label for="key">Key</label>
+<input id="key" name="key" type="password" required autofocus autocomplete="current-password" maxlength="200">
+<button>Log in</button>
+</form>`;
+}
+
+export function errorPage(
+  status: number,
+  message: string,
+  { href, words } = { href: '/ui/', words: 'To all batches' },
+): Html {
+  return html`<h1>${status === 404 ? 'Not found' : 'That did not work'}</h1>
+<p class="problem" role="alert">${message}</p>
+<p><a href="${href}">${words}</a></p>`;
+}

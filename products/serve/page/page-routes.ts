@@ -1,0 +1,280 @@
+/**
+ * The page at /: what runs and how it goes, for people. Its routes are all under /ui, with a cookie that is good for nothing
+ * else; what they do goes through the code of the API. An action whose Origin is another site is refused.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Caller } from '../access.ts';
+import type { Create } from '../batches/create-batch.ts';
+import { ApiError, badRequest, notFound } from '../errors.ts';
+import { sendFile } from '../file-routes.ts';
+import { readBody } from '../http-body.ts';
+import type { Parts } from '../server-context.ts';
+import type { Uploads } from '../uploads.ts';
+import { batchPage, resultsPage } from './batch-page.ts';
+import { createEvents } from './events.ts';
+import { linesAt } from './file-part.ts';
+import type { Html } from './html.ts';
+import { ASSETS, errorPage, HEADERS, loginPage, page } from './layout.ts';
+import { isAdmin, type Kind, lookingAt, type Stores } from './looking.ts';
+import { overviewPage } from './overview.ts';
+import { createSessions } from './sessions.ts';
+import { bodyOf, startPage } from './start-page.ts';
+import { countTraffic } from './traffic.ts';
+import { nameOf } from './view-texts.ts';
+
+/** bytes of a form without a file */
+const MOST_FORM = 16 * 1024;
+const TICK = 1_000;
+/** lines of a page of answers */
+const LINES = 20;
+const FOREVER = 'public, max-age=31536000, immutable';
+
+type Query = Record<string, unknown>;
+type One = FastifyRequest<{ Params: { id: string }; Querystring: Query }>;
+
+export interface PageParts extends Stores {
+  uploads: Uploads;
+  create: Create;
+}
+
+export async function addPage(
+  app: FastifyInstance,
+  parts: Parts,
+  { uploads, create, ...stores }: PageParts,
+): Promise<void> {
+  const { access, now, closing } = parts;
+  const sessions = createSessions(now);
+  const events = createEvents();
+  const looking = lookingAt(parts, stores, countTraffic(app, now));
+  const ticking = setInterval(() => {
+    looking.note();
+    events.send();
+  }, TICK);
+  ticking.unref();
+  closing.addEventListener('abort', () => {
+    clearInterval(ticking);
+    events.close();
+  });
+
+  app.get('/', async (_request, reply) => reply.redirect('/ui/', 303));
+  await app.register(async ui => addRoutes(ui), { prefix: '/ui' });
+
+  function addRoutes(ui: FastifyInstance): void {
+    ui.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      async (_request: FastifyRequest, raw: IncomingMessage) =>
+        new URLSearchParams((await readBody(raw, MOST_FORM)).toString()),
+    );
+    ui.addHook('onRequest', async (request, reply) => {
+      void reply.headers(HEADERS);
+      if (request.method !== 'GET' && request.method !== 'HEAD') refuseForeign(request);
+      const caller = callerOf(request); // throws for a foreign Host, where there are no keys
+      if (caller !== null) request.caller = caller;
+      else if (OPEN.has(request.routeOptions.url ?? '')) return;
+      else if (request.method === 'GET' && request.routeOptions.url !== '/ui/events')
+        return reply.redirect('/ui/login', 303);
+      else throw new ApiError(401, 'You are not logged in.');
+    });
+    ui.setErrorHandler((error, request, reply) => {
+      const { status = 0, statusCode = 500, message } = error as ApiError & { statusCode?: number };
+      const code = status || statusCode;
+      if (code >= 500 && !(error instanceof ApiError)) throw error; // a bug is told as any other
+      if (error instanceof ApiError) void reply.headers(error.headers);
+      return show(request, reply.code(code), message, errorPage(code, message));
+    });
+
+    ui.setNotFoundHandler((request, reply) =>
+      show(request, reply.code(404), 'Not found', errorPage(404, 'There is no such page.')),
+    );
+    for (const [name, type] of [
+      ['page.css', 'text/css; charset=utf-8'],
+      ['page.js', 'text/javascript; charset=utf-8'],
+    ] as const)
+      ui.get(`/${name}`, async (_request, reply) =>
+        reply.header('cache-control', FOREVER).type(type).send(ASSETS[name]),
+      );
+    addLogin(ui);
+    addViews(ui);
+    addActions(ui);
+  }
+
+  function callerOf({ headers, socket }: FastifyRequest): Caller | null {
+    const key = sessions.keyIn(headers.cookie, socket.localPort ?? 0);
+    const caller = access.known(key, headers.host);
+    return caller !== null && maySee(caller) ? caller : null;
+  }
+
+  function show(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    title: string,
+    main: Html,
+    events?: string,
+  ): FastifyReply {
+    const caller: Caller | null = request.caller;
+    const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null };
+    return reply
+      .type('text/html; charset=utf-8')
+      .send(page({ title, main, viewer, ...(events !== undefined && { events }) }));
+  }
+
+  function addLogin(ui: FastifyInstance): void {
+    ui.get('/login', async (request, reply) => {
+      if ((request.caller as Caller | null) !== null) return reply.redirect('/ui/', 303);
+      return show(request, reply, 'Log in', loginPage(''));
+    });
+    ui.post('/login', async (request, reply) => {
+      const key = formOf(request).get('key')?.trim() ?? '';
+      try {
+        const caller = access.check({ authorization: `Bearer ${key}`, host: request.headers.host }, null);
+        if (!maySee(caller))
+          throw new ApiError(403, 'This key may not see batches: it needs the scope batch or admin.');
+        return reply.header('set-cookie', sessions.begin(caller.key, placeOf(request))).redirect('/ui/', 303);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        const { status, message, headers } = error;
+        const words = status === 401 ? 'This is no key of this server.' : message;
+        return show(request, reply.code(status).headers(headers), 'Log in', loginPage(words));
+      }
+    });
+    ui.post('/logout', async (request, reply) =>
+      reply
+        .header('set-cookie', sessions.end(request.headers.cookie, placeOf(request)))
+        .redirect('/ui/login', 303),
+    );
+  }
+
+  function addViews(ui: FastifyInstance): void {
+    ui.get('/', async (request, reply) => {
+      const { caller } = request;
+      const after = textIn(request.query, 'after');
+      const { values, next } = looking.overview(caller, after);
+      const has = { hasWorkers: looking.hasWorkers, hasEndpoints: looking.hasEndpoints() };
+      const more = { isAdmin: isAdmin(caller), ...has, next, isFirst: after === undefined };
+      const address = after === undefined ? '/ui/events' : `/ui/events?after=${after}`;
+      return show(request, reply, 'Batches', overviewPage(values, more), address);
+    });
+    ui.get('/batches/:id', async (request: One, reply) => {
+      const record = looking.batch(request.caller, request.params.id);
+      const { caller } = request;
+      const main = batchPage(looking.one(record, caller), record, isAdmin(caller));
+      return show(request, reply, nameOf(record), main, `/ui/events?batch=${record.id}`);
+    });
+    ui.get('/batches/:id/results', async (request: One, reply) => {
+      const record = looking.batch(request.caller, request.params.id);
+      const kind = textIn(request.query, 'of') === 'errors' ? 'errors' : 'answers';
+      const path = looking.linesOf(record, kind === 'errors' ? 'error' : 'output');
+      const at = textIn(request.query, 'at') ?? '0';
+      const slice = path === null || !/^\d{1,15}$/.test(at) ? null : await linesAt(path, Number(at), LINES);
+      if (slice === null)
+        throw notFound(`No ${kind} of this batch are there: none yet, or their file is gone.`);
+      const name = nameOf(record);
+      return show(request, reply, `${kind} of ${name}`, resultsPage({ record, name, kind, slice }));
+    });
+    for (const [name, kind] of [
+      ['output', 'output'],
+      ['errors', 'error'],
+    ] as const satisfies readonly (readonly [string, Kind])[])
+      ui.get(`/batches/:id/${name}`, async (request: One, reply) => {
+        const file = looking.fileOf(looking.batch(request.caller, request.params.id), kind);
+        if (file === null) throw notFound('This batch has no such file: not yet, or it is gone.');
+        return sendFile(reply, file, stores.files);
+      });
+    ui.get('/new', async (request, reply) => {
+      const chosen = textIn(request.query, 'file') ?? '';
+      const once = randomBytes(16).toString('hex');
+      const main = startPage({ files: looking.files(request.caller), chosen, once, now: now() });
+      return show(request, reply, 'Start a batch', main);
+    });
+    ui.get('/events', { exposeHeadRoute: false }, async (request, reply) => {
+      const { caller } = request;
+      const [batch, after] = [textIn(request.query, 'batch'), textIn(request.query, 'after')];
+      const values =
+        batch === undefined
+          ? () => looking.overview(caller, after).values
+          : () => looking.one(looking.batch(caller, batch), caller);
+      values(); // what is wrong is said before the stream begins
+      const name = `${isAdmin(caller) ? '' : caller.owner}\n${batch ?? ''}\n${after ?? ''}`;
+      events.add({ response: reply.raw, name, values, may: () => callerOf(request) !== null });
+      return reply.hijack();
+    });
+  }
+
+  function addActions(ui: FastifyInstance): void {
+    const started = (request: FastifyRequest, fields: Fields, input: string): string => {
+      const body = bodyOf(fields, input);
+      const once = fields.get('once')?.slice(0, 100);
+      const idempotency = once ? `${once} ${createHash('sha256').update(body).digest('hex')}` : null;
+      return create({ body, idempotency, caller: request.caller, isRetry: false }).id;
+    };
+    ui.post('/upload', async (request, reply) => {
+      refuseStart(request.caller);
+      const { record, fields } = await uploads(request.raw, request.caller);
+      try {
+        return reply.redirect(`/ui/batches/${started(request, fields, record.id)}`, 303);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        const main = errorPage(
+          error.status,
+          `The file was kept, but no batch was started: ${error.message}`,
+          {
+            ...{ href: `/ui/new?file=${record.id}`, words: 'Start one with this file' },
+          },
+        );
+        return show(request, reply.code(error.status), 'Start a batch', main);
+      }
+    });
+    ui.post('/start', async (request, reply) => {
+      refuseStart(request.caller);
+      const fields = formOf(request);
+      return reply.redirect(
+        `/ui/batches/${started(request, fields, fields.get('input_file_id') ?? '')}`,
+        303,
+      );
+    });
+    ui.post('/batches/:id/cancel', async (request: One, reply) => {
+      const record = looking.batch(request.caller, request.params.id);
+      stores.batches.cancel(stores.store.of(record.id));
+      return reply.redirect(`/ui/batches/${record.id}`, 303);
+    });
+  }
+}
+
+interface Fields {
+  get(name: string): string | null | undefined;
+}
+
+/** Routes that need nobody logged in. */
+const OPEN: ReadonlySet<string> = new Set(['/ui/login', '/ui/page.css', '/ui/page.js']);
+
+const maySee = ({ scopes }: Caller): boolean => scopes.has('batch') || scopes.has('admin');
+
+function refuseStart({ scopes }: Caller): void {
+  if (!scopes.has('batch'))
+    throw new ApiError(403, 'This key may not start batches: it needs the scope batch.');
+}
+
+function formOf({ body }: FastifyRequest): URLSearchParams {
+  if (body instanceof URLSearchParams) return body;
+  throw badRequest('Expected a form of content-type application/x-www-form-urlencoded.');
+}
+
+function textIn(query: unknown, name: string): string | undefined {
+  const value = (query as Query)[name];
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+const placeOf = ({ socket, headers }: FastifyRequest) => ({
+  port: socket.localPort ?? 0,
+  isSecure: headers['x-forwarded-proto'] === 'https',
+});
+
+/** A browser says with each form from where it was sent; another site's is refused, and so is one that does not say it. */
+function refuseForeign({ headers }: FastifyRequest): void {
+  const { origin, host } = headers;
+  if (typeof origin === 'string' && URL.canParse(origin) && new URL(origin).host === host?.toLowerCase())
+    return;
+  throw new ApiError(403, 'Expected a form of this page, found one of another site, or of none.');
+}

@@ -1,0 +1,217 @@
+/** What the page says, as texts: the same for the HTML and for the updates that follow it. */
+
+import { type EndpointStats, isThere, type PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
+import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
+import type { FailureGroup } from '../batches/batch-failures.ts';
+import { type BatchRecord, isFinal, type Status } from '../batches/batch-state.ts';
+import type { KeyTraffic } from './traffic.ts';
+
+/** A row of a list that is updated in place has a key of its own. */
+export interface FailureView {
+  key: string;
+  code: string;
+  count: string;
+  examples: { key: string; id: string; message: string }[];
+}
+
+export interface BatchView {
+  key: string;
+  href: string;
+  name: string;
+  owner: string;
+  status: Status;
+  state: string;
+  /** why it is not asked now */
+  why: string;
+  percent: string;
+  /** widths of 100, and where the second begins */
+  good: number;
+  bad: number;
+  completed: string;
+  failed: string;
+  total: string;
+  rate: string;
+  left: string;
+  age: string;
+  /** where to send what cancels it, and where its files are; empty where there is none */
+  cancel: string;
+  output: string;
+  errors: string;
+  /** `some`, or empty */
+  hasFailures: string;
+  failures: FailureView[];
+}
+
+export const BLANK_BATCH: BatchView = {
+  ...{ key: '', href: '', name: '', owner: '', status: 'validating', state: '', why: '', percent: '' },
+  ...{ good: 0, bad: 0, completed: '', failed: '', total: '', rate: '', left: '', age: '' },
+  ...{ cancel: '', output: '', errors: '', hasFailures: '', failures: [] },
+};
+export const BLANK_FAILURE: FailureView = { key: '', code: '', count: '', examples: [] };
+export const BLANK_EXAMPLE = { key: '', id: '', message: '' };
+
+export interface Seen {
+  /** lines a second; null where it is not known */
+  rate: number | null;
+  why: string | null;
+  /** ids of its files that are still there */
+  output: string | null;
+  error: string | null;
+  /** ms since 1970 */
+  now: number;
+}
+
+const CANCELLABLE: readonly Status[] = ['validating', 'in_progress'];
+/** characters of a name */
+const LONGEST = 100;
+
+export function batchView(record: BatchRecord, { rate, why, output, error, now }: Seen): BatchView {
+  const { id, owner, status, created_at, counts } = record;
+  const { total, completed, failed } = counts;
+  const done = completed + failed;
+  const isOver = isFinal(status);
+  const href = `/ui/batches/${id}`;
+  return {
+    ...{
+      key: id,
+      href,
+      owner,
+      status,
+      name: nameOf(record),
+      state: isOver ? endWords(record) : status.replace('_', ' '),
+    },
+    why: cut(why ?? invalidWords(record), 300),
+    percent: total === 0 ? '' : percent(Math.floor((1000 * done) / total) / 1000),
+    good: total === 0 ? 0 : (100 * completed) / total,
+    bad: total === 0 ? 0 : (100 * failed) / total,
+    ...{ completed: number(completed), failed: number(failed), total: total === 0 ? '' : number(total) },
+    rate: rate === null || isOver ? '' : `${rateWords(rate)} /s`,
+    left: isOver || rate === null || rate === 0 ? '' : timeWords((1000 * (total - done)) / rate),
+    age: timeWords(Math.max(0, now - created_at * 1000)),
+    cancel: CANCELLABLE.includes(status) && record.outputs === null ? `${href}/cancel` : '',
+    output: output === null ? '' : `${href}/output`,
+    errors: error === null ? '' : `${href}/errors`,
+    hasFailures: record.failures.length > 0 ? 'some' : '',
+    failures: [...record.failures].sort((one, other) => other.count - one.count).map(failureView),
+  };
+}
+
+/** `completed in 12 min` */
+function endWords({ status, created_at, times }: BatchRecord): string {
+  const took = timeWords((Math.max(created_at, ...Object.values(times)) - created_at) * 1000);
+  return `${status} ${status === 'completed' ? 'in' : 'after'} ${took}`;
+}
+
+/** Why it was not taken, in the words of the first error. */
+function invalidWords({ errors }: BatchRecord): string {
+  const [first] = errors;
+  if (first === undefined) return '';
+  const more = errors.length > 1 ? ` (and ${number(errors.length - 1)} more)` : '';
+  return `${first.line === null ? '' : `line ${number(first.line)}: `}${first.message}${more}`;
+}
+
+/** Most users put a name into the metadata. */
+export function nameOf({ id, metadata }: BatchRecord): string {
+  return cut(metadata?.name || metadata?.title || metadata?.description || id, LONGEST);
+}
+
+function failureView({ code, count, examples }: FailureGroup): FailureView {
+  return {
+    ...{ key: code, code, count: number(count) },
+    examples: examples.map(({ custom_id, message }, at) => ({ key: String(at), id: custom_id, message })),
+  };
+}
+
+export const rateWords = (rate: number): string => (rate < 10 ? rate.toFixed(1) : number(Math.round(rate)));
+
+export interface EndpointView {
+  key: string;
+  url: string;
+  status: string;
+  state: string;
+  models: string;
+  flight: string;
+  waiting: string;
+  kv: string;
+  gpu: string;
+  answers: string;
+  failed: string;
+}
+
+export const BLANK_ENDPOINT: EndpointView = {
+  ...{ key: '', url: '', status: '', state: '', models: '', flight: '', waiting: '', kv: '', gpu: '' },
+  ...{ answers: '', failed: '' },
+};
+
+export function endpointView(endpoint: EndpointStats): EndpointView {
+  const { url, state, cause, models, inFlight, limit, load, gpu, answered, failed } = endpoint;
+  return {
+    ...{ key: url, url: shownUrl(url), status: state },
+    state: state === 'up' || cause === '' ? state : `${state}: ${cut(cause, 200)}`,
+    models: models.slice(0, 4).join(', ') + (models.length > 4 ? ` and ${models.length - 4} more` : ''),
+    flight: `${number(inFlight)} of ${number(limit)}`,
+    waiting: load === null ? '' : number(load.waiting),
+    kv: load === null ? '' : percent(load.kv),
+    gpu: gpu === null ? '' : percent(gpu.use),
+    answers: number(answered),
+    failed: number(Object.values(failed).reduce((sum, count) => sum + count, 0)),
+  };
+}
+
+/** A user and a password in it are nobody's to see. */
+function shownUrl(url: string): string {
+  const { username, password } = new URL(url);
+  return username || password ? url.replace(/\/\/[^@/]*@/, '//') : url;
+}
+
+/** One line on how it goes, for who may not see each endpoint. */
+export function poolWords({ endpoints, inFlight, waiting }: PoolStats): string {
+  const up = endpoints.filter(isThere).length;
+  const limit = endpoints.reduce((sum, one) => sum + (isThere(one) ? one.limit : 0), 0);
+  return (
+    `${up} of ${counted(endpoints.length, 'endpoint')} up, ${number(inFlight)} of ${number(limit)} places in use, ` +
+    `${counted(waiting, 'call waits', 'calls wait')}`
+  );
+}
+
+export interface KeyView {
+  key: string;
+  owner: string;
+  id: string;
+  requests: string;
+  refused: string;
+  tokens: string;
+  last: string;
+}
+
+export const BLANK_KEY: KeyView = {
+  key: '',
+  owner: '',
+  id: '',
+  requests: '',
+  refused: '',
+  tokens: '',
+  last: '',
+};
+
+/** `tokens` were used today. */
+export function keyView(
+  { owner, key, requests, refused, last }: KeyTraffic,
+  tokens: number,
+  now: number,
+): KeyView {
+  return {
+    ...{
+      key: key ?? 'local',
+      owner,
+      id: key ?? 'no key',
+      requests: number(requests),
+      refused: number(refused),
+    },
+    ...{ tokens: number(tokens), last: `${timeWords(Math.max(0, now - last))} ago` },
+  };
+}
+
+/** Unix seconds as `2026-11-23 03:12:34`, in UTC. */
+export const timeOf = (seconds: number): string =>
+  new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ');

@@ -1,0 +1,114 @@
+/**
+ * What a run over workers has open: the lock of its folder, the queue, the desk, and HTTP for the workers, with one key. All
+ * of its state is in the folder, so that the same command goes on after a kill.
+ */
+import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import { lockFolder } from '../../engine/asking/ledger/watch-lock.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { makeFolder } from '../../engine/core/files/make-folders.ts';
+import { type Fatal, ioError } from '../../engine/core/item/failure.ts';
+import { coordinatorId } from '../workers/coordinator-name.ts';
+import { createDesk, type Desk } from '../workers/desk.ts';
+import { openPointers } from '../workers/part-queue.ts';
+import type { QueueSettings } from '../workers/queue-options.ts';
+import { remotePool } from '../workers/remote-pool.ts';
+import type { PlannedWork } from '../workers/shard-work.ts';
+import { createAccess } from './access.ts';
+import { createHttp } from './http.ts';
+import { ringOf } from './one-key.ts';
+import { listen } from './serve.ts';
+import { createMetrics } from './serve-metrics.ts';
+import { shardMetrics } from './shard-metrics.ts';
+import { addShards } from './shard-routes.ts';
+
+export interface CoordinatorOptions {
+  folder: string;
+  queue: QueueSettings;
+  place: { host: string; port: number };
+  /** null: for this machine alone */
+  key: string | null;
+  say(message: string): void;
+  /** called once where the folder is another process's by now */
+  onLost(error: Fatal): void;
+}
+
+export interface Coordinator {
+  desk: Desk;
+  /** whom the run asks: all of the workers */
+  pool: EndpointPool;
+  /** as workers reach it */
+  url: string;
+  /** The work of the run, once it is open. */
+  opened(work: PlannedWork): void;
+  /** Answers what is under way, and hangs up. */
+  stop(): Promise<void>;
+}
+
+/** bytes of a body whose route names no bound */
+const MOST_BODY = 1024 * 1024;
+/** ms that answers under way have at the end */
+const LAST_ANSWERS = 10_000;
+
+/** Exit 64 where another run has the folder or the address is taken, 69 where there is no Redis, 74 where the folder cannot be written. */
+export async function openCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
+  const { folder, queue, place, key, say } = options;
+  const lock = await lockOf(options);
+  let desk: Desk | undefined;
+  try {
+    const { url, prefix, lease } = queue;
+    const pointers = await openPointers({ url, prefix, say });
+    const open = createDesk({ queue: pointers, id: coordinatorId(folder), lease, say });
+    desk = open;
+    let work: PlannedWork | null = null;
+    const pool = remotePool(open, () => work);
+    const metrics = createMetrics(pool.stats);
+    const closing = new AbortController();
+    const app = createHttp({
+      access: createAccess(ringOf(key), Date.now),
+      metrics,
+      mostBody: MOST_BODY,
+      stops: { closing: closing.signal },
+      say,
+    });
+    app.get('/health', async () => ({ status: 'ok' }));
+    app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
+      reply.type(metrics.registry.contentType).send(await metrics.page()),
+    );
+    addShards(app, open);
+    shardMetrics({ metrics, now: Date.now }, open);
+    const listening = await listen(app, place);
+    return {
+      desk: open,
+      pool,
+      url: listening.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:)/, `//${hostname()}`),
+      opened(planned) {
+        work = planned;
+      },
+      async stop() {
+        closing.abort();
+        const closed = app.close();
+        const late = pause(LAST_ANSWERS, undefined, { ref: false });
+        await Promise.race([closed, late.then(() => app.server.closeAllConnections())]);
+        await open.close();
+        lock.release();
+      },
+    };
+  } catch (error) {
+    await desk?.close();
+    lock.release();
+    throw error;
+  }
+}
+
+async function lockOf({ folder, say, onLost }: CoordinatorOptions) {
+  try {
+    makeFolder(folder, OWNER_ONLY.folder);
+  } catch (error) {
+    throw ioError(`expected a folder that can be written to, found ${(error as Error).message}`);
+  }
+  const hint = 'a ledger has one run over workers at a time; give another run another --ledger';
+  const { signal } = new AbortController();
+  return lockFolder(folder, 'coordinator', { hint, onLost, warn: say, signal });
+}

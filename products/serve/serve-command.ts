@@ -1,0 +1,120 @@
+/**
+ * fw serve: the OpenAI Batch API over a pool of servers. All that it keeps is files under DIR; killed and started again it
+ * continues where it was.
+ *
+ *   fw serve --data serve --endpoint http://gpu1:8005/v1
+ *
+ * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
+ * SIGTERM, SIGINT or SIGHUP: then it takes nothing new, and what is under way has --grace. A second signal ends it at once;
+ * either way whoever still waits is told so.
+ */
+import { constants } from 'node:os';
+import { resolve } from 'node:path';
+import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
+import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { expectManyRequests, sayAs } from '../kit/execute.ts';
+import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
+
+const NAME = 'serve';
+const {
+  endpoint,
+  pool,
+  'endpoint-limit': limit,
+  'api-key-env': keyVariable,
+  'max-body': maxBody,
+  timeout,
+} = POOL_OPTIONS;
+
+export default command({
+  name: NAME,
+  summary: 'Serve the OpenAI Batch API over a pool of servers.',
+  examples: [
+    'fw serve --data serve --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
+    'fw serve --config serve.yaml --listen 0.0.0.0:8080',
+    'fw serve --data serve --redis redis://127.0.0.1:6379',
+  ],
+  options: {
+    data: { type: 'string', file: 'write-folder', description: 'Folder of all that the server keeps.' },
+    config: {
+      type: 'string',
+      file: 'read',
+      description:
+        'YAML file: listen, data, grace, keep, limits, pool, models, runaway, redis. A flag goes before it.',
+    },
+    listen: {
+      type: 'string',
+      description:
+        'HOST:PORT, or PORT; 0 takes a free one. Another host than this machine needs keys (fw keys). Default: 127.0.0.1:8080.',
+    },
+    grace: {
+      type: 'string',
+      description: 'Time for what is under way when the server is told to stop. Default: 30s.',
+    },
+    ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
+    ...QUEUE_OPTIONS,
+  },
+
+  async run(options, positionals) {
+    if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+    expectManyRequests();
+    const { settingsOf } = await import('./serve-config.ts');
+    const { startServer } = await import('./serve.ts');
+    const { data, settings, pool: file } = settingsOf(options, process.env);
+    const say = sayAs(`fw ${NAME}`);
+    const ending = stopped();
+    let broken: Fatal | undefined;
+    const server = await startServer({
+      data: resolve(data),
+      settings,
+      openPool: signal =>
+        openLasting(options, {
+          ...(file && { file }),
+          reserve: settings.gateway.reserve,
+          // workers have endpoints of their own
+          needsNone: settings.queue !== null,
+          warn: say,
+          signal,
+        }),
+      say,
+      onBroken(error) {
+        broken ??= error;
+        ending.end();
+      },
+    });
+    process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
+    say(`${server.url}, with all that it keeps in ${data}`);
+    const signal = await ending.first;
+    if (signal !== null)
+      say(`${signal}: nothing new; what is under way has ${settings.grace / 1000} s (again: stop at once)`);
+    const again = await Promise.race([server.stop(), ending.again]);
+    if (broken !== undefined) throw broken;
+    if (typeof again === 'string') {
+      await server.stopAtOnce();
+      return 128 + constants.signals[again];
+    }
+    // a terminal that went away is no end that somebody asked for
+    return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
+  },
+});
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+type Signal = (typeof SIGNALS)[number];
+
+/** The first and the second signal; `end` stops without one. */
+function stopped() {
+  const first = deferred<Signal | null>();
+  const again = deferred<Signal>();
+  let count = 0;
+  const onSignal = (signal: Signal): void => (count++ === 0 ? first : again).resolve(signal);
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  return { first: first.promise, again: again.promise, end: () => first.resolve(null) };
+}
+
+function deferred<T>(): { promise: Promise<T>; resolve(value: T): void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>(done => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

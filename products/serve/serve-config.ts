@@ -1,0 +1,175 @@
+/** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
+
+import { type PoolFile, poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
+import { readYaml } from '../../engine/core/config/yaml.ts';
+import type { LiveLimits } from '../../engine/core/item/call.ts';
+import { usageError } from '../../engine/core/item/failure.ts';
+import { durationOf } from '../../engine/flow/options.ts';
+import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
+import { checkModels, type Models } from './gateway/served-models.ts';
+import type { Runaway } from './gateway/stream-record.ts';
+import type { WebhookTarget } from './webhooks.ts';
+
+export interface Limits {
+  /** bytes of an uploaded file */
+  file: number;
+  /** lines of a batch file */
+  lines: number;
+  /** bytes of a line of a batch file */
+  line: number;
+  /** bytes of any other body */
+  body: number;
+  /** uploads at a time */
+  uploads: number;
+}
+
+export interface Settings {
+  host: string;
+  port: number;
+  /** ms for what is under way when the server is told to stop */
+  grace: number;
+  /** ms that output files are kept; and input files, unless they say so themselves */
+  keep: number;
+  limits: Limits;
+  gateway: GatewaySettings;
+  webhooks: readonly WebhookTarget[];
+  /** batches are done by workers that it points to; null where the endpoints do them */
+  queue: QueueSettings | null;
+}
+
+export interface GatewaySettings {
+  models: Models;
+  /** places at each endpoint that batches leave to requests of the gateway, at most half */
+  reserve: number;
+  /** how long a request may take, and of some models */
+  limits: LiveLimits;
+  limitsOf: ReadonlyMap<string, LiveLimits>;
+  /** ms that the answer to a request that is always answered alike is given again; null: never */
+  cacheFor: number | null;
+  /** streams are cut off by these; null where none are */
+  runaway: Runaway | null;
+}
+
+/** What a request of the gateway may take, as the file says it. */
+interface Interactive {
+  interactive_wait?: string;
+  interactive_first_byte?: string;
+  interactive_timeout?: string;
+  interactive_stream?: string;
+  interactive_tries?: number;
+}
+
+interface ServeFile extends Interactive {
+  listen?: string;
+  data?: string;
+  grace?: string;
+  keep?: number;
+  limits?: Partial<Limits>;
+  models?: Models;
+  webhooks?: WebhookTarget[];
+  interactive_reserve?: number;
+  interactive_models?: Record<string, Interactive>;
+  cache?: string;
+  runaway?: Partial<Runaway>;
+  redis?: string;
+  redis_prefix?: string;
+  lease?: string;
+}
+
+export interface Told {
+  data: string;
+  settings: Settings;
+  /** the `pool:` of the file */
+  pool: PoolFile | undefined;
+}
+
+const MiB = 1024 * 1024;
+const LIMITS: Limits = { file: 1024 * MiB, lines: 1_000_000, line: 8 * MiB, body: 16 * MiB, uploads: 16 };
+const LISTEN = '127.0.0.1:8080';
+const GRACE = '30s';
+/** As at OpenAI: 30 days. */
+const KEEP_DAYS = 30;
+/** Places at each endpoint that batches leave to requests of the gateway. */
+const RESERVE = 32;
+/** Clients of OpenAI wait for ten minutes: an error has to come before that. ms. */
+const LIVE: LiveLimits = {
+  place: 30_000,
+  firstByte: 120_000,
+  answer: 570_000,
+  stream: 3_600_000,
+  tries: 3,
+};
+const RUNAWAY: Runaway = { repeats: true, blanks: 2_000 };
+const DAY = 24 * 3_600_000;
+
+export interface ServeFlags extends QueueFlags {
+  config?: string | undefined;
+  data?: string | undefined;
+  listen?: string | undefined;
+  grace?: string | undefined;
+}
+
+/** Exit 65 for a file that does not fit, 64 for a flag. */
+export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told {
+  const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
+  const said = (file?.value ?? {}) as ServeFile;
+  if (file && said.models) checkModels(said.models, file);
+  const data = flags.data ?? said.data;
+  if (data === undefined)
+    throw usageError('expected a folder for all that the server keeps, found none: --data DIR');
+  const limits = limitsOf(said, LIVE);
+  const { host, port } = placeOf(flags.listen ?? said.listen ?? LISTEN);
+  return {
+    data,
+    settings: {
+      host,
+      port,
+      grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
+      keep: (said.keep ?? KEEP_DAYS) * DAY,
+      limits: { ...LIMITS, ...said.limits },
+      webhooks: said.webhooks ?? [],
+      queue: queueOf(
+        {
+          redis: flags.redis ?? said.redis,
+          'redis-prefix': flags['redis-prefix'] ?? said.redis_prefix,
+          lease: flags.lease ?? said.lease,
+        },
+        env,
+      ),
+      gateway: {
+        models: said.models ?? {},
+        reserve: said.interactive_reserve ?? RESERVE,
+        limits,
+        limitsOf: new Map(
+          Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
+        ),
+        cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
+      },
+    },
+    pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
+  };
+}
+
+/** `usual` where nothing is said. */
+function limitsOf(said: Interactive, usual: LiveLimits): LiveLimits {
+  const time = (name: keyof Interactive, otherwise: number): number => {
+    const value = said[name];
+    return typeof value === 'string' ? durationOf(value, name) : otherwise;
+  };
+  return {
+    place: time('interactive_wait', usual.place),
+    firstByte: time('interactive_first_byte', usual.firstByte),
+    answer: time('interactive_timeout', usual.answer),
+    stream: time('interactive_stream', usual.stream),
+    tries: said.interactive_tries ?? usual.tries,
+  };
+}
+
+export function placeOf(at: string): { host: string; port: number } {
+  const match = /^(?:(\[[0-9a-fA-F:.]{2,45}\]|[^:\s]{1,255}):)?(\d{1,5})$/.exec(at);
+  const port = Number(match?.[2]);
+  if (!match || port > 65_535)
+    throw usageError(`--listen: expected PORT or HOST:PORT, such as ${LISTEN}, found '${at.slice(0, 100)}'`);
+  return { host: match[1]?.replace(/^\[|\]$/g, '') ?? '127.0.0.1', port };
+}

@@ -1,0 +1,184 @@
+/**
+ * A server: one process, all of whose state is files under DIR. It takes the lock of DIR, opens the pool, adds the routes
+ * and listens; told to stop it takes nothing new and gives what is under way its grace.
+ */
+import { chmodSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import { lockFolder } from '../../engine/asking/ledger/watch-lock.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import { isThere } from '../../engine/asking/pool/pool-stats.ts';
+import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { makeFolder } from '../../engine/core/files/make-folders.ts';
+import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { createAccess, isLoopback } from './access.ts';
+import { addApi } from './api.ts';
+import { openKeys } from './api-keys.ts';
+import { keepEndpoints } from './endpoint-memory.ts';
+import { addGateway } from './gateway/gateway.ts';
+import { createHttp } from './http.ts';
+import { addLora } from './lora.ts';
+import type { Settings } from './serve-config.ts';
+import { createMetrics } from './serve-metrics.ts';
+import { openWorkers, type Workers } from './serve-workers.ts';
+import type { Parts, Routes } from './server-context.ts';
+import { shardMetrics } from './shard-metrics.ts';
+import { addShards } from './shard-routes.ts';
+import { believedClock } from './wall-clock.ts';
+import { createWebhooks } from './webhooks.ts';
+
+export interface Serving {
+  data: string;
+  settings: Settings;
+  openPool(signal: AbortSignal): Promise<EndpointPool>;
+  /** one line to the operator */
+  say(message: string): void;
+  /** called once where it cannot continue */
+  onBroken(error: Fatal): void;
+  now?: () => number;
+}
+
+export interface Server {
+  url: string;
+  /** Takes nothing new and resolves when all that was under way is finished or its grace is over. */
+  stop(): Promise<void>;
+  /** The same without a grace, and without waiting for batches: the next start continues them. */
+  stopAtOnce(): Promise<void>;
+}
+
+/**
+ * Connections that are made before this process takes them. Node's own 511 turn the rest of a thousand callers away, whose
+ * systems try again after a second; the system's own limit (`somaxconn`) is 4,096 as well.
+ */
+const BACKLOG = 4_096;
+/** ms in which those who are told that the server stops may take it, before their connections are closed */
+const LAST_WORDS = 500;
+
+/** All of the API, in the order in which it is added. */
+const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
+
+/** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
+export async function startServer(serving: Serving): Promise<Server> {
+  const { data, settings, say, now = believedClock() } = serving;
+  const keys = openKeys(data, say);
+  if (!keys.isThere && !isLoopback(settings.host))
+    throw usageError(
+      `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +
+        'or --listen 127.0.0.1:8080',
+    );
+  const closing = new AbortController();
+  const over = new AbortController();
+  const lock = await lockOf(serving, closing.signal);
+  let pool: EndpointPool | undefined;
+  let workers: Workers | null = null;
+  try {
+    workers = await openWorkers({ data, queue: settings.queue, now, say });
+    pool = await serving.openPool(closing.signal);
+    const memory = keepEndpoints(data, pool, say);
+    const metrics = createMetrics(pool.stats);
+    const access = createAccess(keys, now);
+    const stops = { closing: closing.signal, over: over.signal };
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
+    const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
+    const webhooks = createWebhooks({ ...hooks, now, say });
+    metrics.countHooks(webhooks.counts);
+    const parts: Parts = {
+      ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
+      ...{ ...stops, now, say },
+    };
+    addOwn(app, parts);
+    if (workers !== null) {
+      addShards(app, workers.desk);
+      shardMetrics(parts, workers.desk);
+    }
+    const added: Awaited<ReturnType<Routes>>[] = [];
+    for (const routes of ROUTES) added.push(await routes(app, parts));
+    const url = await listen(app, settings);
+    let closed: Promise<unknown> | undefined;
+    const close = (): Promise<unknown> => {
+      closing.abort();
+      closed ??= Promise.resolve(app.close());
+      return closed;
+    };
+    /** Everybody who waits is told why there is no answer; a connection that is cut says nothing. */
+    async function endAll(): Promise<void> {
+      const all = close();
+      over.abort();
+      await Promise.race([all, pause(LAST_WORDS, undefined, { ref: false })]);
+      app.server.closeAllConnections();
+    }
+    return {
+      url,
+      stopAtOnce: endAll,
+      async stop() {
+        const all = close();
+        const drained = Promise.all([...added.map(one => one.drain()), all]);
+        const late = pause(settings.grace, undefined, { ref: false }).then(endAll);
+        await Promise.race([drained, late.then(() => drained)]);
+        webhooks.stop();
+        memory.stop();
+        await workers?.desk.close();
+        await pool?.close();
+        lock.release();
+      },
+    };
+  } catch (error) {
+    await workers?.desk.close();
+    await pool?.close();
+    lock.release();
+    throw error;
+  }
+}
+
+/** One process a folder: two would ask everything twice. */
+async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
+  try {
+    makeFolder(data, OWNER_ONLY.folder);
+    chmodSync(data, OWNER_ONLY.folder);
+    const hint = 'a folder has one server at a time';
+    return await lockFolder(data, 'serve', { hint, onLost: onBroken, warn: say, signal });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw ioError(`expected a folder that can be written to, found ${message}`);
+  }
+}
+
+/** What says how the server is. */
+function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts): void {
+  app.get('/health', async () => ({ status: 'ok' }));
+  app.get('/ready', async (_request, reply) => {
+    const up = pool.stats().endpoints.filter(isThere).length;
+    // the first worker finds its way here by what is ready
+    const isReady = (up > 0 || workers?.takesNew === true) && !closing.aborted;
+    const { alive = 0, isQueueUp = false } = workers?.desk.stats() ?? {};
+    return reply.code(isReady ? 200 : 503).send({
+      status: closing.aborted ? 'stopping' : isReady ? 'ready' : 'no endpoint is up',
+      endpoints_up: up,
+      ...(workers !== null && { workers: alive, queue_up: isQueueUp }),
+    });
+  });
+  app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
+    reply.type(metrics.registry.contentType).send(await metrics.page()),
+  );
+}
+
+export async function listen(
+  app: FastifyInstance,
+  { host, port }: Pick<Settings, 'host' | 'port'>,
+): Promise<string> {
+  try {
+    await app.listen({ host, port, backlog: BACKLOG });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE')
+      throw usageError(`--listen: expected a free port of ${host}, found ${port} in use; 0 takes any`);
+    if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+      throw usageError(`--listen: expected an address to listen on, found ${host}:${port} (${code})`);
+    throw error;
+  }
+  const { port: taken } = app.server.address() as AddressInfo;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
+}

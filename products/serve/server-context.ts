@@ -1,0 +1,52 @@
+/** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
+import type { FastifyInstance } from 'fastify';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { Access, Caller } from './access.ts';
+import type { Scope } from './api-keys.ts';
+import type { Settings } from './serve-config.ts';
+import type { ServerMetrics } from './serve-metrics.ts';
+import type { Workers } from './serve-workers.ts';
+import type { Webhooks } from './webhooks.ts';
+
+export interface Parts {
+  /** DIR: all that the server keeps */
+  data: string;
+  settings: Settings;
+  /** of who asks; http.ts has checked the caller of each route before its handler runs */
+  access: Access;
+  /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
+  pool: EndpointPool;
+  /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
+  adapters: Map<string, number>;
+  metrics: ServerMetrics;
+  /** tells owners that their batches have ended; told before the state of the batch says so, for a crash between */
+  webhooks: Webhooks;
+  /** null where all batches are done over the pool */
+  workers: Workers | null;
+  /** aborted when the server is told to stop: take nothing new */
+  closing: AbortSignal;
+  /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
+  over: AbortSignal;
+  /** ms since 1970 */
+  now(): number;
+  /** one line to the operator */
+  say(message: string): void;
+}
+
+/** Adds routes; what it returns ends them: it resolves when nothing of them is under way. */
+export type Routes = (app: FastifyInstance, parts: Parts) => Promise<{ drain(): Promise<void> }>;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** who asks; set before the handler of a route that has a scope */
+    caller: Caller;
+    /** Ends what the route does for this request, which answers it then; null where it can be answered from outside. */
+    ends: (() => void) | null;
+  }
+  interface FastifyContextConfig {
+    /** what a key must be allowed; null for any key; absent where no key is asked for */
+    scope?: Scope | null;
+    /** bytes of the body; `limits.body` of the config unless given */
+    most?: number;
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Webhooks: whoever the config names is told when a batch has ended, as OpenAI tells it, signed by Standard Webhooks. A
+ * delivery is a file until it has arrived, so that a restart continues it. Addresses come from the config alone; no redirect
+ * is followed.
+ */
+import { createHmac, hash } from 'node:crypto';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { readRetryAfter } from '../../engine/asking/endpoints/backoff.ts';
+import { openWire, sendWithin } from '../../engine/asking/endpoints/wire.ts';
+import {
+  DISK,
+  OWNER_ONLY,
+  readKept,
+  removeFile,
+  removeUnfinished,
+  replaceFile,
+} from '../../engine/core/files/durable.ts';
+import { dataError } from '../../engine/core/item/failure.ts';
+
+export const EVENTS = ['batch.completed', 'batch.failed', 'batch.expired', 'batch.cancelled'] as const;
+export type WebhookEvent = (typeof EVENTS)[number];
+
+/** One of `webhooks:` in the config. */
+export interface WebhookTarget {
+  /** the name of a key: whose batches are told of */
+  owner: string;
+  url: string;
+  /** environment variables of the secrets; several while one takes the place of another */
+  secret_env: string | readonly string[];
+  /** all unless given */
+  events?: readonly WebhookEvent[];
+}
+
+interface Delivery {
+  id: string;
+  url: string;
+  owner: string;
+  body: string;
+  tries: number;
+  /** ms since 1970 */
+  next: number;
+}
+
+export interface Webhooks {
+  /** Keeps what is to be told on disk, and tells it from then on. Told twice, the id of the event is the same. */
+  tell(owner: string, event: WebhookEvent, batch: string): void;
+  /** deliveries that have not arrived, and those that were given up since the start */
+  counts(): { waiting: number; delivered: number; givenUp: number };
+  stop(): void;
+}
+
+export interface WebhookOptions {
+  /** of the deliveries */
+  folder: string;
+  targets: readonly WebhookTarget[];
+  env: Readonly<Record<string, string | undefined>>;
+  now(): number;
+  say(message: string): void;
+  random?: () => number;
+  /** ms before each try */
+  waits?: readonly number[];
+}
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+/** Standard Webhooks' schedule, for a day. */
+const WAITS = [0, 5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 8 * HOUR, 8 * HOUR];
+const TIMEOUT = 20 * SECOND;
+/** bytes of an answer, of which nothing is used */
+const MOST_REPLY = 65_536;
+/** A machine that slept wakes up late: a delivery is looked at that often. */
+const LOOK = HOUR;
+const PREFIX = 'whsec_';
+
+/** The header `webhook-signature` of Standard Webhooks: one `v1,` and the base64 of an HMAC-SHA256 for each secret. */
+export function signatureOf(secrets: readonly Buffer[], id: string, seconds: number, body: string): string {
+  return secrets
+    .map(secret => `v1,${createHmac('sha256', secret).update(`${id}.${seconds}.${body}`).digest('base64')}`)
+    .join(' ');
+}
+
+/** The bytes of `whsec_…`. Exit 65 where they are none, or not 24 to 64. */
+export function secretIn(text: string | undefined, name: string): Buffer {
+  const bytes = Buffer.from(
+    (text ?? '').startsWith(PREFIX) ? (text as string).slice(PREFIX.length) : '',
+    'base64',
+  );
+  if (bytes.length >= 24 && bytes.length <= 64) return bytes;
+  throw dataError(
+    `webhooks: expected ${PREFIX} and 24 to 64 bytes in base64 in ${name}, found ${text === undefined ? 'nothing' : 'something else'}; ` +
+      `make one: echo ${PREFIX}$(openssl rand -base64 32)`,
+  );
+}
+
+export function createWebhooks(options: WebhookOptions): Webhooks {
+  const { folder, targets, env, now, say, random = Math.random, waits = WAITS } = options;
+  const secrets = new Map(
+    targets.map(({ owner, url, secret_env: names }) => [
+      nameOf(owner, url),
+      [names].flat().map(name => secretIn(env[name], name)),
+    ]),
+  );
+  mkdirSync(folder, { recursive: true, mode: OWNER_ONLY.folder });
+  removeUnfinished(folder);
+  const timers = new Map<string, NodeJS.Timeout>();
+  /** targets that said 410: they want no more */
+  const gone = new Set<string>();
+  let delivered = 0;
+  let givenUp = 0;
+  let stopped = false;
+
+  const pathOf = ({ id }: Delivery): string => join(folder, `${id}.json`);
+
+  /** For `most` ms, whatever a clock says that was set back meanwhile. */
+  function wait(delivery: Delivery, most: number): void {
+    if (stopped) return;
+    const left = Math.min(most, Math.max(0, delivery.next - now()));
+    const timer = setTimeout(
+      () => {
+        if (left > LOOK) wait(delivery, left - LOOK);
+        else void deliver(delivery);
+      },
+      Math.min(LOOK, left),
+    );
+    timers.set(delivery.id, timer.unref());
+  }
+
+  async function deliver(delivery: Delivery): Promise<void> {
+    const { id, url, owner, body } = delivery;
+    const target = nameOf(owner, url);
+    const keys = secrets.get(target);
+    if (keys === undefined || gone.has(target)) return giveUp(delivery, 'the config no longer names it');
+    const { refusal, status, retryAfter } = await post(url, body, {
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(now() / 1000)),
+      'webhook-signature': signatureOf(keys, id, Math.floor(now() / 1000), body),
+    });
+    if (refusal === null) {
+      delivered++;
+      return end(delivery);
+    }
+    if (status === 410) {
+      gone.add(target);
+      return giveUp(delivery, 'HTTP 410: it wants no more, and gets none until a restart');
+    }
+    delivery.tries++;
+    const next = waits[delivery.tries];
+    if (next === undefined) return giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
+    const ms = Math.max(next * (1 + random() / 10), retryAfter);
+    delivery.next = now() + ms;
+    if (delivery.tries === 1)
+      say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
+    onDisk(() => keep(delivery));
+    wait(delivery, ms);
+  }
+
+  /** What the disk does not take ends no server: the delivery continues, and a restart finds it as it was. */
+  function onDisk(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      say(`webhooks: expected to write to ${folder}, found ${(error as Error).message}`);
+    }
+  }
+
+  function giveUp(delivery: Delivery, why: string): void {
+    givenUp++;
+    say(`webhook to ${originOf(delivery.url)} of ${delivery.owner} was given up (${delivery.id}): ${why}`);
+    end(delivery);
+  }
+
+  function end(delivery: Delivery): void {
+    timers.delete(delivery.id);
+    onDisk(() => removeFile(pathOf(delivery), DISK));
+  }
+
+  function keep(delivery: Delivery): void {
+    replaceFile(pathOf(delivery), JSON.stringify(delivery));
+  }
+
+  async function post(url: string, body: string, headers: Record<string, string>) {
+    const failed = (refusal: string, status = 0, retryAfter = 0) => ({ refusal, status, retryAfter });
+    const { origin, pathname, search } = new URL(url);
+    const wire = openWire(origin, undefined, MOST_REPLY);
+    const sent = { ...headers, 'user-agent': 'fw' };
+    const request = {
+      method: 'POST' as const,
+      path: pathname + search,
+      body: Buffer.from(body),
+      headers: Object.entries(sent).flat(),
+    };
+    const reply = await sendWithin(wire, request, TIMEOUT);
+    void wire.close();
+    if (reply instanceof Error) return failed((reply as NodeJS.ErrnoException).code ?? reply.name);
+    const { status } = reply;
+    return status >= 200 && status < 300
+      ? { refusal: null, status, retryAfter: 0 }
+      : failed(`HTTP ${status}`, status, readRetryAfter(reply.retryAfter, now(), HOUR) ?? 0);
+  }
+
+  for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
+    const delivery = JSON.parse(readKept(join(folder, name)).toString()) as Delivery;
+    wait(delivery, Math.max(HOUR, 1.1 * (waits[delivery.tries] ?? 0)));
+  }
+
+  return {
+    tell(owner, event, batch) {
+      targets.forEach((target, index) => {
+        if (target.owner !== owner || !(target.events ?? EVENTS).includes(event)) return;
+        const id = `evt_${hash('sha256', `${batch}\n${event}\n${index}`, 'hex').slice(0, 32)}`;
+        if (timers.has(id)) return;
+        const about = {
+          id,
+          object: 'event',
+          type: event,
+          created_at: Math.floor(now() / 1000),
+          data: { id: batch },
+        };
+        const delivery = { id, url: target.url, owner, body: JSON.stringify(about), tries: 0, next: now() };
+        keep(delivery);
+        wait(delivery, 0);
+      });
+    },
+    counts: () => ({ waiting: timers.size, delivered, givenUp }),
+    stop() {
+      stopped = true;
+      for (const timer of timers.values()) clearTimeout(timer);
+    },
+  };
+}
+
+const nameOf = (owner: string, url: string): string => `${owner}\n${url}`;
+
+/** Paths of hooks are often secrets. */
+function originOf(url: string): string {
+  return new URL(url).origin;
+}

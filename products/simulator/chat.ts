@@ -1,0 +1,167 @@
+/**
+ * POST /v1/chat/completions and /v1/completions without the wire: from the bytes of a request to what will be answered.
+ * Checks and error texts follow vLLM; request-fields.ts has what is done with each field.
+ */
+
+import type { JsonObject as Schema } from '../../engine/core/json/pointer.ts';
+import { endedAs } from './answer-ending.ts';
+import { type ContentSettings, contentOf } from './content.ts';
+import { type AnswerFault, type Shares, spoilt } from './faults.ts';
+import { text } from './filler-words.ts';
+import type { Conversation } from './loan-study.ts';
+import { chancesOf, type TokenChances } from './logprobs.ts';
+import type { Bias } from './planted-bias.ts';
+import {
+  formAsked,
+  leastTokens,
+  messagesOf,
+  modelAsked,
+  mostTokens,
+  parseObject,
+  usageWanted,
+} from './question.ts';
+import { PURPOSE } from './random.ts';
+import { badRequest } from './refusal.ts';
+import { checkFields } from './request-fields.ts';
+import { type Message, type PromptInput, promptTokensOf, tokensOf } from './tokens.ts';
+
+export interface ChatSettings extends ContentSettings {
+  model: string;
+  maxModelLength: number;
+  faults: Shares;
+  /** the length of an answer is all that is wanted: fields that cannot be heard are passed over */
+  forLength?: boolean;
+}
+
+export interface Reply {
+  kind: 'chat' | 'completion' | 'embedding';
+  /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
+  id: string;
+  model: string;
+  /** what is computed: one prompt, or each input that is to be embedded */
+  prompts: readonly PromptInput[];
+  /** of embeddings the list, as JSON */
+  text: string;
+  /** a text that is said before it */
+  echo: string;
+  finish: 'stop' | 'length';
+  stopReason: string | number | null;
+  /** of the tokens of `text`, where they are asked for */
+  chances: readonly TokenChances[] | null;
+  /** `cached` is known when the answer is there */
+  usage: { prompt: number; completion: number; cached: number };
+  stream: boolean;
+  includeUsage: boolean;
+  /** of a stream: each event tells the usage so far */
+  usageInEach: boolean;
+  faults: AnswerFault[];
+  /** those that were planted in it */
+  biases: readonly Bias[];
+}
+
+/** What an embedding, say, has nothing of. */
+export const NOTHING_SAID = {
+  echo: '',
+  finish: 'stop',
+  stopReason: null,
+  chances: null,
+  stream: false,
+  includeUsage: false,
+  usageInEach: false,
+  faults: [],
+  biases: [],
+} satisfies Partial<Reply>;
+
+/** `request` is the hash of `body`. @throws Refusal */
+export function replyTo(body: string, request: Buffer, settings: ChatSettings): Reply {
+  const question = parseObject(body);
+  const model = modelAsked(question, settings.model);
+  if (!settings.forLength) checkFields(question, 'chat');
+  const messages = messagesOf(question.messages);
+  const prompt = promptTokensOf(messages);
+  const most = mostTokens(question, prompt, settings.maxModelLength);
+  const conversation = conversationOf(messages);
+  const top = question.logprobs === true ? ((question.top_logprobs ?? 0) as number) : undefined;
+  const said = say(question, { conversation, most, top }, request, settings);
+  const id = `chatcmpl-${idOf(question, request)}`;
+  return { kind: 'chat', id, model, prompts: [messages], ...said, usage: { prompt, ...said.usage } };
+}
+
+/** What OpenAI and vLLM generate of a completion that does not say how much. */
+const COMPLETION_TOKENS = 16;
+
+/** `request` is the hash of `body`. @throws Refusal */
+export function completionOf(body: string, request: Buffer, settings: ChatSettings): Reply {
+  const question = parseObject(body);
+  const model = modelAsked(question, settings.model);
+  if (!settings.forLength) checkFields(question, 'completion');
+  const given =
+    Array.isArray(question.prompt) && question.prompt.length === 1 ? question.prompt[0] : question.prompt;
+  if (typeof given !== 'string') {
+    throw badRequest('prompt: the simulator completes one text: expected a string, or a list of one.');
+  }
+  const prompt = tokensOf(given);
+  const most = mostTokens(question, prompt, settings.maxModelLength, COMPLETION_TOKENS);
+  const conversation = { system: '', user: given };
+  const top = (question.logprobs ?? undefined) as number | undefined;
+  const said = say(question, { conversation, most, top }, request, settings);
+  if (question.echo === true) {
+    if (top !== undefined)
+      throw badRequest('echo with logprobs: the simulator gives no logprobs of a prompt.');
+    said.echo = given;
+  }
+  const id = `cmpl-${idOf(question, request)}`;
+  return { kind: 'completion', id, model, prompts: [given], ...said, usage: { prompt, ...said.usage } };
+}
+
+/** As vLLM: what the request calls itself; the X-Request-Id goes before it. */
+export const idOf = ({ request_id: own }: Schema, request: Buffer): string =>
+  typeof own === 'string' && own !== '' ? own : request.toString('hex', 0, 16);
+
+interface Saying {
+  conversation: Conversation;
+  /** tokens */
+  most: number;
+  /** how many of the likeliest tokens are told; undefined: no logprobs are */
+  top: number | undefined;
+}
+
+/** The answer to a conversation, with the faults that its request drew, in at most `most` tokens. */
+function say(question: Schema, { conversation, most, top }: Saying, request: Buffer, settings: ChatSettings) {
+  const { draws } = settings;
+  const form = formAsked(question);
+  const { content, biases } = contentOf(form, conversation, request, settings);
+  const { text: spoken, faults } = spoilt(content, settings.faults, draws(request, PURPOSE.answerFault));
+  const random = draws(request, PURPOSE.answer);
+  const bounds = { least: leastTokens(question, most), most, hasForm: form.kind !== 'free' };
+  const {
+    text: said,
+    tokens,
+    finish,
+    stopReason,
+  } = endedAs(question, spoken, bounds, () => text(random, 20, 600));
+  const { atEnd, inEach } = usageWanted(question);
+  const isCut = faults.includes('truncated') && stopReason === null;
+  return {
+    ...NOTHING_SAID,
+    text: said,
+    finish: isCut ? 'length' : finish,
+    stopReason,
+    chances: top === undefined ? null : chancesOf(said, top, draws(request, PURPOSE.logprobs)),
+    usage: { completion: tokens, cached: 0 },
+    stream: question.stream === true,
+    includeUsage: atEnd,
+    usageInEach: inEach,
+    faults,
+    biases,
+  };
+}
+
+function conversationOf(messages: readonly Message[]): Conversation {
+  const said = (role: string) =>
+    messages
+      .filter(message => message.role === role)
+      .map(message => message.content)
+      .join('\n\n');
+  return { system: said('system'), user: said('user') };
+}

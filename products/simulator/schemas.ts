@@ -1,0 +1,132 @@
+/**
+ * The schemas that requests name, each compiled once: a generator of instances and a validator that judges them. The
+ * validator makes the promise true: what the generator does not know (`not`, `pattern`, `if`, overlapping `oneOf`) is
+ * drawn again until it fits, and refused with the reason where it never does.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { isObject } from '../../engine/core/json/pointer.ts';
+import { SchemaError } from './node.ts';
+import type { Random } from './random.ts';
+import { type Compiled, compileShape } from './schema-shape.ts';
+import { unlimited, within } from './time-limit.ts';
+
+/** A schema in characters, the schemas that are kept, and all of their characters together. */
+const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
+const MOST_SCHEMAS = 200;
+const MOST_TEXT = 32 * 1024 * 1024;
+const TRIES = 12;
+/** So many references are as many ways at most, and one repetition backtracks no further than its text. */
+const FEW_REFERENCES = 8;
+const FEW_REPETITIONS = 1;
+
+export interface KnownSchema extends Pick<Compiled, 'names' | 'spreads'> {
+  valid: (value: unknown) => boolean;
+  /** @throws SchemaError where no try fits the schema */
+  answer: (random: Random, wishes: ReadonlyMap<string, unknown>) => unknown;
+}
+
+/** A cache by the text of the schema, because every request brings its own copy. @throws SchemaError */
+export function schemaCache(): (schema: unknown) => KnownSchema {
+  const known = new Map<string, KnownSchema>();
+  let held = 0;
+  return schema => {
+    const text = schemaText(schema);
+    let found = known.get(text);
+    if (!found) {
+      if (text.length > MAX_SCHEMA_LENGTH) {
+        throw new SchemaError(
+          `Expected a schema of at most ${MAX_SCHEMA_LENGTH} characters, found ${text.length}.`,
+        );
+      }
+      const learned = within(() => learn(schema));
+      found = guarded(learned, isRisky(text) ? within : unlimited);
+      held += text.length;
+      for (const oldest of known.keys()) {
+        if (known.size < MOST_SCHEMAS && held <= MOST_TEXT) break;
+        known.delete(oldest);
+        held -= oldest.length;
+      }
+      known.set(text, found);
+    }
+    return found;
+  };
+}
+
+/** Whether an answer may take longer than the size of the schema tells: a limit costs a tenth of a millisecond. */
+function isRisky(text: string): boolean {
+  const references = text.match(/"\$(?:ref|dynamicRef)"/g)?.length ?? 0;
+  if (references > FEW_REFERENCES || /"(?:patternProperties|uniqueItems)"/.test(text)) return true;
+  const patterns = text.match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [];
+  return patterns.some(pattern => (pattern.match(/[*+{]/g)?.length ?? 0) > FEW_REPETITIONS);
+}
+
+function guarded({ names, spreads, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
+  return {
+    names,
+    spreads,
+    valid: value => run(() => valid(value)),
+    answer(random, wishes) {
+      const fromTheStart = repeatable(random);
+      return run(() => answer(fromTheStart(), wishes));
+    },
+  };
+}
+
+/** The same draws for each run: `within` may begin the work again, and the answer hangs on nothing but the request. */
+function repeatable(random: Random): () => Random {
+  const drawn: number[] = [];
+  return () => {
+    let at = 0;
+    return () => {
+      drawn[at] ??= random();
+      return drawn[at++] as number;
+    };
+  };
+}
+
+function schemaText(schema: unknown): string {
+  try {
+    return JSON.stringify(schema);
+  } catch {
+    // the only thing that JSON.parse reads and JSON.stringify does not write: more levels than the stack has
+    throw new SchemaError('The schema nests too deep.');
+  }
+}
+
+function learn(schema: unknown): KnownSchema {
+  const shape = compileShape(schema);
+  const validate = validatorOf(schema);
+  return {
+    names: shape.names,
+    spreads: shape.spreads,
+    valid: value => validate(value) as boolean,
+    answer(random, wishes) {
+      for (let tries = 1; ; tries++) {
+        // a wish may be what does not fit: the later tries do without
+        const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
+        if (validate(value)) return value;
+        const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
+        if (tries === TRIES) {
+          throw new SchemaError(
+            `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
+          );
+        }
+      }
+    },
+  };
+}
+
+function validatorOf(schema: unknown) {
+  // one Ajv a schema: two schemas of different requests may carry the same $id
+  const ajv = new Ajv2020({ strict: false, logger: false, ownProperties: true });
+  formats.default(ajv);
+  try {
+    if (!isObject(schema)) return ajv.compile(schema as boolean);
+    const { $schema: _, ...rest } = schema;
+    return ajv.compile(rest);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new SchemaError(`The schema cannot be used: ${message.slice(0, 500)}.`);
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * fw simulate: a vLLM server without a GPU, for trying pipelines and for tests. The answers are simulated.
+ *
+ *   fw simulate --port 8101 --seed 7 --latency 40ms --faults default
+ *   fw simulate --port 8101 --preset 3b-a6000
+ *
+ * Prints one line of JSON with its URL, so that a script can take a free port (`--port 0`), serves until SIGTERM or SIGINT,
+ * and prints a second one: what it was asked and what it answered.
+ */
+
+import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
+import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { command } from '../../engine/flow/command.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './preset-option.ts';
+import { type Simulator, startSimulator } from './simulator.ts';
+import { METRIC_NAMES } from './vllm-metrics.ts';
+
+/** Options of the engine that a preset describes. */
+const ENGINE_FLAGS = [
+  'max-num-queued-tokens',
+  ...(Object.keys(SERVER_OPTIONS) as (keyof typeof SERVER_OPTIONS)[]),
+] as const;
+
+export default command({
+  name: 'simulate',
+  summary: 'Serve simulated answers as vLLM would, without a GPU.',
+  examples: [
+    'fw simulate --port 8101 --seed 7 --latency 40ms',
+    'fw simulate --port 8101 --preset 3b-a6000',
+    'fw simulate --port 0 --faults 429=0.1,null=0.02,truncated=0.01 --schedule flapping.yaml',
+  ],
+  options: {
+    port: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65535,
+      default: 8101,
+      description: 'Port; 0 takes a free one.',
+    },
+    host: { type: 'string', default: '127.0.0.1', description: 'Address to listen on.' },
+    seed: { type: 'integer', default: 7, description: 'The same seed and request give the same answer.' },
+    latency: {
+      type: 'string',
+      description:
+        'Time for an answer, or a range: 20ms-80ms. Default: 40ms; with --preset the engine decides.',
+    },
+    preset: {
+      type: 'string',
+      file: 'read',
+      description: `Take the time of a model on a GPU, whose engine requests share: the file of a preset, or one of ${PRESET_NAMES}.`,
+    },
+    faults: {
+      type: 'string',
+      default: 'none',
+      description:
+        'none, default, or <kind>=<share>,… of null, zero, escape, fence, chatty, truncated, 429, 500, drop, hang, swap, all.',
+    },
+    bias: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: prompts with this value are approved so much less often. May be repeated. A request whose outcome cannot be told is refused.',
+    },
+    outcome: {
+      type: 'string',
+      description:
+        'Key of the answer that --bias changes; agents without it answer as ever. Default: the key that may be --approve.',
+    },
+    approve: {
+      type: 'string',
+      description:
+        'Value of the outcome that is an approval. Default: approve; a number without it moves by that share of its range.',
+    },
+    model: { type: 'string', default: 'simulated-3b', description: 'Name of the model that is served.' },
+    'max-model-len': {
+      type: 'integer',
+      minimum: 16,
+      maximum: 10_485_760,
+      default: 8192,
+      description: 'Context length in tokens.',
+    },
+    'max-num-queued-reqs': {
+      type: 'integer',
+      minimum: 0,
+      description: 'Answer 503 while this many requests run or wait. Default: no limit.',
+    },
+    'max-num-queued-tokens': {
+      type: 'integer',
+      minimum: 0,
+      description: 'Answer 503 while this many prompt tokens wait to be computed. Needs --preset.',
+    },
+    ...SERVER_OPTIONS,
+    'startup-delay': {
+      type: 'string',
+      default: '0ms',
+      description: 'Answer 503 on every route for this time, such as 90s.',
+    },
+    'metric-names': {
+      type: 'string',
+      enum: METRIC_NAMES,
+      default: 'new',
+      description: 'Names of the metrics that vLLM renamed.',
+    },
+    admin: { type: 'boolean', description: 'Let POST /admin/config change settings while it runs.' },
+    schedule: {
+      type: 'string',
+      file: 'read',
+      description:
+        'YAML or NDJSON file of settings that change while it runs: {at: 5s, every: 10s, health: down, for: 5s}. docs/simulator.md has all.',
+    },
+  },
+
+  async run(options, positionals) {
+    if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+    const { port, host, seed, faults, model } = options;
+    if (options.preset !== undefined && options.latency !== undefined) {
+      throw usageError('expected --latency or --preset, found both: with a preset the engine decides');
+    }
+    const engineFlag = ENGINE_FLAGS.find(flag => options[flag] !== undefined);
+    if (options.preset === undefined && engineFlag !== undefined)
+      throw usageError(`expected --preset with --${engineFlag}, found none: only an engine has it`);
+    const { bias, outcome, approve } = options;
+    if (bias === undefined && (outcome !== undefined || approve !== undefined))
+      throw usageError(
+        'expected --bias with --outcome and --approve, found none: they say where it is planted',
+      );
+    const stopped = new Promise<void>(stop => {
+      process.once('SIGTERM', stop);
+      process.once('SIGINT', stop);
+    });
+    const latency = options.preset === undefined ? (options.latency ?? '40ms') : undefined;
+    const preset =
+      options.preset === undefined ? undefined : withServerOptions(readPreset(options.preset), options);
+    let simulator: Simulator;
+    try {
+      simulator = await startSimulator({
+        port,
+        host,
+        seed,
+        latency,
+        preset,
+        faults,
+        biases: bias,
+        outcome: { key: outcome, approve },
+        model,
+        maxModelLength: options['max-model-len'],
+        maxQueuedRequests: options['max-num-queued-reqs'],
+        maxQueuedTokens: options['max-num-queued-tokens'],
+        startupDelay: options['startup-delay'],
+        metricNames: options['metric-names'],
+        admin: options.admin === true,
+        schedule: options.schedule === undefined ? undefined : readSchedule(options.schedule),
+      });
+    } catch (error) {
+      throw usageErrorFrom(error, host, port);
+    }
+    const { url } = simulator;
+    process.stderr.write(
+      `fw simulate: ${url} answers as ${model}. The answers are simulated; no model is behind them.\n`,
+    );
+    if (preset) {
+      const { midLoad, nearSaturation } = preset.error;
+      process.stderr.write(
+        `fw simulate: its times are those of a formula for ${preset.file.model} on ${preset.file.gpu}: ±${100 * midLoad} % at mid load, ±${100 * nearSaturation} % near saturation.\n`,
+      );
+    }
+    const timing = preset ? { preset: preset.name } : { latency };
+    process.stdout.write(`${JSON.stringify({ url, model, seed, ...timing, faults, simulated: true })}\n`);
+    await stopped;
+    const { requests, unwell, answers, faults: served, biases } = simulator.counts();
+    await simulator.close();
+    for (const [text, count] of Object.entries(biases)) {
+      if (count > 0 || requests === 0) continue;
+      process.stderr.write(
+        `fw simulate: --bias ${text} was planted in none of ${requests} requests: no prompt had that value, or no answer the outcome.\n`,
+      );
+    }
+    const planted = bias === undefined ? {} : { biases };
+    process.stdout.write(
+      `${JSON.stringify({ url, requests, unwell, answers, faults: served, ...planted })}\n`,
+    );
+    return EXIT.ok;
+  },
+});
+
+/** The entries of a schedule file; a line each where its name says so. Exit 65 where it is none. */
+function readSchedule(path: string): unknown {
+  if (!/\.(?:nd)?jsonl?$/.test(path)) return readYaml(path, 'schedule').value;
+  const lines = readSmallFile(path, 'a schedule').split('\n');
+  return lines.flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    try {
+      return [JSON.parse(line)];
+    } catch (error) {
+      throw dataError(`${path}:${index + 1}: expected JSON, found: ${(error as Error).message}`);
+    }
+  });
+}
+
+function usageErrorFrom(error: unknown, host: string, port: number): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof RangeError && code === undefined) return usageError(message);
+  if (code === 'EADDRINUSE')
+    return usageError(
+      `expected port ${port} of ${host} to be free, found it in use; choose another, or 0 for any`,
+    );
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return usageError(
+      `expected an address to listen on, found ${host}:${port} (${code}); choose another --host or --port`,
+    );
+  }
+  return error;
+}

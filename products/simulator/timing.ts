@@ -1,0 +1,192 @@
+/**
+ * What decides when an answer is ready: a delay that is drawn for each request (here), or an engine that all requests
+ * share (realtime.ts). The handler of a request is the same with both.
+ */
+import type { Reply } from './chat.ts';
+import type { Latency } from './durations.ts';
+import { type Draws, PURPOSE } from './random.ts';
+import type { Clock } from './server-clock.ts';
+import { type PromptInput, prefixCache, tokensOf } from './tokens.ts';
+
+export interface Work {
+  asked: PromptInput;
+  promptTokens: number;
+  outputTokens: number;
+  /** the hash of its body */
+  request: Buffer;
+  streamed: boolean;
+}
+
+/** When what happened, in ms after arrival, and what the prefix cache had. */
+export interface ReplyTimes {
+  queued: number;
+  firstToken: number;
+  lastToken: number;
+  cachedTokens: number;
+}
+
+/** Called in this order; `progress` only where an answer is streamed, with the share of its tokens that are there. */
+export interface Listener {
+  firstToken(): void;
+  progress(share: number): void;
+  done(told: ReplyTimes): void;
+}
+
+/** What a server can say of itself at this moment; counts are since its start. */
+export interface Live {
+  running: number;
+  waiting: number;
+  /** 0 to 1 */
+  kvUsage: number;
+  /** prompt tokens that are not computed yet */
+  prefillTokens: number;
+  preemptions: number;
+  prefixQueries: number;
+  prefixHits: number;
+  promptTokens: number;
+  outputTokens: number;
+}
+
+export interface Backend {
+  /** May call the listener before it returns. The returned function calls the work off: its client has gone. */
+  start(work: Work, listener: Listener): () => void;
+  live(): Live;
+  /** From now on everything takes `factor` times as long. */
+  slow(factor: number): void;
+  /** the server that is modelled, for its metrics; undefined where none is */
+  kvBlocks: number | undefined;
+}
+
+/**
+ * Starts what a reply is made of: one prompt that is answered, or several that are embedded, each on its own. The
+ * listener hears when the last of them is there.
+ */
+export function startAll(
+  backend: Backend,
+  { prompts, usage }: Pick<Reply, 'prompts' | 'usage'>,
+  request: Buffer,
+  streamed: boolean,
+  listener: Listener,
+): () => void {
+  const work = (asked: PromptInput, promptTokens: number, outputTokens: number): Work => ({
+    asked,
+    promptTokens,
+    outputTokens,
+    request,
+    streamed,
+  });
+  if (prompts.length === 1) {
+    return backend.start(work(prompts[0]!, usage.prompt, Math.max(1, usage.completion)), listener);
+  }
+  let left = prompts.length;
+  let cachedTokens = 0;
+  const each: Listener = {
+    firstToken() {},
+    progress() {},
+    done(told) {
+      cachedTokens += told.cachedTokens;
+      if (--left > 0) return;
+      listener.firstToken();
+      listener.done({ ...told, cachedTokens });
+    },
+  };
+  const started = prompts.map(asked => backend.start(work(asked, tokensOf(asked as string), 1), each));
+  return () => {
+    for (const callOff of started) callOff();
+  };
+}
+
+/** vLLM's default max_num_seqs on a card of 70 GiB or more. */
+const SEQUENCES = 1_024;
+/** The first token of a streamed answer comes after a quarter of the time, as if prefill had taken it. */
+const PREFILL_SHARE = 0.25;
+
+export interface DelaySettings {
+  /** null is no delay */
+  latency: () => Latency | null;
+  draws: Draws;
+  clock: Clock;
+  maxModelLength: number;
+}
+
+/**
+ * A server that answers after a delay and is never full: no queue, no preemption, and KV use is what the tokens in
+ * flight would take of a card that holds `SEQUENCES` contexts of full length. Its prefix cache knows system prompts.
+ */
+export function delayBackend({ latency, draws, clock, maxModelLength }: DelaySettings): Backend {
+  const cachedTokensOf = prefixCache();
+  let factor = 1;
+  let tokensHeld = 0;
+  const live = {
+    running: 0,
+    waiting: 0,
+    prefillTokens: 0,
+    preemptions: 0,
+    prefixQueries: 0,
+    prefixHits: 0,
+    promptTokens: 0,
+    outputTokens: 0,
+  };
+  return {
+    kvBlocks: undefined,
+    slow(next) {
+      factor = next;
+    },
+    live: () => ({ ...live, kvUsage: Math.min(1, tokensHeld / (SEQUENCES * maxModelLength)) }),
+    start({ asked, promptTokens, outputTokens, request, streamed }, listener) {
+      const arrived = clock.now();
+      const { low, high } = latency() ?? { low: 0, high: 0 };
+      const cachedTokens = cachedTokensOf(asked);
+      const lastToken = Math.round((low + (high - low) * draws(request, PURPOSE.delay)()) * factor);
+      const firstToken = streamed ? Math.round(lastToken * PREFILL_SHARE) : lastToken;
+      live.running++;
+      tokensHeld += promptTokens;
+      live.promptTokens += promptTokens;
+      live.prefixQueries += promptTokens;
+      live.prefixHits += cachedTokens;
+      let over = false;
+      let spoken = 0;
+      let callOff = () => {};
+      const end = () => {
+        over = true;
+        live.running--;
+        tokensHeld -= promptTokens;
+      };
+      const after = (ms: number, then: () => void) => {
+        if (over) return;
+        if (ms <= 0) then();
+        else callOff = clock.after(ms, then);
+      };
+      const finish = () => {
+        end();
+        live.outputTokens += outputTokens;
+        listener.done({ queued: 0, firstToken: spoken, lastToken: clock.now() - arrived, cachedTokens });
+      };
+      // a part for each token behind the first; a timer has whole milliseconds, so shorter gaps are put together
+      const parts = Math.min(outputTokens - 1, Math.floor(lastToken - firstToken));
+      const gap = (lastToken - firstToken) / parts;
+      const part = (number: number) => {
+        if (number >= parts) return finish();
+        listener.progress((1 + (number * (outputTokens - 1)) / parts) / outputTokens);
+        schedule(number + 1);
+      };
+      // by the time of the first token, so that late timers do not add up; parts that are overdue come together
+      const schedule = (number: number) => {
+        const passed = clock.now() - arrived - spoken;
+        const next = Math.min(parts, Math.max(number, Math.floor(passed / gap)));
+        after(Math.max(1, next * gap - passed), () => part(next));
+      };
+      after(firstToken, () => {
+        spoken = clock.now() - arrived;
+        listener.firstToken();
+        if (streamed && parts > 1) schedule(1);
+        else after(lastToken - firstToken, finish);
+      });
+      return () => {
+        if (over) return;
+        callOff();
+        end();
+      };
+    },
+  };
+}
