@@ -1,6 +1,6 @@
 /**
  * How long a call is waited for. A server says nothing before the end of an answer, so what a call may take follows from
- * what it may write, at the speed that was seen there. Two things end it (docs/design.md, "Pool", states the bounds):
+ * what it may write, at the speed that was seen there. Two things end it (README.md here states the bounds):
  *
  *   silence     its endpoint shows no sign of work (signs-of-work.ts), for as long as `createTimeLimits` says;
  *   its share   the endpoint works, and would have written by now several times what this call and the longest one
