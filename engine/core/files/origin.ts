@@ -69,6 +69,17 @@ export function forget(line: object): void {
   origins.delete(line);
 }
 
+const results = new WeakSet<object>();
+
+export function rememberResult(line: object): void {
+  results.add(line);
+}
+
+/** Whether the line stood in the `results` of a document, and so claims to be a legacy result. */
+export function isFromDocument(line: object): boolean {
+  return results.has(line);
+}
+
 export function textOf({ block, from, to }: Origin): string {
   return block.toString('utf8', from, to).trimEnd();
 }

@@ -5,10 +5,9 @@
 
 import { dataError } from '../item/failure.ts';
 import type { Item } from '../item/item.ts';
-import { documentSplitter, putOnOneLine } from './document.ts';
+import { DocumentSplitter, putOnOneLine } from './document.ts';
 import { type LineSource, parseLine } from './line.ts';
 import { type LineFile, linesOf, type Place, type ScannedLine } from './line-places.ts';
-import { splitter } from './ndjson-in.ts';
 import { originOf } from './origin.ts';
 import { BLOCK, openAgain, shorter } from './reread.ts';
 
@@ -43,7 +42,7 @@ export function openResults(path: string, { stage, maxLine }: Omit<LineSource, '
 
   /** Returns whether the file begins as lines, and then has given none of them. */
   function* scanDocument(): Generator<ScannedLine | null, boolean> {
-    const splitting = documentSplitter(source, splitter);
+    const splitting = new DocumentSplitter(source);
     let rest: Buffer | null = null;
     for (let end = 0; end < file.size; ) {
       const before: number = rest?.length ?? 0;
@@ -55,14 +54,14 @@ export function openResults(path: string, { stage, maxLine }: Omit<LineSource, '
       const bytes = block.subarray(0, before + got);
       splitting.feed(bytes, before);
       for (let item = splitting.next(); item !== null; item = splitting.next()) {
-        if (current === null && splitting.isLines()) return true;
+        if (current === null && splitting.isLines) return true;
         yield placed(item, bytes, end);
       }
       rest = splitting.rest();
       yield null;
     }
     for (let item = splitting.finish(rest); item !== null; item = splitting.finish(null)) {
-      if (current === null && splitting.isLines()) return true;
+      if (current === null && splitting.isLines) return true;
       yield placed(item, rest, file.size);
     }
     return current === null;

@@ -6,9 +6,9 @@ const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 const NEWLINE = 10;
 export const COMMA = 0x2c;
-const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
-const OPEN_OBJECT = 0x7b;
+export const OPEN_ARRAY = 0x5b;
+export const CLOSE_ARRAY = 0x5d;
+export const OPEN_OBJECT = 0x7b;
 export const CLOSE_OBJECT = 0x7d;
 
 /** Where the reader is; `at` may be a byte beyond the block, where a backslash is its last byte. */
