@@ -2,8 +2,10 @@
  * Where the package lies: its schemas and its pipelines are files, found from here both in the sources and in dist/.
  */
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { ValidateFunction } from 'ajv';
 import type { JsonObject } from '../json/pointer.ts';
 
 let found: string | undefined;
@@ -31,4 +33,29 @@ function nameOfPackage(folder: string): unknown {
 /** One of our own schemas, as an object: `packagedSchema('agent')` is schemas/agent.schema.json. */
 export function packagedSchema(name: string): JsonObject {
   return JSON.parse(readFileSync(join(packageRoot(), 'schemas', `${name}.schema.json`), 'utf8'));
+}
+
+export function version(): string {
+  return JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')).version;
+}
+
+const load = createRequire(import.meta.url);
+
+const known = new Map<string, ValidateFunction>();
+
+/** Reports all that is wrong with a value, or the first thing alone. Asked for each line: to load it again takes 1 µs. */
+export function ownValidator(name: string, reports: 'all' | 'first'): ValidateFunction {
+  const key = `${name}.${reports}`;
+  let validator = known.get(key);
+  if (!validator) {
+    const file = join(packageRoot(), 'dist', 'validators', `${moduleOf(name)}.cjs`);
+    validator = load(file)[key] as ValidateFunction;
+    known.set(key, validator);
+  }
+  return validator;
+}
+
+/** The file that holds it: the small ones share one, for most runs need most of them. */
+export function moduleOf(name: string): string {
+  return name === 'legacy' || name.startsWith('dialect-') ? name : 'own';
 }

@@ -13,8 +13,11 @@
 import type { Code } from '../item/codes.ts';
 import type { Item } from '../item/item.ts';
 import { counted } from '../item/wording.ts';
+import { lossless } from '../json/lossless.ts';
+import { type JsonObject, join } from '../json/pointer.ts';
+import { show } from '../json/show.ts';
 import {
-  afterSpace,
+  afterSpaceBytes,
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
@@ -26,10 +29,7 @@ import {
   parsed,
   type Skim,
   structural,
-} from '../json/brackets.ts';
-import { lossless } from '../json/lossless.ts';
-import { type JsonObject, join } from '../json/pointer.ts';
-import { show } from '../json/show.ts';
+} from '../json/span.ts';
 import {
   hasMark,
   type LineSource,
@@ -154,7 +154,7 @@ export class DocumentSplitter implements Splitter {
   #start(): void {
     const block = this.#block;
     const from = this.#skim.at;
-    const begin = afterSpace(block, hasMark(block, from) ? from + 3 : from);
+    const begin = afterSpaceBytes(block, hasMark(block, from) ? from + 3 : from);
     this.#skim.at = begin;
     this.#from = begin >= block.length ? begin : from; // from the mark on, which a line keeps
     if (begin >= block.length) return;
@@ -191,7 +191,7 @@ export class DocumentSplitter implements Splitter {
   #readElement(): Item | null {
     const block = this.#block;
     const skim = this.#skim;
-    if (this.#from === skim.at && this.#long === null) this.#from = skim.at = afterSpace(block, skim.at);
+    if (this.#from === skim.at && this.#long === null) this.#from = skim.at = afterSpaceBytes(block, skim.at);
     for (let byte = structural(block, skim); byte !== undefined; byte = structural(block, skim)) {
       const isEnd = skim.depth === 0 && (byte === COMMA || byte === CLOSE_ARRAY || byte === CLOSE_OBJECT);
       if (!isEnd) {

@@ -5,10 +5,10 @@
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
 import { dataError, ioError } from '../item/failure.ts';
-import { withoutBesides } from './provenance-files.ts';
-import { isAside } from './replace.ts';
+import { isAside } from './saving.ts';
 
 const BLOCK = 1 << 20;
 /** room for the rest of a line, so that a block which began without one can be used again */
@@ -158,4 +158,53 @@ function readSocket(
       settle(() => reject(ioError(`${name}: expected to read on, found ${describe(error)}`)))();
     socket.on('readable', onReadable).on('end', onEnd).on('close', onEnd).on('error', onError);
   });
+}
+
+const ENDING = '.provenance.ndjson';
+
+/** The path beside a file of results; null for what is beside one itself. */
+export function besideOf(path: string): string | null {
+  return path.endsWith(ENDING) ? null : `${path}${ENDING}`;
+}
+
+function namesBeside(path: string): string[] {
+  const own = besideOf(path);
+  const older = path.replace(/\.(?:jsonl|ndjson|json)$/, '') + ENDING;
+  return own === null ? [] : [...new Set([own, older])];
+}
+
+/** Without the files that are beside others of the list: who reads the results finds them there. */
+export function withoutBesides(paths: readonly string[]): string[] {
+  const besides = new Set(paths.flatMap(namesBeside).map(path => resolve(path)));
+  return paths.filter(path => !besides.has(resolve(path)));
+}
+
+/** The files beside `paths` that are there. */
+export function besidesOf(paths: readonly string[]): string[] {
+  const found = paths.flatMap(path => {
+    const beside = path === '-' ? undefined : namesBeside(path).find(name => existsSync(name));
+    return beside === undefined ? [] : [beside];
+  });
+  return [...new Set(found)]; // the older name may be beside several
+}
+
+/** `paths`, all of which are to be read as lines; exit 65 where one is a file of provenance without its results. */
+export function expectResults(paths: readonly string[]): readonly string[] {
+  const alone = paths.find(path => path.endsWith(ENDING));
+  if (alone === undefined) return paths;
+  throw dataError(
+    `${alone}: expected results, found a file of provenance without them; name those too, or leave it out`,
+  );
+}
+
+/**
+ * Device and inode of a path or a descriptor. Null for what is not there, and for devices: anyone may write to /dev/null.
+ */
+export function identityOf(file: string | number): string | null {
+  try {
+    const stat = typeof file === 'number' ? fstatSync(file) : statSync(file);
+    return stat.isFile() || stat.isFIFO() ? `${stat.dev}:${stat.ino}` : null;
+  } catch {
+    return null;
+  }
 }

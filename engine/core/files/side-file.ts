@@ -3,10 +3,10 @@ import { openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import ndjson from 'ndjson';
 import { ioError } from '../item/failure.ts';
-import { makeFolder } from './make-folders.ts';
+import { makeFolder } from './durable.ts';
 import { writeWhole } from './ndjson-out.ts';
 import { originOf, textOf } from './origin.ts';
-import { flagsFor } from './partial.ts';
+import { flagsFor } from './saving.ts';
 
 export interface SideFile {
   write(line: object): void;

@@ -187,3 +187,16 @@ export function answerText(body: unknown): string | string[] | undefined {
   if (!texts.every(text => typeof text === 'string')) return undefined;
   return texts.length === 1 ? texts[0] : (texts as string[]);
 }
+
+const texts = new WeakMap<object, string>();
+
+/** `JSON.stringify(body)`. Nobody changes a body: stages return new objects. */
+export function textOfBody(body: unknown): string {
+  if (typeof body !== 'object' || body === null) return JSON.stringify(body) ?? '';
+  let text = texts.get(body);
+  if (text === undefined) {
+    text = JSON.stringify(body);
+    texts.set(body, text);
+  }
+  return text;
+}

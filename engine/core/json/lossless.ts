@@ -2,11 +2,8 @@
  * What JSON.parse and JSON.stringify would change without a word: numbers beyond a double, a second value for a key.
  * One pass over the text of a line that is about to be rewritten, or of an answer that is about to be believed.
  */
-import { join } from './pointer.ts';
+import { join, MAX_DEPTH } from './pointer.ts';
 import { type Problem, problem, shorten } from './show.ts';
-
-/** Levels of nesting, in lines and answers alike. */
-export const MAX_DEPTH = 512;
 
 export interface Loss extends Problem {
   code: 'value-not-kept' | 'too-deep';
