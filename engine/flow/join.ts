@@ -9,9 +9,8 @@
 import _ from 'highland';
 import { type ByteInput, besidesOf } from '../core/files/input-files.ts';
 import { type LineOptions, mapLines, readItems } from '../core/files/ndjson-in.ts';
-import type { Output } from '../core/files/ndjson-out.ts';
+import { type Output, type SideFile, sideFile } from '../core/files/ndjson-out.ts';
 import { letGo } from '../core/files/origin.ts';
-import { type SideFile, sideFile } from '../core/files/side-file.ts';
 import { type Account, count, newWorkload, type Workload } from '../core/item/account.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';

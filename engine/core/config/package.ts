@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url';
 import type { ValidateFunction } from 'ajv';
 import type { JsonObject } from '../json/pointer.ts';
 
-let found: string | undefined;
+let root: string | undefined;
 
 /** The folder whose package.json is named fairwatch, at or above this file. A package without one is a bug. */
 export function packageRoot(): string {
-  if (found !== undefined) return found;
+  if (root !== undefined) return root;
   for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
     if (nameOfPackage(folder) === 'fairwatch') {
-      found = folder;
+      root = folder;
       return folder;
     }
     if (dirname(folder) === folder) throw new Error('no package.json named fairwatch at or above this file');
@@ -39,18 +39,19 @@ export function version(): string {
   return JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')).version;
 }
 
+/** Our own schemas as functions, as they were compiled when fw was built (schemas/validators.ts). */
 const load = createRequire(import.meta.url);
 
-const known = new Map<string, ValidateFunction>();
+const validators = new Map<string, ValidateFunction>();
 
 /** Reports all that is wrong with a value, or the first thing alone. Asked for each line: to load it again takes 1 µs. */
 export function ownValidator(name: string, reports: 'all' | 'first'): ValidateFunction {
   const key = `${name}.${reports}`;
-  let validator = known.get(key);
+  let validator = validators.get(key);
   if (!validator) {
     const file = join(packageRoot(), 'dist', 'validators', `${moduleOf(name)}.cjs`);
     validator = load(file)[key] as ValidateFunction;
-    known.set(key, validator);
+    validators.set(key, validator);
   }
   return validator;
 }

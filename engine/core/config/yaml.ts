@@ -15,11 +15,11 @@ const FILE_LIMIT = 1 << 20;
 export interface YamlFile {
   path: string;
   value: unknown;
-  /** The error to throw about the value at `segments`, or about the key of it: exit 65, file:line:column in front. */
-  /** whether the file is a map with this key */
+  /** Whether the file is a map with this key. */
   hasKey(key: string): boolean;
-  /** `file:line:column` of the value at `segments`, or of what is nearest around it */
+  /** `file:line:column` of the value at `segments`, or of what is nearest around it. */
   placeOf(segments: readonly (string | number)[]): string;
+  /** The error to throw about the value at `segments`, or its key: exit 65, `file:line:column` in front. */
   complain(segments: readonly (string | number)[], message: string, about?: 'key' | 'value'): Fatal;
 }
 
@@ -181,10 +181,10 @@ function complainOf(
   switch (keyword) {
     case 'additionalProperties': {
       const key: string = params.additionalProperty;
-      const known = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+      const keys = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
       return file.complain(
         [...segments, key],
-        `${at}expected the keys ${known}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
+        `${at}expected the keys ${keys}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
         'key',
       );
     }
@@ -220,6 +220,8 @@ function show(value: unknown): string {
 const MAX_ALIASES = 100;
 
 /**
+ * YAML text to a document, in time linear in its length: the parser's own test for keys that come twice compares every
+ * pair, keys that are collections are turned into text again at each level, and each alias searches the whole text.
  * `lines` is filled for messages. Throws what `fail` makes of an offset in the text and a message; `code` says the same
  * without a word of the text.
  */

@@ -246,13 +246,13 @@ export class DocumentSplitter implements Splitter {
       const text =
         this.#long === null ? `{"results":[]${this.#block.toString('utf8', this.#from, skim.at)}` : '';
       this.#long = null;
-      const found = troublesIn({
+      const troubles = troublesIn({
         head: this.#head,
         headText: this.#headText,
         tailText: text,
         count: this.#count,
       });
-      this.#waiting.push(...found.map(([code, message]) => this.#fault(code, message)));
+      this.#waiting.push(...troubles.map(([code, message]) => this.#fault(code, message)));
       return this.#begin('start', 0);
     }
   }

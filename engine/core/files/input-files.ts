@@ -42,8 +42,8 @@ export async function expandPaths(patterns: readonly string[]): Promise<string[]
       continue;
     }
     const { default: glob } = await import('fast-glob');
-    const found = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
-    const matches = isAside(pattern) ? found : found.filter(path => !isAside(path));
+    const globbed = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
+    const matches = isAside(pattern) ? globbed : globbed.filter(path => !isAside(path));
     if (matches.length === 0) {
       const hint = /^https?:/.test(pattern)
         ? ' (if it is an endpoint, repeat --endpoint before each URL)'
@@ -160,6 +160,12 @@ function readSocket(
   });
 }
 
+/**
+ * The file of provenance beside a file of results has the whole name of that file, so that no two share one:
+ * `out.jsonl.provenance.ndjson` beside `out.jsonl`. Version 0.1.0 wrote `out.provenance.ndjson` for `out.jsonl` and for
+ * `out.json`; it is still read where there is none of the whole name. A line vouches for its own result alone (its hash
+ * says which), so that reading such a file for the wrong results does no harm.
+ */
 const ENDING = '.provenance.ndjson';
 
 /** The path beside a file of results; null for what is beside one itself. */
@@ -168,12 +174,12 @@ export function besideOf(path: string): string | null {
 }
 
 function namesBeside(path: string): string[] {
-  const own = besideOf(path);
+  const today = besideOf(path);
   const older = path.replace(/\.(?:jsonl|ndjson|json)$/, '') + ENDING;
-  return own === null ? [] : [...new Set([own, older])];
+  return today === null ? [] : [...new Set([today, older])];
 }
 
-/** Without the files that are beside others of the list: who reads the results finds them there. */
+/** Without the files that are beside others of the list: whoever reads the results reads those too. */
 export function withoutBesides(paths: readonly string[]): string[] {
   const besides = new Set(paths.flatMap(namesBeside).map(path => resolve(path)));
   return paths.filter(path => !besides.has(resolve(path)));
@@ -181,11 +187,11 @@ export function withoutBesides(paths: readonly string[]): string[] {
 
 /** The files beside `paths` that are there. */
 export function besidesOf(paths: readonly string[]): string[] {
-  const found = paths.flatMap(path => {
+  const besides = paths.flatMap(path => {
     const beside = path === '-' ? undefined : namesBeside(path).find(name => existsSync(name));
     return beside === undefined ? [] : [beside];
   });
-  return [...new Set(found)]; // the older name may be beside several
+  return [...new Set(besides)]; // the older name may be beside several
 }
 
 /** `paths`, all of which are to be read as lines; exit 65 where one is a file of provenance without its results. */
@@ -198,7 +204,8 @@ export function expectResults(paths: readonly string[]): readonly string[] {
 }
 
 /**
- * Device and inode of a path or a descriptor. Null for what is not there, and for devices: anyone may write to /dev/null.
+ * Which file a path or a descriptor leads to, by links of both kinds and from any folder: device and inode. Null for
+ * what is not there, and for devices: anyone may write to /dev/null.
  */
 export function identityOf(file: string | number): string | null {
   try {

@@ -17,7 +17,7 @@ export interface Origin {
 
 /**
  * Fresh memory for every block costs a tenth of a fast run, in page faults and collections. So a reader uses a block
- * again once nobody holds it; who comes for the bytes of a line after that gets an error, never other bytes.
+ * again once nobody holds it. A request for the bytes of a line after that gets an error, never other bytes.
  */
 export interface Lease {
   /** lines of the block that were not let go yet, and whoever else needs its bytes */

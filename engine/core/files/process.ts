@@ -47,15 +47,15 @@ export function isRunning({
   begun: string | null;
 }): boolean {
   if (host !== hostname() || namespace !== pidNamespace()) return true;
-  const found = begunAt(pid);
+  const start = begunAt(pid);
   try {
     process.kill(pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
     // another user's, of which /proc may be hidden
-    if (found === null) return true;
+    if (start === null) return true;
   }
-  return begun === null || begun === found;
+  return begun === null || begun === start;
 }
 
 export interface Descriptors {
@@ -70,11 +70,11 @@ export function descriptors(): Descriptors {
 }
 
 /** Node raises the soft limit to the hard one as it starts, and then nothing moves it. */
-let known: number | undefined;
+let softLimit: number | undefined;
 
 function limit(): number {
-  known ??= limitOf(readText('/proc/self/limits')) ?? reported() ?? Number.POSITIVE_INFINITY;
-  return known;
+  softLimit ??= limitOf(readText('/proc/self/limits')) ?? reported() ?? Number.POSITIVE_INFINITY;
+  return softLimit;
 }
 
 /** The soft limit in the text of /proc/PID/limits (proc(5)). */

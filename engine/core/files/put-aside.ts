@@ -103,6 +103,10 @@ export function openAside(folder: string): Aside {
 
 const BLOCK = 1 << 20;
 
+/**
+ * An input that is read twice, to be judged as a whole before anything is done with it. A file is opened again; what
+ * comes through a pipe is copied to disk on the way, below TMPDIR.
+ */
 export interface Twice {
   first: ByteInput;
   /** What `first` read, once more. */

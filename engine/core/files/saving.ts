@@ -1,8 +1,8 @@
 /**
  * Files that people name: a file with its name is a whole one. While it is written it is
  * `<path>.<process>-<its start>-<PID namespace>-<random>@<host>.partial`. The random part keeps two runs to one path from
- * writing into each other, in whatever containers they are; by the rest who finds the file can tell whether its run is
- * still there. At the end it takes the place of the old file. An old one that held more is kept as `NAME.before`: a
+ * writing into each other, in whatever containers they are; by the rest others can tell whether its run is still
+ * there. At the end it takes the place of the old file. An old one that held more is kept as `NAME.before`: a
  * pilot of three rows, or the few failures of a second pass, must not cost anybody the whole. Only this file knows the
  * names. What fw keeps for itself is written by durable.ts.
  */
@@ -95,10 +95,10 @@ const OLDER = /^[1-9]\d{0,9}$/;
 function leftoversOf(path: string): { file: string; isOver: boolean }[] {
   const folder = dirname(path);
   const prefix = `${basename(path)}.`;
-  const own = join(partialOf(path));
+  const ours = join(partialOf(path));
   return namesIn(folder).flatMap(name => {
     const file = join(folder, name);
-    if (!name.startsWith(prefix) || !isPartial(name) || file === own) return [];
+    if (!name.startsWith(prefix) || !isPartial(name) || file === ours) return [];
     const owner = name.slice(prefix.length, -PARTIAL.length);
     const [, pid, begun, namespace, host = ''] = OWNER.exec(owner) ?? [];
     if (pid === undefined) return OLDER.test(owner) ? [{ file, isOver: false }] : [];
@@ -145,7 +145,7 @@ export function isKept(path: string): boolean {
   return /\.before(?:\.\d+)?$/.test(path);
 }
 
-/** Whether a file was kept, or is unfinished: who means the results does not mean it. */
+/** Whether a file was kept, or is unfinished: it is no result. */
 export function isAside(path: string): boolean {
   return isKept(path) || isPartial(path);
 }

@@ -86,9 +86,9 @@ export function count(account: Account, line: JsonObject): void {
   const problem = problemOf(line, failure);
   const cause = problem === undefined ? failure.code : `${failure.code} (${problem})`;
   const name = nameIn(account.failures, cause);
-  const known = account.failures.get(name);
-  if (known) {
-    known.times += 1;
+  const before = account.failures.get(name);
+  if (before) {
+    before.times += 1;
     return;
   }
   const { code, message } = failure;
@@ -125,8 +125,8 @@ const LONGEST_ID = 80;
 export function describeAccount(account: Account, seconds: number): string[] {
   const { rungs, aside, asked, failures } = account;
   // only results of earlier runs are unknown; where there are none, nobody need wonder what that is
-  const told = RUNGS.filter(rung => rung !== 'unknown' || rungs.unknown > 0);
-  const parts = told.map(rung => `${number(rungs[rung])} ${rung}`);
+  const named = RUNGS.filter(rung => rung !== 'unknown' || rungs.unknown > 0);
+  const parts = named.map(rung => `${number(rungs[rung])} ${rung}`);
   // of a run that ended early: what came in and never left
   const left = account.read - aside - RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
   if (left > 0) parts.push(`${number(left)} not finished`);
@@ -168,6 +168,11 @@ export function nameIn(names: ReadonlyMap<string, unknown>, name: string): strin
   return names.has(short) || names.size < MOST_NAMES ? short : OTHERS;
 }
 
+/**
+ * How far the asking of a run is, counted in answers that its items need, one for each agent: an answer that is asked
+ * again counts once, and so does one from the ledger. An item that fails early, or leaves without being asked, has
+ * nothing left to wait for. So what is settled is never more than what is due, and the same in the end.
+ */
 export interface Workload {
   /** items that came to the stage that asks, and that left it */
   items: number;
@@ -255,6 +260,7 @@ function insideAfter(workloads: readonly Workload[], at: number): number {
   return workloads.slice(at + 1).reduce((inside, { items, left }) => inside + items - left, 0);
 }
 
+/** Where the time of items goes in a run that asks, in ms: sums that cost an item a few additions. */
 export interface Times {
   /** over all items that have left an asking stage, from their entry until the next one took them … */
   items: number;

@@ -18,7 +18,7 @@ export function wrongShape(line: JsonObject): string | null {
   }
   if (!isItem(line)) return null;
   const { id, prompt, request, ordering, steps, decision } = line as JsonObject;
-  // a number is an id elsewhere, and only who asks needs text
+  // a number is an id elsewhere, and only stages that ask need text
   if (id !== null && typeof id !== 'string' && typeof id !== 'number') return expected('text', '/id', id);
   if (prompt !== undefined && typeof prompt !== 'string') return expected('text', '/prompt', prompt);
   if (isRawRequest(request)) {

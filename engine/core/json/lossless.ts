@@ -107,10 +107,10 @@ export function isKept(token: string): boolean {
   const number = Number(token);
   if (Number.isNaN(number)) return true;
   if (!Number.isFinite(number)) return false;
-  const said = decimal(token);
-  if (said.digits === '') return !token.startsWith('-');
+  const given = decimal(token);
+  if (given.digits === '') return !token.startsWith('-');
   const kept = decimal(String(number));
-  return said.digits === kept.digits && said.exponent === kept.exponent;
+  return given.digits === kept.digits && given.exponent === kept.exponent;
 }
 
 /** A number as significant digits and the power of ten of the last one; no digits for zero. */

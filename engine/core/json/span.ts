@@ -28,25 +28,25 @@ export interface Skim {
 export function structural(block: Buffer, skim: Skim): number | undefined {
   let { at, inString } = skim;
   const end = block.length;
-  let found: number | undefined;
+  let stop: number | undefined;
   for (; at < end; at++) {
     const byte = block[at] as number;
     if (inString) {
       if (byte === BACKSLASH) at += 1;
       else if (byte === QUOTE) inString = false;
       else if (byte === NEWLINE) {
-        found = byte;
+        stop = byte;
         break;
       }
     } else if (byte === QUOTE) inString = true;
     else if (byte === COMMA || isBracket(byte)) {
-      found = byte;
+      stop = byte;
       break;
     }
   }
   skim.at = at;
   skim.inString = inString;
-  return found;
+  return stop;
 }
 
 const isBracket = (byte: number): boolean =>
@@ -97,10 +97,10 @@ export interface Span {
 export function spanOf(text: string, tokens: readonly string[]): Span | null {
   let at = afterSpace(text, 0);
   for (const token of tokens) {
-    const found =
+    const next =
       text[at] === '{' ? memberOf(text, at, token) : text[at] === '[' ? elementOf(text, at, token) : -1;
-    if (found === -1) return null;
-    at = found;
+    if (next === -1) return null;
+    at = next;
   }
   return { from: at, to: valueEnd(text, at) };
 }
