@@ -21,10 +21,10 @@ export interface ByteInput {
   /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
   regular: boolean;
   /**
-   * The next block, beginning with the `rest` of the last one; null at the end. `again`: the block before the last one
-   * is needed no more, and its memory may be used.
+   * The next block, beginning with the `rest` of the last one; null at the end. `spare` is an earlier block, other than
+   * the last one, whose memory may be used.
    */
-  read(rest: Buffer | null, again?: boolean): Buffer | null | Promise<Buffer | null>;
+  read(rest: Buffer | null, spare?: Buffer): Buffer | null | Promise<Buffer | null>;
   /** The same bytes from their beginning, for a file that has a name; null for what can be read but once. */
   reopened?(): ByteInput | null;
   close(): void;
@@ -71,8 +71,6 @@ function inputOf(path: string): ByteInput {
   const name = path === '-' ? 'stdin' : path;
   let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
   let socket: Socket | undefined;
-  let last: Buffer | null = null; // the memory of the last two blocks
-  let before: Buffer | null = null;
   const open = (): { fd: number; piped: boolean } => {
     if (opened) return opened;
     const fd = path === '-' ? STDIN : openFile(path);
@@ -92,13 +90,12 @@ function inputOf(path: string): ByteInput {
     get regular() {
       return !open().piped;
     },
-    read(rest, again = false) {
+    read(rest, spare) {
       const { fd, piped } = open();
       if (!piped) {
         const needed = (rest?.length ?? 0) + BLOCK;
-        const block: Buffer =
-          again && before && before.length >= needed ? before : Buffer.allocUnsafeSlow(needed + SLACK);
-        [before, last] = [last, block];
+        const isRoomy = spare && spare.buffer.byteLength >= needed;
+        const block = isRoomy ? Buffer.from(spare.buffer) : Buffer.allocUnsafeSlow(needed + SLACK);
         return readBlock(fd, name, rest, block);
       }
       socket ??= fd === STDIN ? (process.stdin as Socket) : new Socket({ fd, writable: false });
@@ -107,7 +104,6 @@ function inputOf(path: string): ByteInput {
     reopened: () =>
       path !== '-' && statSync(path, { throwIfNoEntry: false })?.isFile() ? inputOf(path) : null,
     close() {
-      [before, last] = [null, null]; // inputs are kept until the last one has been read
       socket?.destroy();
       if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },

@@ -29,7 +29,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
   let lines: Splitter | null = null;
   let block: Buffer | null = null;
   let rest: Buffer | null = null;
-  let leases: Lease[] = []; // of the last two blocks, the older one first
+  let used: { block: Buffer; lease: Lease }[] = []; // the last two blocks, the older one first
   let looked = -1; // the last input whose beginning was looked at
 
   return _<Item>((push, next) => {
@@ -52,10 +52,10 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       if (options.stopped(input)) return leave(input, push);
       let got: Buffer | null | Promise<Buffer | null>;
       try {
-        const before = leases.length === 2 ? leases.shift() : undefined;
-        const again = before?.holders === 0;
-        if (before && again) before.over = true;
-        got = input.read(rest, again);
+        const before = used.length === 2 ? used.shift() : undefined;
+        const isFree = before?.lease.holders === 0;
+        if (before && isFree) before.lease.over = true;
+        got = input.read(rest, isFree ? before?.block : undefined);
       } catch (error) {
         return fail(error, push);
       }
@@ -72,7 +72,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
         looked = at;
         block = got;
         const lease = { holders: 0, over: false };
-        leases.push(lease);
+        used.push({ block: got, lease });
         splitting.feed(got, rest?.length ?? 0, lease);
         return step();
       }
@@ -85,7 +85,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       inputs[at]?.close();
       at += 1;
       lines = null;
-      leases = [];
+      used = [];
       step();
     };
     step();

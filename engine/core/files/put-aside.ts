@@ -128,8 +128,8 @@ function copied(input: ByteInput, fd: number, what: string): ByteInput {
       return input.regular;
     },
     close: () => input.close(),
-    async read(rest, again) {
-      const got = await input.read(rest, again);
+    async read(rest, spare) {
+      const got = await input.read(rest, spare);
       if (got !== null) writeWhole(fd, got.subarray(rest?.length ?? 0), `${what}, put aside in ${tmpdir()}`);
       return got;
     },
