@@ -7,6 +7,7 @@ import type { ErrorObject } from 'ajv';
 import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/wording.ts';
+import { parsePointer } from '../json/pointer.ts';
 import { shorten } from '../json/show.ts';
 import { ownValidator } from './package.ts';
 
@@ -164,48 +165,34 @@ function complainOf(
 ): Fatal {
   const shown = (value: unknown): string =>
     secretive && typeof value === 'string' ? 'another text' : show(value);
-  const inside = error.instancePath
-    .split('/')
-    .slice(1)
-    .map(segment => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const segments = [...within, ...inside];
-  const { keyword, params, data } = error;
+  const segments = [...within, ...parsePointer(error.instancePath)];
   const at = segments.length > 0 ? `${segments.join('.')}: ` : '';
-  if (error.propertyName !== undefined) {
-    return file.complain(
-      [...segments, error.propertyName],
-      `${at}key '${error.propertyName}' ${error.message}`,
-      'key',
-    );
-  }
+  /** `key`: what is wrong with the key of that name, and not with the value. */
+  const complain = (message: string, key?: string): Fatal =>
+    key === undefined
+      ? file.complain(segments, at + message)
+      : file.complain([...segments, key], at + message, 'key');
+  const { keyword, params, data, propertyName } = error;
+  if (propertyName !== undefined) return complain(`key '${propertyName}' ${error.message}`, propertyName);
   switch (keyword) {
     case 'additionalProperties': {
       const key: string = params.additionalProperty;
       const keys = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
-      return file.complain(
-        [...segments, key],
-        `${at}expected the keys ${keys}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
-        'key',
-      );
+      const shownKey = secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`;
+      return complain(`expected the keys ${keys}, found ${shownKey}`, key);
     }
     case 'required':
-      return file.complain(segments, `${at}expected the key '${params.missingProperty}', found none`);
+      return complain(`expected the key '${params.missingProperty}', found none`);
     case 'type':
-      return file.complain(
-        segments,
-        `${at}expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`,
-      );
+      return complain(`expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`);
     case 'enum':
-      return file.complain(
-        segments,
-        `${at}expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`,
-      );
+      return complain(`expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`);
     case 'oneOf': {
       const names = (error.schema as { required?: string[] }[]).map(({ required }) => required).join(' or ');
-      return file.complain(segments, `${at}expected either ${names}, found both`);
+      return complain(`expected either ${names}, found both`);
     }
     default:
-      return file.complain(segments, `${at}expected a value that ${error.message}, found ${shown(data)}`);
+      return complain(`expected a value that ${error.message}, found ${shown(data)}`);
   }
 }
 

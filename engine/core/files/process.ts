@@ -34,18 +34,15 @@ export function pidNamespace(): string | null {
   }
 }
 
-/** A process of another host or another PID namespace cannot be looked at, so it counts as alive. */
-export function isRunning({
-  host,
-  namespace,
-  pid,
-  begun,
-}: {
+export interface ProcessName {
   host: string;
   namespace: string | null;
   pid: number;
   begun: string | null;
-}): boolean {
+}
+
+/** A process of another host or another PID namespace cannot be looked at, so it counts as alive. */
+export function isRunning({ host, namespace, pid, begun }: ProcessName): boolean {
   if (host !== hostname() || namespace !== pidNamespace()) return true;
   const start = begunAt(pid);
   try {

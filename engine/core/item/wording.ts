@@ -43,11 +43,7 @@ export function aligned(rows: readonly (readonly string[])[], right: readonly nu
   }
   return rows.map(row =>
     row
-      .map((text, column) =>
-        right.includes(column)
-          ? text.padStart(widths[column] as number)
-          : text.padEnd(widths[column] as number),
-      )
+      .map((text, column) => text[right.includes(column) ? 'padStart' : 'padEnd'](widths[column] as number))
       .join('  ')
       .trimEnd(),
   );
