@@ -121,6 +121,10 @@ export function linesOf(file: ReadableAgain, source: LineSource): Omit<LineFile,
 const MOST_KEPT = 64 * 1024 * 1024;
 const KEPT = -1;
 
+/**
+ * The lines of a file, or the results of a whole document: what openLines is for lines alone. What is wrong with a
+ * document has no place in it, and is kept.
+ */
 export function openResults(path: string, { stage, maxLine }: Omit<LineSource, 'name'>): LineFile {
   const source = { stage, maxLine, name: path };
   const file = openAgain(path);
