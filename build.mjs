@@ -68,12 +68,12 @@ const lean = {
 const TOGETHER = [
   {
     name: 'words',
-    test: /\/core\/(item|json)\/|\/(audit\/accept|config\/package|config\/version|endpoints\/pool-clock|flow\/command)\.ts/,
+    test: /\/core\/(item|json)\/|\/(audit\/accept|config\/package|files\/durable|endpoints\/pool-clock|flow\/(command|options))\.ts/,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
-  { name: 'aside', test: /\/(files\/(put-aside|unnamed-file)|tables\/count|watch\/total)\.ts/ },
+  { name: 'aside', test: /\/(files\/put-aside|tables\/count|watch\/total)\.ts/ },
   { name: 'rows', test: /\/tables\/(row-check|selection|template)\.ts/ },
   {
     name: 'run',
@@ -85,7 +85,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys)\.ts|\/workers\/queue-options\.ts|\/files\/durable\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',

@@ -10,7 +10,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client } from 'undici';
 import { createEndpoint } from '../engine/asking/pool/pool-state.ts';
-import { aligned } from '../engine/core/item/aligned.ts';
+import { aligned } from '../engine/core/item/wording.ts';
 import { figuresOf } from '../products/measure/bench/bench-figures.ts';
 import { percentile, sorted } from '../products/measure/bench/bench-statistics.ts';
 import { lineTo } from '../products/measure/bench/bench-wire.ts';

@@ -1,14 +1,10 @@
 /** Finds the verb and runs it; every expected ending of the process becomes its exit code here. */
 import { existsSync, writeSync } from 'node:fs';
-import { expandPaths, onTerminalRead } from '../engine/core/files/input-files.ts';
-import { toNowhere, toStdout } from '../engine/core/files/ndjson-out.ts';
-import { expectResults } from '../engine/core/files/provenance-files.ts';
-import { writePage } from '../engine/core/files/stdout.ts';
-import { didYouMean } from '../engine/core/item/did-you-mean.ts';
-import { EXIT, type Fatal, usageError } from '../engine/core/item/failure.ts';
-import { fatalOf } from '../engine/core/item/fatal.ts';
+import { expandPaths, expectResults, onTerminalRead } from '../engine/core/files/input-files.ts';
+import { toNowhere, toStdout, writePage } from '../engine/core/files/ndjson-out.ts';
+import { EXIT, type Fatal, fatalOf, usageError } from '../engine/core/item/failure.ts';
 import { incompleteLine } from '../engine/core/item/item.ts';
-import { cut } from '../engine/core/item/wording.ts';
+import { cut, didYouMean } from '../engine/core/item/wording.ts';
 import { visible, visibleLines } from '../engine/core/json/visible.ts';
 import type { Command } from '../engine/flow/command.ts';
 import { type Stage, type StageRow, stagesOf } from '../engine/flow/stage.ts';

@@ -1,7 +1,7 @@
 /** From option schemas to flags and help, by yargs; numbers and choices are checked by the schemas' own rules. */
 import yargs from 'yargs';
-import { didYouMean } from '../engine/core/item/did-you-mean.ts';
 import { usageError } from '../engine/core/item/failure.ts';
+import { didYouMean } from '../engine/core/item/wording.ts';
 import { type OptionSchemas, resolveOptions, type Values } from '../engine/flow/options.ts';
 import { habit } from './habits.ts';
 

@@ -12,7 +12,7 @@ process.stderr.on('error', () => {}); // a terminal that has gone away must not 
 async function main(): Promise<number> {
   const [verb] = argv;
   if (verb === '--version' || verb === '-V') {
-    const { version } = await import('../engine/core/config/version.ts');
+    const { version } = await import('../engine/core/config/package.ts');
     process.stdout.write(`${version()}\n`);
     return 0;
   }

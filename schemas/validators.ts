@@ -11,7 +11,7 @@ import { and, getProperty } from 'ajv/dist/compile/codegen/index.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
 import { type SumRule, TOLERANCE } from '../engine/answers/sum.ts';
-import { moduleOf } from '../engine/core/config/own-schema.ts';
+import { moduleOf } from '../engine/core/config/package.ts';
 
 /** Those that runs check with, files that people write and legacy results, by what is asked of them. */
 const REPORTS = {

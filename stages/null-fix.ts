@@ -26,8 +26,7 @@ import {
   SCHEMA_OPTION,
 } from '../engine/audit/recheck.ts';
 import { type Item, isItem, isRawRequest, type Repair, type Step } from '../engine/core/item/item.ts';
-import { holdsNull, isObject, type JsonObject } from '../engine/core/json/pointer.ts';
-import { same } from '../engine/core/json/same.ts';
+import { holdsNull, isObject, type JsonObject, same } from '../engine/core/json/pointer.ts';
 import { shorten } from '../engine/core/json/show.ts';
 import { stage, withFailure } from '../engine/flow/stage.ts';
 

@@ -15,7 +15,7 @@ import { agentsFor, JUDGE_OPTIONS, judgeOptions } from '../engine/audit/judging.
 import { openOnRecord } from '../engine/audit/on-record.ts';
 import { describeVerdict, reportOf } from '../engine/audit/tally.ts';
 import { judgeLines } from '../engine/audit/verdict.ts';
-import { flagsFor } from '../engine/core/files/partial.ts';
+import { flagsFor } from '../engine/core/files/saving.ts';
 import { ioError } from '../engine/core/item/failure.ts';
 import { throughout } from '../engine/flow/each-line.ts';
 import { COMMON } from '../engine/flow/join.ts';

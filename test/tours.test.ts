@@ -62,14 +62,13 @@ const TOURS: Record<string, Tour> = {
     },
   },
   'the questions that CONTRIBUTING answers': {
-    most: 12,
+    most: 11,
     files: {
       'engine/asking/pool/reactions.ts': 'throttled: {',
       'engine/answers/read-answer.ts': 'const rung =',
       'engine/asking/agents/ask.ts': 'function answered(',
       'engine/tables/csv-rows.ts': 'csvReader',
-      'engine/core/files/partial.ts': '.partial',
-      'engine/core/files/replace.ts': 'rename(partial, path)',
+      'engine/core/files/saving.ts': 'rename(partial, path)',
       'engine/asking/agents/request-body.ts': 'export function seedOf',
       'engine/asking/endpoints/exchange.ts': '(--max-body)',
       'engine/asking/pool/outage.ts': 'unavailable(',

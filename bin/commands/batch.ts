@@ -4,8 +4,7 @@
  *
  *   fw batch -i input.jsonl -o output.jsonl --endpoint http://gpu1:8005/v1
  */
-import { identityOf } from '../../engine/core/files/identity.ts';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { expandPaths, identityOf } from '../../engine/core/files/input-files.ts';
 import { toStdout } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';

@@ -6,10 +6,10 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../../engine/core/config/package.ts';
-import { descriptors, socketsOf } from '../../engine/core/files/descriptors.ts';
-import { aligned } from '../../engine/core/item/aligned.ts';
+import { descriptors, socketsOf } from '../../engine/core/files/process.ts';
 import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { type Item, rungOf } from '../../engine/core/item/item.ts';
+import { aligned } from '../../engine/core/item/wording.ts';
 import { valueAt } from '../../engine/core/json/pointer.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';

@@ -8,9 +8,8 @@ import { answersIn, isProvenance } from '../../engine/answers/answers-of-line.ts
 import { storyOf } from '../../engine/audit/history.ts';
 import { type Hit, namesOf, type Search, searchById } from '../../engine/audit/search.ts';
 import { keysNear, type Vouching, whoSaid } from '../../engine/audit/value-provenance.ts';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
-import { besidesOf } from '../../engine/core/files/provenance-files.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { besidesOf, expandPaths } from '../../engine/core/files/input-files.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { type Failure, isItem } from '../../engine/core/item/item.ts';
 import { number } from '../../engine/core/item/wording.ts';

@@ -4,9 +4,8 @@
  *   fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1
  */
 import { basename } from 'node:path';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
+import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { toStdout } from '../../engine/core/files/ndjson-out.ts';
-import { expectResults } from '../../engine/core/files/provenance-files.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
 import { ASKING } from '../../engine/flow/join.ts';

@@ -5,8 +5,7 @@
  */
 import { type FullText, isItem, type Repair, type Response } from '../core/item/item.ts';
 import { lossless } from '../core/json/lossless.ts';
-import { isObject, type JsonObject } from '../core/json/pointer.ts';
-import { same } from '../core/json/same.ts';
+import { isObject, type JsonObject, same } from '../core/json/pointer.ts';
 import { hashOfText, wordsOf } from './answer-limits.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import { replay, valueEntries } from './trace.ts';

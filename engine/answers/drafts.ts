@@ -1,6 +1,5 @@
 /** Several objects in one text: whether they say the same, and which of them may be drafts of the last. */
-import type { JsonObject } from '../core/json/pointer.ts';
-import { differenceIn } from '../core/json/same.ts';
+import { differenceIn, type JsonObject } from '../core/json/pointer.ts';
 import { applyEdits, type Edit } from './edits.ts';
 import { leadOf, saysFinal } from './lead.ts';
 import { mayBeAnswer } from './rivals.ts';

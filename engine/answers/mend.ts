@@ -5,7 +5,7 @@
  * What it does not mend, it does not guess: unescaped quotes inside a string, missing commas, ellipses.
  */
 
-import { MAX_DEPTH } from '../core/json/lossless.ts';
+import { MAX_DEPTH } from '../core/json/pointer.ts';
 import type { Edit } from './edits.ts';
 import { isCurly, match, readString } from './strings.ts';
 

@@ -3,8 +3,7 @@
  * full, within bounds.
  */
 import type { ErrorObject, ValidateFunction } from 'ajv';
-import { ownValidator } from '../core/config/own-schema.ts';
-import { packagedSchema } from '../core/config/package.ts';
+import { ownValidator, packagedSchema } from '../core/config/package.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import type { Problem } from '../core/json/show.ts';
 import type { Budget } from './budget.ts';

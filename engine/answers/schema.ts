@@ -7,7 +7,7 @@ import { Ajv, type AnySchema, type ErrorObject, type Options } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { ownValidator } from '../core/config/own-schema.ts';
+import { ownValidator } from '../core/config/package.ts';
 import { dataError, Fatal } from '../core/item/failure.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import { shorten, show, summarise } from '../core/json/show.ts';

@@ -8,11 +8,9 @@
  * Or the newest come as a flow: each is passed on at once, unless an old one is better, and the old ones follow.
  */
 import _ from 'highland';
-import type { LineFile } from '../core/files/line-places.ts';
+import { besidesOf } from '../core/files/input-files.ts';
+import { changed, type LineFile, openResults } from '../core/files/line-places.ts';
 import { letGo } from '../core/files/origin.ts';
-import { besidesOf } from '../core/files/provenance-files.ts';
-import { changed } from '../core/files/reread.ts';
-import { openResults } from '../core/files/scan-results.ts';
 import type { Account } from '../core/item/account.ts';
 import { failureOf, type Item, idOf, saysEnd } from '../core/item/item.ts';
 import { number, shown } from '../core/item/wording.ts';

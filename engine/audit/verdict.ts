@@ -2,7 +2,7 @@
 
 import { dueIn } from '../asking/agents/arrangement.ts';
 import { type AnswerPlace, answerPlace } from '../asking/agents/reopen.ts';
-import { isFromDocument } from '../core/files/document.ts';
+import { isFromDocument } from '../core/files/origin.ts';
 import {
   carryRung,
   type Failure,

@@ -7,14 +7,11 @@
  * A shell pipe is the same row with one stage a process.
  */
 import _ from 'highland';
-import type { ByteInput } from '../core/files/input-files.ts';
+import { type ByteInput, besidesOf } from '../core/files/input-files.ts';
 import { type LineOptions, mapLines, readItems } from '../core/files/ndjson-in.ts';
-import type { Output } from '../core/files/ndjson-out.ts';
+import { type Output, type SideFile, sideFile } from '../core/files/ndjson-out.ts';
 import { letGo } from '../core/files/origin.ts';
-import { besidesOf } from '../core/files/provenance-files.ts';
-import { type SideFile, sideFile } from '../core/files/side-file.ts';
-import { type Account, count } from '../core/item/account.ts';
-import { newWorkload, type Workload } from '../core/item/asking-progress.ts';
+import { type Account, count, newWorkload, type Workload } from '../core/item/account.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';

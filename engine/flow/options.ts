@@ -2,8 +2,8 @@
  * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
  */
 
-import { nearest } from '../core/item/did-you-mean.ts';
 import { usageError } from '../core/item/failure.ts';
+import { nearest } from '../core/item/wording.ts';
 
 /** Under which heading of the help an option is shown; without one it is the verb's own. */
 export type Group = 'Asking' | 'Endpoints' | 'Ledger' | 'Watching' | 'Workers' | 'Common';

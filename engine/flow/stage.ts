@@ -12,8 +12,7 @@
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch, Frame } from '../core/files/ndjson-out.ts';
 import { forget, originOf, textOf } from '../core/files/origin.ts';
-import type { Account } from '../core/item/account.ts';
-import type { Workload } from '../core/item/asking-progress.ts';
+import type { Account, Workload } from '../core/item/account.ts';
 import type { AsksWith, Pool } from '../core/item/call.ts';
 import type { Code } from '../core/item/codes.ts';
 import { type Fatal, ItemFailure } from '../core/item/failure.ts';

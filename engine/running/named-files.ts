@@ -5,7 +5,7 @@
  */
 import { accessSync, closeSync, constants, openSync, type Stats, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { makeFolder } from '../core/files/make-folders.ts';
+import { makeFolder } from '../core/files/durable.ts';
 import { Fatal, ioError, usageError } from '../core/item/failure.ts';
 import type { FileUse, OptionSchemas, Values } from '../flow/options.ts';
 import type { Stage } from '../flow/stage.ts';

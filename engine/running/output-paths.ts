@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { agentsOf } from '../asking/agents/asking-options.ts';
 import type { Agents } from '../asking/agents/load-agents.ts';
 import { orderingLabel, resolveOrdering } from '../asking/agents/orderings.ts';
-import { isKept } from '../core/files/replace.ts';
+import { isKept } from '../core/files/saving.ts';
 import { Fatal, usageError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { isTexts } from '../core/item/line-shape.ts';

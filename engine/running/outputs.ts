@@ -1,14 +1,13 @@
 /**
  * The outputs of a pipeline file: one path, or one for each value of `{ordering}` in it. Lines go to a partial file
- * (engine/core/files/partial.ts), which gets its name when the run has ended.
+ * (engine/core/files/saving.ts), which gets its name when the run has ended.
  */
 import { closeSync, fstatSync, fsyncSync, openSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { makeFolder } from '../core/files/make-folders.ts';
+import { makeFolder } from '../core/files/durable.ts';
+import { besideOf } from '../core/files/input-files.ts';
 import { type Frame, type OnBroken, type Output, toFile } from '../core/files/ndjson-out.ts';
-import { flagsFor, type Unfinished, unfinished } from '../core/files/partial.ts';
-import { besideOf } from '../core/files/provenance-files.ts';
-import { replace } from '../core/files/replace.ts';
+import { flagsFor, replace, type Unfinished, unfinished } from '../core/files/saving.ts';
 import { Fatal, ioError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { provenanceCarried } from '../flow/provenance.ts';

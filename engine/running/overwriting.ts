@@ -2,9 +2,7 @@
 import { readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { filesOfFolder, folderOfAgents } from '../asking/agents/load-agents.ts';
-import { identityOf } from '../core/files/identity.ts';
-import { expandPaths } from '../core/files/input-files.ts';
-import { besideOf, besidesOf } from '../core/files/provenance-files.ts';
+import { besideOf, besidesOf, expandPaths, identityOf } from '../core/files/input-files.ts';
 import { EXIT, Fatal, usageError } from '../core/item/failure.ts';
 import { visible } from '../core/json/visible.ts';
 import { filesOfStage, isWritten, type NamedFile, type OptionsOfStage } from './named-files.ts';

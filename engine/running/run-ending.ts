@@ -2,8 +2,7 @@
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Frame, Output } from '../core/files/ndjson-out.ts';
 import { type Account, addsUp, describeAccount, leftIn } from '../core/item/account.ts';
-import { EXIT, type Fatal } from '../core/item/failure.ts';
-import { fatalOf } from '../core/item/fatal.ts';
+import { EXIT, type Fatal, fatalOf } from '../core/item/failure.ts';
 import { incompleteLine } from '../core/item/item.ts';
 import { counted } from '../core/item/wording.ts';
 import type { Tools } from '../flow/stage.ts';

@@ -7,7 +7,7 @@
 import { inputsOf } from '../core/files/input-files.ts';
 import type { Output } from '../core/files/ndjson-out.ts';
 import { newAccount } from '../core/item/account.ts';
-import { fatalOf } from '../core/item/fatal.ts';
+import { fatalOf } from '../core/item/failure.ts';
 import { drain, join } from '../flow/join.ts';
 import { refuseTables } from '../flow/looks-like.ts';
 import { durationOf } from '../flow/options.ts';

@@ -7,7 +7,7 @@
  */
 import { existsSync } from 'node:fs';
 import { extname, join } from 'node:path';
-import { unfinished } from '../core/files/partial.ts';
+import { unfinished } from '../core/files/saving.ts';
 import { usageError } from '../core/item/failure.ts';
 import type { Values } from '../flow/options.ts';
 import { shardOf } from '../tables/selection.ts';

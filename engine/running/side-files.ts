@@ -4,8 +4,7 @@
  * process of a pipe whose first one reads them.
  */
 import { existsSync, rmSync, statSync } from 'node:fs';
-import { clearLeftovers, unfinished } from '../core/files/partial.ts';
-import { isLonger, replace } from '../core/files/replace.ts';
+import { clearLeftovers, isLonger, replace, unfinished } from '../core/files/saving.ts';
 import { EXIT } from '../core/item/failure.ts';
 import { type OptionsOfStage, sideFilesOf } from './named-files.ts';
 

@@ -1,6 +1,6 @@
 /** A run whose lines go to files: they, and the files beside the stream, get their names once it has ended. */
 import { statSync } from 'node:fs';
-import { clearLeftovers } from '../core/files/partial.ts';
+import { clearLeftovers } from '../core/files/saving.ts';
 import { EXIT } from '../core/item/failure.ts';
 import { checkWritten, sideFilesOf } from './named-files.ts';
 import { namer, othersOf } from './output-paths.ts';

@@ -4,7 +4,7 @@
  */
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch } from '../core/files/ndjson-out.ts';
-import { twice } from '../core/files/read-twice.ts';
+import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { counted, shown } from '../core/item/wording.ts';

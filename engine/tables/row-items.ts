@@ -4,10 +4,10 @@
  */
 import { hash } from 'node:crypto';
 import { createIdSet } from '../core/files/idset.ts';
-import { badMessages, chatMessages } from '../core/item/chat-messages.ts';
 import type { Code } from '../core/item/codes.ts';
 import { dataError, ItemFailure } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
+import { badMessages, chatMessages } from '../core/item/line-shape.ts';
 import { lossless } from '../core/json/lossless.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import { shorten } from '../core/json/show.ts';

@@ -5,7 +5,7 @@
  *   fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3
  */
 import { setFlagsFromString } from 'node:v8';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
 import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/preset-option.ts';

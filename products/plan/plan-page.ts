@@ -1,7 +1,6 @@
 /** A plan as a person reads it, and as JSON. */
 
-import { aligned } from '../../engine/core/item/aligned.ts';
-import { counted, number, percent } from '../../engine/core/item/wording.ts';
+import { aligned, counted, number, percent } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import type { Diagnosis } from '../../engine/running/watch/judged.ts';
 import type { Preset } from '../simulator/presets.ts';

@@ -2,8 +2,7 @@
 
 import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
 import { inputGuard } from '../../engine/asking/agents/expects.ts';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
-import { expectResults } from '../../engine/core/files/provenance-files.ts';
+import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { dataError, ItemFailure, usageError } from '../../engine/core/item/failure.ts';
 import { failureOf, type Item } from '../../engine/core/item/item.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';

@@ -1,6 +1,6 @@
 /** ledger check: whether a ledger is whole, by its structure, or by everything in it. */
 import { keyOf } from '../../engine/asking/agents/request-body.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { type Checked, checkLedger } from './check-ledger.ts';

@@ -1,8 +1,7 @@
 /** ledger cost: what the calls of a ledger cost, by agent, endpoint and outcome. */
 
-import { writePage } from '../../engine/core/files/stdout.ts';
-import { aligned } from '../../engine/core/item/aligned.ts';
-import { counted, cut, number } from '../../engine/core/item/wording.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
+import { aligned, counted, cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { readAnswers } from './answer-outcomes.ts';

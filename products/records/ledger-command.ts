@@ -6,8 +6,8 @@
  *   fw ledger export --since 2026-11-20 > calls.ndjson
  */
 
-import { didYouMean } from '../../engine/core/item/did-you-mean.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
+import { didYouMean } from '../../engine/core/item/wording.ts';
 import { type Command, command } from '../../engine/flow/command.ts';
 import check from './check-verb.ts';
 import cost from './cost-verb.ts';

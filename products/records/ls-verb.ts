@@ -2,9 +2,8 @@
 import { join, relative } from 'node:path';
 import { type Holder, holdersIn, stateOf } from '../../engine/asking/ledger/holder.ts';
 import type { Header } from '../../engine/asking/ledger/ledger-format.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
-import { aligned } from '../../engine/core/item/aligned.ts';
-import { counted, cut, number } from '../../engine/core/item/wording.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
+import { aligned, counted, cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { LEDGER, openReading, toStderr } from './reading-options.ts';

@@ -1,6 +1,6 @@
 /** ledger prune: removes old days. */
 import { existsSync } from 'node:fs';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';

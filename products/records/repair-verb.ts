@@ -1,7 +1,7 @@
 /** ledger repair: what is whole of a damaged ledger, in a new folder. */
 
-import { version } from '../../engine/core/config/version.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { version } from '../../engine/core/config/package.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';

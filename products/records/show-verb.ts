@@ -4,7 +4,7 @@ import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
 import { type CallHead, callIn } from '../../engine/asking/ledger/read-ledger.ts';
 import { openLines } from '../../engine/asking/ledger/record.ts';
 import { contentText, type Request, readRequest } from '../../engine/asking/ledger/request-texts.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { counted, cut, number } from '../../engine/core/item/wording.ts';
 import { visible, visibleLines } from '../../engine/core/json/visible.ts';

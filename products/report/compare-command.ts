@@ -4,9 +4,8 @@
  *   fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02
  */
 import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
-import { expectResults } from '../../engine/core/files/provenance-files.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';

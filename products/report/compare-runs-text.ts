@@ -1,6 +1,5 @@
 /** The comparison as text, for a person at a terminal. */
-import { aligned } from '../../engine/core/item/aligned.ts';
-import { cut, number } from '../../engine/core/item/wording.ts';
+import { aligned, cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { LEAST } from '../kit/clusters.ts';
 import { decimal, percent, points, pText, withInterval } from '../kit/html.ts';

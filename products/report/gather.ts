@@ -4,7 +4,7 @@ import { folderOfAgents, loadAgents } from '../../engine/asking/agents/load-agen
 import { resolveOrdering } from '../../engine/asking/agents/orderings.ts';
 import { judgeOptions } from '../../engine/audit/judging.ts';
 import { judgeLines } from '../../engine/audit/verdict.ts';
-import { besidesOf } from '../../engine/core/files/provenance-files.ts';
+import { besidesOf } from '../../engine/core/files/input-files.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';

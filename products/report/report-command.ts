@@ -5,10 +5,9 @@
  *   fw report decisions.csv --outcome approve --approve 1 --group race --json
  */
 import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
-import { version } from '../../engine/core/config/version.ts';
-import { expandPaths } from '../../engine/core/files/input-files.ts';
-import { expectResults } from '../../engine/core/files/provenance-files.ts';
-import { writePage } from '../../engine/core/files/stdout.ts';
+import { version } from '../../engine/core/config/package.ts';
+import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
+import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { cut } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';

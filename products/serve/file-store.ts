@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import {
   DISK,
   type Disk,
+  makeFolder,
   OWNER_ONLY,
   placeFile,
   readKept,
@@ -14,7 +15,6 @@ import {
   removeUnfinished,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
-import { makeFolder } from '../../engine/core/files/make-folders.ts';
 import { ioError } from '../../engine/core/item/failure.ts';
 import { FILE_ID, noteId } from './ids.ts';
 import { createOwned } from './owned.ts';

@@ -5,10 +5,9 @@
  */
 import { join } from 'node:path';
 import { takeLock } from '../../engine/asking/ledger/lock.ts';
-import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
-import { makeFolder } from '../../engine/core/files/make-folders.ts';
-import { didYouMean } from '../../engine/core/item/did-you-mean.ts';
+import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { didYouMean } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import { type KeyRecord, keysPath, makeKey, readKeys, SCOPES, type Scope, writeKeys } from './api-keys.ts';

@@ -4,8 +4,7 @@
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { EXIT, Fatal } from '../../engine/core/item/failure.ts';
-import { fatalOf } from '../../engine/core/item/fatal.ts';
+import { EXIT, Fatal, fatalOf } from '../../engine/core/item/failure.ts';
 import { coordinatorId } from '../workers/coordinator-name.ts';
 import { createDesk, type Desk } from '../workers/desk.ts';
 import { createNews } from '../workers/news.ts';

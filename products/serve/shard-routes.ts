@@ -3,7 +3,7 @@
  * bounded and looked at before the desk sees it. A lease is no business of a key: several workers may share one.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ownValidator } from '../../engine/core/config/own-schema.ts';
+import { ownValidator } from '../../engine/core/config/package.ts';
 import { isFull } from '../../engine/core/files/durable.ts';
 import { WrongResult } from '../workers/believing.ts';
 import { type Desk, Gone, Held, NotYet } from '../workers/desk.ts';

@@ -8,7 +8,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { descriptors, socketsOf } from '../../engine/core/files/descriptors.ts';
+import { descriptors, socketsOf } from '../../engine/core/files/process.ts';
 import { sendRefusal } from './answer-wire.ts';
 import { completionOf, replyTo } from './chat.ts';
 import { type Control, controlsOf, scheduleFrom } from './control.ts';

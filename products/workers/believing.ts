@@ -3,8 +3,8 @@
  * It has the lines that were given out, as many, each with its id, and each with an answer or a failure.
  */
 import { type Item, idOf } from '../../engine/core/item/item.ts';
-import { enter, type Skim, structural } from '../../engine/core/json/brackets.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
+import { enter, type Skim, structural } from '../../engine/core/json/span.ts';
 import type { Result, Task } from './protocol.ts';
 
 /** It is no answer to the part that it names. */

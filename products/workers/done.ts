@@ -3,12 +3,16 @@
  * and which parts follow it; behind it are the lines. Whoever makes the file first has closed the part: `link` is exclusive
  * (on NFS too), so a second result, and one of a part that was cut meanwhile, finds the name taken.
  */
-import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, linkSync, openSync, readdirSync, readSync, rmSync, statSync } from 'node:fs';
+import { closeSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { OWNER_ONLY, openKept, readKept, syncFolder } from '../../engine/core/files/durable.ts';
-import { makeFolder } from '../../engine/core/files/make-folders.ts';
-import { writeWhole } from '../../engine/core/files/ndjson-out.ts';
+import {
+  makeFolder,
+  OWNER_ONLY,
+  openKept,
+  readKept,
+  removeUnfinished,
+  writeOnce,
+} from '../../engine/core/files/durable.ts';
 import type { AskedTotals } from '../../engine/core/item/account.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 
@@ -37,39 +41,18 @@ export interface DoneBook {
   linesOf(done: Done): Buffer;
 }
 
-const UNFINISHED = '.unfinished';
 /** bytes of a first line are read in pieces of this */
 const PIECE = 8 * 1024;
 
 export function openDone(work: string): DoneBook {
   const folder = join(work, 'done');
   makeFolder(folder, OWNER_ONLY.folder);
-  for (const name of readdirSync(folder))
-    if (name.endsWith(UNFINISHED)) rmSync(join(folder, name), { force: true });
+  removeUnfinished(folder);
   const pathOf = ({ root, part }: Pick<Done, 'root' | 'part'>): string => join(folder, `${root}.${part}`);
 
   return {
     close(done, lines) {
-      const path = pathOf(done);
-      const beside = `${path}.${randomBytes(4).toString('hex')}${UNFINISHED}`;
-      try {
-        const fd = openSync(beside, 'wx', OWNER_ONLY.file);
-        try {
-          writeWhole(fd, Buffer.concat([Buffer.from(`${JSON.stringify(done)}\n`), ...lines]), beside);
-          fsyncSync(fd);
-        } finally {
-          closeSync(fd);
-        }
-        linkSync(beside, path);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-        // over NFS the answer to our own link may be lost, and the second try finds the first
-        if (statSync(beside).nlink !== 2) return false;
-      } finally {
-        rmSync(beside, { force: true });
-      }
-      syncFolder(folder);
-      return true;
+      return writeOnce(pathOf(done), Buffer.concat([Buffer.from(`${JSON.stringify(done)}\n`), ...lines]));
     },
     all: () => readdirSync(folder).map(name => readHead(join(folder, name))),
     linesOf(done) {

@@ -2,8 +2,7 @@
  * What the disk of a coordinator refuses. A full disk ends no work: it is said, once in a while, and workers keep what they
  * have and ask again, until there is room.
  */
-import { EXIT } from '../../engine/core/item/failure.ts';
-import { fatalOf } from '../../engine/core/item/fatal.ts';
+import { EXIT, fatalOf } from '../../engine/core/item/failure.ts';
 
 /** The disk does not take or give what is asked (503): ask again. */
 export class NotKept extends Error {}

@@ -10,6 +10,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, readSync, rmSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
+  makeFolder,
   OWNER_ONLY,
   openKept,
   openNew,
@@ -17,7 +18,6 @@ import {
   readKept,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
-import { makeFolder } from '../../engine/core/files/make-folders.ts';
 import { dataError, ioError } from '../../engine/core/item/failure.ts';
 
 /** What a shard has at most: a large line alone may have more bytes. */

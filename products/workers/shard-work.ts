@@ -2,8 +2,13 @@
  * One work of a coordinator: its plan, its parts, and the lines of shards that are whole on their way to whoever runs it.
  * What is given out and to whom is the desk's.
  */
-import { type AskedTotals, addAsked, noneAsked } from '../../engine/core/item/account.ts';
-import { newWorkload, type Workload } from '../../engine/core/item/asking-progress.ts';
+import {
+  type AskedTotals,
+  addAsked,
+  newWorkload,
+  noneAsked,
+  type Workload,
+} from '../../engine/core/item/account.ts';
 import type { Failure, Item } from '../../engine/core/item/item.ts';
 import { believe } from './believing.ts';
 import { type Done, openDone } from './done.ts';

@@ -1,7 +1,7 @@
 /** A low `ulimit -n`: a run finishes with fewer calls at a time or says at once what it needs, and pays for nothing twice. */
 import { expect, test } from 'vitest';
 import { type OpenWire, openWire } from '../../engine/asking/endpoints/wire.ts';
-import { descriptors, limitOf, readersOf, socketsOf } from '../../engine/core/files/descriptors.ts';
+import { descriptors, limitOf, readersOf, socketsOf } from '../../engine/core/files/process.ts';
 import { every } from '../all.ts';
 import { folder, shell } from '../fw.ts';
 import { makeAgents } from '../ledger/reading.ts';

@@ -5,7 +5,7 @@ import { TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
 import { pageOf } from '../../engine/asking/endpoints/server-load.ts';
 import type { OpenWire, Request } from '../../engine/asking/endpoints/wire.ts';
 import { createEndpoint } from '../../engine/asking/pool/pool-state.ts';
-import { newTimes } from '../../engine/core/item/item-times.ts';
+import { newTimes } from '../../engine/core/item/account.ts';
 import { closingLines } from '../../engine/running/watch/closing.ts';
 import { endpointWords, summaryWords } from '../../engine/running/watch/run-words.ts';
 import { manualClock } from './clock.ts';

@@ -2,8 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { EndpointStats, PoolStats } from '../../engine/asking/pool/pool-stats.ts';
-import { describeAccount, newAccount } from '../../engine/core/item/account.ts';
-import { newTimes } from '../../engine/core/item/item-times.ts';
+import { describeAccount, newAccount, newTimes } from '../../engine/core/item/account.ts';
 import { type Closing, closingLines, snapshotOf } from '../../engine/running/watch/closing.ts';
 import { diagnose } from '../../engine/running/watch/diagnosis.ts';
 import type { Limit } from '../../engine/running/watch/judged.ts';

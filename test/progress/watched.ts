@@ -1,9 +1,8 @@
 /** Runs that are watched, in virtual time: what the closing line says of a load on simulated engines, and how long it took. */
 
 import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
-import { newAccount } from '../../engine/core/item/account.ts';
+import { newAccount, newTimes } from '../../engine/core/item/account.ts';
 import type { Call } from '../../engine/core/item/call.ts';
-import { newTimes } from '../../engine/core/item/item-times.ts';
 import { snapshotOf } from '../../engine/running/watch/closing.ts';
 import { diagnose } from '../../engine/running/watch/diagnosis.ts';
 import type { Diagnosis } from '../../engine/running/watch/judged.ts';

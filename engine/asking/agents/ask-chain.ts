@@ -3,7 +3,7 @@
  * of it. Steps that are there are kept; a failed one is asked again in a new round. Thousands of items do this at once.
  */
 
-import { begin, type Due, newWorkload, type Workload } from '../../core/item/asking-progress.ts';
+import { begin, type Due, newWorkload, type Workload } from '../../core/item/account.ts';
 import type { Pool } from '../../core/item/call.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import { type Item, type Rung, type Step, worse } from '../../core/item/item.ts';

@@ -5,9 +5,9 @@
  */
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { extname, isAbsolute, join, relative } from 'node:path';
-import { badMessages, chatMessages } from '../../core/item/chat-messages.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import type { Item } from '../../core/item/item.ts';
+import { badMessages, chatMessages } from '../../core/item/line-shape.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
 import { shorten } from '../../core/json/show.ts';
 import { readLiquid, type Template } from '../../tables/template.ts';

@@ -4,8 +4,7 @@
  */
 
 import { hashOfText } from '../../answers/answer-limits.ts';
-import { begin, newWorkload, type Workload } from '../../core/item/asking-progress.ts';
-import { textOfBody } from '../../core/item/body-text.ts';
+import { begin, newWorkload, type Workload } from '../../core/item/account.ts';
 import { type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
@@ -17,7 +16,7 @@ import {
   type Step,
   type Usage,
 } from '../../core/item/item.ts';
-import { troubleIn } from '../../core/item/response.ts';
+import { textOfBody, troubleIn } from '../../core/item/response.ts';
 import { show } from '../../core/json/show.ts';
 import { keyedBody } from './request-body.ts';
 

@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import { packageRoot } from '../../core/config/package.ts';
 import { readYaml } from '../../core/config/yaml.ts';
-import { nearest } from '../../core/item/did-you-mean.ts';
 import { usageError } from '../../core/item/failure.ts';
+import { nearest } from '../../core/item/wording.ts';
 
 /** Names of one model in each. */
 export type ModelMap = readonly (readonly string[])[];

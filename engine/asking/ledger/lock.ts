@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, copyFileSync, linkSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../../core/files/make-folders.ts';
+import { makeFolder } from '../../core/files/durable.ts';
 import { EXIT, Fatal, ioError } from '../../core/item/failure.ts';
 import { type Holder, holderIn, readText, stateOf, thisProcess, wordsOf } from './holder.ts';
 

@@ -1,7 +1,7 @@
 /** What is on record when a ledger is opened, and lines of it on demand. */
 
 import { closeSync, openSync, readSync } from 'node:fs';
-import { descriptors, readersOf } from '../../core/files/descriptors.ts';
+import { descriptors, readersOf } from '../../core/files/process.ts';
 import type { Answer, AsksWith, RecordedAnswer } from '../../core/item/call.ts';
 import { dataError, type Fatal } from '../../core/item/failure.ts';
 import { RUNGS, type Rung, type Usage } from '../../core/item/item.ts';

@@ -8,8 +8,15 @@ import { type Answer, answerOf, givenBy, isRepair, list } from '../../answers/an
 import { READ_BACK, rungOfEntries } from '../../answers/rules.ts';
 import { valueEntries } from '../../answers/trace.ts';
 import { RUNGS, type Rung, worse } from '../../core/item/item.ts';
-import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../core/json/pointer.ts';
-import { differenceIn, same } from '../../core/json/same.ts';
+import {
+  differenceIn,
+  getAt,
+  type JsonObject,
+  parsePointer,
+  same,
+  setAt,
+  valueAt,
+} from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 import type { Violation } from './leftovers.ts';
 

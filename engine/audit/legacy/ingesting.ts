@@ -4,7 +4,7 @@
 
 import { AGENTS_OPTION, agentsOf } from '../../asking/agents/asking-options.ts';
 import { labelledOrderings } from '../../asking/agents/orderings.ts';
-import { besidesOf } from '../../core/files/provenance-files.ts';
+import { besidesOf } from '../../core/files/input-files.ts';
 import { usageError } from '../../core/item/failure.ts';
 import { COMMON } from '../../flow/join.ts';
 import type { OptionSchemas, OptionsOf } from '../../flow/options.ts';

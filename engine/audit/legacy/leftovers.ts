@@ -4,8 +4,7 @@
  */
 import { isBlank } from '../../answers/blank.ts';
 import type { Code } from '../../core/item/codes.ts';
-import { MAX_DEPTH } from '../../core/json/lossless.ts';
-import { join } from '../../core/json/pointer.ts';
+import { join, MAX_DEPTH } from '../../core/json/pointer.ts';
 import { shorten } from '../../core/json/show.ts';
 
 /** Something that verification refuses. `rule` is a short word to count by; `at` a JSON Pointer. */

@@ -6,8 +6,7 @@
 import type { Agents } from '../../asking/agents/load-agents.ts';
 import { orderingOfItem } from '../../asking/agents/orderings.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
-import { isObject, type JsonObject } from '../../core/json/pointer.ts';
-import { same } from '../../core/json/same.ts';
+import { isObject, type JsonObject, same } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 
 export interface Turn {

@@ -2,8 +2,7 @@
  * Strict verification: the rules that a result must keep before anyone counts it, by hand, at the speed of JSON.parse.
  */
 
-import { isObject, type JsonObject, join, valueAt } from '../../core/json/pointer.ts';
-import { differenceIn, same } from '../../core/json/same.ts';
+import { differenceIn, isObject, type JsonObject, join, same, valueAt } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 import type { AnswerSchemas } from './answer-schemas.ts';
 import { findLeftovers, isInOwnWords, type JudgedTexts, type Violation } from './leftovers.ts';

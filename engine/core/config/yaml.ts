@@ -4,23 +4,23 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import type { ErrorObject } from 'ajv';
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, visit } from 'yaml';
+import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/wording.ts';
+import { parsePointer } from '../json/pointer.ts';
 import { shorten } from '../json/show.ts';
-import { ownValidator } from './own-schema.ts';
-import { parseYaml } from './parse-yaml.ts';
+import { ownValidator } from './package.ts';
 
 const FILE_LIMIT = 1 << 20;
 
 export interface YamlFile {
   path: string;
   value: unknown;
-  /** The error to throw about the value at `segments`, or about the key of it: exit 65, file:line:column in front. */
-  /** whether the file is a map with this key */
+  /** Whether the file is a map with this key. */
   hasKey(key: string): boolean;
-  /** `file:line:column` of the value at `segments`, or of what is nearest around it */
+  /** `file:line:column` of the value at `segments`, or of what is nearest around it. */
   placeOf(segments: readonly (string | number)[]): string;
+  /** The error to throw about the value at `segments`, or its key: exit 65, `file:line:column` in front. */
   complain(segments: readonly (string | number)[], message: string, about?: 'key' | 'value'): Fatal;
 }
 
@@ -165,48 +165,34 @@ function complainOf(
 ): Fatal {
   const shown = (value: unknown): string =>
     secretive && typeof value === 'string' ? 'another text' : show(value);
-  const inside = error.instancePath
-    .split('/')
-    .slice(1)
-    .map(segment => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const segments = [...within, ...inside];
-  const { keyword, params, data } = error;
+  const segments = [...within, ...parsePointer(error.instancePath)];
   const at = segments.length > 0 ? `${segments.join('.')}: ` : '';
-  if (error.propertyName !== undefined) {
-    return file.complain(
-      [...segments, error.propertyName],
-      `${at}key '${error.propertyName}' ${error.message}`,
-      'key',
-    );
-  }
+  /** `key`: what is wrong with the key of that name, and not with the value. */
+  const complain = (message: string, key?: string): Fatal =>
+    key === undefined
+      ? file.complain(segments, at + message)
+      : file.complain([...segments, key], at + message, 'key');
+  const { keyword, params, data, propertyName } = error;
+  if (propertyName !== undefined) return complain(`key '${propertyName}' ${error.message}`, propertyName);
   switch (keyword) {
     case 'additionalProperties': {
       const key: string = params.additionalProperty;
-      const known = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
-      return file.complain(
-        [...segments, key],
-        `${at}expected the keys ${known}, found ${secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`}`,
-        'key',
-      );
+      const keys = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+      const shownKey = secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`;
+      return complain(`expected the keys ${keys}, found ${shownKey}`, key);
     }
     case 'required':
-      return file.complain(segments, `${at}expected the key '${params.missingProperty}', found none`);
+      return complain(`expected the key '${params.missingProperty}', found none`);
     case 'type':
-      return file.complain(
-        segments,
-        `${at}expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`,
-      );
+      return complain(`expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`);
     case 'enum':
-      return file.complain(
-        segments,
-        `${at}expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`,
-      );
+      return complain(`expected ${params.allowedValues.join(' or ')}, found ${shown(data)}`);
     case 'oneOf': {
       const names = (error.schema as { required?: string[] }[]).map(({ required }) => required).join(' or ');
-      return file.complain(segments, `${at}expected either ${names}, found both`);
+      return complain(`expected either ${names}, found both`);
     }
     default:
-      return file.complain(segments, `${at}expected a value that ${error.message}, found ${shown(data)}`);
+      return complain(`expected a value that ${error.message}, found ${shown(data)}`);
   }
 }
 
@@ -215,4 +201,64 @@ function show(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';
   return cut(JSON.stringify(value), 80);
+}
+
+/** An alias refers to an anchor anywhere before it. */
+const MAX_ALIASES = 100;
+
+/**
+ * YAML text to a document, in time linear in its length: the parser's own test for keys that come twice compares every
+ * pair, keys that are collections are turned into text again at each level, and each alias searches the whole text.
+ * `lines` is filled for messages. Throws what `fail` makes of an offset in the text and a message; `code` says the same
+ * without a word of the text.
+ */
+export function parseYaml(
+  text: string,
+  lines: LineCounter,
+  fail: (offset: number, message: string, code: string) => Error,
+): Document.Parsed {
+  try {
+    const document = parseDocument(text, { prettyErrors: false, lineCounter: lines, uniqueKeys: false });
+    const [error] = document.errors;
+    if (error !== undefined) throw fail(error.pos[0], `expected YAML, found: ${error.message}`, error.code);
+    check(document, fail);
+    return document;
+  } catch (error) {
+    // the parser recurses: so does whoever walks what it returns
+    if (!(error instanceof RangeError)) throw error;
+    throw fail(0, 'expected YAML, found nesting that is too deep', 'TOO_DEEP');
+  }
+}
+
+function check(document: Document.Parsed, fail: Parameters<typeof parseYaml>[2]): void {
+  const anchors = new Set<string>();
+  let aliases = 0;
+  visit(document, {
+    Node(_key, { anchor }) {
+      if (anchor !== undefined) anchors.add(anchor);
+    },
+    Alias(_key, { source, range }) {
+      const at = range?.[0] ?? 0;
+      if (!anchors.has(source)) {
+        throw fail(at, `expected an alias of an anchor above it, found *${source}`, 'UNKNOWN_ALIAS');
+      }
+      if (++aliases > MAX_ALIASES) {
+        throw fail(at, `expected at most ${MAX_ALIASES} aliases, found more`, 'TOO_MANY_ALIASES');
+      }
+    },
+    Map(_key, map) {
+      if (map.anchor !== undefined) anchors.add(map.anchor);
+      const keys = new Set<string>();
+      for (const { key } of map.items) {
+        const at = (key as { range?: [number] } | null)?.range?.[0] ?? map.range?.[0] ?? 0;
+        if (key !== null && !isScalar(key)) {
+          throw fail(at, 'expected a text as the key, found a list, a map or an alias', 'BAD_KEY');
+        }
+        // as objects have them: 1 and "1" are one key
+        const name = String(key?.value ?? '');
+        if (keys.has(name)) throw fail(at, 'expected YAML, found: Map keys must be unique', 'DUPLICATE_KEY');
+        keys.add(name);
+      }
+    },
+  });
 }

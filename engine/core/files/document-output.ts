@@ -36,8 +36,8 @@ export function documentFrame(model?: string): Frame {
         else {
           const origin = originOf(line);
           aside.add(rankOf(line), origin === undefined ? JSON.stringify(line) : textOf(origin));
-          const own = orderingOf(line);
-          ordering = ordering === null || ordering === own ? own : MIXED;
+          const next = orderingOf(line);
+          ordering = ordering === null || ordering === next ? next : MIXED;
         }
         letGo(line);
         return true;

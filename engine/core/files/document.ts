@@ -13,32 +13,37 @@
 import type { Code } from '../item/codes.ts';
 import type { Item } from '../item/item.ts';
 import { counted } from '../item/wording.ts';
+import { lossless } from '../json/lossless.ts';
+import { type JsonObject, join } from '../json/pointer.ts';
+import { show } from '../json/show.ts';
 import {
-  afterSpace,
+  afterSpaceBytes,
+  CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
   enter,
   isSpace,
   isValueOf,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
   parsed,
   type Skim,
   structural,
-} from '../json/brackets.ts';
-import { lossless } from '../json/lossless.ts';
-import { type JsonObject, join } from '../json/pointer.ts';
-import { show } from '../json/show.ts';
-import { hasMark, type LineSource, type LineSplitter, type LongLine, longLine, parseLine } from './line.ts';
+} from '../json/span.ts';
+import {
+  hasMark,
+  type LineSource,
+  LineSplitter,
+  type LongLine,
+  longLine,
+  parseLine,
+  type Splitter,
+} from './line.ts';
+import { type Lease, rememberResult } from './origin.ts';
 
 /** What ends a document that fw writes: a half of one has no status, and is no JSON. */
 export function documentEnd(complete: boolean): string {
   return `\n], "status": "${complete ? 'complete' : 'incomplete'}"}\n`;
-}
-
-const results = new WeakSet<object>();
-
-/** Whether the line stood in the `results` of a document, and so claims to be a legacy result. */
-export function isFromDocument(line: object): boolean {
-  return results.has(line);
 }
 
 const NEWLINE = 10;
@@ -48,231 +53,263 @@ export function putOnOneLine(element: Buffer): void {
   for (let at = element.indexOf(NEWLINE); at >= 0; at = element.indexOf(NEWLINE, at + 1)) element[at] = 0x20;
 }
 
-export interface DocumentSplitter extends LineSplitter {
-  /** the input has turned out to be lines, from here on */
-  isLines(): boolean;
-}
-
 /**
- * Splits an input that may be a document. The choice falls within the first object; NDJSON is then handed to `lines`,
- * and costs what it always costs.
+ * Splits an input that may be a document. The choice falls within the first object; NDJSON is then split as lines, and
+ * costs what it always costs.
  */
-export function documentSplitter(
-  source: LineSource,
-  lines: (source: LineSource) => LineSplitter,
-): DocumentSplitter {
-  const { maxLine, name } = source;
-  const plain = lines(source);
-  let elements: LineSource = { ...source, unit: 'result' };
-  const skim: Skim = { at: 0, depth: 0, inString: false };
-  let state: 'start' | 'head' | 'element' | 'tail' | 'lines' = 'start';
-  let block: Buffer = Buffer.alloc(0);
-  let from = 0; // of the bytes still needed: the head, the element or the tail in work
-  let count = 0; // results of this document
-  let head: JsonObject = {};
-  let headText = '';
-  let long: LongLine | null = null;
-  let isLeased = false; // the whole block is that of lines
-  let atEnd = false; // the input is over, and what was kept of it turned out to be lines
-  const waiting: Item[] = [];
+export class DocumentSplitter implements Splitter {
+  readonly #source: LineSource;
+  readonly #lines: LineSplitter;
+  #elements: LineSource;
+  readonly #skim: Skim = { at: 0, depth: 0, inString: false };
+  #state: 'start' | 'head' | 'element' | 'tail' | 'lines' = 'start';
+  #block: Buffer = Buffer.alloc(0);
+  #lease: Lease | undefined;
+  /** of the bytes still needed: the head, the element or the tail in work */
+  #from = 0;
+  /** results of this document */
+  #count = 0;
+  #head: JsonObject = {};
+  #headText = '';
+  #long: LongLine | null = null;
+  /** the input is over, and what was kept of it turned out to be lines */
+  #atEnd = false;
+  readonly #waiting: Item[] = [];
 
-  return {
-    isLines: () => state === 'lines',
-    feed(next, searched) {
-      isLeased = state === 'lines';
-      if (state === 'lines') plain.feed(next, searched);
-      else block = next;
-    },
-    next: () => (state === 'lines' ? plain.next() : advance()),
-    rest() {
-      if (state === 'lines') return plain.rest();
-      const left = block.subarray(from);
-      skim.at -= from;
-      from = 0;
-      if (long === null && left.length <= maxLine) return left.length === 0 ? null : left;
-      long ??= longLine(elements);
-      long.add(left);
-      skim.at -= left.length;
-      return null;
-    },
-    lease: () => (isLeased ? plain.lease() : null),
-    finish(left) {
-      if (state === 'lines') return endOfLines(left);
-      if (waiting.length > 0) return waiting.shift() as Item;
-      if (state === 'start') return null;
-      if (state !== 'head') return cutShort(left);
-      beLines(left as Buffer);
-      atEnd = true;
-      return endOfLines(null);
-    },
-  };
-
-  function beLines(bytes: Buffer): void {
-    state = 'lines';
-    plain.feed(bytes, 0);
+  constructor(source: LineSource) {
+    this.#source = source;
+    this.#lines = new LineSplitter(source);
+    this.#elements = { ...source, unit: 'result' };
   }
 
-  function endOfLines(left: Buffer | null): Item | null {
-    if (!atEnd) return plain.finish(left);
-    const item = plain.next();
-    if (item !== null) return item;
-    atEnd = false;
-    return plain.finish(plain.rest());
+  /** The input has turned out to be lines, from here on. */
+  get isLines(): boolean {
+    return this.#state === 'lines';
   }
 
-  function advance(): Item | null {
+  feed(block: Buffer, searched: number, lease?: Lease): void {
+    if (this.#state === 'lines') this.#lines.feed(block, searched, lease);
+    else [this.#block, this.#lease] = [block, lease];
+  }
+
+  next(): Item | null {
     for (;;) {
-      if (waiting.length > 0) return waiting.shift() as Item;
-      if (state === 'lines') return plain.next();
-      if (skim.at >= block.length) {
-        if (state !== 'head' || block.length - from <= maxLine) return null;
-        beLines(block.subarray(from));
-      } else if (state === 'start') start();
-      else if (state === 'head') readHead();
-      else if (state === 'tail') readTail();
+      if (this.#state === 'lines') return this.#lines.next();
+      const item = this.#waiting.shift();
+      if (item !== undefined) return item;
+      if (this.#skim.at >= this.#block.length) {
+        if (this.#state !== 'head' || this.#block.length - this.#from <= this.#source.maxLine) return null;
+        this.#beLines(this.#block.subarray(this.#from), this.#lease);
+      } else if (this.#state === 'start') this.#start();
+      else if (this.#state === 'head') this.#readHead();
+      else if (this.#state === 'tail') this.#readTail();
       else {
-        const item = readElement();
-        if (item !== null) return item;
+        const element = this.#readElement();
+        if (element !== null) return element;
       }
     }
   }
 
-  function begin(next: typeof state, depth: number): void {
-    state = next;
-    from = skim.at;
-    skim.depth = depth;
-    skim.inString = false;
+  rest(): Buffer | null {
+    if (this.#state === 'lines') return this.#lines.rest();
+    const left = this.#block.subarray(this.#from);
+    this.#skim.at -= this.#from;
+    this.#from = 0;
+    if (this.#long === null && left.length <= this.#source.maxLine) return left.length === 0 ? null : left;
+    this.#long ??= longLine(this.#elements);
+    this.#long.add(left);
+    this.#skim.at -= left.length;
+    return null;
   }
 
-  function start(): void {
-    from = skim.at;
-    skim.at = afterSpace(block, hasMark(block, from) ? from + 3 : from);
-    if (skim.at >= block.length) from = skim.at;
-    else if (block[skim.at] !== 0x7b) beLines(block.subarray(from));
-    else state = 'head'; // from the mark on, which a line keeps
+  finish(left: Buffer | null): Item | null {
+    if (this.#state === 'head') {
+      this.#beLines(left as Buffer);
+      this.#atEnd = true;
+    }
+    if (this.#state === 'lines') return this.#endOfLines(left);
+    return this.#waiting.shift() ?? (this.#state === 'start' ? null : this.#cutShort(left));
   }
 
-  function readHead(): void {
+  #beLines(bytes: Buffer, lease?: Lease): void {
+    this.#state = 'lines';
+    this.#lines.feed(bytes, 0, lease);
+  }
+
+  #endOfLines(left: Buffer | null): Item | null {
+    if (!this.#atEnd) return this.#lines.finish(left);
+    const item = this.#lines.next();
+    if (item !== null) return item;
+    this.#atEnd = false;
+    return this.#lines.finish(this.#lines.rest());
+  }
+
+  #begin(state: 'start' | 'element' | 'tail', depth: number): void {
+    this.#state = state;
+    this.#from = this.#skim.at;
+    this.#skim.depth = depth;
+    this.#skim.inString = false;
+  }
+
+  #start(): void {
+    const block = this.#block;
+    const from = this.#skim.at;
+    const begin = afterSpaceBytes(block, hasMark(block, from) ? from + 3 : from);
+    this.#skim.at = begin;
+    this.#from = begin >= block.length ? begin : from; // from the mark on, which a line keeps
+    if (begin >= block.length) return;
+    if (block[begin] === OPEN_OBJECT) this.#state = 'head';
+    else this.#beLines(block.subarray(from), this.#lease);
+  }
+
+  #readHead(): void {
+    const block = this.#block;
+    const skim = this.#skim;
     for (let byte = structural(block, skim); byte !== undefined; byte = structural(block, skim)) {
-      if (byte === 0x5b && skim.depth === 1 && isValueOf('results', block, skim.at)) return openResults();
+      if (byte === OPEN_ARRAY && skim.depth === 1 && isValueOf('results', block, skim.at))
+        return this.#openResults();
       enter(skim, byte);
-      if (byte === NEWLINE || skim.depth === 0) return beLines(block.subarray(from));
+      if (byte === NEWLINE || skim.depth === 0) return this.#beLines(block.subarray(this.#from), this.#lease);
     }
   }
 
-  function openResults(): void {
-    const text = `${block.toString('utf8', from, skim.at).trimStart()}[]}`;
-    const before = parsed(text);
-    if (before === null || 'id' in before) return beLines(block.subarray(from));
-    head = before;
+  #openResults(): void {
+    const text = `${this.#block.toString('utf8', this.#from, this.#skim.at).trimStart()}[]}`;
+    const head = parsed(text);
+    if (head === null || 'id' in head) return this.#beLines(this.#block.subarray(this.#from), this.#lease);
     const { metadata } = head;
-    elements = { ...elements, metadata, ordering: (metadata as { ordering?: unknown } | null)?.ordering };
-    headText = text;
-    count = 0;
-    skim.at += 1;
-    begin('element', 0);
+    const ordering = (metadata as { ordering?: unknown } | null)?.ordering;
+    this.#elements = { ...this.#elements, metadata, ordering };
+    this.#head = head;
+    this.#headText = text;
+    this.#count = 0;
+    this.#skim.at += 1;
+    this.#begin('element', 0);
   }
 
   /** The next element, or null where the block ends before it does, or the array has ended. */
-  function readElement(): Item | null {
-    if (from === skim.at && long === null) from = skim.at = afterSpace(block, from);
+  #readElement(): Item | null {
+    const block = this.#block;
+    const skim = this.#skim;
+    if (this.#from === skim.at && this.#long === null) this.#from = skim.at = afterSpaceBytes(block, skim.at);
     for (let byte = structural(block, skim); byte !== undefined; byte = structural(block, skim)) {
-      const isEnd = skim.depth === 0 && (byte === COMMA || byte === 0x5d || byte === CLOSE_OBJECT);
+      const isEnd = skim.depth === 0 && (byte === COMMA || byte === CLOSE_ARRAY || byte === CLOSE_OBJECT);
       if (!isEnd) {
         enter(skim, byte);
         continue;
       }
-      const item = taken(skim.at, byte);
+      const item = this.#taken(skim.at, byte);
       if (byte === CLOSE_OBJECT)
-        waiting.push(fault('not-json', `expected ']' after result ${count}, found '}'`));
+        this.#waiting.push(this.#fault('not-json', `expected ']' after result ${this.#count}, found '}'`));
       else skim.at += 1;
-      begin(byte === COMMA ? 'element' : 'tail', byte === COMMA ? 0 : 1);
+      if (byte === COMMA) this.#begin('element', 0);
+      else this.#begin('tail', 1);
       return item;
     }
     return null;
   }
 
   /** The element that ends at `to`, before a comma or the end of the array. */
-  function taken(to: number, ending: number): Item | null {
+  #taken(to: number, ending: number): Item | null {
+    const block = this.#block;
+    const from = this.#from;
     let end = to;
     while (end > from && isSpace(block[end - 1])) end -= 1;
-    if (end === from && long === null) {
-      if (ending !== COMMA && count === 0) return null;
-      return fault('not-json', `expected a result before '${String.fromCharCode(ending)}', found none`);
+    if (end === from && this.#long === null) {
+      if (ending !== COMMA && this.#count === 0) return null;
+      return this.#fault('not-json', `expected a result before '${String.fromCharCode(ending)}', found none`);
     }
-    count += 1;
-    if (long !== null || end - from > maxLine) {
-      const ended = long ?? longLine(elements);
-      ended.add(block.subarray(from, end));
-      long = null;
-      return ended.end(count);
+    this.#count += 1;
+    if (this.#long !== null || end - from > this.#source.maxLine) {
+      const long = this.#long ?? longLine(this.#elements);
+      long.add(block.subarray(from, end));
+      this.#long = null;
+      return long.end(this.#count);
     }
-    const item = parseLine(block, from, end, { checked: false, number: count, source: elements });
+    const item = parseLine(block, from, end, {
+      checked: false,
+      number: this.#count,
+      source: this.#elements,
+      lease: this.#lease,
+    });
     if (item.id === null && item.failure !== undefined) return item;
     putOnOneLine(block.subarray(from, end));
-    results.add(item);
+    rememberResult(item);
     return item;
   }
 
-  function readTail(): void {
-    for (let byte = structural(block, skim); byte !== undefined; byte = structural(block, skim)) {
+  #readTail(): void {
+    const skim = this.#skim;
+    for (let byte = structural(this.#block, skim); byte !== undefined; byte = structural(this.#block, skim)) {
       enter(skim, byte);
       if (skim.depth > 0) continue;
-      judge(long === null ? `{"results":[]${block.toString('utf8', from, skim.at)}` : '');
-      long = null;
-      return begin('start', 0);
+      const text =
+        this.#long === null ? `{"results":[]${this.#block.toString('utf8', this.#from, skim.at)}` : '';
+      this.#long = null;
+      const troubles = troublesIn({
+        head: this.#head,
+        headText: this.#headText,
+        tailText: text,
+        count: this.#count,
+      });
+      this.#waiting.push(...troubles.map(([code, message]) => this.#fault(code, message)));
+      return this.#begin('start', 0);
     }
   }
 
-  function judge(tailText: string): void {
-    const tail = parsed(tailText);
-    if (tail === null) {
-      waiting.push(
-        fault(
-          'not-json',
-          `expected the rest of the document after ${counted(count, 'result')}, found no JSON`,
-        ),
-      );
-      return;
-    }
-    if (count === 0) {
-      waiting.push(fault('not-strict', '/results: expected at least one result, got an empty array'));
-    }
-    const again = duplicateIn(headText) ?? duplicateIn(tailText) ?? secondIn(head, tail);
-    if (again !== undefined) {
-      waiting.push(fault('not-strict', `${again}: expected one value for the key, got a second one`));
-    } else if (!Array.isArray(tail.results) || tail.results.length > 0) {
-      waiting.push(fault('not-strict', '/results: expected one list of results, got a second'));
-    }
-    const claimed = countIn(tail) ?? countIn(head);
-    if (claimed !== undefined && claimed !== count) {
-      waiting.push(
-        fault(
-          'not-strict',
-          `/metadata/count: expected ${count}, the number of results, got ${show(claimed)}`,
-        ),
-      );
-    }
-    const status = tail.status ?? head.status;
-    if (status === 'complete') return;
-    const code = status === 'incomplete' ? 'input-incomplete' : 'not-strict';
-    const got = status === undefined ? 'nothing' : (JSON.stringify(status) as string).slice(0, 60);
-    waiting.push(fault(code, `/status: expected "complete", got ${got}`));
+  #cutShort(left: Buffer | null): Item {
+    const where = this.#state === 'element' ? 'its results' : 'what follows them';
+    this.#long = null;
+    this.#skim.at = 0;
+    this.#begin('start', 0);
+    return this.#fault(
+      'not-json',
+      `expected the document to end, found the end of the input in ${where}, after result ${this.#count}`,
+      left === null ? {} : { text: left.toString('utf8', 0, 1024) },
+    );
   }
 
-  function cutShort(left: Buffer | null): Item {
-    const part = left === null ? {} : { text: left.toString('utf8', 0, 1024) };
-    const where = state === 'element' ? 'its results' : 'what follows them';
-    long = null;
-    from = skim.at = 0;
-    begin('start', 0);
-    const message = `expected the document to end, found the end of the input in ${where}, after result ${count}`;
-    return fault('not-json', message, part);
+  #fault(code: Code, message: string, more: JsonObject = {}): Item {
+    const { stage, name } = this.#source;
+    return { id: null, failure: { stage, code, message: `${name}: ${message}`, ...more } };
   }
+}
 
-  function fault(code: Code, message: string, more: JsonObject = {}): Item {
-    return { id: null, failure: { stage: source.stage, code, message: `${name}: ${message}`, ...more } };
-  }
+/** A document without its results. */
+interface Around {
+  head: JsonObject;
+  headText: string;
+  tailText: string;
+  /** results that were read */
+  count: number;
+}
+
+/** What is wrong with a document, beside its results. */
+function troublesIn({ head, headText, tailText, count }: Around): [Code, string][] {
+  const tail = parsed(tailText);
+  if (tail === null)
+    return [
+      ['not-json', `expected the rest of the document after ${counted(count, 'result')}, found no JSON`],
+    ];
+  const troubles: [Code, string][] = [];
+  if (count === 0)
+    troubles.push(['not-strict', '/results: expected at least one result, got an empty array']);
+  const again = duplicateIn(headText) ?? duplicateIn(tailText) ?? secondIn(head, tail);
+  if (again !== undefined)
+    troubles.push(['not-strict', `${again}: expected one value for the key, got a second one`]);
+  else if (!Array.isArray(tail.results) || tail.results.length > 0)
+    troubles.push(['not-strict', '/results: expected one list of results, got a second']);
+  const claimed = countIn(tail) ?? countIn(head);
+  if (claimed !== undefined && claimed !== count)
+    troubles.push([
+      'not-strict',
+      `/metadata/count: expected ${count}, the number of results, got ${show(claimed)}`,
+    ]);
+  const status = tail.status ?? head.status;
+  if (status === 'complete') return troubles;
+  const code = status === 'incomplete' ? 'input-incomplete' : 'not-strict';
+  const got = status === undefined ? 'nothing' : JSON.stringify(status).slice(0, 60);
+  return [...troubles, [code, `/status: expected "complete", got ${got}`]];
 }
 
 /** How many results a document says that it has; one that is read with fewer has lost some. */

@@ -8,11 +8,14 @@ import {
   constants,
   fstatSync,
   fsyncSync,
+  linkSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -66,22 +69,44 @@ export function readKept(path: string): Buffer {
 
 /** Writes `text` to `path` in place of what was there; throws the error of the system, and then the old file is as it was. */
 export function replaceFile(path: string, text: string, disk: Disk = DISK): void {
-  const beside = `${path}.${randomBytes(4).toString('hex')}${UNFINISHED}`;
+  const beside = nameBeside(path);
   try {
-    const fd = disk.open(beside, 'wx', OWNER_ONLY.file);
-    try {
-      const bytes = Buffer.from(text);
-      for (let at = 0; at < bytes.length; ) at += disk.write(fd, bytes.subarray(at));
-      disk.fsync(fd);
-    } finally {
-      disk.close(fd);
-    }
+    writeForced(beside, Buffer.from(text), disk);
     disk.rename(beside, path);
   } catch (error) {
     disk.remove(beside);
     throw error;
   }
   syncFolder(dirname(path), disk);
+}
+
+/** Writes `bytes` to `path` once and for all: false where it is there already. `link` is exclusive, on NFS too. */
+export function writeOnce(path: string, bytes: Buffer): boolean {
+  const beside = nameBeside(path);
+  try {
+    writeForced(beside, bytes, DISK);
+    linkSync(beside, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    // over NFS the answer to our own link may be lost, and the second try finds the first
+    if (statSync(beside).nlink !== 2) return false;
+  } finally {
+    rmSync(beside, { force: true });
+  }
+  syncFolder(dirname(path));
+  return true;
+}
+
+const nameBeside = (path: string): string => `${path}.${randomBytes(4).toString('hex')}${UNFINISHED}`;
+
+function writeForced(path: string, bytes: Buffer, disk: Disk): void {
+  const fd = disk.open(path, 'wx', OWNER_ONLY.file);
+  try {
+    for (let at = 0; at < bytes.length; ) at += disk.write(fd, bytes.subarray(at));
+    disk.fsync(fd);
+  } finally {
+    disk.close(fd);
+  }
 }
 
 /** Gives the finished file `from` the name `to`. */
@@ -115,4 +140,23 @@ export function removeUnfinished(folder: string): void {
 export function isFull(error: unknown): boolean {
   const { code } = (error ?? {}) as NodeJS.ErrnoException;
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG';
+}
+
+/**
+ * Makes a folder, with `mode` where it has one, and those above it that are missing; throws the error of the system.
+ * Node's own `recursive` never returns where making a folder ends with ENOENT though the one above it is there, as in
+ * /proc.
+ */
+export function makeFolder(path: string, mode?: number): void {
+  if (isFolder(path)) return;
+  if (!isFolder(dirname(path)) && dirname(path) !== path) makeFolder(dirname(path));
+  try {
+    mkdirSync(path, mode === undefined ? undefined : { mode });
+  } catch (error) {
+    if (!isFolder(path)) throw error; // another run may have made it in between
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }

@@ -43,9 +43,9 @@ function packed(name: string, command: string, bytes: readonly number[]) {
 /** What a source is that begins with these bytes and is no text in UTF-8, and what to do; null where they may be text. */
 export function foreignKind(bytes: Buffer, source: string): string | null {
   const name = source === 'stdin' ? 'FILE' : source;
-  const known = SIGNATURES.find(({ bytes: first }) => first.every((byte, at) => bytes[at] === byte));
-  if (known)
-    return `expected text in UTF-8, found ${known.found}; ${known.remedy.replace('FILE', () => name)}`;
+  const signature = SIGNATURES.find(({ bytes: first }) => first.every((byte, at) => bytes[at] === byte));
+  if (signature)
+    return `expected text in UTF-8, found ${signature.found}; ${signature.remedy.replace('FILE', () => name)}`;
   const [first, second, third, fourth] = bytes;
   const order =
     first && second === 0 && third && fourth === 0
@@ -57,7 +57,7 @@ export function foreignKind(bytes: Buffer, source: string): string | null {
   return `expected text in UTF-8, found ${order}; iconv -f ${order} -t UTF-8 ${name} converts it`;
 }
 
-/** For who reads lines: the error to throw (65) where the first block of a file is an archive, or text in another encoding. */
+/** For readers of lines: the error to throw (65) where the first block of a file is an archive, or text in another encoding. */
 export function refuseForeign(block: Buffer, name: string): Fatal | null {
   const foreign = foreignKind(block, name);
   return foreign === null ? null : dataError(`${visible(name)}: ${foreign}`);
@@ -85,8 +85,8 @@ export function whyNotUtf8(bytes: Buffer): string {
   }
   const from = wrong ?? 0;
   const before = bytes.toString('latin1', Math.max(0, from - 10), from).replace(/[^ -~]/g, '?');
-  const found = `expected UTF-8, found the byte 0x${bytes[from]!.toString(16)}${before && ` behind '${before}'`}`;
-  if (hasUndefined) return `${found}, which is not Latin-1 either`;
-  if (characters > 0) return `${found}, in a row that has characters in UTF-8 too (were two files joined?)`;
-  return `${found}; if the file is Latin-1, iconv -f WINDOWS-1252 -t UTF-8 converts it`;
+  const problem = `expected UTF-8, found the byte 0x${bytes[from]!.toString(16)}${before && ` behind '${before}'`}`;
+  if (hasUndefined) return `${problem}, which is not Latin-1 either`;
+  if (characters > 0) return `${problem}, in a row that has characters in UTF-8 too (were two files joined?)`;
+  return `${problem}; if the file is Latin-1, iconv -f WINDOWS-1252 -t UTF-8 converts it`;
 }

@@ -5,10 +5,10 @@
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
 import { dataError, ioError } from '../item/failure.ts';
-import { withoutBesides } from './provenance-files.ts';
-import { isAside } from './replace.ts';
+import { isAside } from './saving.ts';
 
 const BLOCK = 1 << 20;
 /** room for the rest of a line, so that a block which began without one can be used again */
@@ -21,10 +21,10 @@ export interface ByteInput {
   /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
   regular: boolean;
   /**
-   * The next block, beginning with the `rest` of the last one; null at the end. `again`: the block before the last one
-   * is needed no more, and its memory may be used.
+   * The next block, beginning with the `rest` of the last one; null at the end. `spare` is an earlier block, other than
+   * the last one, whose memory may be used.
    */
-  read(rest: Buffer | null, again?: boolean): Buffer | null | Promise<Buffer | null>;
+  read(rest: Buffer | null, spare?: Buffer): Buffer | null | Promise<Buffer | null>;
   /** The same bytes from their beginning, for a file that has a name; null for what can be read but once. */
   reopened?(): ByteInput | null;
   close(): void;
@@ -42,8 +42,8 @@ export async function expandPaths(patterns: readonly string[]): Promise<string[]
       continue;
     }
     const { default: glob } = await import('fast-glob');
-    const found = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
-    const matches = isAside(pattern) ? found : found.filter(path => !isAside(path));
+    const globbed = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
+    const matches = isAside(pattern) ? globbed : globbed.filter(path => !isAside(path));
     if (matches.length === 0) {
       const hint = /^https?:/.test(pattern)
         ? ' (if it is an endpoint, repeat --endpoint before each URL)'
@@ -71,8 +71,6 @@ function inputOf(path: string): ByteInput {
   const name = path === '-' ? 'stdin' : path;
   let opened: { fd: number; piped: boolean } | undefined; // asked once: a socket that has ended has closed its fd
   let socket: Socket | undefined;
-  let last: Buffer | null = null; // the memory of the last two blocks
-  let before: Buffer | null = null;
   const open = (): { fd: number; piped: boolean } => {
     if (opened) return opened;
     const fd = path === '-' ? STDIN : openFile(path);
@@ -92,13 +90,12 @@ function inputOf(path: string): ByteInput {
     get regular() {
       return !open().piped;
     },
-    read(rest, again = false) {
+    read(rest, spare) {
       const { fd, piped } = open();
       if (!piped) {
         const needed = (rest?.length ?? 0) + BLOCK;
-        const block: Buffer =
-          again && before && before.length >= needed ? before : Buffer.allocUnsafeSlow(needed + SLACK);
-        [before, last] = [last, block];
+        const isRoomy = spare && spare.buffer.byteLength >= needed;
+        const block = isRoomy ? Buffer.from(spare.buffer) : Buffer.allocUnsafeSlow(needed + SLACK);
         return readBlock(fd, name, rest, block);
       }
       socket ??= fd === STDIN ? (process.stdin as Socket) : new Socket({ fd, writable: false });
@@ -107,7 +104,6 @@ function inputOf(path: string): ByteInput {
     reopened: () =>
       path !== '-' && statSync(path, { throwIfNoEntry: false })?.isFile() ? inputOf(path) : null,
     close() {
-      [before, last] = [null, null]; // inputs are kept until the last one has been read
       socket?.destroy();
       if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },
@@ -158,4 +154,60 @@ function readSocket(
       settle(() => reject(ioError(`${name}: expected to read on, found ${describe(error)}`)))();
     socket.on('readable', onReadable).on('end', onEnd).on('close', onEnd).on('error', onError);
   });
+}
+
+/**
+ * The file of provenance beside a file of results has the whole name of that file, so that no two share one:
+ * `out.jsonl.provenance.ndjson` beside `out.jsonl`. Version 0.1.0 wrote `out.provenance.ndjson` for `out.jsonl` and for
+ * `out.json`; it is still read where there is none of the whole name. A line vouches for its own result alone (its hash
+ * says which), so that reading such a file for the wrong results does no harm.
+ */
+const ENDING = '.provenance.ndjson';
+
+/** The path beside a file of results; null for what is beside one itself. */
+export function besideOf(path: string): string | null {
+  return path.endsWith(ENDING) ? null : `${path}${ENDING}`;
+}
+
+function namesBeside(path: string): string[] {
+  const today = besideOf(path);
+  const older = path.replace(/\.(?:jsonl|ndjson|json)$/, '') + ENDING;
+  return today === null ? [] : [...new Set([today, older])];
+}
+
+/** Without the files that are beside others of the list: whoever reads the results reads those too. */
+export function withoutBesides(paths: readonly string[]): string[] {
+  const besides = new Set(paths.flatMap(namesBeside).map(path => resolve(path)));
+  return paths.filter(path => !besides.has(resolve(path)));
+}
+
+/** The files beside `paths` that are there. */
+export function besidesOf(paths: readonly string[]): string[] {
+  const besides = paths.flatMap(path => {
+    const beside = path === '-' ? undefined : namesBeside(path).find(name => existsSync(name));
+    return beside === undefined ? [] : [beside];
+  });
+  return [...new Set(besides)]; // the older name may be beside several
+}
+
+/** `paths`, all of which are to be read as lines; exit 65 where one is a file of provenance without its results. */
+export function expectResults(paths: readonly string[]): readonly string[] {
+  const alone = paths.find(path => path.endsWith(ENDING));
+  if (alone === undefined) return paths;
+  throw dataError(
+    `${alone}: expected results, found a file of provenance without them; name those too, or leave it out`,
+  );
+}
+
+/**
+ * Which file a path or a descriptor leads to, by links of both kinds and from any folder: device and inode. Null for
+ * what is not there, and for devices: anyone may write to /dev/null.
+ */
+export function identityOf(file: string | number): string | null {
+  try {
+    const stat = typeof file === 'number' ? fstatSync(file) : statSync(file);
+    return stat.isFile() || stat.isFIFO() ? `${stat.dev}:${stat.ino}` : null;
+  } catch {
+    return null;
+  }
 }

@@ -25,15 +25,13 @@ export interface LineSource extends InputLabels {
 }
 
 /** Cuts the blocks of one input into lines. */
-export interface LineSplitter {
-  /** a new block whose first `searched` bytes are the rest of the last one and hold no newline */
-  feed(block: Buffer, searched: number): void;
+export interface Splitter {
+  /** A new block. Its first `searched` bytes are the rest of the last one, and hold no newline. */
+  feed(block: Buffer, searched: number, lease?: Lease): void;
   next(): Item | null;
-  /** the unfinished line at the end of the block */
+  /** The unfinished line at the end of the block. */
   rest(): Buffer | null;
-  /** who holds the block; null where that is not known */
-  lease(): Lease | null;
-  /** what is left at the end of the input, one a call: the last line, if it has no newline */
+  /** What is left at the end of the input, one a call: the last line, if it has no newline. */
   finish(rest: Buffer | null): Item | null;
 }
 
@@ -131,4 +129,80 @@ export function longLine(source: LineSource): LongLine {
 
 function jsonKind(value: unknown): string {
   return value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+}
+
+/** Splits an input of lines. */
+export class LineSplitter implements Splitter {
+  readonly #source: LineSource;
+  #block: Buffer = Buffer.alloc(0);
+  #lease: Lease | undefined;
+  #lineFrom = 0;
+  #searchFrom = 0;
+  #number = 0;
+  /** the whole block is UTF-8 */
+  #checked = false;
+  #skipping: LongLine | null = null;
+
+  constructor(source: LineSource) {
+    this.#source = source;
+  }
+
+  feed(block: Buffer, searched: number, lease?: Lease): void {
+    this.#block = block;
+    this.#lease = lease;
+    this.#lineFrom = 0;
+    this.#searchFrom = searched;
+    // cut characters at the end belong to the rest, which is checked again with the next block
+    this.#checked = isUtf8(block.subarray(0, block.lastIndexOf(NEWLINE) + 1));
+  }
+
+  next(): Item | null {
+    for (;;) {
+      const to = this.#block.indexOf(NEWLINE, this.#searchFrom);
+      if (to < 0) return null;
+      const from = this.#lineFrom;
+      this.#lineFrom = this.#searchFrom = to + 1;
+      const item = this.#take(from, to);
+      if (item !== null) return item;
+    }
+  }
+
+  rest(): Buffer | null {
+    const left = this.#block.subarray(this.#lineFrom);
+    if (this.#skipping === null && left.length <= this.#source.maxLine)
+      return left.length === 0 ? null : left;
+    this.#skip(left);
+    return null;
+  }
+
+  finish(left: Buffer | null): Item | null {
+    if (left === null && this.#skipping === null) return null;
+    this.feed(left ?? Buffer.alloc(0), 0);
+    this.#checked = isUtf8(this.#block);
+    return this.#take(0, this.#block.length);
+  }
+
+  #take(from: number, to: number): Item | null {
+    const block = this.#block;
+    const number = ++this.#number;
+    if (this.#skipping === null) {
+      if (isEmptyLine(block, from, to, number)) return null;
+      if (to - from <= this.#source.maxLine)
+        return parseLine(block, from, to, {
+          checked: this.#checked,
+          number,
+          source: this.#source,
+          lease: this.#lease,
+        });
+    }
+    const long = this.#skip(block.subarray(from, to));
+    this.#skipping = null;
+    return long.end(number);
+  }
+
+  #skip(bytes: Buffer): LongLine {
+    this.#skipping ??= longLine(this.#source);
+    this.#skipping.add(bytes);
+    return this.#skipping;
+  }
 }

@@ -2,23 +2,13 @@
  * NDJSON in: blocks of bytes are split on newlines and parsed one line at a time, on demand. A line that is no object
  * becomes a failed item that holds it, so nothing is dropped; an empty line holds nothing and is passed over.
  */
-import { isUtf8 } from 'node:buffer';
 import _ from 'highland';
 import type { Item } from '../item/item.ts';
-import { documentSplitter } from './document.ts';
+import { DocumentSplitter } from './document.ts';
 import { refuseForeign } from './encoding.ts';
 import type { ByteInput } from './input-files.ts';
-import {
-  isEmptyLine,
-  type LineSource,
-  type LineSplitter,
-  type LongLine,
-  longLine,
-  parseLine,
-} from './line.ts';
+import { type LineSource, LineSplitter, type Splitter } from './line.ts';
 import { type Lease, letGo } from './origin.ts';
-
-const NEWLINE = 10;
 
 export interface LineOptions {
   /** the stage that speaks in the failures of unreadable lines */
@@ -36,10 +26,10 @@ export interface LineOptions {
 /** The lines of `inputs` as items and records, one a demand; between blocks the event loop has its turn. */
 export function readItems(inputs: readonly ByteInput[], options: LineOptions): Highland.Stream<Item> {
   let at = 0;
-  let lines: LineSplitter | null = null;
+  let lines: Splitter | null = null;
   let block: Buffer | null = null;
   let rest: Buffer | null = null;
-  let leases: (Lease | null)[] = []; // of the last two blocks, the older one first
+  let used: { block: Buffer; lease: Lease }[] = []; // the last two blocks, the older one first
   let looked = -1; // the last input whose beginning was looked at
 
   return _<Item>((push, next) => {
@@ -47,7 +37,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       const input = inputs[at];
       if (input === undefined) return push(null, _.nil);
       const source = sourceOf(input);
-      lines ??= options.documents ? documentSplitter(source, splitter) : splitter(source);
+      lines ??= options.documents ? new DocumentSplitter(source) : new LineSplitter(source);
       if (block !== null) {
         const item = lines.next();
         if (item !== null) {
@@ -55,7 +45,6 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
           return next();
         }
         rest = lines.rest();
-        leases = [leases[1] ?? null, lines.lease()];
         block = null;
         setImmediate(step); // signals and timers have their turn between two blocks
         return;
@@ -63,11 +52,10 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       if (options.stopped(input)) return leave(input, push);
       let got: Buffer | null | Promise<Buffer | null>;
       try {
-        const [before] = leases;
-        const again = before?.holders === 0;
-        if (before && again) before.over = true;
-        leases[0] = null;
-        got = input.read(rest, again);
+        const before = used.length === 2 ? used.shift() : undefined;
+        const isFree = before?.lease.holders === 0;
+        if (before && isFree) before.lease.over = true;
+        got = input.read(rest, isFree ? before?.block : undefined);
       } catch (error) {
         return fail(error, push);
       }
@@ -75,7 +63,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       else take(got);
     };
     const take = (got: Buffer | null): void => {
-      const splitting = lines as LineSplitter;
+      const splitting = lines as Splitter;
       if (got !== null) {
         const source = sourceOf(inputs[at] as ByteInput);
         const wrong =
@@ -83,7 +71,9 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
         if (wrong) return fail(wrong, push);
         looked = at;
         block = got;
-        splitting.feed(got, rest?.length ?? 0);
+        const lease = { holders: 0, over: false };
+        used.push({ block: got, lease });
+        splitting.feed(got, rest?.length ?? 0, lease);
         return step();
       }
       const last = splitting.finish(rest);
@@ -95,7 +85,7 @@ export function readItems(inputs: readonly ByteInput[], options: LineOptions): H
       inputs[at]?.close();
       at += 1;
       lines = null;
-      leases = [];
+      used = [];
       step();
     };
     step();
@@ -140,71 +130,3 @@ export function mapLines(
 }
 
 type Push = (error: Error | null, value?: Item | Highland.Nil) => void;
-
-/** Splits an input of lines. */
-export function splitter(source: LineSource): LineSplitter {
-  const { maxLine } = source;
-  let block: Buffer = Buffer.alloc(0);
-  let lineFrom = 0;
-  let searchFrom = 0;
-  let number = 0;
-  let checked = false; // the whole block is UTF-8
-  let skipping: LongLine | null = null;
-  let lease: Lease | undefined;
-
-  return {
-    feed(next, searched) {
-      block = next;
-      lease = { holders: 0, over: false };
-      lineFrom = 0;
-      searchFrom = searched;
-      // cut characters at the end belong to the rest, which is checked again with the next block
-      checked = isUtf8(block.subarray(0, block.lastIndexOf(NEWLINE) + 1));
-    },
-    next() {
-      for (;;) {
-        const lineTo = block.indexOf(NEWLINE, searchFrom);
-        if (lineTo < 0) return null;
-        const from = lineFrom;
-        lineFrom = searchFrom = lineTo + 1;
-        number += 1;
-        const item = skipping === null ? lineAt(from, lineTo) : tooLong(block.subarray(from, lineTo));
-        if (item !== null) return item;
-      }
-    },
-    rest() {
-      const left = block.subarray(lineFrom);
-      if (skipping === null && left.length <= maxLine) return left.length === 0 ? null : left;
-      skip(left);
-      return null;
-    },
-    lease: () => lease ?? null,
-    finish(left) {
-      if (left === null && skipping === null) return null;
-      number += 1;
-      if (skipping !== null) return tooLong(left ?? Buffer.alloc(0));
-      block = left as Buffer;
-      lease = undefined;
-      checked = isUtf8(block);
-      return lineAt(0, block.length);
-    },
-  };
-
-  function lineAt(from: number, to: number): Item | null {
-    if (isEmptyLine(block, from, to, number)) return null;
-    if (to - from > maxLine) return tooLong(block.subarray(from, to));
-    return parseLine(block, from, to, { checked, number, source, lease });
-  }
-
-  function skip(bytes: Buffer): void {
-    skipping ??= longLine(source);
-    skipping.add(bytes);
-  }
-
-  function tooLong(last: Buffer): Item {
-    skip(last);
-    const long = skipping as LongLine;
-    skipping = null;
-    return long.end(number);
-  }
-}

@@ -2,13 +2,17 @@
  * NDJSON out. Untouched lines leave as the bytes that came in, neighbours in one write; changed ones are serialised
  * into a buffer that leaves when it is full or when the event loop comes round, so a reader never waits for more.
  */
-import { fstatSync, writeSync } from 'node:fs';
+
+import { fstatSync, openSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
+import ndjson from 'ndjson';
 import { EXIT, Fatal, ioError, usageError } from '../item/failure.ts';
 import type { Item } from '../item/item.ts';
-import { letGo, type Origin, originOf } from './origin.ts';
+import { makeFolder } from './durable.ts';
+import { letGo, type Origin, originOf, textOf } from './origin.ts';
+import { flagsFor } from './saving.ts';
 
 const ROOM = 256 * 1024;
 const NEWLINE = 10;
@@ -60,7 +64,7 @@ export type OnBroken = (error: Fatal) => void;
 
 export function toFile(fd: number, name: string, onBroken: OnBroken, frame?: Frame): Output {
   const drain = fileDrain(fd, name);
-  if (frame === undefined) return output(drain, onBroken);
+  if (frame === undefined) return new LineOutput(drain, onBroken);
   return frame.open(drain, fstatSync(fd).isFile() ? dirname(name) : tmpdir(), onBroken);
 }
 
@@ -73,7 +77,7 @@ export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
     kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
       ? fileDrain(1, 'stdout')
       : streamDrain(process.stdout, 'stdout', onBroken);
-  return frame === undefined ? output(drain, onBroken) : frame.open(drain, tmpdir(), onBroken);
+  return frame === undefined ? new LineOutput(drain, onBroken) : frame.open(drain, tmpdir(), onBroken);
 }
 
 /** For stages that only look (verify). */
@@ -107,97 +111,108 @@ export function onceATurn(flush: () => void, onBroken: OnBroken): () => void {
 }
 
 /** Lines into a drain. */
-export function output(drain: Drain, onBroken: OnBroken): Output {
-  const buffer = Buffer.allocUnsafeSlow(ROOM);
-  let filled = 0;
-  let run: Origin | null = null; // untouched lines that are side by side in their block; it holds that block
-  const flushSoon = onceATurn(flush, onBroken);
-  let open = true; // the drain takes more without waiting
+class LineOutput implements Output {
+  readonly #drain: Drain;
+  readonly #flushSoon: () => void;
+  readonly #buffer = Buffer.allocUnsafeSlow(ROOM);
+  #filled = 0;
+  /** untouched lines that are side by side in their block; it holds that block */
+  #run: Origin | null = null;
+  /** the drain takes more without waiting */
+  #open = true;
 
-  function write(line: Item): boolean {
-    const origin = originOf(line);
-    if (origin !== undefined) {
-      if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
-      else {
-        endRun();
-        run = { ...origin };
-        if (run.lease) run.lease.holders += 1;
-      }
-      letGo(line);
-      if (run.to - run.from >= ROOM) endRun();
-    } else {
-      endRun();
-      append(`${JSON.stringify(line)}\n`);
-    }
-    flushSoon();
-    return open;
+  constructor(drain: Drain, onBroken: OnBroken) {
+    this.#drain = drain;
+    this.#flushSoon = onceATurn(() => this.#flush(), onBroken);
   }
 
-  function endRun(): void {
-    if (run === null) return;
-    const { block, from, to, lease } = run;
-    run = null;
+  write(line: Item): boolean {
+    const origin = originOf(line);
+    if (origin === undefined) {
+      this.#endRun();
+      this.#append(`${JSON.stringify(line)}\n`);
+    } else this.#addUntouched(line, origin);
+    this.#flushSoon();
+    return this.#open;
+  }
+
+  ready(act: () => void): void {
+    this.#drain.ready(() => {
+      this.#open = true;
+      act();
+    });
+  }
+
+  pass(bytes: Buffer): boolean {
+    this.#flush();
+    this.#put(this.#drain.keeps ? Buffer.from(bytes) : bytes);
+    return this.#open;
+  }
+
+  async end(): Promise<void> {
+    this.#flush();
+    await this.#drain.end();
+  }
+
+  #addUntouched(line: Item, origin: Origin): void {
+    let run = this.#run;
+    if (run !== null && run.block === origin.block && run.to === origin.from) run.to = origin.to;
+    else {
+      this.#endRun();
+      run = this.#run = { ...origin };
+      if (run.lease) run.lease.holders += 1;
+    }
+    letGo(line);
+    if (run.to - run.from >= ROOM) this.#endRun();
+  }
+
+  #endRun(): void {
+    if (this.#run === null) return;
+    const { block, from, to, lease } = this.#run;
+    this.#run = null;
     const isWorth = to - from >= WORTH_A_WRITE;
     if (isWorth) {
-      flushBuffer();
-      put(block.subarray(from, to));
+      this.#flushBuffer();
+      this.#put(block.subarray(from, to));
     } else {
-      room(to - from + 1);
-      filled += block.copy(buffer, filled, from, to);
+      this.#makeRoom(to - from + 1);
+      this.#filled += block.copy(this.#buffer, this.#filled, from, to);
     }
-    if (lease && !(isWorth && drain.keeps)) lease.holders -= 1;
-    if (block[to - 1] !== NEWLINE) append('\n'); // the last line of a file may lack its newline
+    if (lease && !(isWorth && this.#drain.keeps)) lease.holders -= 1;
+    if (block[to - 1] !== NEWLINE) this.#append('\n'); // the last line of a file may lack its newline
   }
 
-  function append(text: string): void {
+  #append(text: string): void {
     const most = text.length * 3; // UTF-16 units to UTF-8 bytes
     if (most > ROOM) {
-      flushBuffer();
-      put(Buffer.from(text));
+      this.#flushBuffer();
+      this.#put(Buffer.from(text));
       return;
     }
-    room(most);
-    filled += buffer.write(text, filled);
+    this.#makeRoom(most);
+    this.#filled += this.#buffer.write(text, this.#filled);
   }
 
-  function room(bytes: number): void {
-    if (filled + bytes > ROOM) flushBuffer();
+  #makeRoom(bytes: number): void {
+    if (this.#filled + bytes > ROOM) this.#flushBuffer();
   }
 
-  function flushBuffer(): void {
-    if (filled === 0) return;
+  #flushBuffer(): void {
+    if (this.#filled === 0) return;
+    const full = this.#buffer.subarray(0, this.#filled);
+    this.#filled = 0;
     // what a drain keeps until the reader comes is copied to its size: most flushes are far from full
-    const full = buffer.subarray(0, filled);
-    filled = 0;
-    put(drain.keeps ? Buffer.from(full) : full);
+    this.#put(this.#drain.keeps ? Buffer.from(full) : full);
   }
 
-  function put(bytes: Buffer): void {
-    open = drain.put(bytes);
+  #put(bytes: Buffer): void {
+    this.#open = this.#drain.put(bytes);
   }
 
-  function flush(): void {
-    endRun();
-    flushBuffer();
+  #flush(): void {
+    this.#endRun();
+    this.#flushBuffer();
   }
-
-  return {
-    write,
-    ready: act =>
-      drain.ready(() => {
-        open = true;
-        act();
-      }),
-    pass(bytes) {
-      flush();
-      put(drain.keeps ? Buffer.from(bytes) : bytes);
-      return open;
-    },
-    async end() {
-      flush();
-      await drain.end();
-    },
-  };
 }
 
 export function fileDrain(fd: number, name: string): Drain {
@@ -248,4 +263,46 @@ export function broken(error: unknown, name: string): Fatal {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'EPIPE' || code === 'ECONNRESET') return new Fatal(EXIT.pipe, '');
   return ioError(`${name}: expected to write, found ${code ?? message}`);
+}
+
+/** Writes a page to stdout; resolves once the system has it. Rejects with Fatal: 141 where the reader went away, 74. */
+export function writePage(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error): void => reject(broken(error, 'stdout'));
+    process.stdout.once('error', fail);
+    process.stdout.write(text, error => {
+      if (error) return; // told above
+      process.stdout.off('error', fail);
+      resolve();
+    });
+  });
+}
+
+/** A file of NDJSON beside the stream (failures, provenance): few lines, so each is written at once, untouched ones as they came. */
+export interface SideFile {
+  write(line: object): void;
+  /** A line that is JSON already. */
+  writeText(line: string): void;
+}
+
+/** Makes the file, or empties it. Exit 74. */
+export function sideFile(path: string): SideFile {
+  let fd: number;
+  try {
+    makeFolder(dirname(path));
+    fd = openSync(path, flagsFor(path));
+  } catch (error) {
+    throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+  const lines = ndjson.stringify();
+  lines.on('data', (line: string) => writeWhole(fd, Buffer.from(line), path));
+  const writeText = (line: string): void => writeWhole(fd, Buffer.from(`${line}\n`), path);
+  return {
+    write(line) {
+      const origin = originOf(line);
+      if (origin === undefined) lines.write(line);
+      else writeText(textOf(origin));
+    },
+    writeText,
+  };
 }

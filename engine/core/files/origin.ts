@@ -17,7 +17,7 @@ export interface Origin {
 
 /**
  * Fresh memory for every block costs a tenth of a fast run, in page faults and collections. So a reader uses a block
- * again once nobody holds it; who comes for the bytes of a line after that gets an error, never other bytes.
+ * again once nobody holds it. A request for the bytes of a line after that gets an error, never other bytes.
  */
 export interface Lease {
   /** lines of the block that were not let go yet, and whoever else needs its bytes */
@@ -67,6 +67,17 @@ export function letGo(line: object): void {
 export function forget(line: object): void {
   letGo(line);
   origins.delete(line);
+}
+
+const results = new WeakSet<object>();
+
+export function rememberResult(line: object): void {
+  results.add(line);
+}
+
+/** Whether the line stood in the `results` of a document, and so claims to be a legacy result. */
+export function isFromDocument(line: object): boolean {
+  return results.has(line);
 }
 
 export function textOf({ block, from, to }: Origin): string {

@@ -1,4 +1,4 @@
-/** A regular file that is read more than once, by offset: for those who must not keep its lines in between. */
+/** A regular file that is read more than once, by offset, so that nobody need keep its lines in between. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { dataError, ioError, usageError } from '../item/failure.ts';
 

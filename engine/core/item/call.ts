@@ -1,6 +1,6 @@
 /**
- * The contract between those who ask (engine/asking/agents) and those who carry (engine/asking/pool). It lives in flow so that the
- * flow can hand a pool to a stage without importing one.
+ * The contract between what asks (engine/asking/agents) and what carries (engine/asking/pool). It lives here, so that
+ * engine/flow can hand a pool to a stage without importing one.
  */
 import type { Code } from './codes.ts';
 import type { Response, Rung, TokenLogprob, Usage, WholeAnswer } from './item.ts';
@@ -40,7 +40,7 @@ export interface Call {
   live?: LiveLimits;
   /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
   sink?: ReplySink;
-  /** of a live call, for the record: who asks, and which of several models the name that they used became */
+  /** of a live call, for the record: the client, and which of several models the name that it used became */
   caller?: string;
   arm?: string;
   /** texts of the item that a ledger must not keep */
@@ -125,7 +125,7 @@ export class CallFailure extends Error {
   readonly code: Code;
   /** of a raw call that a server refused: what it answered */
   readonly response: Response | undefined;
-  /** it was refused for who asks, and not for what is asked (401, 403) */
+  /** it was refused because of the key, not of the request (401, 403) */
   readonly ofKey: boolean;
   constructor(code: Code, message: string, response?: Response, ofKey = false) {
     super(message);

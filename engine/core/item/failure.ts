@@ -48,3 +48,17 @@ export const usageError = (message: string): Fatal => new Fatal(EXIT.usage, mess
 export const dataError = (message: string): Fatal => new Fatal(EXIT.data, message);
 export const unavailable = (message: string): Fatal => new Fatal(EXIT.unavailable, message);
 export const ioError = (message: string): Fatal => new Fatal(EXIT.io, message);
+
+/** The ending that an error stands for: ours, one of the system (disk full, no permission), or a bug. */
+export function fatalOf(error: unknown): Fatal {
+  if (error instanceof Fatal) return error;
+  const { code, syscall, message, path, stack } = error as NodeJS.ErrnoException;
+  if (syscall === undefined || code === undefined) {
+    return new Fatal(EXIT.bug, `a bug, please report it: ${stack ?? String(error)}`);
+  }
+  const hint = code === 'EMFILE' || code === 'ENFILE' ? '; raise the limit, by ulimit -n 1024' : '';
+  return new Fatal(
+    EXIT.io,
+    `expected ${syscall} to work${path ? ` on ${path}` : ''}, found ${message}${hint}`,
+  );
+}

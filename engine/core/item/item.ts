@@ -250,8 +250,8 @@ export function carryRung<T extends JsonObject>(line: T, rung: Rung): T {
 
 /** A changed line keeps the rung that the line before it carried, or the one of its new mark, if that is worse. */
 export function passRungOn(before: JsonObject, after: JsonObject): void {
-  const known = carried.get(before);
-  if (known !== undefined && !carried.has(after)) carried.set(after, worse(known, rungOfMark(after)));
+  const rung = carried.get(before);
+  if (rung !== undefined && !carried.has(after)) carried.set(after, worse(rung, rungOfMark(after)));
 }
 
 /**
@@ -260,8 +260,8 @@ export function passRungOn(before: JsonObject, after: JsonObject): void {
  */
 export function rungOf(line: JsonObject): Rung {
   if (isFailed(line)) return 'failed';
-  const known = carried.get(line);
-  if (known !== undefined) return known;
+  const kept = carried.get(line);
+  if (kept !== undefined) return kept;
   const { steps, decision } = line as Item;
   let rung = rungOfMark(line);
   // a foreign record may have steps and decisions of its own

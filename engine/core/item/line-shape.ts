@@ -4,6 +4,7 @@
  */
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
+import { ItemFailure } from './failure.ts';
 import { isItem, isRawRequest, RUNGS } from './item.ts';
 
 /** What is wrong first, as `expected …, found …`; null where nothing is. Failures are failureOf's. */
@@ -17,7 +18,7 @@ export function wrongShape(line: JsonObject): string | null {
   }
   if (!isItem(line)) return null;
   const { id, prompt, request, ordering, steps, decision } = line as JsonObject;
-  // a number is an id elsewhere, and only who asks needs text
+  // a number is an id elsewhere, and only stages that ask need text
   if (id !== null && typeof id !== 'string' && typeof id !== 'number') return expected('text', '/id', id);
   if (prompt !== undefined && typeof prompt !== 'string') return expected('text', '/prompt', prompt);
   if (isRawRequest(request)) {
@@ -69,4 +70,29 @@ export function isTexts(value: unknown): value is string[] {
 
 function expected(what: string, at: string, found: unknown): string {
   return `expected ${what} at ${at}, found ${show(found)}`;
+}
+
+/** The messages that a value is, as the server takes them. Throws ItemFailure `bad-messages`. */
+export function chatMessages(messages: unknown): JsonObject[] {
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw badMessages(`expected a list of chat messages, found ${show(messages)}`);
+  for (const [index, message] of messages.entries()) {
+    const at = `message ${index + 1}`;
+    if (!isObject(message) || typeof message.role !== 'string')
+      throw badMessages(`${at}: expected an object with a role and a content, found ${show(message)}`);
+    const { content } = message;
+    const isParts =
+      Array.isArray(content) &&
+      content.length > 0 &&
+      content.every(part => isObject(part) && typeof part.type === 'string');
+    if (typeof content !== 'string' && !isParts)
+      throw badMessages(
+        `${at}: expected a content, text or a list of parts with a type, found ${show(content)}`,
+      );
+  }
+  return messages as JsonObject[];
+}
+
+export function badMessages(message: string): ItemFailure {
+  return new ItemFailure('bad-messages', message);
 }

@@ -30,10 +30,10 @@ export function troubleIn(response: unknown, error?: unknown): Trouble | null {
     return why === null ? null : trouble('no-answer', `expected an answer, ${why}`);
   }
   const { code, message } = partsOf(isSaid(error) ? error : body);
-  const known = isSaid(error) && typeof code === 'string' && code !== '' ? (code as Code) : codeOf(status);
-  const said = message ?? (isSaid(error) ? textOf(error) : partsOf(body).message);
-  if (isSaid(error)) return trouble(known, said ?? 'an error without a message');
-  return trouble(known, `HTTP ${show(status_code)}${said === undefined ? '' : `: ${said}`}`);
+  const name = isSaid(error) && typeof code === 'string' && code !== '' ? (code as Code) : codeOf(status);
+  const words = message ?? (isSaid(error) ? textOf(error) : partsOf(body).message);
+  if (isSaid(error)) return trouble(name, words ?? 'an error without a message');
+  return trouble(name, `HTTP ${show(status_code)}${words === undefined ? '' : `: ${words}`}`);
 }
 
 const trouble = (code: Code, message: string): Trouble => ({
@@ -82,15 +82,15 @@ export function isOfBatch(line: JsonObject): boolean {
 /** The trouble of a line of a batch's output, or of an item whose raw request a server has answered; null for none. */
 export function unansweredIn(line: JsonObject): (Trouble & { stage: string; agent?: string }) | null {
   if (isBatchResult(line)) {
-    const found = troubleIn(line.response, line.error);
-    return found && { stage: 'batch', ...found };
+    const wrong = troubleIn(line.response, line.error);
+    return wrong && { stage: 'batch', ...wrong };
   }
   const { request, steps } = line;
   if (request === undefined || !Array.isArray(steps)) return null;
   for (const step of steps) {
-    const found = isObject(step) && step.response !== undefined ? troubleIn(step.response) : null;
-    if (found)
-      return { stage: 'request', ...(typeof step.agent === 'string' && { agent: step.agent }), ...found };
+    const wrong = isObject(step) && step.response !== undefined ? troubleIn(step.response) : null;
+    if (wrong)
+      return { stage: 'request', ...(typeof step.agent === 'string' && { agent: step.agent }), ...wrong };
   }
   return null;
 }
@@ -186,4 +186,18 @@ export function answerText(body: unknown): string | string[] | undefined {
   });
   if (!texts.every(text => typeof text === 'string')) return undefined;
   return texts.length === 1 ? texts[0] : (texts as string[]);
+}
+
+/** The JSON of what a server answered: made once, for its hash and for the line of a batch file that has it. */
+const texts = new WeakMap<object, string>();
+
+/** `JSON.stringify(body)`. Nobody changes a body: stages return new objects. */
+export function textOfBody(body: unknown): string {
+  if (typeof body !== 'object' || body === null) return JSON.stringify(body) ?? '';
+  let text = texts.get(body);
+  if (text === undefined) {
+    text = JSON.stringify(body);
+    texts.set(body, text);
+  }
+  return text;
 }

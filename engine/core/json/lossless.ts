@@ -2,11 +2,8 @@
  * What JSON.parse and JSON.stringify would change without a word: numbers beyond a double, a second value for a key.
  * One pass over the text of a line that is about to be rewritten, or of an answer that is about to be believed.
  */
-import { join } from './pointer.ts';
+import { join, MAX_DEPTH } from './pointer.ts';
 import { type Problem, problem, shorten } from './show.ts';
-
-/** Levels of nesting, in lines and answers alike. */
-export const MAX_DEPTH = 512;
 
 export interface Loss extends Problem {
   code: 'value-not-kept' | 'too-deep';
@@ -110,10 +107,10 @@ export function isKept(token: string): boolean {
   const number = Number(token);
   if (Number.isNaN(number)) return true;
   if (!Number.isFinite(number)) return false;
-  const said = decimal(token);
-  if (said.digits === '') return !token.startsWith('-');
+  const given = decimal(token);
+  if (given.digits === '') return !token.startsWith('-');
   const kept = decimal(String(number));
-  return said.digits === kept.digits && said.exponent === kept.exponent;
+  return given.digits === kept.digits && given.exponent === kept.exponent;
 }
 
 /** A number as significant digits and the power of ten of the last one; no digits for zero. */

@@ -3,6 +3,9 @@
  * that shares what did not change: keys named `__proto__` or `constructor` are keys like any other.
  */
 
+/** Levels of nesting, in lines and answers alike. */
+export const MAX_DEPTH = 512;
+
 export type JsonObject = { [key: string]: unknown };
 
 export function isObject(value: unknown): value is JsonObject {
@@ -59,7 +62,7 @@ export function setAt(value: unknown, tokens: readonly string[], to: unknown): u
 }
 
 /** Whether a null is anywhere in a value that JSON.parse made; below 512 levels nobody looks, and it may be. */
-export function holdsNull(value: unknown, levels = 512): boolean {
+export function holdsNull(value: unknown, levels = MAX_DEPTH): boolean {
   if (value === null || levels === 0) return true;
   if (typeof value !== 'object') return false;
   // Object.values, since a load by key from objects of many shapes costs more than all the rest
@@ -67,4 +70,38 @@ export function holdsNull(value: unknown, levels = 512): boolean {
     if (below === null || (typeof below === 'object' && holdsNull(below, levels - 1))) return true;
   }
   return false;
+}
+
+/** Values that nest deeper than MAX_DEPTH levels are the same as nothing. */
+export function same(a: unknown, b: unknown, levels = MAX_DEPTH): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null || levels === 0)
+    return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const keys = Object.keys(a);
+  const others = Object.keys(b);
+  if (keys.length !== others.length) return false;
+  // Object.values, since a load by key from objects of many shapes costs more than the rest of the walk
+  const values: unknown[] = Object.values(a);
+  const otherValues: unknown[] = Object.values(b);
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i] as string;
+    if (others[i] === key) {
+      if (!same(values[i], otherValues[i], levels - 1)) return false;
+    } else if (!Object.hasOwn(b, key) || !same(values[i], (b as never)[key], levels - 1)) return false;
+  }
+  return true;
+}
+
+/** The pointer of the first place where `b` differs from `a`; null where it does not. */
+export function differenceIn(a: unknown, b: unknown, at = ''): string | null {
+  if (same(a, b)) return null;
+  const bothObjects = isObject(a) && isObject(b);
+  if (!bothObjects && !(Array.isArray(a) && Array.isArray(b))) return at;
+  for (const key of new Set([...Object.keys(a as object), ...Object.keys(b as object)])) {
+    if (!Object.hasOwn(a as object, key) || !Object.hasOwn(b as object, key)) return join(at, key);
+    const below = differenceIn((a as never)[key], (b as never)[key], join(at, key));
+    if (below !== null) return below;
+  }
+  return at;
 }

@@ -4,7 +4,7 @@
  */
 
 import type { EndpointStats, PoolStats } from '../../asking/pool/pool-stats.ts';
-import { itemTime, type Times } from '../../core/item/item-times.ts';
+import { itemTime, type Times } from '../../core/item/account.ts';
 import { counted, number, percent } from '../../core/item/wording.ts';
 import { diagnose, type Snapshot } from './diagnosis.ts';
 import type { Room } from './room.ts';

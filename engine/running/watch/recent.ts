@@ -3,7 +3,7 @@
  * what a run was like; a person who looks wants to know what it is like.
  */
 
-import type { Ahead } from '../../core/item/asking-progress.ts';
+import type { Ahead } from '../../core/item/account.ts';
 
 /** Counts that only grow. */
 export interface Counts {

@@ -2,8 +2,7 @@
 
 import type { EndpointPool } from '../../asking/pool/part.ts';
 import type { EndpointStats } from '../../asking/pool/pool-stats.ts';
-import { type Account, firstOf } from '../../core/item/account.ts';
-import { type Ahead, aheadOf } from '../../core/item/asking-progress.ts';
+import { type Account, type Ahead, aheadOf, firstOf } from '../../core/item/account.ts';
 import { RUNGS } from '../../core/item/item.ts';
 import { type Counts, createEstimate, createRecent, type Eta } from './recent.ts';
 import { sumOf } from './servers.ts';

@@ -4,7 +4,7 @@
  */
 import { closeSync } from 'node:fs';
 import { writeWhole } from '../../core/files/ndjson-out.ts';
-import { openUnnamed, readBack } from '../../core/files/unnamed-file.ts';
+import { openUnnamed, readBack } from '../../core/files/put-aside.ts';
 
 export interface InOrder {
   /** Ranks are 1, 2, 3, …; one that is not to be waited for (a second of a rank, or a lower one) is next. */

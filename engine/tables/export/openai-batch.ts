@@ -7,11 +7,17 @@
  * of the key of the call, so that the ledger knows them and two runs write the same bytes.
  */
 import { hash } from 'node:crypto';
-import type { Drain, Frame, OnBroken, Output } from '../../core/files/ndjson-out.ts';
-import { type SideFile, sideFile } from '../../core/files/side-file.ts';
-import { textOfBody } from '../../core/item/body-text.ts';
+import {
+  type Drain,
+  type Frame,
+  type OnBroken,
+  type Output,
+  type SideFile,
+  sideFile,
+} from '../../core/files/ndjson-out.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import { failureOf, type Item, isFailed } from '../../core/item/item.ts';
+import { textOfBody } from '../../core/item/response.ts';
 import type { Format, FormatOptions } from './export-format.ts';
 import { inOrder } from './in-order.ts';
 import { textsInto } from './paced-texts.ts';

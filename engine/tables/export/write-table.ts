@@ -5,11 +5,11 @@
  */
 import { openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { makeFolder } from '../../core/files/make-folders.ts';
+import { makeFolder } from '../../core/files/durable.ts';
 import { type Drain, type Frame, fileDrain } from '../../core/files/ndjson-out.ts';
 import { letGo, originOf, textOf } from '../../core/files/origin.ts';
-import { flagsFor } from '../../core/files/partial.ts';
 import { openAside } from '../../core/files/put-aside.ts';
+import { flagsFor } from '../../core/files/saving.ts';
 import { ItemFailure, ioError } from '../../core/item/failure.ts';
 import { failureOf, type Item, idOf, isFailed } from '../../core/item/item.ts';
 import { lossless } from '../../core/json/lossless.ts';

@@ -1,6 +1,5 @@
 /** The comparison as text, for a person at a terminal. */
-import { aligned } from '../../../engine/core/item/aligned.ts';
-import { counted, cut, number } from '../../../engine/core/item/wording.ts';
+import { aligned, counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Compared, Difference } from './compare-benches.ts';
 

@@ -4,7 +4,7 @@
  *   fw bench compare before.json after.json
  */
 
-import { writePage } from '../../../engine/core/files/stdout.ts';
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { dataError, EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { readResults } from './bench-result.ts';

@@ -1,6 +1,5 @@
 /** What is said below vLLM's table: all loads side by side, with intervals, and whether the figures may be believed. */
-import { aligned } from '../../../engine/core/item/aligned.ts';
-import { counted, cut, number } from '../../../engine/core/item/wording.ts';
+import { aligned, counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Run } from './bench.ts';
 import { loadWords as wordsOf } from './bench-result.ts';

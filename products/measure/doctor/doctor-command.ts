@@ -13,7 +13,7 @@ import {
   poolSettings,
   readPoolFile,
 } from '../../../engine/asking/endpoints/settings.ts';
-import { writePage } from '../../../engine/core/files/stdout.ts';
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { durationOf } from '../../../engine/flow/options.ts';

@@ -5,10 +5,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expandPaths } from '../../../engine/core/files/input-files.ts';
-import { makeFolder } from '../../../engine/core/files/make-folders.ts';
+import { makeFolder } from '../../../engine/core/files/durable.ts';
+import { expandPaths, expectResults } from '../../../engine/core/files/input-files.ts';
 import { letGo, originOf, textOf } from '../../../engine/core/files/origin.ts';
-import { expectResults } from '../../../engine/core/files/provenance-files.ts';
 import { dataError, EXIT } from '../../../engine/core/item/failure.ts';
 import type { Item } from '../../../engine/core/item/item.ts';
 import { itemsBefore } from '../../../engine/running/first-items.ts';

@@ -1,7 +1,6 @@
 /** What was measured, as `--json` has it, and as one table for a person. */
 
-import { aligned } from '../../../engine/core/item/aligned.ts';
-import { cut, number } from '../../../engine/core/item/wording.ts';
+import { aligned, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import { decimal, percent } from '../../kit/html.ts';
 import type { Interval } from '../../kit/statistics.ts';

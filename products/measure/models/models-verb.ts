@@ -4,11 +4,11 @@
  *   fw bench models.yaml --html models.html
  */
 import { relative } from 'node:path';
-import { version } from '../../../engine/core/config/version.ts';
-import { writePage } from '../../../engine/core/files/stdout.ts';
+import { version } from '../../../engine/core/config/package.ts';
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
+import { writeDocument } from '../../../engine/core/files/saving.ts';
 import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
-import { writeDocument } from '../../kit/write-file.ts';
 import { OPTIONS } from '../bench/taken-flags.ts';
 import { measureModels } from './measure-models.ts';
 import { readChoice } from './models-file.ts';

@@ -6,13 +6,13 @@
  *   fw tune tune.yaml --plan
  */
 import { basename, extname } from 'node:path';
-import { version } from '../../../engine/core/config/version.ts';
-import { writePage } from '../../../engine/core/files/stdout.ts';
+import { version } from '../../../engine/core/config/package.ts';
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
+import { writeDocument } from '../../../engine/core/files/saving.ts';
 import { EXIT, Fatal, usageError } from '../../../engine/core/item/failure.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
-import { writeDocument } from '../../kit/write-file.ts';
 import { readPreset } from '../../simulator/preset-option.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import { MOST_RACED, rank } from './rank.ts';

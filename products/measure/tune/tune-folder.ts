@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { makeFolder } from '../../../engine/core/files/make-folders.ts';
+import { makeFolder } from '../../../engine/core/files/durable.ts';
 import { begunAt, isRunning, pidNamespace } from '../../../engine/core/files/process.ts';
 import { Fatal, ioError, unavailable } from '../../../engine/core/item/failure.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';

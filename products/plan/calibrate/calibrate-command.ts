@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { systemClock, TIMING } from '../../../engine/asking/endpoints/pool-clock.ts';
 import { poolSettings, readUrl } from '../../../engine/asking/endpoints/settings.ts';
-import { writePage } from '../../../engine/core/files/stdout.ts';
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { EXIT, ioError, usageError } from '../../../engine/core/item/failure.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import { calibrate } from './calibrate.ts';

@@ -1,7 +1,6 @@
 /** What a calibration found, for whoever reads it. */
 
-import { aligned } from '../../../engine/core/item/aligned.ts';
-import { percent } from '../../../engine/core/item/wording.ts';
+import { aligned, percent } from '../../../engine/core/item/wording.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import type { Calibration } from './calibrate.ts';
 import { worstOff } from './constants.ts';

@@ -3,7 +3,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Ledger, openLedger } from '../../../engine/asking/ledger/ledger.ts';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
-import { version } from '../../../engine/core/config/version.ts';
+import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type Call, CallFailure } from '../../../engine/core/item/call.ts';
 import type { PoolAsked } from '../../../engine/running/run-options.ts';
 import { placed } from '../../../engine/running/stage-options.ts';

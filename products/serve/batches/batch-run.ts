@@ -3,8 +3,7 @@
  * paused by a stop of the server, or broken by its disk.
  */
 import { join } from 'node:path';
-import { EXIT } from '../../../engine/core/item/failure.ts';
-import { fatalOf } from '../../../engine/core/item/fatal.ts';
+import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
 import { run } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import type { Stopper } from '../../../engine/running/stopping.ts';

@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import {
   DISK,
   type Disk,
+  makeFolder,
   OWNER_ONLY,
   readKept,
   removeUnfinished,
   replaceFile,
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
-import { makeFolder } from '../../../engine/core/files/make-folders.ts';
 import { ioError } from '../../../engine/core/item/failure.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
 import { createOwned } from '../owned.ts';

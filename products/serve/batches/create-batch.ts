@@ -1,7 +1,7 @@
 /** Batches are made: the body is checked alone, since the lines of its file are looked at later, and a repeated one found. */
 import { createHash } from 'node:crypto';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
-import { ownValidator } from '../../../engine/core/config/own-schema.ts';
+import { ownValidator } from '../../../engine/core/config/package.ts';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';

@@ -10,7 +10,7 @@ import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts'
 import type { Asked } from '../../../engine/asking/pool/part.ts';
 import { isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
-import { version } from '../../../engine/core/config/version.ts';
+import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
-import { version } from '../../../engine/core/config/version.ts';
+import { version } from '../../../engine/core/config/package.ts';
 import type { Hello } from '../protocol.ts';
 import { type Endpoints, servedBy } from './endpoints.ts';
 import type { Hands } from './hands.ts';

@@ -19,9 +19,8 @@ import {
 import { dirname, join, posix } from 'node:path';
 import { LineCounter } from 'yaml';
 import { lockFolder } from '../../../engine/asking/ledger/watch-lock.ts';
-import { parseYaml } from '../../../engine/core/config/parse-yaml.ts';
-import { OWNER_ONLY, openNew, readKept } from '../../../engine/core/files/durable.ts';
-import { makeFolder } from '../../../engine/core/files/make-folders.ts';
+import { parseYaml } from '../../../engine/core/config/yaml.ts';
+import { makeFolder, OWNER_ONLY, openNew, readKept } from '../../../engine/core/files/durable.ts';
 import { writeWhole } from '../../../engine/core/files/ndjson-out.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';

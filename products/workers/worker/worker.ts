@@ -11,8 +11,7 @@
 import type { ModelMap } from '../../../engine/asking/endpoints/model-names.ts';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
-import { type Fatal, usageError } from '../../../engine/core/item/failure.ts';
-import { fatalOf } from '../../../engine/core/item/fatal.ts';
+import { type Fatal, fatalOf, usageError } from '../../../engine/core/item/failure.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Hello, Orders } from '../protocol.ts';
 import type { Taker } from '../taker.ts';

@@ -6,7 +6,7 @@
 import { type ModelMap, servedNameOf } from '../../../engine/asking/endpoints/model-names.ts';
 import { type Ledger, openLedger } from '../../../engine/asking/ledger/ledger.ts';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
-import { version } from '../../../engine/core/config/version.ts';
+import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type AsksWith, type Call, CallFailure } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
 import { show } from '../../../engine/core/json/show.ts';
