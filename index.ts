@@ -35,6 +35,7 @@ import agentStepStage from './stages/agent-step.ts';
 import chainStage from './stages/chain.ts';
 import exportStage from './stages/export.ts';
 import fixEscapesStage from './stages/fix-escapes.ts';
+import { stages as everyStage } from './stages/index.ts';
 import ingestStage from './stages/ingest.ts';
 import legacyConvertStage from './stages/legacy-convert.ts';
 import mergeStage from './stages/merge.ts';
@@ -138,7 +139,7 @@ const STOPPED = 130;
  */
 export async function run(what: Row | string, options: RunOptions = {}): Promise<Ended> {
   const { inputs, output, log = () => {}, signal, progress } = options;
-  const pipeline = typeof what === 'string' ? await readPipeline(what, []) : null;
+  const pipeline = typeof what === 'string' ? await readPipeline(what, everyStage) : null;
   const stages = pipeline ? pipeline.row : (what as Row).stages;
   const target = output ?? (pipeline ? outputOf(pipeline) : undefined);
   if (target === undefined) throw usageError('output: expected a path or a function, found none');

@@ -12,7 +12,7 @@ import { type LineOptions, mapLines, readItems } from '../core/files/ndjson-in.t
 import type { Output } from '../core/files/ndjson-out.ts';
 import { letGo } from '../core/files/origin.ts';
 import { besidesOf } from '../core/files/provenance-files.ts';
-import { type SideFile, sideFile } from '../core/files/side-file.ts';
+import type { SideFile } from '../core/files/side-file.ts';
 import { type Account, count } from '../core/item/account.ts';
 import { newWorkload, type Workload } from '../core/item/asking-progress.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
@@ -20,7 +20,6 @@ import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';
 import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
 import { grouped, type Values } from './options.ts';
-import { openVouchers } from './provenance.ts';
 import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
@@ -94,6 +93,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   });
   const besides = besidesOf(first.tools.files);
   if (besides.length === 0) return flow(lines);
+  const { openVouchers } = await import('./provenance.ts');
   const vouchers = await openVouchers(besides, readingOf(row));
   const { notes } = first.tools.account;
   return flow(mapLines(lines, vouchers.vouch, () => notes.push(...vouchers.notes())));
@@ -168,7 +168,7 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
     } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
-    const divert = divertFailures(placed, account, failures);
+    const divert = await divertFailures(placed, account, failures);
     if (divert) fused.push(divert);
   }
   settle();
@@ -244,14 +244,17 @@ function worked(works: readonly Work[], item: Item): Item | null {
  * `--failures FILE` writes failed items there; they have left the stream, but not the account. The file is made at the
  * start, so that an old one is never taken for today's; stages that name the same path share it.
  */
-export function divertFailures(
+export async function divertFailures(
   { stage, options, tools }: Placed,
   account: Account,
   files: Map<string, SideFile>,
-): Work | null {
+): Promise<Work | null> {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
-  if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
+  if (path !== undefined && !files.has(path)) {
+    const { sideFile } = await import('../core/files/side-file.ts');
+    files.set(path, sideFile(path));
+  }
   const file = files.get(path ?? '');
   let told = false;
   return item => {

@@ -124,6 +124,9 @@ export interface StageRow {
   row: readonly Stage[];
 }
 
+/** Stages by their names, each loaded when it is named. */
+export type StageList = Readonly<Record<string, () => Promise<{ default: Stage | StageRow }>>>;
+
 export function stagesOf(stage: Stage | StageRow): readonly Stage[] {
   return 'row' in stage ? stage.row : [stage];
 }
