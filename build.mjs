@@ -93,7 +93,10 @@ const TOGETHER = [
     test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
   },
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
-  { name: 'schemas', test: /\/node_modules\/(ajv|ajv-formats|fast-uri|json-schema-traverse|fast-deep-equal|yaml)\// },
+  {
+    name: 'schemas',
+    test: /\/node_modules\/(ajv|ajv-formats|fast-uri|json-schema-traverse|fast-deep-equal|yaml)\//,
+  },
   {
     name: 'explain',
     test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,

@@ -18,9 +18,10 @@ import { newWorkload, type Workload } from '../core/item/asking-progress.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';
+import { boundedMap } from './map.ts';
 import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
 import { grouped, type Values } from './options.ts';
-import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
+import { type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
 export interface Placed {
@@ -154,16 +155,16 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
         const isLast = !row.slice(index + 1).some(later => later.stage.asks);
         const failing = failingOf(placed);
         const onLeft = timed(account, workload, ordered ? 'ordered' : isLast ? 'unread' : 'passed');
-        const entering = (item: Item): Item | Promise<Item> => {
+        const entering = async (item: Item): Promise<Item> => {
           workload.items += 1;
           account.times.inside += 1;
           account.times.entered += performance.now();
           const end = failing.begin(item);
-          const result = work(item);
-          return result instanceof Promise ? result.then(after => ended(after, end)) : ended(result, end);
+          return ended(await work(item), end);
         };
         account.workloads.push(workload);
-        flows.push(asking(entering, { limit, onRoom, ordered, signal: tools.asking, onLeft }));
+        const bound = { limit, onRoom, ordered, signal: tools.asking, onLeft };
+        flows.push(items => boundedMap(items, entering, bound));
       } else fused.push(work as Work);
     } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);

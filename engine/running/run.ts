@@ -13,7 +13,7 @@ import { refuseTables } from '../flow/looks-like.ts';
 import { durationOf } from '../flow/options.ts';
 import { isSource, type Tools } from '../flow/stage.ts';
 import { openWritten } from '../flow/written.ts';
-import { createAsking } from './asking.ts';
+import { Asking } from './asking.ts';
 import { makeFolders, sideFilesOf, withReaders } from './named-files.ts';
 import { end, type Running } from './run-ending.ts';
 import type { Ended, Run } from './run-options.ts';
@@ -64,7 +64,7 @@ function prepare(run: Run): Running {
     takesItsOwn: () => asker?.stage.asks === 'always' || asking.made !== null || makesItems,
     readsFile: inputs[0]?.regular === true,
   });
-  const asking = createAsking(run, { account, stopping, tools: () => tools });
+  const asking = new Asking(run, { account, stopping, tools: () => tools });
   const tools: Tools = {
     base: run.base,
     ...(run.sets && { sets: run.sets }),
