@@ -122,7 +122,7 @@ const TOGETHER = [
 ];
 
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
-const entries = ['bin/fw.ts', 'index.ts', 'fixtures/applications.ts'];
+const entries = ['bin/fw.ts', 'index.ts', 'answers.ts', 'simulator.ts', 'fixtures/applications.ts'];
 made.push(
   await build({
     ...common,

@@ -34,7 +34,7 @@ export async function run(run: Run): Promise<Ended> {
     await asking.serveMetrics();
     const output = run.output(stopping.breakOff, running.frame);
     const broke = await flow(running, output);
-    return { exit: await end(running, output, broke), account };
+    return await end(running, output, broke);
   } finally {
     stopping.release();
     asking.close();
@@ -55,7 +55,7 @@ function prepare(run: Run): Running {
     refuseTables(run.files, first.stage.name, documents);
   }
   // a source whose arguments are no lines to read opens them itself
-  const inputs = makesItems && first.stage.positional ? [] : inputsOf(run.files);
+  const inputs = makesItems && first.stage.positional ? [] : (run.inputs ?? inputsOf(run.files));
   const stopping = createStopping({
     account,
     say,
