@@ -34,6 +34,7 @@ import {
 import type { Progress, Watched } from './engine/running/watch/progress.ts';
 import { createLook, type Facts } from './engine/running/watch/run-facts.ts';
 import { countItems } from './engine/running/watch/total.ts';
+import { rethrow } from './errors.ts';
 import agentStepStage from './stages/agent-step.ts';
 import chainStage from './stages/chain.ts';
 import exportStage from './stages/export.ts';
@@ -55,7 +56,7 @@ export { createPool } from './engine/asking/pool/pool.ts';
 export type { PoolOptions } from './engine/asking/pool/pool-options.ts';
 export type { Account } from './engine/core/item/account.ts';
 export { CODES } from './engine/core/item/codes.ts';
-export { Fatal, type FatalCode, ItemFailure } from './engine/core/item/failure.ts';
+export { Fatal, ItemFailure } from './engine/core/item/failure.ts';
 export type { Failure, Item, Repair, Rung, Step } from './engine/core/item/item.ts';
 export { boundedMap, type MapOptions } from './engine/flow/map.ts';
 export {
@@ -69,6 +70,8 @@ export {
 export type { Chunks } from './engine/running/iterables.ts';
 export type { Facts } from './engine/running/watch/run-facts.ts';
 
+export { type ErrorCode, FairwatchError } from './errors.ts';
+
 /** Stages in a row, with their options. */
 export interface Row {
   readonly stages: readonly { stage: Stage; options: Values }[];
@@ -80,11 +83,11 @@ export interface Row {
 export type Given<S extends OptionSchemas> = Partial<OptionsOf<S & typeof COMMON>>;
 type Asking = Partial<OptionsOf<typeof ASKING & typeof POOL_OPTIONS>>;
 
-/** A stage as a function of its options. Throws Fatal (64) for an option that it does not have, or a value that is none. */
+/** A stage as a function of its options. Throws FairwatchError (`usage`) for an option that it does not have, or a value that is none. */
 export function rowOfStage<S extends OptionSchemas>(stage: StageOf<S>): (options?: Given<S>) => Row {
   return (given = {}) => {
     const options = resolveOptions(optionsOf(stage), given as Values, (name, message) => {
-      throw usageError(`${stage.name}: ${name}: ${message}`);
+      rethrow(usageError(`${stage.name}: ${name}: ${message}`));
     });
     return row([{ stage, options }]);
   };
@@ -143,13 +146,13 @@ export interface RunOptions {
 type Stop = (by: Stopper) => void;
 
 /**
- * Runs a row of stages, or the pipeline file at a path. Resolves when the last line was taken. Rejects with Fatal, whose
- * `code` says what it is about, for what is wrong before it begins or ends it early, and with what `input` or `output`
+ * Runs a row of stages, or the pipeline file at a path. Resolves when the last line was taken. Rejects with FairwatchError,
+ * whose `code` says what it is about, for what is wrong before it begins or ends it early, and with what `input` or `output`
  * threw.
  */
 export function run(what: Row | string, options: RunOptions = {}): Promise<Ended> {
   const { signal } = options;
-  return start(what, options, stop => (signal ? stopBy(signal, stop) : () => {}));
+  return start(what, options, stop => (signal ? stopBy(signal, stop) : () => {})).catch(rethrow);
 }
 
 /** The lines that leave a row, for a `for await`; to leave the loop stops the run at once. Throws as `run` rejects. */
@@ -166,7 +169,7 @@ export function itemsOf(
           for (const _again of [1, 2]) stop(STOPPED);
         };
         return signal ? stopBy(signal, stop) : () => {};
-      }),
+      }).catch(rethrow),
     () => stopNow(),
   );
 }
@@ -240,7 +243,7 @@ async function start(
   }
   if (thrown.length > 0) throw thrown[0];
   const { exit, account, fatal } = ended as EndedRun;
-  if (fatal && fatal.code !== 'stopped') throw fatal;
+  if (fatal && exit !== STOPPED.exit) throw fatal;
   return { outcome: exit === EXIT.ok ? 'ok' : exit === EXIT.failed ? 'failed' : 'stopped', account };
 }
 

@@ -3,9 +3,11 @@ import { createReadStream, readdirSync, readFileSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import _ from 'highland';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readAnswer } from '../../answers.ts';
 import {
   asThrough,
   chain,
+  FairwatchError,
   Fatal,
   type Item,
   ingest,
@@ -228,6 +230,7 @@ describe('lines of the program itself', () => {
     expect(await codeOf(run(merge(), { input: [], output: () => {} }))).toBe('usage');
     const nobody = chain({ endpoint: ['http://127.0.0.1:1/v1'] });
     expect(await codeOf(run(nobody, { input: prompts, output: () => {} }))).toBe('unavailable');
-    expect(() => select({ rug: 3 } as never)).toThrow(Fatal);
+    expect(() => select({ rug: 3 } as never)).toThrow(FairwatchError);
+    expect(() => readAnswer('{}', { type: 'nothing' })).toThrow(FairwatchError);
   });
 });

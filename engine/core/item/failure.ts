@@ -34,17 +34,10 @@ export const EXIT = {
   pipe: 141,
 } as const;
 
-/** What a Fatal is about, as a word; `stopped` where a signal ended the run. */
-export type FatalCode = Exclude<keyof typeof EXIT, 'ok' | 'failed'> | 'stopped';
-
 /** Ends the run with `exit` and a message for a person: expected, found, where, what to do. */
 export class Fatal extends Error {
   override name = 'Fatal';
   readonly exit: number;
-  get code(): FatalCode {
-    const [word = 'stopped'] = Object.entries(EXIT).find(([, exit]) => exit === this.exit) ?? [];
-    return word as FatalCode;
-  }
   constructor(exit: number, message: string) {
     super(message);
     this.exit = exit;
