@@ -21,7 +21,7 @@ CSV   ?= prompts.csv
 ORDER ?= default
 OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
-SOURCES := $(shell find index.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
+SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
 .PHONY: demo test test-all suites fuzz crash bench soak calibration batch batch4 revalidate recover clean
 

@@ -67,11 +67,12 @@ const lean = {
 /** Small modules that would be files of a kilobyte: a file more costs a start more than what it does not need of these. */
 const TOGETHER = [
   {
-    name: 'words',
-    test: /\/core\/(item|json)\/|\/(audit\/accept|config\/package|files\/durable|endpoints\/pool-clock|flow\/(command|options))\.ts/,
+    // what every verb needs that reads lines and writes lines, in one file: it imports none of the others
+    name: 'text',
+    test: /\/core\/(item|json|files\/(?!side-file))|\/flow\/(?!provenance)|\/config\/package\.ts|\/(stages|bin\/commands)\/index\.ts|\/bin\/(dispatch|flags|habits|stray-input)\.ts|\/kit\/execute\.ts|\/running\/(asking|dry-pool|named-files|open-pool|overwriting|run|run-ending|side-files|stage-options|stopping|to-files)\.ts|\/audit\/(accept|asked-lines|expected-ids)\.ts|\/stages\/select\.ts|\/endpoints\/pool-clock\.ts|\/node_modules\/(highland|util-deprecate)\//,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
-  { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
+  { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
   { name: 'aside', test: /\/(files\/put-aside|tables\/count|watch\/total)\.ts/ },
   { name: 'rows', test: /\/tables\/(row-check|selection|template)\.ts/ },
@@ -89,11 +90,12 @@ const TOGETHER = [
   },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(expected-ids|judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
   },
+  { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {
-    name: 'answers',
-    test: /\/engine\/answers\/(defaults|edits|kinds|repetition|text-check)\.ts/,
+    name: 'schemas',
+    test: /\/node_modules\/(ajv|ajv-formats|fast-uri|json-schema-traverse|fast-deep-equal|yaml)\//,
   },
   {
     name: 'explain',
@@ -119,11 +121,13 @@ const TOGETHER = [
   },
 ];
 
-const entries = ['bin/fw.ts', 'index.ts', 'fixtures/applications.ts'];
+const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+const entries = ['bin/fw.ts', 'index.ts', 'answers.ts', 'simulator.ts', 'fixtures/applications.ts'];
 made.push(
   await build({
     ...common,
     input: Object.fromEntries(entries.map(path => [path.replace(/\.ts$/, ''), path])),
+    transform: { ...common.transform, define: { FW_VERSION: JSON.stringify(version) } },
     preserveEntrySignatures: 'allow-extension', // as rolldown wants it for the groups
     plugins: [lean, { name: 'width', resolveId: ownWidth }],
     output: {

@@ -2,23 +2,26 @@
  * fw as a library: the stages, rows of them, and what a run is made of.
  *
  *   const checked = validate({ schema: 'answer.json' }).through(verify({ expect: 5760 }));
- *   const { exit, account } = await run(checked, { inputs: ['out.jsonl'], output: 'checked.jsonl' });
+ *   const { outcome, account } = await run(checked, { inputs: ['out.jsonl'], output: 'checked.jsonl' });
+ *   for await (const item of itemsOf(checked, { input: lines })) …
  */
 
 import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import _ from 'highland';
 import { expandPaths } from './engine/core/files/input-files.ts';
-import type { OnBroken, Output } from './engine/core/files/ndjson-out.ts';
-import { letGo } from './engine/core/files/origin.ts';
-import { ioError, usageError } from './engine/core/item/failure.ts';
+import type { Account } from './engine/core/item/account.ts';
+import { EXIT, usageError } from './engine/core/item/failure.ts';
 import type { Item } from './engine/core/item/item.ts';
 import type { ASKING, COMMON } from './engine/flow/join.ts';
 import { type OptionSchemas, type OptionsOf, resolveOptions, type Values } from './engine/flow/options.ts';
-import type { Stage, StageOf } from './engine/flow/stage.ts';
+import type { Items, Stage, StageOf, Through } from './engine/flow/stage.ts';
+import { type Chunks, handedOut, inputOf, toEach } from './engine/running/iterables.ts';
 import type { POOL_OPTIONS } from './engine/running/open-pool.ts';
 import { outputOf } from './engine/running/output-paths.ts';
 import { readPipeline } from './engine/running/pipeline.ts';
 import { run as runRow } from './engine/running/run.ts';
-import type { Ended } from './engine/running/run-options.ts';
+import type { Ended as EndedRun } from './engine/running/run-options.ts';
 import { optionsOf } from './engine/running/stage-options.ts';
 import type { Stopper } from './engine/running/stopping.ts';
 import {
@@ -31,10 +34,12 @@ import {
 import type { Progress, Watched } from './engine/running/watch/progress.ts';
 import { createLook, type Facts } from './engine/running/watch/run-facts.ts';
 import { countItems } from './engine/running/watch/total.ts';
+import { rethrow } from './errors.ts';
 import agentStepStage from './stages/agent-step.ts';
 import chainStage from './stages/chain.ts';
 import exportStage from './stages/export.ts';
 import fixEscapesStage from './stages/fix-escapes.ts';
+import { stages as everyStage } from './stages/index.ts';
 import ingestStage from './stages/ingest.ts';
 import legacyConvertStage from './stages/legacy-convert.ts';
 import mergeStage from './stages/merge.ts';
@@ -51,7 +56,7 @@ export { createPool } from './engine/asking/pool/pool.ts';
 export type { PoolOptions } from './engine/asking/pool/pool-options.ts';
 export type { Account } from './engine/core/item/account.ts';
 export { CODES } from './engine/core/item/codes.ts';
-export { EXIT, Fatal, ItemFailure } from './engine/core/item/failure.ts';
+export { Fatal, ItemFailure } from './engine/core/item/failure.ts';
 export type { Failure, Item, Repair, Rung, Step } from './engine/core/item/item.ts';
 export { boundedMap, type MapOptions } from './engine/flow/map.ts';
 export {
@@ -62,8 +67,10 @@ export {
   type Through,
   type Tools,
 } from './engine/flow/stage.ts';
-export type { Ended } from './engine/running/run-options.ts';
+export type { Chunks } from './engine/running/iterables.ts';
 export type { Facts } from './engine/running/watch/run-facts.ts';
+
+export { type ErrorCode, FairwatchError } from './errors.ts';
 
 /** Stages in a row, with their options. */
 export interface Row {
@@ -76,11 +83,11 @@ export interface Row {
 export type Given<S extends OptionSchemas> = Partial<OptionsOf<S & typeof COMMON>>;
 type Asking = Partial<OptionsOf<typeof ASKING & typeof POOL_OPTIONS>>;
 
-/** A stage as a function of its options. Throws Fatal (64) for an option that it does not have, or a value that is none. */
+/** A stage as a function of its options. Throws FairwatchError (`usage`) for an option that it does not have, or a value that is none. */
 export function rowOfStage<S extends OptionSchemas>(stage: StageOf<S>): (options?: Given<S>) => Row {
   return (given = {}) => {
     const options = resolveOptions(optionsOf(stage), given as Values, (name, message) => {
-      throw usageError(`${stage.name}: ${name}: ${message}`);
+      rethrow(usageError(`${stage.name}: ${name}: ${message}`));
     });
     return row([{ stage, options }]);
   };
@@ -108,9 +115,17 @@ export const synthesizeDecision = asks(synthesizeDecisionStage);
 export const validate = rowOfStage(validateStage);
 export const verify = rowOfStage(verifyStage);
 
+/** How a run ended: every item is good, some failed, or it was stopped by its signal. */
+export interface Ended {
+  outcome: 'ok' | 'failed' | 'stopped';
+  account: Account;
+}
+
 export interface RunOptions {
   /** files and globs; `-` is standard input. Default: those that a pipeline file names */
   inputs?: readonly string[];
+  /** In place of files, an iterable or a stream. An object is a line; text and bytes are read as those of a file are. */
+  input?: Chunks;
   /**
    * A path, with `{ordering}` in it for a file each, which gets its name once the run has ended; or what takes each line,
    * one after the other. Default: that of a pipeline file.
@@ -128,20 +143,69 @@ export interface RunOptions {
   progress?(facts: Facts): void;
 }
 
-/** The exit code of a run that was stopped by its signal, as after SIGINT. */
-const STOPPED = 130;
+type Stop = (by: Stopper) => void;
 
 /**
- * Runs a row of stages, or the pipeline file at a path. Resolves when the last line was taken: `exit` is 0, 1 where items
- * failed, or as in EXIT, and then `log` has heard why. Rejects with Fatal for what is wrong before it begins, and with
- * what the function of `output` threw.
+ * Runs a row of stages, or the pipeline file at a path. Resolves when the last line was taken. Rejects with FairwatchError,
+ * whose `code` says what it is about, for what is wrong before it begins or ends it early, and with what `input` or `output`
+ * threw.
  */
-export async function run(what: Row | string, options: RunOptions = {}): Promise<Ended> {
-  const { inputs, output, log = () => {}, signal, progress } = options;
-  const pipeline = typeof what === 'string' ? await readPipeline(what, []) : null;
-  const stages = pipeline ? pipeline.row : (what as Row).stages;
-  const target = output ?? (pipeline ? outputOf(pipeline) : undefined);
+export function run(what: Row | string, options: RunOptions = {}): Promise<Ended> {
+  const { signal } = options;
+  return start(what, options, stop => (signal ? stopBy(signal, stop) : () => {})).catch(rethrow);
+}
+
+/** The lines that leave a row, for a `for await`; to leave the loop stops the run at once. Throws as `run` rejects. */
+export function itemsOf(
+  what: Row | string,
+  options: Omit<RunOptions, 'output'> = {},
+): AsyncGenerator<Item, Ended> {
+  const { signal } = options;
+  let stopNow = (): void => {};
+  return handedOut<Item, Ended>(
+    output =>
+      start(what, { ...options, output }, stop => {
+        stopNow = () => {
+          for (const _again of [1, 2]) stop(STOPPED);
+        };
+        return signal ? stopBy(signal, stop) : () => {};
+      }).catch(rethrow),
+    () => stopNow(),
+  );
+}
+
+/** A row as a function for `through` of a Highland stream. */
+export function asThrough(
+  what: Row | string,
+  options: Omit<RunOptions, 'input' | 'inputs' | 'output'> = {},
+): Through {
+  return items => _<Item>(Readable.from(itemsOf(what, { ...options, input: pulled(items) })));
+}
+
+async function* pulled(items: Items): AsyncGenerator<Item> {
+  for (;;) {
+    const item = await new Promise<Item | Highland.Nil>((resolve, reject) => {
+      items.pull((error, next) => (error ? reject(error) : resolve(next)));
+    });
+    if (_.isNil(item)) return;
+    yield item;
+  }
+}
+
+async function start(
+  what: Row | string,
+  options: RunOptions,
+  stoppable: (stop: Stop) => () => void,
+): Promise<Ended> {
+  const { inputs, input, log = () => {}, progress } = options;
+  const pipeline = typeof what === 'string' ? await readPipeline(what, everyStage) : null;
+  const { stages } = pipeline ? { stages: pipeline.row } : (what as Row);
+  const target = options.output ?? (pipeline ? outputOf(pipeline) : undefined);
   if (target === undefined) throw usageError('output: expected a path or a function, found none');
+  const thrown: unknown[] = [];
+  const failed = (error: unknown): void => void thrown.push(error);
+  const over = new AbortController();
+  const read = input && inputOf(input, over.signal, failed);
   const planned: Unplaced = {
     label:
       options.label ??
@@ -150,33 +214,44 @@ export async function run(what: Row | string, options: RunOptions = {}): Promise
       stage,
       options: stage.looks ? { ...options, pass: true } : options,
     })),
-    files: await expandPaths(inputs ?? pipeline?.input ?? []),
+    ...(read
+      ? { files: [read.name], inputs: [read] }
+      : { files: await expandPaths(inputs ?? pipeline?.input ?? []) }),
     base: options.base ?? pipeline?.base ?? process.cwd(),
     ...(pipeline && { pool: pipeline.pool, ledger: pipeline.ledger }),
   };
   await refuseOutputs(planned, typeof target === 'string' ? target : undefined, pipeline?.reads ?? []);
-  let ended: Ended | undefined;
-  const start: Start = async placed => {
+  let ended: EndedRun | undefined;
+  const begin: Start = async placed => {
     ended = await runRow({
       ...placed,
       say: log,
       ...(progress && { progress: watched => watch(watched, progress) }),
-      ...(signal && { stoppable: stop => stopBy(signal, stop) }),
+      stoppable: stop =>
+        stoppable(by => {
+          stop(by);
+          over.abort();
+        }),
     });
     return ended.exit;
   };
-  const thrown: unknown[] = [];
-  if (typeof target === 'string') await runToFiles(planned, { start, say: log, target });
-  else {
-    const lines = toEach(target, error => void thrown.push(error));
-    await runToStream({ ...planned, output: lines }, { start, say: log });
+  try {
+    if (typeof target === 'string') await runToFiles(planned, { start: begin, say: log, target });
+    else await runToStream({ ...planned, output: toEach(target, failed) }, { start: begin, say: log });
+  } finally {
+    read?.close();
   }
   if (thrown.length > 0) throw thrown[0];
-  return ended as Ended;
+  const { exit, account, fatal } = ended as EndedRun;
+  if (fatal && exit !== STOPPED.exit) throw fatal;
+  return { outcome: exit === EXIT.ok ? 'ok' : exit === EXIT.failed ? 'failed' : 'stopped', account };
 }
 
-function stopBy(signal: AbortSignal, stop: (by: Stopper) => void): () => void {
-  const onAbort = (): void => stop({ name: 'the signal', exit: STOPPED });
+/** The exit code is that of a command after SIGINT. */
+const STOPPED: Stopper = { name: 'the signal', exit: 130 };
+
+function stopBy(signal: AbortSignal, stop: Stop): () => void {
+  const onAbort = (): void => stop(STOPPED);
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort);
   return () => signal.removeEventListener('abort', onAbort);
@@ -200,35 +275,5 @@ async function watch(
     },
     stop: () => clearInterval(timer),
     closing: () => [],
-  };
-}
-
-/** An output that hands each line to a function, and waits for it; what it throws ends the run, and is `failed` on. */
-function toEach(
-  take: (line: Item) => void | Promise<void>,
-  failed: (error: unknown) => void,
-): (onBroken: OnBroken) => Output {
-  return onBroken => {
-    let taking: Promise<void> = Promise.resolve();
-    const fail = (error: unknown): void => {
-      failed(error);
-      onBroken(ioError('expected the output to take a line, found that it threw'));
-    };
-    return {
-      write(line) {
-        letGo(line);
-        try {
-          const taken = take(line);
-          if (!(taken instanceof Promise)) return true;
-          taking = taken.catch(fail);
-          return false;
-        } catch (error) {
-          fail(error);
-          return true;
-        }
-      },
-      ready: act => void taking.then(act),
-      end: () => taking,
-    };
   };
 }

@@ -1,4 +1,4 @@
-// Makes dist/index.d.ts: the types of the library in one file; it needs @types/highland, which comes with fw.
+// Makes the types of each entry of the library, in one file each; that of index.ts needs @types/highland, which comes with fw.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,12 +24,15 @@ try {
   const config = {
     extends: '../../tsconfig.json',
     compilerOptions: { ...options, typeRoots: roots, types: ['node', 'highland'] },
-    include: ['index.ts', 'engine', 'products', 'stages'].map(path => `../../${path}`),
+    include: ['index.ts', 'answers.ts', 'simulator.ts', 'engine', 'products', 'stages'].map(
+      path => `../../${path}`,
+    ),
   };
   writeFileSync(project, JSON.stringify(config));
   run('tsc', '--project', project);
   const bundle = ['--export-referenced-types', 'false', '--no-check', '--silent', '--project', project];
-  run('dts-bundle-generator', ...bundle, '--out-file', 'dist/index.d.ts', join(made, 'index.d.ts'));
+  for (const entry of ['index.d.ts', 'answers.d.ts', 'simulator.d.ts'])
+    run('dts-bundle-generator', ...bundle, '--out-file', join('dist', entry), join(made, entry));
 } finally {
   rmSync(made, { recursive: true, force: true });
 }

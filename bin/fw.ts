@@ -5,6 +5,9 @@
  */
 import { closeHungUpTerminals } from './terminal.ts';
 
+/** The build writes it in, so that nothing has to be read for it. */
+declare const FW_VERSION: string;
+
 const argv = process.argv.slice(2);
 
 process.stderr.on('error', () => {}); // a terminal that has gone away must not end the run
@@ -12,8 +15,7 @@ process.stderr.on('error', () => {}); // a terminal that has gone away must not 
 async function main(): Promise<number> {
   const [verb] = argv;
   if (verb === '--version' || verb === '-V') {
-    const { version } = await import('../engine/core/config/package.ts');
-    process.stdout.write(`${version()}\n`);
+    process.stdout.write(`${FW_VERSION}\n`);
     return 0;
   }
   if (!isSomewhere()) {

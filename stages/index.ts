@@ -1,9 +1,7 @@
 /** The stages, sorted, each loaded when it is named. */
-import type { Stage, StageRow } from '../engine/flow/stage.ts';
+import type { StageList } from '../engine/flow/stage.ts';
 
-type Loader = () => Promise<{ default: Stage | StageRow }>;
-
-export const stages: Readonly<Record<string, Loader>> = {
+export const stages: StageList = {
   'agent-step': () => import('./agent-step.ts'),
   chain: () => import('./chain.ts'),
   export: () => import('./export.ts'),

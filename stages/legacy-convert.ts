@@ -17,7 +17,7 @@ import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/accept.ts';
 import { findInDerivation } from '../engine/audit/legacy/derivation.ts';
 import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/audit/legacy/legacy-result.ts';
 import { documentFrame } from '../engine/core/files/document-output.ts';
-import { sideFile } from '../engine/core/files/ndjson-out.ts';
+import { sideFile } from '../engine/core/files/side-file.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
 import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/core/item/item.ts';
 import type { JsonObject } from '../engine/core/json/pointer.ts';

@@ -171,12 +171,12 @@ describe.each(pages)('%s', page => {
     },
   );
 
-  test.each(blocks.filter(({ language, text }) => language === 'ts' && text.includes("from 'fairwatch'")))(
+  test.each(blocks.filter(({ language, text }) => language === 'ts' && text.includes("from 'fairwatch")))(
     'the program at line $line',
     async ({ text }) => {
       const at = await home();
-      const library = join(ROOT, 'dist', 'index.js');
-      writeFileSync(join(at, 'program.mjs'), text.replaceAll("'fairwatch'", `'${library}'`));
+      const entry = (_: string, name = 'index'): string => `'${join(ROOT, 'dist', `${name}.js`)}'`;
+      writeFileSync(join(at, 'program.mjs'), text.replaceAll(/'fairwatch(?:\/(\w+))?'/g, entry));
       const { code, stderr } = await fw('node program.mjs', { cwd: at });
       expect(code, stderr).toBe(0);
     },

@@ -26,7 +26,7 @@ const TOURS: Record<string, Tour> = {
     most: 4,
     files: {
       'engine/running/run.ts': 'async function flow(',
-      'engine/running/asking.ts': 'making = make(asksWith)',
+      'engine/running/asking.ts': '#making = this.#make(asksWith)',
       'engine/running/stopping.ts': 'const endAtOnce =',
       'engine/running/run-ending.ts': 'function exitOf(',
     },

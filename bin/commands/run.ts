@@ -24,6 +24,7 @@ import {
   type QueueSettings,
   queueOf,
 } from '../../products/workers/queue-options.ts';
+import { stages } from '../../stages/index.ts';
 import { dryRun } from './dry-run.ts';
 
 export default command({
@@ -80,7 +81,7 @@ export default command({
     if (file === undefined) throw usageError('expected a pipeline file, found none: fw run FILE [INPUT…]');
     const label = basename(file);
     const { set: sets = [] } = options;
-    const pipeline = await readPipeline(file, sets);
+    const pipeline = await readPipeline(file, stages, sets);
     const shard = shardOfRun(pipeline.row, options.shard);
     const flagged = withFlags(pipeline, { ...options, shard });
     const output = options.output ?? outputOf({ ...pipeline, row: flagged }) ?? '-';

@@ -39,7 +39,22 @@ const HAS_LATIN = /[a-z]/;
  * `put` sets the phrases in place.
  */
 export function matcher(phrases: Phrases, put: (source: string) => string): Matcher {
-  const any = new RegExp(put(sourceOf(phrases)), 'u');
+  // each is made for the first text that needs it: to make all of them is a fifth of a start
+  let any: RegExp | undefined;
+  let ascii: RegExp | undefined;
+  return {
+    test(text) {
+      if (!ASCII.test(text)) {
+        any ??= new RegExp(put(sourceOf(phrases)), 'u');
+        return any.test(text);
+      }
+      ascii ??= asciiOf(phrases, put);
+      return ascii.test(text);
+    },
+  };
+}
+
+function asciiOf(phrases: Phrases, put: (source: string) => string): RegExp {
   const latin = phrases.words.filter(words => HAS_LATIN.test(words.replace(/\\p\{\w+\}/g, '')));
   const bounded = `(?<![a-z0-9])(?:${latin.join('|')})(?![a-z0-9])`;
   const source = put(latin.length === 0 ? '(?!)' : bounded)
@@ -47,8 +62,7 @@ export function matcher(phrases: Phrases, put: (source: string) => string): Matc
     .replaceAll('[\\p{L}\\p{M}]', '[a-z]')
     .replaceAll('\\p{L}', '[a-z]')
     .replaceAll('\\p{N}', '[0-9]');
-  const ascii = new RegExp(source);
-  return { test: text => (ASCII.test(text) ? ascii : any).test(text) };
+  return new RegExp(source);
 }
 
 export const anywhere = (phrases: Phrases): Matcher => matcher(phrases, source => source);

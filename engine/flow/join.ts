@@ -9,16 +9,17 @@
 import _ from 'highland';
 import { type ByteInput, besidesOf } from '../core/files/input-files.ts';
 import { type LineOptions, mapLines, readItems } from '../core/files/ndjson-in.ts';
-import { type Output, type SideFile, sideFile } from '../core/files/ndjson-out.ts';
+import type { Output } from '../core/files/ndjson-out.ts';
 import { letGo } from '../core/files/origin.ts';
+import type { SideFile } from '../core/files/side-file.ts';
 import { type Account, count, newWorkload, type Workload } from '../core/item/account.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';
+import { boundedMap } from './map.ts';
 import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
 import { grouped, type Values } from './options.ts';
-import { openVouchers } from './provenance.ts';
-import { asking, type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
+import { type Items, isSource, itemWork, type Stage, type Through, type Tools } from './stage.ts';
 
 /** A stage with its options, as a flag line or a pipeline file put it. */
 export interface Placed {
@@ -91,6 +92,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   });
   const besides = besidesOf(first.tools.files);
   if (besides.length === 0) return flow(lines);
+  const { openVouchers } = await import('./provenance.ts');
   const vouchers = await openVouchers(besides, readingOf(row));
   const { notes } = first.tools.account;
   return flow(mapLines(lines, vouchers.vouch, () => notes.push(...vouchers.notes())));
@@ -151,21 +153,21 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
         const isLast = !row.slice(index + 1).some(later => later.stage.asks);
         const failing = failingOf(placed);
         const onLeft = timed(account, workload, ordered ? 'ordered' : isLast ? 'unread' : 'passed');
-        const entering = (item: Item): Item | Promise<Item> => {
+        const entering = async (item: Item): Promise<Item> => {
           workload.items += 1;
           account.times.inside += 1;
           account.times.entered += performance.now();
           const end = failing.begin(item);
-          const result = work(item);
-          return result instanceof Promise ? result.then(after => ended(after, end)) : ended(result, end);
+          return ended(await work(item), end);
         };
         account.workloads.push(workload);
-        flows.push(asking(entering, { limit, onRoom, ordered, signal: tools.asking, onLeft }));
+        const bound = { limit, onRoom, ordered, signal: tools.asking, onLeft };
+        flows.push(items => boundedMap(items, entering, bound));
       } else fused.push(work as Work);
     } else {
       throw usageError(`stage '${stage.name}' reads files: it can only come first`);
     }
-    const divert = divertFailures(placed, account, failures);
+    const divert = await divertFailures(placed, account, failures);
     if (divert) fused.push(divert);
   }
   settle();
@@ -241,14 +243,17 @@ function worked(works: readonly Work[], item: Item): Item | null {
  * `--failures FILE` writes failed items there; they have left the stream, but not the account. The file is made at the
  * start, so that an old one is never taken for today's; stages that name the same path share it.
  */
-export function divertFailures(
+export async function divertFailures(
   { stage, options, tools }: Placed,
   account: Account,
   files: Map<string, SideFile>,
-): Work | null {
+): Promise<Work | null> {
   const path = options.failures as string | undefined;
   if (path === undefined && !stage.dropsFailures) return null;
-  if (path !== undefined && !files.has(path)) files.set(path, sideFile(path));
+  if (path !== undefined && !files.has(path)) {
+    const { sideFile } = await import('../core/files/side-file.ts');
+    files.set(path, sideFile(path));
+  }
   const file = files.get(path ?? '');
   let told = false;
   return item => {

@@ -21,99 +21,122 @@ export interface MapOptions {
 export function boundedMap<A, B>(
   items: Highland.Stream<A>,
   work: (item: A) => Promise<B>,
-  { limit, onRoom, ordered = false, signal, onLeft }: MapOptions,
+  options: MapOptions,
 ): Highland.Stream<B> {
-  let taken = 0; // past the entry, not yet handed on
-  let open = false;
-  let more: (() => void) | null = null; // the source waits
-  let ended = false;
-  let failure: unknown;
-  let wanted: (() => void) | null = null; // the reader waits
-  const done: Slot<B>[] = []; // finished (or, when ordered, started) and not yet handed on
-  let first = 0; // index of the oldest in `done`; the array is cut now and then, so a shift costs nothing
+  const map = new BoundedMap(items, work, options);
+  return _<B>((push, next) => map.hand(push, next));
+}
 
-  const entry = items.consume<never>((error, item, _push, next) => {
-    if (error) return fail(error);
-    if (_.isNil(item)) return end();
-    if (ended) return; // stopped: this one and what follows is what `input-incomplete` speaks of
-    start(item);
-    if (taken < limit() && !signal.aborted) next();
-    else more = next;
-  });
+type Push<B> = (error: Error | null, value?: B | Highland.Nil) => void;
 
-  // one that is aborted already tells nobody again
-  if (signal.aborted) ended = true;
-  else signal.addEventListener('abort', end, { once: true });
-  onRoom?.(() => {
-    if (open) pull();
-  });
+class BoundedMap<A, B> {
+  readonly #work: (item: A) => Promise<B>;
+  readonly #options: MapOptions;
+  readonly #entry: Highland.Stream<never>;
+  /** past the entry, not yet handed on */
+  #taken = 0;
+  #isOpen = false;
+  /** the source waits */
+  #more: (() => void) | null = null;
+  #ended = false;
+  #failure: unknown;
+  /** the reader waits */
+  #wanted: (() => void) | null = null;
+  /** finished (or, when ordered, started) and not yet handed on */
+  readonly #done: Slot<B>[] = [];
+  /** index of the oldest in `#done`; the array is cut now and then, so a shift costs nothing */
+  #first = 0;
 
-  return _<B>((push, next) => {
-    const hand = (): void => {
-      wanted = null;
-      if (failure !== undefined) {
-        signal.removeEventListener('abort', end);
-        push(failure as Error);
-        return push(null, _.nil);
-      }
-      const slot = done[first];
-      if (slot?.finished) {
-        first += 1;
-        if (first === 1024) {
-          done.splice(0, first);
-          first = 0;
-        }
-        taken -= 1;
-        const now = performance.now();
-        onLeft?.(now - slot.entered, now - slot.finishedAt);
-        pull();
-        push(null, slot.value as B);
-        return next();
-      }
-      if (ended && taken === 0) {
-        signal.removeEventListener('abort', end);
-        return push(null, _.nil);
-      }
-      wanted = hand;
-      pull();
-    };
-    hand();
-  });
+  constructor(items: Highland.Stream<A>, work: (item: A) => Promise<B>, options: MapOptions) {
+    this.#work = work;
+    this.#options = options;
+    const { limit, signal } = options;
+    this.#entry = items.consume<never>((error, item, _push, next) => {
+      if (error) return this.#fail(error);
+      if (_.isNil(item)) return this.#end();
+      if (this.#ended) return; // stopped: this one and what follows is what `input-incomplete` speaks of
+      this.#start(item);
+      if (this.#taken < limit() && !signal.aborted) next();
+      else this.#more = next;
+    });
+    // one that is aborted already tells nobody again
+    if (signal.aborted) this.#ended = true;
+    else signal.addEventListener('abort', this.#end, { once: true });
+    options.onRoom?.(() => {
+      if (this.#isOpen) this.#pull();
+    });
+  }
 
-  function pull(): void {
-    if (ended || taken >= limit()) return;
-    if (!open) {
-      open = true;
-      entry.resume();
-    } else if (more !== null) {
-      const next = more;
-      more = null;
+  /** Gives the reader the next value, or the end; waits where there is neither. */
+  hand(push: Push<B>, next: () => void): void {
+    this.#wanted = null;
+    if (this.#failure !== undefined) {
+      push(this.#failure as Error);
+      return this.#close(push);
+    }
+    const slot = this.#done[this.#first];
+    if (slot?.finished) {
+      this.#leave(slot);
+      this.#pull();
+      push(null, slot.value as B);
+      return next();
+    }
+    if (this.#ended && this.#taken === 0) return this.#close(push);
+    this.#wanted = () => this.hand(push, next);
+    this.#pull();
+  }
+
+  #leave({ entered, finishedAt }: Slot<B>): void {
+    this.#first += 1;
+    if (this.#first === 1024) {
+      this.#done.splice(0, this.#first);
+      this.#first = 0;
+    }
+    this.#taken -= 1;
+    const now = performance.now();
+    this.#options.onLeft?.(now - entered, now - finishedAt);
+  }
+
+  #close(push: Push<B>): void {
+    this.#options.signal.removeEventListener('abort', this.#end);
+    push(null, _.nil);
+  }
+
+  #pull(): void {
+    if (this.#ended || this.#taken >= this.#options.limit()) return;
+    if (!this.#isOpen) {
+      this.#isOpen = true;
+      this.#entry.resume();
+    } else if (this.#more !== null) {
+      const next = this.#more;
+      this.#more = null;
       next();
     }
   }
 
-  function start(item: A): void {
-    taken += 1;
+  #start(item: A): void {
+    this.#taken += 1;
     const slot: Slot<B> = { finished: false, value: undefined, entered: performance.now(), finishedAt: 0 };
-    if (ordered) done.push(slot);
-    work(item).then(value => {
+    const { ordered } = this.#options;
+    if (ordered) this.#done.push(slot);
+    this.#work(item).then(value => {
       slot.finished = true;
       slot.value = value;
       slot.finishedAt = performance.now();
-      if (!ordered) done.push(slot);
-      wanted?.();
-    }, fail);
+      if (!ordered) this.#done.push(slot);
+      this.#wanted?.();
+    }, this.#fail);
   }
 
-  function end(): void {
-    ended = true;
-    wanted?.();
-  }
+  readonly #end = (): void => {
+    this.#ended = true;
+    this.#wanted?.();
+  };
 
-  function fail(error: unknown): void {
-    failure ??= error;
-    wanted?.();
-  }
+  readonly #fail = (error: unknown): void => {
+    this.#failure ??= error;
+    this.#wanted?.();
+  };
 }
 
 interface Slot<B> {

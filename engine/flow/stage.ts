@@ -19,7 +19,6 @@ import { type Fatal, ItemFailure } from '../core/item/failure.ts';
 import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../core/item/item.ts';
 import { wrongShape } from '../core/item/line-shape.ts';
 import { lossless } from '../core/json/lossless.ts';
-import { boundedMap, type MapOptions } from './map.ts';
 import type { OptionSchemas, OptionsOf, Values } from './options.ts';
 
 /** What a stage may use of the world; made by `bin`, never imported by a stage. */
@@ -123,6 +122,9 @@ export interface StageRow {
   row: readonly Stage[];
 }
 
+/** Stages by their names, each loaded when it is named. */
+export type StageList = Readonly<Record<string, () => Promise<{ default: Stage | StageRow }>>>;
+
 export function stagesOf(stage: Stage | StageRow): readonly Stage[] {
   return 'row' in stage ? stage.row : [stage];
 }
@@ -206,10 +208,4 @@ function passes(spec: Stage, options: Values, failure: Failure | undefined): boo
   if (failure === undefined) return false;
   const { heals = [] } = spec;
   return typeof heals === 'function' ? !heals(failure, options) : !heals.includes(failure.code);
-}
-
-/** The bounded map of an asking stage; a Fatal or a bug inside ends the stream with that error. */
-export function asking(work: Each, options: MapOptions): Through {
-  const promised = async (item: Item): Promise<Item> => work(item);
-  return items => boundedMap(items, promised, options);
 }

@@ -17,7 +17,7 @@ export async function openWritten([placed, ...others]: readonly Placed[]): Promi
   const { account } = tools;
   const written = await stage.written?.(options, tools);
   if (!written) return null;
-  const divert = divertFailures(placed, account, new Map());
+  const divert = await divertFailures(placed, account, new Map());
   return async (inputs, output) => {
     for await (const batch of written(inputs)) {
       let open = true;

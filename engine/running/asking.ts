@@ -7,6 +7,7 @@ import type { EndpointPool } from '../asking/pool/part.ts';
 import type { Account } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
 import { Fatal, ItemFailure } from '../core/item/failure.ts';
+import type { Values } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { makePool, namesEndpoint } from './open-pool.ts';
 import type { Run } from './run-options.ts';
@@ -14,115 +15,127 @@ import type { Stopping } from './stopping.ts';
 import type { Progress } from './watch/progress.ts';
 import type { Metrics } from './watch/run-metrics.ts';
 
-export interface Asking {
-  /** for the tools of the stages */
-  pool: Tools['pool'];
-  namesEndpoint(): Promise<boolean>;
-  /** The run ends with `fatal`, which is about items: what they lack can be asked by the same command once that is mended. */
-  giveUp(fatal: Fatal): void;
-  /** Serves /metrics where an option says so. */
-  serveMetrics(): Promise<void>;
-  /** Lines flow from here on: where no pool can be made, the items in hand leave before the run ends. */
-  linesFlow(): void;
-  /** null where nothing was asked */
-  readonly made: EndpointPool | null;
-  readonly progress: Progress | null;
-  /** why no pool could be made when lines flowed already */
-  readonly refused: Fatal | undefined;
-  /** Closes /metrics. */
-  close(): void;
+interface Around {
+  account: Account;
+  stopping: Stopping;
+  /** those of the stages, for the progress */
+  tools(): Tools;
 }
 
-/** `tools` are those of the stages, for the progress. */
-export function createAsking(
-  run: Run,
-  { account, stopping, tools }: { account: Account; stopping: Stopping; tools(): Tools },
-): Asking {
-  const { label, files, row, say, target } = run;
-  const options = row.find(({ stage }) => stage.asks)?.options ?? {};
-  let making: Promise<EndpointPool> | null = null;
-  let made: EndpointPool | null = null;
-  let progress: Progress | null = null;
-  let metrics: Metrics | null = null;
-  let flows = false;
-  let refused: Fatal | undefined;
-  stopping.flight.addEventListener('abort', () => made?.abort());
+export class Asking {
+  readonly #run: Run;
+  readonly #around: Around;
+  /** of the stage that asks */
+  readonly #options: Values;
+  #making: Promise<EndpointPool> | null = null;
+  #made: EndpointPool | null = null;
+  #progress: Progress | null = null;
+  #metrics: Metrics | null = null;
+  #flows = false;
+  #refused: Fatal | undefined;
 
-  const make = async (asksWith: AsksWith): Promise<EndpointPool> => {
+  constructor(run: Run, around: Around) {
+    this.#run = run;
+    this.#around = around;
+    this.#options = run.row.find(({ stage }) => stage.asks)?.options ?? {};
+    around.stopping.flight.addEventListener('abort', () => this.#made?.abort());
+  }
+
+  /** null where nothing was asked */
+  get made(): EndpointPool | null {
+    return this.#made;
+  }
+
+  get progress(): Progress | null {
+    return this.#progress;
+  }
+
+  /** why no pool could be made when lines flowed already */
+  get refused(): Fatal | undefined {
+    return this.#refused;
+  }
+
+  /** For the tools of the stages. */
+  readonly pool: Tools['pool'] = async asksWith => {
+    if (this.#making !== null) {
+      const pool = await this.#making;
+      if (asksWith) pool.asksWith(asksWith);
+      return pool;
+    }
+    const { stopping } = this.#around;
+    if (stopping.reading.aborted) throw notAsked();
+    if (asksWith === undefined) throw new Error('who asks first says with what');
+    this.#making = this.#make(asksWith).catch(error => {
+      if (!this.#flows || !(error instanceof Fatal)) throw error;
+      // as where a pool gives up: what is in hand leaves with what it has, and then the run ends
+      this.#refused = error;
+      stopping.giveUp();
+      throw notAsked();
+    });
+    return this.#making;
+  };
+
+  async #make(asksWith: AsksWith): Promise<EndpointPool> {
+    const { label, files, row, say, target } = this.#run;
+    const { account, stopping, tools } = this.#around;
     const asked = { asksWith, onGivenUp: stopping.giveUp, signal: stopping.flight };
-    const pool = run.openPool
-      ? await run.openPool(asked)
-      : await makePool(options, {
+    const pool = this.#run.openPool
+      ? await this.#run.openPool(asked)
+      : await makePool(this.#options, {
           ...asked,
           label,
           files,
-          file: run.pool,
-          ledger: run.ledger,
+          file: this.#run.pool,
+          ledger: this.#run.ledger,
           warn: say,
-          onAnswer: metrics?.onAnswer,
+          onAnswer: this.#metrics?.onAnswer,
         });
-    made = pool;
-    const toStdout = target === undefined;
-    progress = (await run.progress?.({ label, account, pool, row, tools: tools(), toStdout, say })) ?? null;
+    this.#made = pool;
+    const watched = { label, account, pool, row, tools: tools(), toStdout: target === undefined, say };
+    this.#progress = (await this.#run.progress?.(watched)) ?? null;
     return pool;
+  }
+
+  /** The run ends with `fatal`, which is about items: what they lack can be asked by the same command once that is mended. */
+  readonly giveUp = ({ exit, message }: Fatal): void => {
+    const how =
+      this.#made?.stats().replayed === null
+        ? 'there is no --ledger, so what was answered is in the output alone'
+        : 'give the same command again: answers in the ledger are not asked again';
+    const why = new Fatal(
+      exit,
+      `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
+    );
+    if (this.#made !== null) return this.#made.giveUp(why, 'too many items had failed');
+    this.#refused = why;
+    this.#around.stopping.giveUp();
   };
-  return {
-    async pool(asksWith) {
-      if (making !== null) {
-        const pool = await making;
-        if (asksWith) pool.asksWith(asksWith);
-        return pool;
-      }
-      if (stopping.reading.aborted) throw notAsked();
-      if (asksWith === undefined) throw new Error('who asks first says with what');
-      making = make(asksWith).catch(error => {
-        if (!flows || !(error instanceof Fatal)) throw error;
-        // as where a pool gives up: what is in hand leaves with what it has, and then the run ends
-        refused = error;
-        stopping.giveUp();
-        throw notAsked();
-      });
-      return making;
-    },
-    giveUp({ exit, message }) {
-      const how =
-        made?.stats().replayed === null
-          ? 'there is no --ledger, so what was answered is in the output alone'
-          : 'give the same command again: answers in the ledger are not asked again';
-      const why = new Fatal(
-        exit,
-        `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
-      );
-      if (made !== null) return made.giveUp(why, 'too many items had failed');
-      refused = why;
-      stopping.giveUp();
-    },
-    namesEndpoint: async () => run.openPool !== undefined || namesEndpoint(options, run.pool),
-    async serveMetrics() {
-      const address = options.metrics as string | undefined;
-      if (address === undefined) return;
-      const { serveMetrics } = await import('./watch/run-metrics.ts');
-      metrics = await serveMetrics(address, {
-        account,
-        stats: () => made?.stats() ?? null,
-        facts: () => progress?.facts ?? null,
-      });
-      say(`metrics at ${metrics.url}`);
-    },
-    linesFlow() {
-      flows = true;
-    },
-    get made() {
-      return made;
-    },
-    get progress() {
-      return progress;
-    },
-    get refused() {
-      return refused;
-    },
-    close: () => metrics?.close(),
-  };
+
+  readonly namesEndpoint = async (): Promise<boolean> =>
+    this.#run.openPool !== undefined || namesEndpoint(this.#options, this.#run.pool);
+
+  /** Serves /metrics where an option says so. */
+  async serveMetrics(): Promise<void> {
+    const address = this.#options.metrics as string | undefined;
+    if (address === undefined) return;
+    const { serveMetrics } = await import('./watch/run-metrics.ts');
+    this.#metrics = await serveMetrics(address, {
+      account: this.#around.account,
+      stats: () => this.#made?.stats() ?? null,
+      facts: () => this.#progress?.facts ?? null,
+    });
+    this.#run.say(`metrics at ${this.#metrics.url}`);
+  }
+
+  /** Lines flow from here on: where no pool can be made, the items in hand leave before the run ends. */
+  linesFlow(): void {
+    this.#flows = true;
+  }
+
+  /** Closes /metrics. */
+  close(): void {
+    this.#metrics?.close();
+  }
 }
 
 const notAsked = (): ItemFailure =>

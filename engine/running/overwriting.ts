@@ -1,12 +1,10 @@
 /** Refuses, before anything is opened, a run that would write over what it reads. */
 import { readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { filesOfFolder, folderOfAgents } from '../asking/agents/load-agents.ts';
 import { besideOf, besidesOf, expandPaths, identityOf } from '../core/files/input-files.ts';
 import { EXIT, Fatal, usageError } from '../core/item/failure.ts';
 import { visible } from '../core/json/visible.ts';
 import { filesOfStage, isWritten, type NamedFile, type OptionsOfStage } from './named-files.ts';
-import { optionsOf } from './stage-options.ts';
 
 export interface Writing {
   row: readonly OptionsOfStage[];
@@ -55,7 +53,7 @@ export async function refuseOverwriting({
       .map(({ path }) => path),
   ];
   const isThere = places.some(path => identityOf(path) !== null);
-  const kept = isThere ? identitiesOf([...once, ...reads, ...row.flatMap(agentFilesIn(base))]) : new Set();
+  const kept = new Set(isThere ? identitiesOf([...once, ...reads, ...(await agentFilesOf(row, base))]) : []);
   const stdout = target === undefined && !silent ? identityOf(1) : null;
   if (stdout !== null && inputs.has(stdout)) {
     const input = [...lines, ...once].find(path => identityOf(path) === stdout) ?? behindStdout();
@@ -103,17 +101,19 @@ async function readIn(files: readonly NamedFile[]): Promise<{ once: string[]; ma
   return { once: files.filter(({ use }) => use === 'read').map(({ path }) => path), many: many.flat() };
 }
 
-/** The files of the agents folder of a stage that has one, which it may have without an option. */
-const agentFilesIn =
-  (base: string) =>
-  ({ stage, options }: OptionsOfStage): string[] => {
-    if (!('agents' in optionsOf(stage))) return [];
+/** The files of the agents folders of stages that have one, which they may have without an option. */
+async function agentFilesOf(row: readonly OptionsOfStage[], base: string): Promise<string[]> {
+  const folders = row.flatMap(({ stage, options }) => ('agents' in stage.options ? [options.agents] : []));
+  if (folders.length === 0) return [];
+  const { filesOfFolder, folderOfAgents } = await import('../asking/agents/load-agents.ts');
+  return folders.flatMap(folder => {
     try {
-      return filesOfFolder(folderOfAgents(options.agents as string | undefined, base));
+      return filesOfFolder(folderOfAgents(folder as string | undefined, base));
     } catch {
       return []; // no such folder: who reads it says so
     }
-  };
+  });
+}
 
 /** The file to which the shell sent standard output, where the system tells. */
 function behindStdout(): string | null {

@@ -1,12 +1,11 @@
 /** Reads a pipeline file into a row of stages. Whatever does not fit is said with file, line and column. */
 import { dirname, resolve } from 'node:path';
-import { stages } from '../../stages/index.ts';
 import { type PoolFile, poolOfPipeline, readPoolFile } from '../asking/endpoints/settings.ts';
 import { readYaml, type YamlFile } from '../core/config/yaml.ts';
 import { usageError } from '../core/item/failure.ts';
 import { didYouMean } from '../core/item/wording.ts';
 import { type OptionSchemas, resolveOptions, type Values } from '../flow/options.ts';
-import { type Stage, stagesOf } from '../flow/stage.ts';
+import { type Stage, type StageList, stagesOf } from '../flow/stage.ts';
 import { optionsOf } from './stage-options.ts';
 
 export interface Pipeline {
@@ -23,7 +22,11 @@ export interface Pipeline {
 }
 
 /** `sets` are `stage.option=value` texts; they win over the file. */
-export async function readPipeline(path: string, sets: readonly string[]): Promise<Pipeline> {
+export async function readPipeline(
+  path: string,
+  stages: StageList,
+  sets: readonly string[] = [],
+): Promise<Pipeline> {
   const file = readYaml(path, 'pipeline');
   const {
     input = '-',

@@ -8,7 +8,7 @@ import { counted } from '../core/item/wording.ts';
 import type { Tools } from '../flow/stage.ts';
 import type { Asking } from './asking.ts';
 import { askedOf } from './open-pool.ts';
-import type { Run } from './run-options.ts';
+import type { Ended, Run } from './run-options.ts';
 import { lastWords, type Stopper, type Stopping } from './stopping.ts';
 
 /** What a run works with, from before its first line to its last word. */
@@ -25,8 +25,8 @@ export interface Running {
   frame: Frame | undefined;
 }
 
-/** `broke` is what broke the flow off, if anything did. Resolves to the exit code. */
-export async function end(running: Running, output: Output, broke: Fatal | undefined): Promise<number> {
+/** `broke` is what broke the flow off, if anything did. */
+export async function end(running: Running, output: Output, broke: Fatal | undefined): Promise<Ended> {
   const { run, begun, account, stopping, asking } = running;
   const { say } = run;
   const wasStoppedTwice = stopping.flight.aborted && broke !== undefined;
@@ -51,14 +51,14 @@ export async function end(running: Running, output: Output, broke: Fatal | undef
   } catch (error) {
     fatal ??= fatalOf(error);
   }
-  if (fatal?.exit === EXIT.pipe) return fatal.exit; // nobody listens
+  if (fatal?.exit === EXIT.pipe) return { exit: fatal.exit, account, fatal }; // nobody listens
   if (fatal === undefined || account.read > 0) {
     const told = asking.progress?.closing() ?? [];
     for (const line of [...describeAccount(account, (performance.now() - begun) / 1000), ...told]) say(line);
   }
-  if (fatal === undefined) return exitOf(run.row, account, stopping.by, say);
+  if (fatal === undefined) return { exit: exitOf(run.row, account, stopping.by, say), account };
   say(fatal.message);
-  return fatal.exit;
+  return { exit: fatal.exit, account, fatal };
 }
 
 /** Closes pool and ledger before the last line leaves, since the last sync may fail; resolves to why the run ends early. */

@@ -2,9 +2,11 @@
 
 import type { PoolFile } from '../asking/endpoints/settings.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
+import type { ByteInput } from '../core/files/input-files.ts';
 import type { Frame, OnBroken, Output } from '../core/files/ndjson-out.ts';
 import type { Account } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
+import type { Fatal } from '../core/item/failure.ts';
 import type { Values } from '../flow/options.ts';
 import type { Stage } from '../flow/stage.ts';
 import type { Stopper } from './stopping.ts';
@@ -15,6 +17,8 @@ export interface Run {
   label: string;
   row: readonly { stage: Stage; options: Values }[];
   files: readonly string[];
+  /** what is read in place of the files */
+  inputs?: readonly ByteInput[];
   base: string;
   /** of a pipeline file: what --set says instead of it */
   sets?: readonly string[];
@@ -50,5 +54,7 @@ export interface PoolAsked {
 export interface Ended {
   /** as in EXIT, or that of who stopped the run */
   exit: number;
+  /** why it ended early, unless it was stopped in order */
+  fatal?: Fatal;
   account: Account;
 }

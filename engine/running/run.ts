@@ -13,7 +13,7 @@ import { refuseTables } from '../flow/looks-like.ts';
 import { durationOf } from '../flow/options.ts';
 import { isSource, type Tools } from '../flow/stage.ts';
 import { openWritten } from '../flow/written.ts';
-import { createAsking } from './asking.ts';
+import { Asking } from './asking.ts';
 import { makeFolders, sideFilesOf, withReaders } from './named-files.ts';
 import { end, type Running } from './run-ending.ts';
 import type { Ended, Run } from './run-options.ts';
@@ -34,7 +34,7 @@ export async function run(run: Run): Promise<Ended> {
     await asking.serveMetrics();
     const output = run.output(stopping.breakOff, running.frame);
     const broke = await flow(running, output);
-    return { exit: await end(running, output, broke), account };
+    return await end(running, output, broke);
   } finally {
     stopping.release();
     asking.close();
@@ -55,7 +55,7 @@ function prepare(run: Run): Running {
     refuseTables(run.files, first.stage.name, documents);
   }
   // a source whose arguments are no lines to read opens them itself
-  const inputs = makesItems && first.stage.positional ? [] : inputsOf(run.files);
+  const inputs = makesItems && first.stage.positional ? [] : (run.inputs ?? inputsOf(run.files));
   const stopping = createStopping({
     account,
     say,
@@ -64,7 +64,7 @@ function prepare(run: Run): Running {
     takesItsOwn: () => asker?.stage.asks === 'always' || asking.made !== null || makesItems,
     readsFile: inputs[0]?.regular === true,
   });
-  const asking = createAsking(run, { account, stopping, tools: () => tools });
+  const asking = new Asking(run, { account, stopping, tools: () => tools });
   const tools: Tools = {
     base: run.base,
     ...(run.sets && { sets: run.sets }),

@@ -3,8 +3,7 @@ import { statSync } from 'node:fs';
 import { clearLeftovers } from '../core/files/saving.ts';
 import { EXIT } from '../core/item/failure.ts';
 import { checkWritten, sideFilesOf } from './named-files.ts';
-import { namer, othersOf } from './output-paths.ts';
-import { type FilesOutput, toFiles } from './outputs.ts';
+import type { FilesOutput } from './outputs.ts';
 import { refuseOverwriting } from './overwriting.ts';
 import type { Run } from './run-options.ts';
 import { abandon, openSides, type Sides } from './side-files.ts';
@@ -33,6 +32,8 @@ export async function runToFiles(
   run: Unplaced,
   { target, start, say }: { target: string; start: Start; say(message: string): void },
 ): Promise<number> {
+  const { namer } = await import('./output-paths.ts');
+  const { toFiles } = await import('./outputs.ts');
   const sides = openSides(run.row);
   let outputs: FilesOutput | undefined; // none where the run ended before it had any
   const targets = namer(target, run.row, run.base);
@@ -62,6 +63,7 @@ async function finish(
   for (const path of paths) say(`wrote ${path}${isEmpty(path) ? ', which is empty: no line came' : ''}`);
   for (const line of [...said, ...sides.finish()]) say(line);
   for (const line of clearLeftovers([...paths, ...sides.paths])) say(line);
+  const { othersOf } = await import('./output-paths.ts');
   const others = await othersOf(target, [...paths, ...sides.paths]);
   if (others.length === 0) return;
   const more = others.length > MAX_NAMED_FILES ? ` and ${others.length - MAX_NAMED_FILES} more` : '';

@@ -10,6 +10,7 @@ import { visibleLines } from '../../engine/core/json/visible.ts';
 import { itemsBefore } from '../../engine/running/first-items.ts';
 import { silent } from '../../engine/running/named-files.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
+import { stages } from '../../stages/index.ts';
 import type { Preset } from '../simulator/presets.ts';
 import { bottleneckOf } from './bottleneck.ts';
 import { GUESSED, lengthsOfLedger } from './lengths.ts';
@@ -43,7 +44,7 @@ export async function makePlan(planning: Planning): Promise<Plan> {
     );
   }
   const { set: sets = [] } = planning;
-  const { row, base, pool, input } = await readPipeline(path, sets);
+  const { row, base, pool, input } = await readPipeline(path, stages, sets);
   if (row.some(({ stage }) => stage.name === 'request')) {
     throw usageError(
       `${path}: expected a pipeline that asks agents, found one that sends requests as they are, whose answers nobody can foresee: fw run --dry-run counts them`,

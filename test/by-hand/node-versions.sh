@@ -64,12 +64,12 @@ const endpoint = process.argv.slice(2);
 const lines: Item[] = [];
 const asked = ingest({ limit: 5 }).through(shout({ mark: '?' })).through(chain({ endpoint }));
 const row = asked.through(synthesizeDecision({ endpoint })).through(legacyConvert()).through(verify({ expect: 5, pass: true }));
-const { exit, account } = await run(row, { inputs: ['prompts.csv'], output: line => void lines.push(line) });
+const { outcome, account } = await run(row, { inputs: ['prompts.csv'], output: line => void lines.push(line) });
 // @ts-expect-error the types know the options
 const refused = (() => { try { return verify({ expct: 5 }); } catch (error) { return error instanceof Fatal; } })();
 // @ts-expect-error and the values of them
-const typed: string = exit;
-if (exit !== 0 || lines.length !== 5 || refused !== true) throw new Error(JSON.stringify({ exit, lines, typed }));
+const typed: number = outcome;
+if (outcome !== 'ok' || lines.length !== 5 || refused !== true) throw new Error(JSON.stringify({ outcome, lines, typed }));
 console.log(`library: ${lines.length} results, ${account.asked?.calls} calls`);
 END
   npx tsc --strict --skipLibCheck false --module nodenext --target es2023 --types node use.mts

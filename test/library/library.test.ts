@@ -1,13 +1,19 @@
 /** fw as a library: rows of stages in this process, whose process it leaves alone. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createReadStream, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import _ from 'highland';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readAnswer } from '../../answers.ts';
 import {
+  asThrough,
   chain,
+  FairwatchError,
   Fatal,
   type Item,
   ingest,
+  itemsOf,
   legacyConvert,
+  merge,
   rowOfStage,
   run,
   select,
@@ -36,7 +42,7 @@ const asked = (endpoint: string) => chain({ endpoint: [endpoint], 'in-flight': 4
 test('a row of stages runs into a function, which may be slow', async () => {
   const lines: Item[] = [];
   let inHand = 0;
-  const { exit, account } = await run(ingest().through(asked(simulator.url)).through(select()), {
+  const { outcome, account } = await run(ingest().through(asked(simulator.url)).through(select()), {
     inputs: [table],
     output: async line => {
       expect(++inHand).toBe(1);
@@ -45,7 +51,7 @@ test('a row of stages runs into a function, which may be slow', async () => {
       lines.push(line);
     },
   });
-  expect(exit).toBe(0);
+  expect(outcome).toBe('ok');
   expect(lines).toHaveLength(rows);
   expect(account.asked?.calls).toBe(5 * rows);
   expect(new Set(lines.map(({ id }) => id)).size).toBe(rows);
@@ -59,8 +65,8 @@ test('into files, which get their names at the end, and what there is to say is 
     .through(asked(simulator.url))
     .through(synthesizeDecision({ endpoint: [simulator.url] }))
     .through(legacyConvert());
-  const { exit } = await run(row, { inputs: [table], output: path, log: text => void said.push(text) });
-  expect(exit, said.join('\n')).toBe(0);
+  const { outcome } = await run(row, { inputs: [table], output: path, log: text => void said.push(text) });
+  expect(outcome, said.join('\n')).toBe('ok');
   expect(readdirSync(at).sort()).toEqual([
     'out_risk_data_regulatory_consumer.jsonl',
     'out_risk_data_regulatory_consumer.jsonl.provenance.ndjson',
@@ -70,7 +76,7 @@ test('into files, which get their names at the end, and what there is to say is 
     inputs: [join(at, 'out_*.jsonl')],
     output: () => {},
   });
-  expect(checked.exit).toBe(0);
+  expect(checked.outcome).toBe('ok');
 });
 
 test('a pipeline file is run by its path', async () => {
@@ -79,7 +85,7 @@ test('a pipeline file is run by its path', async () => {
     join(at, 'p.yaml'),
     `input: ${table}\nstages:\n  - ingest: {}\n  - select: {}\noutput: ${at}/o.ndjson\n`,
   );
-  expect((await run(join(at, 'p.yaml'))).exit).toBe(0);
+  expect((await run(join(at, 'p.yaml'))).outcome).toBe('ok');
   expect(readFileSync(join(at, 'o.ndjson'), 'utf8').trim().split('\n')).toHaveLength(rows);
 });
 
@@ -97,10 +103,10 @@ test('two runs at once do not disturb each other: one is stopped, the other one 
     });
   const held = begin(slow.url, 0, stop.signal);
   const free = await begin(simulator.url, 1);
-  expect(free.exit).toBe(0);
+  expect(free.outcome).toBe('ok');
   stop.abort();
-  const { exit } = await held;
-  expect(exit).toBe(130);
+  const { outcome } = await held;
+  expect(outcome).toBe('stopped');
   expect(said[0].join('\n')).toContain('stopped by the signal');
   expect(out[0].every(({ failure }) => failure !== undefined)).toBe(true);
   expect(said[1].join('\n')).not.toContain('stopped');
@@ -121,7 +127,7 @@ test('a stage of one’s own knows its options, and a failure of its is data', a
   );
   const lines: Item[] = [];
   const output = (line: Item): void => void lines.push(line);
-  expect((await run(ingest().through(shout({ mark: '?' })), { inputs: [table], output })).exit).toBe(0);
+  expect((await run(ingest().through(shout({ mark: '?' })), { inputs: [table], output })).outcome).toBe('ok');
   expect(lines.every(({ prompt }) => prompt?.endsWith('?') && prompt === prompt.toUpperCase())).toBe(true);
 });
 
@@ -149,4 +155,82 @@ test.each([
   ],
 ])('what an output throws %s is what the run rejects with', async (_when, output) => {
   await expect(run(ingest(), { inputs: [table], output })).rejects.toThrow(/^full$/);
+});
+
+describe('lines of the program itself', () => {
+  const prompts = ['a', 'b', 'c'].map(id => ({ id, prompt: `What is ${id}?` }));
+  const later = async function* <T>(values: readonly T[]): AsyncGenerator<T> {
+    for (const value of values) {
+      await new Promise(setImmediate);
+      yield value;
+    }
+  };
+  const text = prompts.map(line => `${JSON.stringify(line)}\n`).join('');
+  const bytes = new TextEncoder().encode(text);
+
+  test.each([
+    ['objects', prompts],
+    ['objects that come later', later(prompts)],
+    ['text', text],
+    ['bytes, cut anywhere', later([bytes.slice(0, 5), bytes.slice(5, 41), bytes.slice(41)])],
+    ['text without its last newline', later([text.slice(0, 50), text.slice(50, -1)])],
+  ])('%s are read', async (_what, input) => {
+    const lines: Item[] = [];
+    const { outcome, account } = await run(select(), { input, output: line => void lines.push(line) });
+    expect([outcome, account.read]).toEqual(['ok', 3]);
+    expect(lines).toEqual(prompts);
+  });
+
+  test('a table may come through a stream, and its items are read in a loop', async () => {
+    const ids: unknown[] = [];
+    for await (const { id } of itemsOf(ingest(), { input: createReadStream(table) })) ids.push(id);
+    expect(ids).toHaveLength(rows);
+  });
+
+  test('who leaves the loop ends the run, and asks the input for nothing more', async () => {
+    let given = 0;
+    let closed = false;
+    const endless = async function* () {
+      try {
+        for (;;) yield { id: `${given++}`, prompt: '?' };
+      } finally {
+        closed = true;
+      }
+    };
+    for await (const _line of itemsOf(select(), { input: endless() })) break;
+    expect([closed, given < 100]).toEqual([true, true]);
+  });
+
+  test('a row is a stage of a Highland pipe', async () => {
+    const lines = [...prompts, { id: 'd', failure: { stage: 'x', code: 'call-failed', message: '' } }];
+    const failed = asThrough(select({ failed: true }))(_(lines as Item[]));
+    const out = await failed.collect().toPromise(Promise);
+    expect(out).toMatchObject([{ id: 'd' }]);
+  });
+
+  test('a signal ends a wait for a line', async () => {
+    const stop = new AbortController();
+    const input = (async function* () {
+      yield prompts[0] as object;
+      stop.abort();
+      await new Promise(() => {});
+    })();
+    const { outcome } = await run(select(), { input, output: () => {}, signal: stop.signal });
+    expect(outcome).toBe('stopped');
+  });
+
+  test('what goes wrong has a code, and what an input throws is what the run rejects with', async () => {
+    const failing = (async function* () {
+      yield prompts[0] as object;
+      throw new Error('gone');
+    })();
+    await expect(run(select(), { input: failing, output: () => {} })).rejects.toThrow(/^gone$/);
+    const codeOf = (of: Promise<unknown>) => of.catch(error => error.code);
+    expect(await codeOf(run(select(), { inputs: ['gone.csv'], output: () => {} }))).toBe('data');
+    expect(await codeOf(run(merge(), { input: [], output: () => {} }))).toBe('usage');
+    const nobody = chain({ endpoint: ['http://127.0.0.1:1/v1'] });
+    expect(await codeOf(run(nobody, { input: prompts, output: () => {} }))).toBe('unavailable');
+    expect(() => select({ rug: 3 } as never)).toThrow(FairwatchError);
+    expect(() => readAnswer('{}', { type: 'nothing' })).toThrow(FairwatchError);
+  });
 });

@@ -12,7 +12,7 @@ const { rowOfStage, run } = library;
 const MOST_FILES = 140;
 const MOST_BYTES = 2_000_000;
 /** made at prepack alone, since it takes seconds */
-const TYPES = 'dist/index.d.ts';
+const TYPES = ['answers', 'index', 'simulator'].map(name => `dist/${name}.d.ts`);
 
 interface Packed {
   size: number;
@@ -30,7 +30,7 @@ beforeAll(() => {
   [packed] = JSON.parse(execFileSync('npm', pack, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' })) as [
     Packed,
   ];
-  paths = packed.files.map(({ path }) => path).filter(path => path !== TYPES);
+  paths = packed.files.map(({ path }) => path).filter(path => !TYPES.includes(path));
   project = folder();
   for (const path of paths) {
     const to = join(project, 'node_modules', 'fairwatch', path);
@@ -56,7 +56,9 @@ test('the files are those that a run needs', () => {
       'README.md',
       'dist/LICENSES.txt',
       'dist/bin/fw.js',
+      'dist/answers.js',
       'dist/index.js',
+      'dist/simulator.js',
       'dist/page.json',
       'dist/starters.json',
       'fixtures/applications-60.csv',
@@ -134,16 +136,25 @@ test('the library is found by the name of the package, and nothing behind it', (
      const { name } = createRequire(import.meta.url)('fairwatch/package.json');
      const hidden = await import('fairwatch/dist/bin/fw.js').catch(error => error.code);
      const lines = [];
-     const { exit } = await library.run(library.ingest({ limit: 2 }).through(library.validate()), {
+     const { outcome } = await library.run(library.ingest({ limit: 2 }).through(library.validate()), {
        inputs: ['node_modules/fairwatch/fixtures/applications-60.csv'],
        output: line => void lines.push(line.id),
      });
-     console.log(JSON.stringify({ name, hidden, exit, lines: lines.length, exported: Object.keys(library) }));`,
+     const { readAnswer } = await import('fairwatch/answers');
+     const { startSimulator } = await import('fairwatch/simulator');
+     const { value, rung } = readAnswer('so: {"a": 1}', { properties: { a: { type: 'number' } } });
+     const simulator = await startSimulator();
+     const { status } = await fetch(simulator.url + '/models');
+     await simulator.close();
+     console.log(JSON.stringify({ name, hidden, value, rung, status, outcome, lines: lines.length, exported: Object.keys(library) }));`,
   );
   expect(JSON.parse(node('use.mjs'))).toEqual({
     name: 'fairwatch',
     hidden: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
-    exit: 0,
+    value: { a: 1 },
+    rung: 'repaired',
+    status: 200,
+    outcome: 'ok',
     lines: 2,
     exported: Object.keys(library).sort(),
   });
@@ -151,7 +162,7 @@ test('the library is found by the name of the package, and nothing behind it', (
 
 slow('the types are whole in one file, and know the options of each stage', () => {
   execFileSync('npm', ['run', '--silent', 'types'], { cwd: ROOT, stdio: 'pipe' });
-  cpSync(join(ROOT, TYPES), join(project, 'node_modules', 'fairwatch', TYPES));
+  for (const path of TYPES) cpSync(join(ROOT, path), join(project, 'node_modules', 'fairwatch', path));
   const types = join(ROOT, 'node_modules', '@types');
   const compilerOptions = {
     strict: true,
@@ -166,7 +177,9 @@ slow('the types are whole in one file, and know the options of each stage', () =
   );
   writeFileSync(
     join(project, 'use.mts'),
-    `import { boundedMap, chain, type Facts, type Item, type Items, rowOfStage, run, select, stage, verify } from 'fairwatch';
+    `import { boundedMap, chain, type Facts, type Item, type Items, itemsOf, rowOfStage, run, select, stage, verify } from 'fairwatch';
+     import { type Answer, readAnswer } from 'fairwatch/answers';
+     import { type Simulator, startSimulator } from 'fairwatch/simulator';
      const twice = rowOfStage(stage({
        name: 'twice',
        summary: 'Each item twice.',
@@ -175,8 +188,11 @@ slow('the types are whole in one file, and know the options of each stage', () =
          items.map((item: Item) => [item, { ...item, id: item.id + mark.trim() }]).sequence<Item>(),
      }));
      const row = chain({ endpoint: ['http://gpu1:8005/v1'] }).through(twice({ mark: '?' })).through(select());
-     const { exit, account } = await run(row, { output: (line: Item) => void line, progress: (facts: Facts) => void facts });
-     export const [code, calls]: [number, number | undefined] = [exit, account.asked?.calls];
+     const { outcome, account } = await run(row, { output: (line: Item) => void line, progress: (facts: Facts) => void facts });
+     export const [how, calls]: ['ok' | 'failed' | 'stopped', number | undefined] = [outcome, account.asked?.calls];
+     for await (const { id } of itemsOf(row, { input: [{ id: 'a', prompt: '?' }] })) console.log(id);
+     export const answer: Answer = readAnswer('{}', { type: 'object' });
+     export const server: Promise<Simulator> = startSimulator({ seed: 7 });
      export const own: (numbers: Highland.Stream<number>) => Parameters<typeof boundedMap<number, number>>[0] = numbers => numbers;
      // @ts-expect-error no such option
      verify({ expct: 5 });

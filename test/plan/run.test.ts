@@ -10,6 +10,7 @@ import { stretched } from '../../products/plan/plan-figures.ts';
 import { type Sample, sampleOf, spread } from '../../products/plan/sample.ts';
 import { simulate } from '../../products/plan/virtual-run.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
+import { stages } from '../../stages/index.ts';
 import { runs, slow } from '../all.ts';
 import { ROOT } from '../fw.ts';
 
@@ -17,7 +18,7 @@ const ITEMS = runs(80, 1_000, 'ITEMS');
 
 async function worldOf(orderings: string) {
   const sets = [`ingest.orderings=${orderings}`];
-  const { row, base } = await readPipeline(join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml'), sets);
+  const { row, base } = await readPipeline(join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml'), stages, sets);
   const items: Item[] = [];
   const files = [join(ROOT, 'fixtures', 'applications-60.csv')];
   await itemsBefore({ row, files, base, label: 'test', take: item => items.push(item) > 0, warn: () => {} });

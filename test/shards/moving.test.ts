@@ -33,7 +33,7 @@ function withAgents(): string {
 async function rowOf(text: string, at = folder()): Promise<OptionsOfStage[]> {
   const path = join(at, 'pipeline.yaml');
   writeFileSync(path, `stages: [ ${text} ]\n`);
-  return (await readPipeline(path, [])).row;
+  return (await readPipeline(path, stages)).row;
 }
 
 const namesOf = (row: readonly OptionsOfStage[]): string => row.map(({ stage }) => stage.name).join(' ');

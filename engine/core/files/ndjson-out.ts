@@ -3,16 +3,13 @@
  * into a buffer that leaves when it is full or when the event loop comes round, so a reader never waits for more.
  */
 
-import { fstatSync, openSync, writeSync } from 'node:fs';
+import { fstatSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
-import ndjson from 'ndjson';
 import { EXIT, Fatal, ioError, usageError } from '../item/failure.ts';
 import type { Item } from '../item/item.ts';
-import { makeFolder } from './durable.ts';
-import { letGo, type Origin, originOf, textOf } from './origin.ts';
-import { flagsFor } from './saving.ts';
+import { letGo, type Origin, originOf } from './origin.ts';
 
 const ROOM = 256 * 1024;
 const NEWLINE = 10;
@@ -276,33 +273,4 @@ export function writePage(text: string): Promise<void> {
       resolve();
     });
   });
-}
-
-/** A file of NDJSON beside the stream (failures, provenance): few lines, so each is written at once, untouched ones as they came. */
-export interface SideFile {
-  write(line: object): void;
-  /** A line that is JSON already. */
-  writeText(line: string): void;
-}
-
-/** Makes the file, or empties it. Exit 74. */
-export function sideFile(path: string): SideFile {
-  let fd: number;
-  try {
-    makeFolder(dirname(path));
-    fd = openSync(path, flagsFor(path));
-  } catch (error) {
-    throw ioError(`expected to create ${path}, found ${(error as NodeJS.ErrnoException).code}`);
-  }
-  const lines = ndjson.stringify();
-  lines.on('data', (line: string) => writeWhole(fd, Buffer.from(line), path));
-  const writeText = (line: string): void => writeWhole(fd, Buffer.from(`${line}\n`), path);
-  return {
-    write(line) {
-      const origin = originOf(line);
-      if (origin === undefined) lines.write(line);
-      else writeText(textOf(origin));
-    },
-    writeText,
-  };
 }

@@ -68,18 +68,7 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
   }, LOOK_EVERY).unref();
   const isFree = process.stderr.isTTY && !(toStdout && process.stdout.isTTY);
   const release = isFree ? ownTerminal() : null;
-  const shown = release === null ? lines() : drawBars(label, process.stderr, () => facts);
-
-  function lines(): { stop(): void } {
-    const begin = performance.now();
-    let next = begin + FIRST_LINE;
-    const timer = setInterval(() => {
-      if (performance.now() < next) return;
-      next = (next === begin + FIRST_LINE ? begin : next) + LINE_EVERY;
-      say(factsLine(facts));
-    }, LOOK_EVERY).unref();
-    return { stop: () => clearInterval(timer) };
-  }
+  const shown = release === null ? drawLines(say, () => facts) : drawBars(label, process.stderr, () => facts);
 
   function state(): RunState {
     const { answered, replayed, failed, waiting, ledger, endpoints } = pool.stats();
@@ -131,6 +120,17 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
       return [...lines, ...over];
     },
   };
+}
+
+function drawLines(say: Watched['say'], facts: () => Facts): { stop(): void } {
+  const begin = performance.now();
+  let next = begin + FIRST_LINE;
+  const timer = setInterval(() => {
+    if (performance.now() < next) return;
+    next = (next === begin + FIRST_LINE ? begin : next) + LINE_EVERY;
+    say(factsLine(facts()));
+  }, LOOK_EVERY).unref();
+  return { stop: () => clearInterval(timer) };
 }
 
 /** Of several stages that ask, the one that holds the most items. */

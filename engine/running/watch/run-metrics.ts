@@ -94,37 +94,63 @@ function placeOf(at: string): { host: string; port: number } {
 type Labels = Record<string, string>;
 type Values = readonly (readonly [labels: Labels, value: number])[];
 
-/** Declares the metrics; the returned function gives them their values. */
-function metricsIn(registry: Registry, { account, stats, facts }: Metered): () => void {
-  const fills: (() => void)[] = [];
-  let now: PoolStats | null = null;
-  let endpoints: readonly EndpointStats[] = [];
+type Declare = (name: string, help: string, labelNames: string[], values: () => Values) => void;
 
-  function counter(name: string, help: string, labelNames: string[], values: () => Values): void {
-    const metric = new Counter({ name, help, labelNames, registers: [registry] });
-    fills.push(() => {
+/** Metrics, with where their values come from; `fill` gives them the values of this moment. */
+class Families {
+  readonly #registry: Registry;
+  readonly #fills: (() => void)[] = [];
+  stats: PoolStats | null = null;
+  endpoints: readonly EndpointStats[] = [];
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  readonly counter: Declare = (name, help, labelNames, values) => {
+    const metric = new Counter({ name, help, labelNames, registers: [this.#registry] });
+    this.#fills.push(() => {
       metric.reset();
       for (const [labels, value] of values()) metric.inc(labels, value);
     });
-  }
-  function gauge(name: string, help: string, labelNames: string[], values: () => Values): void {
-    const metric = new Gauge({ name, help, labelNames, registers: [registry] });
-    fills.push(() => {
+  };
+
+  readonly gauge: Declare = (name, help, labelNames, values) => {
+    const metric = new Gauge({ name, help, labelNames, registers: [this.#registry] });
+    this.#fills.push(() => {
       metric.reset();
       // without labels reset makes it 0, and what is not known is no 0
       if (labelNames.length === 0) metric.remove();
       for (const [labels, value] of values()) metric.set(labels, value);
     });
-  }
-  const one = (value: number | null | undefined): Values => (value == null ? [] : [[{}, value]]);
-  const each = (of: (stats: EndpointStats) => number | undefined): Values =>
-    endpoints.flatMap(stats => {
+  };
+
+  /** A value for each endpoint that has one. */
+  readonly each = (of: (stats: EndpointStats) => number | undefined): Values =>
+    this.endpoints.flatMap(stats => {
       const value = of(stats);
       return value === undefined ? [] : [[{ endpoint: stats.url }, value] as const];
     });
-  const by = (name: string, counts: Record<string, number>): Values =>
-    Object.entries(counts).map(([key, count]) => [{ [name]: key }, count]);
 
+  fill(stats: PoolStats | null): void {
+    this.stats = stats;
+    this.endpoints = stats?.endpoints ?? [];
+    for (const fill of this.#fills) fill();
+  }
+}
+
+const one = (value: number | null | undefined): Values => (value == null ? [] : [[{}, value]]);
+
+/** Declares the metrics; the returned function gives them their values. */
+function metricsIn(registry: Registry, metered: Metered): () => void {
+  const families = new Families(registry);
+  addItems(families, metered);
+  addCalls(families);
+  addServers(families);
+  return () => families.fill(metered.stats());
+}
+
+function addItems({ counter, gauge }: Families, { account, facts }: Metered): void {
   counter('fw_items_total', 'Items written, by rung.', ['outcome'], () =>
     RUNGS.map(rung => [{ outcome: rung }, account.rungs[rung]]),
   );
@@ -145,17 +171,37 @@ function metricsIn(registry: Registry, { account, stats, facts }: Metered): () =
   gauge('fw_items_in_flight', 'Items in this process.', [], () =>
     one(account.read - doneOf(account) - account.aside),
   );
+  gauge(
+    'fw_queued_work_seconds',
+    'Estimated time for the calls of all items known so far, at the rate of the last minutes.',
+    [],
+    () => {
+      const ms = facts()?.work;
+      return one(ms == null ? null : ms / 1000);
+    },
+  );
+  counter('fw_event_loop_busy_seconds_total', 'Time that the main thread of this process was busy.', [], () =>
+    one(performance.eventLoopUtilization().active / 1000),
+  );
+}
+
+function addCalls(families: Families): void {
+  const { counter, gauge, each } = families;
   counter('fw_calls_total', 'Tries of calls, by endpoint and outcome.', ['endpoint', 'outcome'], () =>
-    endpoints.flatMap(({ url: endpoint, answered, failed }) => [
+    families.endpoints.flatMap(({ url: endpoint, answered, failed }) => [
       [{ endpoint, outcome: 'answer' }, answered] as const,
       ...Object.entries(failed).map(([outcome, times]) => [{ endpoint, outcome }, times] as const),
     ]),
   );
   counter('fw_call_failures_total', 'Calls given up, by code.', ['code'], () =>
-    by('code', now?.failed ?? {}),
+    Object.entries(families.stats?.failed ?? {}).map(([code, times]) => [{ code }, times]),
   );
-  counter('fw_retries_total', 'Tries of calls that had failed before.', [], () => one(now?.retries));
-  counter('fw_replayed_calls_total', 'Calls that the ledger answered.', [], () => one(now?.replayed));
+  counter('fw_retries_total', 'Tries of calls that had failed before.', [], () =>
+    one(families.stats?.retries),
+  );
+  counter('fw_replayed_calls_total', 'Calls that the ledger answered.', [], () =>
+    one(families.stats?.replayed),
+  );
   counter('fw_prompt_tokens_total', 'Tokens of prompts.', ['endpoint'], () =>
     each(({ usage }) => usage.prompt),
   );
@@ -174,7 +220,12 @@ function metricsIn(registry: Registry, { account, stats, facts }: Metered): () =
   gauge('fw_calls_limit', 'Concurrency limit of an endpoint.', ['endpoint'], () =>
     each(({ limit }) => limit),
   );
-  gauge('fw_calls_waiting', 'Calls that wait for a place at an endpoint.', [], () => one(now?.waiting));
+  gauge('fw_calls_waiting', 'Calls that wait for a place at an endpoint.', [], () =>
+    one(families.stats?.waiting),
+  );
+}
+
+function addServers({ gauge, each }: Families): void {
   gauge('fw_endpoint_up', 'Whether an endpoint is available: 1 or 0.', ['endpoint'], () =>
     each(one => (isThere(one) ? 1 : 0)),
   );
@@ -199,24 +250,6 @@ function metricsIn(registry: Registry, { account, stats, facts }: Metered): () =
   gauge('fw_gpu_memory_used_ratio', 'Share of the memory of the GPUs of an endpoint.', ['endpoint'], () =>
     each(({ gpu }) => gpu?.memory ?? undefined),
   );
-  gauge(
-    'fw_queued_work_seconds',
-    'Estimated time for the calls of all items known so far, at the rate of the last minutes.',
-    [],
-    () => {
-      const ms = facts()?.work;
-      return one(ms == null ? null : ms / 1000);
-    },
-  );
-  counter('fw_event_loop_busy_seconds_total', 'Time that the main thread of this process was busy.', [], () =>
-    one(performance.eventLoopUtilization().active / 1000),
-  );
-
-  return () => {
-    now = stats();
-    endpoints = now?.endpoints ?? [];
-    for (const fill of fills) fill();
-  };
 }
 
 /** A failed item that came in may name any code: those that are none of ours are one. */

@@ -7,14 +7,8 @@
  * of the key of the call, so that the ledger knows them and two runs write the same bytes.
  */
 import { hash } from 'node:crypto';
-import {
-  type Drain,
-  type Frame,
-  type OnBroken,
-  type Output,
-  type SideFile,
-  sideFile,
-} from '../../core/files/ndjson-out.ts';
+import type { Drain, Frame, OnBroken, Output } from '../../core/files/ndjson-out.ts';
+import { type SideFile, sideFile } from '../../core/files/side-file.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import { failureOf, type Item, isFailed } from '../../core/item/item.ts';
 import { textOfBody } from '../../core/item/response.ts';

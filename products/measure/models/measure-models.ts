@@ -17,6 +17,7 @@ import { readPipeline } from '../../../engine/running/pipeline.ts';
 import { run } from '../../../engine/running/run.ts';
 import type { Run } from '../../../engine/running/run-options.ts';
 import { runToFiles } from '../../../engine/running/to-files.ts';
+import { stages } from '../../../stages/index.ts';
 import { spreadOf } from '../bench/bench-figures.ts';
 import { type Judging, outcomesOf, type Quality, qualityOf } from './answer-figures.ts';
 import type { Candidate, Choice } from './models-file.ts';
@@ -68,7 +69,7 @@ export async function measureModels(choice: Choice, world: World): Promise<Outco
 }
 
 async function measureIn(folder: string, choice: Choice, world: World): Promise<Outcome> {
-  const { row, base, input } = await readPipeline(choice.pipeline, choice.set);
+  const { row, base, input } = await readPipeline(choice.pipeline, stages, choice.set);
   const items: string[] = [];
   await itemsBefore({
     row,
