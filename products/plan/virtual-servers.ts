@@ -6,7 +6,7 @@ import type { Exchange, Reply } from '../../engine/asking/endpoints/exchange.ts'
 import type { OpenWire, Request } from '../../engine/asking/endpoints/wire.ts';
 import { wholeBody } from '../simulator/answer-wire.ts';
 import { replyTo } from '../simulator/chat.ts';
-import { createEngine, type Engine, type EngineState } from '../simulator/engine.ts';
+import { Engine, type EngineState } from '../simulator/engine.ts';
 import { faultsFrom } from '../simulator/faults.ts';
 import type { Preset } from '../simulator/presets.ts';
 import { type Prompt, promptOf } from '../simulator/prompt.ts';
@@ -111,7 +111,7 @@ function virtualServer(
   { preset, limits, metrics = true, models = [VIRTUAL_MODEL], context, onRequest }: VirtualSettings,
   answer: Answering,
 ) {
-  let engine: Engine = createEngine(preset, limits);
+  let engine = new Engine(preset, limits);
   // the engine has a clock of its own: while the server is slow, less of its time passes
   let speed = 1;
   let since = 0;
@@ -149,7 +149,7 @@ function virtualServer(
       isUp = false;
       const broken = [...open.values()];
       open.clear();
-      engine = createEngine(preset, limits);
+      engine = new Engine(preset, limits);
       before = 0;
       reached = 0;
       since = clock.now();

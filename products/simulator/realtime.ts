@@ -1,6 +1,6 @@
 /** An engine in real time: its steps are due on a clock, and one timer is set for the next of them. */
 
-import { createEngine, type Engine } from './engine.ts';
+import { Engine } from './engine.ts';
 import type { Preset } from './presets.ts';
 import { promptOf } from './prompt.ts';
 import type { Clock } from './server-clock.ts';
@@ -15,7 +15,7 @@ export function engineBackend(preset: Preset, clock: Clock, maxModelLength: numb
       `expected a context length of at most ${kvBlocks * BLOCK} tokens, the KV cache of ${preset.name}, found ${maxModelLength}: a shorter --max-model-len, or more memory by --gpu-memory-utilization`,
     );
   }
-  const engine: Engine = createEngine(preset);
+  const engine = new Engine(preset);
   let set: number | null = null;
   let callOff = () => {};
 

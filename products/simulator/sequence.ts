@@ -85,39 +85,35 @@ export function tokensToCompute({ sequence, made }: Member): number {
 }
 
 /** In the order of their places: who waits, or who runs. */
-export interface List {
-  first: Member | null;
-  last: Member | null;
-  size: number;
-}
+export class List {
+  first: Member | null = null;
+  last: Member | null = null;
+  size = 0;
 
-export function createList(): List {
-  return { first: null, last: null, size: 0 };
-}
+  putLast(member: Member): void {
+    member.earlier = this.last;
+    if (this.last) this.last.later = member;
+    else this.first = member;
+    this.last = member;
+    this.size++;
+  }
 
-export function putLast(list: List, member: Member): void {
-  member.earlier = list.last;
-  if (list.last) list.last.later = member;
-  else list.first = member;
-  list.last = member;
-  list.size++;
-}
+  putFirst(member: Member): void {
+    member.later = this.first;
+    if (this.first) this.first.earlier = member;
+    else this.last = member;
+    this.first = member;
+    this.size++;
+  }
 
-export function putFirst(list: List, member: Member): void {
-  member.later = list.first;
-  if (list.first) list.first.earlier = member;
-  else list.last = member;
-  list.first = member;
-  list.size++;
-}
-
-export function takeOut(list: List, member: Member): void {
-  const { earlier, later } = member;
-  if (earlier) earlier.later = later;
-  else list.first = later;
-  if (later) later.earlier = earlier;
-  else list.last = earlier;
-  member.earlier = null;
-  member.later = null;
-  list.size--;
+  takeOut(member: Member): void {
+    const { earlier, later } = member;
+    if (earlier) earlier.later = later;
+    else this.first = later;
+    if (later) later.earlier = earlier;
+    else this.last = earlier;
+    member.earlier = null;
+    member.later = null;
+    this.size--;
+  }
 }

@@ -3,7 +3,7 @@
  * that clock, rates are a second.
  */
 
-import { createEngine, type Engine } from '../../simulator/engine.ts';
+import { Engine } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import type { Prompt } from '../../simulator/prompt.ts';
 import type { Handle } from '../../simulator/sequence.ts';
@@ -49,7 +49,7 @@ interface Virtual {
 }
 
 function virtual(preset: Preset, lengths: readonly Lengths[]): Virtual {
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const run: VirtualRun = { ended: [], kvMax: 0, preemptions: 0 };
   return {
     run,

@@ -1,5 +1,5 @@
 /** How long a load would take on an engine with given constants. */
-import { createEngine } from '../../simulator/engine.ts';
+import { Engine } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
 
 /** A load as it was: what the server said of its requests, and how long they took, in ms. */
@@ -12,7 +12,7 @@ export interface Measured {
 
 /** The mean time of a request of the load, in ms: without what passes before and after the engine. */
 export function engineMs(preset: Preset, { requests }: Pick<Measured, 'requests'>): number {
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const nothingShared = new Int32Array(0);
   let sum = 0;
   for (const { prompt, output } of requests) {
