@@ -12,9 +12,8 @@ import { NO_FAULTS } from '../simulator/faults.ts';
 import { formAsked, tooLong } from '../simulator/question.ts';
 import { drawsOf, sha256 } from '../simulator/random.ts';
 import { schemaCache } from '../simulator/schemas.ts';
-import type { Message } from '../simulator/tokens.ts';
+import { type Message, type Prefix, prefixOf, promptAfter } from '../simulator/tokens.ts';
 import { type KnownAnswer, type Lengths, setOf } from './lengths.ts';
-import { type MessagePart, messagePart, type Prefix, prefixOf, promptAfter } from './prompts.ts';
 import { stretchedText } from './stretch.ts';
 import type { Answering, PlannedReply } from './virtual-servers.ts';
 
@@ -89,10 +88,7 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
     const form = formAsked(more);
     found = {
       agent,
-      prefix: prefixOf(
-        system.map(({ role, content }) => messagePart(role, content)),
-        charactersPerToken.prompt,
-      ),
+      prefix: prefixOf(system, charactersPerToken.prompt),
       maxTokens: max_tokens ?? (max_completion_tokens as number),
       fits: text => form.kind !== 'schema' || schemaOf(form.schema).valid(JSON.parse(text)),
     };
@@ -143,7 +139,7 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
       const call = calls.get(name) as Call | PlannedReply;
       if ('prompt' in call) return call;
       const own = knownOf(call);
-      const prompt = promptAfter(own.prefix, ownParts(call), charactersPerToken.prompt, shared);
+      const prompt = promptAfter(own.prefix, ownMessages(call), charactersPerToken.prompt, shared);
       if (prompt.tokens + own.maxTokens > maxModelLength) {
         throw tooLong(prompt.tokens, own.maxTokens, maxModelLength);
       }
@@ -181,36 +177,17 @@ export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
 }
 
 /**
- * The messages between what all calls of an agent have in common, as they are in the body. Inside of a JSON text every
- * quote is escaped, so what is looked for here is found between texts and nowhere else.
+ * The messages between what all calls of an agent have in common. Inside of a JSON text every quote is escaped, so what
+ * is looked for here is found between texts and nowhere else. Of lists of parts only the texts are counted.
  */
-function ownParts({ body: bytes, head }: Call): MessagePart[] {
+function ownMessages({ body: bytes, head }: Call): Message[] {
   const body = bytes.toString();
-  const end = body.lastIndexOf('],"temperature":');
-  const parts: MessagePart[] = [];
-  for (let at = head.length; at < end; ) {
-    if (!PLAIN.test(body.slice(at, at + LONGEST_ROLE))) return partsIn(body.slice(head.length, end));
-    const roleAt = at + '{"role":"'.length;
-    const roleEnd = body.indexOf('"', roleAt);
-    const from = roleEnd + '","content":"'.length;
-    const next = body.indexOf('"},{"role":"', from);
-    const to = next < 0 ? end - '"}'.length : next;
-    parts.push({ role: body.slice(roleAt, roleEnd), text: body, from, to, isEscaped: true });
-    at = to + '"},'.length;
-  }
-  return parts;
-}
-
-/** How a message of text begins. */
-const PLAIN = /^\{"role":"[a-z]+","content":"/;
-const LONGEST_ROLE = 60;
-
-/** The same of messages that an item brought along: of lists of parts only the texts are counted. */
-function partsIn(messages: string): MessagePart[] {
-  const all = JSON.parse(`[${messages}]`) as { role: string; content: unknown }[];
+  const all: { role: string; content: unknown }[] = JSON.parse(
+    `[${body.slice(head.length, body.lastIndexOf('],"temperature":'))}]`,
+  );
   return all.map(({ role, content }) => {
     const texts = Array.isArray(content) ? content.map(part => part.text ?? '') : [content];
-    return messagePart(role, texts.join('\n'));
+    return { role, content: texts.join('\n') };
   });
 }
 

@@ -9,13 +9,12 @@ import { replyTo } from '../simulator/chat.ts';
 import { Engine, type EngineState } from '../simulator/engine.ts';
 import { faultsFrom } from '../simulator/faults.ts';
 import type { Preset } from '../simulator/presets.ts';
-import { type Prompt, promptOf } from '../simulator/prompt.ts';
 import { drawsOf, sha256 } from '../simulator/random.ts';
 import { Refusal, refusalBody } from '../simulator/refusal.ts';
 import type { Limits } from '../simulator/scheduler.ts';
 import { schemaCache } from '../simulator/schemas.ts';
 import type { Handle } from '../simulator/sequence.ts';
-import type { PromptInput } from '../simulator/tokens.ts';
+import { type Prompt, type PromptInput, promptOf } from '../simulator/tokens.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 export interface VirtualServer {

@@ -2,10 +2,9 @@
 
 import { Engine } from './engine.ts';
 import type { Preset } from './presets.ts';
-import { promptOf } from './prompt.ts';
 import type { Clock } from './server-clock.ts';
 import type { Backend } from './timing.ts';
-import { BLOCK } from './tokens.ts';
+import { BLOCK, promptOf } from './tokens.ts';
 
 /** @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either */
 export function engineBackend(preset: Preset, clock: Clock, maxModelLength: number): Backend {

@@ -3,7 +3,7 @@
  * caller's clock.
  */
 import type { Entry } from './event-queue.ts';
-import type { Prompt } from './prompt.ts';
+import type { Prompt } from './tokens.ts';
 
 /** Callbacks may add and remove sequences, and call nothing else of the engine. */
 export interface Sequence {

@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Engine } from '../../products/simulator/engine.ts';
 import { presetNamed, withFlags } from '../../products/simulator/presets.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
+import { promptOf } from '../../products/simulator/tokens.ts';
 import { manualClock } from '../pool/clock.ts';
 import { drain } from './closed-loop.ts';
 import { bodyOf, type Completion, completion, post } from './loan.ts';

@@ -5,9 +5,8 @@
 
 import { Engine } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
-import type { Prompt } from '../../simulator/prompt.ts';
 import type { Handle } from '../../simulator/sequence.ts';
-import { BLOCK } from '../../simulator/tokens.ts';
+import { BLOCK, type Prompt } from '../../simulator/tokens.ts';
 import { dueTimes } from '../bench/schedule.ts';
 
 /** The tokens of a request: `shared` are those at the beginning of the prompt which all requests have in common. */
