@@ -5,9 +5,9 @@
 
 import type { Reply } from '../../engine/asking/endpoints/exchange.ts';
 import type { OpenWire } from '../../engine/asking/endpoints/wire.ts';
-import type { Source, VirtualClock } from '../../products/plan/virtual-clock.ts';
 import { Agenda, type Entry } from '../../products/simulator/event-queue.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import type { Source, VirtualClock } from '../../products/simulator/virtual-clock.ts';
 
 /**
  * What a call beyond its places meets:

@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/stdout.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/preset-option.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';

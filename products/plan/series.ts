@@ -1,6 +1,6 @@
 /** What servers and client look like over time: samples at even distances, which double when there are too many. */
 import type { EngineState } from '../simulator/engine.ts';
-import type { VirtualClock } from './virtual-clock.ts';
+import type { VirtualClock } from '../simulator/virtual-clock.ts';
 
 export interface Series {
   /** seconds between two samples */

@@ -15,6 +15,8 @@ import { type Handle, type Member, memberOf, type Sequence } from './sequence.ts
 import { decodeMs, decodeStepsBy, type StepTimes, stepMs } from './steptime.ts';
 import { BLOCK } from './tokens.ts';
 
+export type { Handle } from './sequence.ts';
+
 /** Counts are since the beginning. */
 export interface EngineState extends Counts {
   running: number;

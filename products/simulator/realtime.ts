@@ -1,8 +1,8 @@
 /** An engine in real time: its steps are due on a clock, and one timer is set for the next of them. */
 
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { Engine } from './engine.ts';
 import type { Preset } from './presets.ts';
-import type { Clock } from './server-clock.ts';
 import type { Backend } from './timing.ts';
 import { BLOCK, promptOf } from './tokens.ts';
 

@@ -11,7 +11,7 @@
 import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './preset-option.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './presets.ts';
 import { type Simulator, startSimulator } from './simulator.ts';
 import { METRIC_NAMES } from './vllm-metrics.ts';
 

@@ -2,10 +2,11 @@
  * What decides when an answer is ready: a delay that is drawn for each request (here), or an engine that all requests
  * share (realtime.ts). The handler of a request is the same with both.
  */
+
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { Reply } from './chat.ts';
-import type { Latency } from './durations.ts';
+import type { Latency } from './control.ts';
 import { type Draws, PURPOSE } from './random.ts';
-import type { Clock } from './server-clock.ts';
 import { type PromptInput, prefixCache, tokensOf } from './tokens.ts';
 
 export interface Work {

@@ -3,9 +3,8 @@
  * that clock, rates are a second.
  */
 
-import { Engine } from '../../simulator/engine.ts';
+import { Engine, type Handle } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
-import type { Handle } from '../../simulator/sequence.ts';
 import { BLOCK, type Prompt } from '../../simulator/tokens.ts';
 import { dueTimes } from '../bench/schedule.ts';
 

@@ -1,6 +1,5 @@
 /** The constants of a preset that measurements tell, and how they are fitted to them. */
 import type { Preset, PresetFile } from '../../simulator/presets.ts';
-import type { StepTimes } from '../../simulator/steptime.ts';
 import { leastSquares } from './least-squares.ts';
 import { engineMs, type Measured } from './predict-loads.ts';
 
@@ -15,7 +14,7 @@ const NOISE_MS = 10;
 const DIGITS = 4;
 
 export interface Fitted {
-  step: StepTimes;
+  step: Preset['step'];
   /** what passes before and after the engine */
   overheadMs: number;
   /** each load with what the fitted engine says to it, in ms */

@@ -1,6 +1,6 @@
 /** Time that passes only when everything that is due has been done: hours of a run in seconds, the same each time. */
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
-import { Agenda, type Entry } from '../simulator/event-queue.ts';
+import { Agenda, type Entry } from './event-queue.ts';
 
 export interface VirtualClock extends Clock {
   /** Runs `act` at `at`, in milliseconds of this clock; the returned function calls it off. */
