@@ -11,7 +11,7 @@
  */
 import type { Preset } from './presets.ts';
 import { type Counts, type Limits, type Outcome, Scheduler, type Step } from './scheduler.ts';
-import { type Handle, type Member, memberOf, type Sequence } from './sequence.ts';
+import { type Handle, Member, type Sequence } from './sequence.ts';
 import { decodeMs, decodeStepsBy, type StepTimes, stepMs } from './steptime.ts';
 import { BLOCK } from './tokens.ts';
 
@@ -80,7 +80,7 @@ export class Engine {
         `expected 1 to ${Math.max(0, most)} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
-    const member = memberOf(sequence, this.#added++, now);
+    const member = new Member(sequence, this.#added++, now);
     if (this.#scheduler.add(member)) this.#cut(now);
     this.#due ??= now;
     return member;

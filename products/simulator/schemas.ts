@@ -42,8 +42,7 @@ export function schemaCache(): (schema: unknown) => KnownSchema {
           `Expected a schema of at most ${MAX_SCHEMA_LENGTH} characters, found ${text.length}.`,
         );
       }
-      const learned = within(() => learn(schema));
-      found = guarded(learned, isRisky(text) ? within : unlimited);
+      found = learn(schema, isRisky(text) ? within : unlimited);
       held += text.length;
       for (const oldest of known.keys()) {
         if (known.size < MOST_SCHEMAS && held <= MOST_TEXT) break;
@@ -62,18 +61,6 @@ function isRisky(text: string): boolean {
   if (references > FEW_REFERENCES || /"(?:patternProperties|uniqueItems)"/.test(text)) return true;
   const patterns = text.match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [];
   return patterns.some(pattern => (pattern.match(/[*+{]/g)?.length ?? 0) > FEW_REPETITIONS);
-}
-
-function guarded({ names, spreads, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
-  return {
-    names,
-    spreads,
-    valid: value => run(() => valid(value)),
-    answer(random, wishes) {
-      const fromTheStart = repeatable(random);
-      return run(() => answer(fromTheStart(), wishes));
-    },
-  };
 }
 
 /** The same draws for each run: `within` may begin the work again, and the answer hangs on nothing but the request. */
@@ -97,25 +84,29 @@ function schemaText(schema: unknown): string {
   }
 }
 
-function learn(schema: unknown): KnownSchema {
-  const shape = compileShape(schema);
-  const validate = validatorOf(schema);
+/** `run` limits the time of an answer. */
+function learn(schema: unknown, run: typeof within): KnownSchema {
+  const { shape, validate } = within(() => ({ shape: compileShape(schema), validate: validatorOf(schema) }));
+  const answer = (random: Random, wishes: ReadonlyMap<string, unknown>): unknown => {
+    for (let tries = 1; ; tries++) {
+      // a wish may be what does not fit: the later tries do without
+      const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
+      if (validate(value)) return value;
+      const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
+      if (tries === TRIES) {
+        throw new SchemaError(
+          `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
+        );
+      }
+    }
+  };
   return {
     names: shape.names,
     spreads: shape.spreads,
-    valid: value => validate(value) as boolean,
+    valid: value => run(() => validate(value) as boolean),
     answer(random, wishes) {
-      for (let tries = 1; ; tries++) {
-        // a wish may be what does not fit: the later tries do without
-        const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
-        if (validate(value)) return value;
-        const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
-        if (tries === TRIES) {
-          throw new SchemaError(
-            `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
-          );
-        }
-      }
+      const fromTheStart = repeatable(random);
+      return run(() => answer(fromTheStart(), wishes));
     },
   };
 }

@@ -31,52 +31,38 @@ export interface Handle {
 /** `leaving`: removed by its client, until the running step ends. */
 export type Phase = 'waiting' | 'prefill' | 'decode' | 'leaving' | 'over';
 
-export interface Member extends Entry, Handle {
+export class Member implements Entry, Handle {
   readonly sequence: Sequence;
-  phase: Phase;
+  readonly number: number;
+  readonly arrived: number;
+  at = 0;
+  place = -1;
+  phase: Phase = 'waiting';
   /** nobody is to be called any more */
-  silent: boolean;
-  scheduled: number;
-  firstToken: number;
-  cachedTokens: number;
-  preemptions: number;
+  silent = false;
+  scheduled = Number.NaN;
+  firstToken = Number.NaN;
+  cachedTokens = 0;
+  preemptions = 0;
   /** output tokens up to the end of its last prefill; while it decodes, the number of the step tells */
-  made: number;
+  made = 0;
   /** while it decodes: after step s, s + offset tokens of it are in the KV cache */
-  offset: number;
+  offset = 0;
   /** during prefill: tokens in the KV cache, the blocks taken for them, and how many of its prompt's blocks are known */
-  computed: number;
-  taken: number;
-  known: number;
+  computed = 0;
+  taken = 0;
+  known = 0;
   /** its blocks that are cached, by number */
-  readonly held: number[];
+  readonly held: number[] = [];
   /** neighbours in the one list that it is in */
-  earlier: Member | null;
-  later: Member | null;
-}
+  earlier: Member | null = null;
+  later: Member | null = null;
 
-export function memberOf(sequence: Sequence, number: number, arrived: number): Member {
-  return {
-    sequence,
-    number,
-    at: 0,
-    place: -1,
-    phase: 'waiting',
-    silent: false,
-    arrived,
-    scheduled: Number.NaN,
-    firstToken: Number.NaN,
-    cachedTokens: 0,
-    preemptions: 0,
-    made: 0,
-    offset: 0,
-    computed: 0,
-    taken: 0,
-    known: 0,
-    held: [],
-    earlier: null,
-    later: null,
-  };
+  constructor(sequence: Sequence, number: number, arrived: number) {
+    this.sequence = sequence;
+    this.number = number;
+    this.arrived = arrived;
+  }
 }
 
 /** Tokens that its prefill has to compute: the prompt, and after a preemption what it had generated. */

@@ -3,7 +3,7 @@
  *
  * The answers are simulated: they fit the schema of the request and depend on its text and on the seed, and no model
  * is behind them. The same request gets the same answer from every simulator of the same seed, however many run and
- * whatever else is in flight. What a request is answered is in chat.ts, when in timing.ts and realtime.ts, with what
+ * whatever else is in flight. What a request is answered is in chat.ts, when in timing.ts, with what
  * fault in handle-request.ts.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -25,11 +25,10 @@ import {
 } from './handle-request.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
-import { engineBackend } from './realtime.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { ADMIN, guard, isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
-import { delayBackend } from './timing.ts';
+import { delayBackend, engineBackend } from './timing.ts';
 import { type MetricNames, Metrics } from './vllm-metrics.ts';
 
 export interface SimulatorOptions {
