@@ -185,20 +185,20 @@ export const SERVER_OPTIONS = {
     type: 'integer',
     minimum: 1,
     maximum: 65_536,
-    description: 'Sequences of a batch. Needs --preset, which says the default.',
+    description: 'Maximum sequences per batch (vLLM --max-num-seqs). Default: from --preset.',
   },
   'max-num-batched-tokens': {
     type: 'integer',
     minimum: 1,
     maximum: 1_048_576,
-    description: 'Tokens of a step. Needs --preset, which says the default.',
+    description: 'Maximum tokens per step (vLLM --max-num-batched-tokens). Default: from --preset.',
   },
   'gpu-memory-utilization': {
     type: 'number',
     minimum: 0.01,
     maximum: 1,
     description:
-      "Share of the GPU's memory that the server takes, which decides how many tokens the KV cache holds. Needs --preset. Default: 0.9.",
+      "Share of the GPU's memory for the server, which sets the size of the KV cache. Needs --preset. Default: 0.9.",
   },
 } as const satisfies OptionSchemas;
 
