@@ -4,8 +4,8 @@
  *
  *   make bench-pool
  */
-import type { VirtualClock } from '../products/plan/virtual-clock.ts';
-import type { VirtualServer } from '../products/plan/virtual-servers.ts';
+import type { VirtualClock } from '../products/simulator/virtual-clock.ts';
+import type { VirtualServer } from '../products/simulator/virtual-servers.ts';
 import { table, writeSection } from './page.ts';
 import { PRESET, type Ran, type Run, run } from './pool/run.ts';
 

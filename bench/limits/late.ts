@@ -8,8 +8,8 @@ import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
 import type { OpenWire } from '../../engine/asking/endpoints/wire.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { Call } from '../../engine/core/item/call.ts';
-import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import { type VirtualClock, virtualClock } from '../../products/simulator/virtual-clock.ts';
 import { limitedServer } from './server.ts';
 
 /** idle; in loops by phases of its own; always in loops; stopped for 2 s (SIGSTOP) every 7 s */

@@ -3,8 +3,8 @@
 import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { Call } from '../../engine/core/item/call.ts';
-import { virtualClock } from '../../products/plan/virtual-clock.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import { virtualClock } from '../../products/simulator/virtual-clock.ts';
 import { type Limited, limitedServer } from './server.ts';
 
 export interface Chains {

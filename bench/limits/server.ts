@@ -5,9 +5,9 @@
 
 import type { Reply } from '../../engine/asking/endpoints/exchange.ts';
 import type { OpenWire } from '../../engine/asking/endpoints/wire.ts';
-import type { Source, VirtualClock } from '../../products/plan/virtual-clock.ts';
-import { createAgenda, type Entry } from '../../products/simulator/event-queue.ts';
+import { Agenda, type Entry } from '../../products/simulator/event-queue.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import type { Source, VirtualClock } from '../../products/simulator/virtual-clock.ts';
 
 /**
  * What a call beyond its places meets:
@@ -61,7 +61,7 @@ export function limitedServer(
   const isQueue = beyond === 'queue';
   const power = typeof beyond === 'number' ? beyond : 0;
   // What is served progresses alike: the clock of its progress runs slower where many share the server.
-  const served = createAgenda<Job>();
+  const served = new Agenda<Job>();
   const queue: Job[] = [];
   let first = 0;
   let progress = 0;

@@ -6,10 +6,10 @@ import { resolveOrderings } from '../../engine/asking/agents/orderings.ts';
 import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { Item } from '../../engine/core/item/item.ts';
-import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
-import { type VirtualServer, virtualServers } from '../../products/plan/virtual-servers.ts';
 import { type Preset, presetNamed } from '../../products/simulator/presets.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import { type VirtualClock, virtualClock } from '../../products/simulator/virtual-clock.ts';
+import { type VirtualServer, virtualServers } from '../../products/simulator/virtual-servers.ts';
 import { scriptPool } from './scripts.ts';
 
 export interface Run {

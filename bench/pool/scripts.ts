@@ -5,7 +5,7 @@ import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { OpenWire, Wire } from '../../engine/asking/endpoints/wire.ts';
 import { hashOf } from '../../engine/asking/pool/hash.ts';
 import { type Call, CallFailure, type Pool } from '../../engine/core/item/call.ts';
-import { VIRTUAL_MODEL } from '../../products/plan/virtual-servers.ts';
+import { VIRTUAL_MODEL } from '../../products/simulator/virtual-servers.ts';
 
 export interface Script {
   urls: readonly string[];

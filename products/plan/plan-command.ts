@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/preset-option.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
@@ -28,7 +28,7 @@ export default command({
     preset: {
       type: 'string',
       file: 'read',
-      description: `A model on a GPU: the file of a preset, or one of ${PRESET_NAMES}.`,
+      description: `Model and GPU to simulate: a preset file, or one of ${PRESET_NAMES}.`,
     },
     ...SERVER_OPTIONS,
     endpoints: {
@@ -36,23 +36,23 @@ export default command({
       minimum: 1,
       maximum: 64,
       default: 1,
-      description: 'Number of servers, 1 to 64, one GPU each. Up to 4, the table also shows fewer.',
+      description: 'Number of servers with one GPU each, 1 to 64. For up to 4, the table also shows fewer.',
     },
     items: {
       type: 'integer',
       minimum: 1,
       description:
-        'Items to plan for; if the input has fewer, they are repeated under new ids. Default: those of the input.',
+        'Number of items to plan for; a shorter input is repeated under new ids. Default: all of the input.',
     },
     ledger: {
       type: 'string',
       file: 'read-folder',
-      description: 'Ledger of an earlier run (20 items are enough): use its answer lengths and failures.',
+      description: 'Take answer lengths and failures from the ledger of an earlier run; 20 items are enough.',
     },
     'output-tokens': {
       type: 'integer',
       minimum: 1,
-      description: 'Mean length of an answer in tokens, if there is no --ledger.',
+      description: 'Mean answer length in tokens, without --ledger.',
     },
     tokenizer: {
       type: 'string',
@@ -61,21 +61,21 @@ export default command({
     set: {
       type: 'array',
       items: { type: 'string' },
-      description: 'STAGE.OPTION=VALUE, in place of what the file says. May be repeated.',
+      description: 'Override an option of the pipeline file: STAGE.OPTION=VALUE. May be repeated.',
     },
     calibrate: {
       type: 'string',
       description:
-        'Base URL of an idle server: fit the constants of --preset to it, in two minutes. Nothing is planned.',
+        'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing.',
     },
     model: {
       type: 'string',
-      description: 'Of --calibrate: the model to ask for, where the server has several.',
+      description: 'Model to ask for with --calibrate, if the server has several.',
     },
     out: {
       type: 'string',
       file: 'write',
-      description: 'Of --calibrate: the preset file to write; default: standard output.',
+      description: 'Preset file for --calibrate to write. Default: standard output.',
     },
     seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },

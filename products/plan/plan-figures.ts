@@ -128,6 +128,7 @@ export function stretched(figures: Figures, items: number): Figures {
   if (items === figures.simulated) return figures;
   const more = (items - figures.simulated) / figures.rate;
   const times = items / figures.simulated;
+  const scaled = (count: number) => Math.round(count * times);
   const makespan = figures.makespan + more;
   const { prompt, cached, completion } = figures.tokens;
   return {
@@ -135,15 +136,11 @@ export function stretched(figures: Figures, items: number): Figures {
     items,
     makespan,
     begun: figures.begun + more,
-    failed: Math.round(figures.failed * times),
-    calls: Math.round(figures.calls * times),
-    retries: Math.round(figures.retries * times),
-    tokens: {
-      prompt: Math.round(prompt * times),
-      cached: Math.round(cached * times),
-      completion: Math.round(completion * times),
-    },
-    preemptions: Math.round(figures.preemptions * times),
+    failed: scaled(figures.failed),
+    calls: scaled(figures.calls),
+    retries: scaled(figures.retries),
+    tokens: { prompt: scaled(prompt), cached: scaled(cached), completion: scaled(completion) },
+    preemptions: scaled(figures.preemptions),
     gpuHours: (figures.endpoints * makespan) / 3600,
     busy: (figures.busy * figures.makespan + figures.steady.busy * more) / makespan,
   };

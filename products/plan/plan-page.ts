@@ -109,35 +109,17 @@ const BARS = '▁▂▃▄▅▆▇█';
 const WIDTH = 60;
 
 function chartOf({ series, makespan, endpoints }: Figures): string[] {
-  const top = (list: readonly number[]) => Math.max(...list, 0);
-  const rows: [name: string, list: readonly number[], top: number, words: string][] = [
-    ['KV cache', series.kv, 1, `most ${percent(top(series.kv))}`],
-    [
-      'running',
-      series.running,
-      top(series.running),
-      `most ${number(Math.round(top(series.running)))} at ${endpoints}`,
-    ],
-    [
-      'waiting',
-      series.waiting,
-      top(series.waiting),
-      `most ${number(Math.round(top(series.waiting)))}, on the servers`,
-    ],
-    [
-      'queued',
-      series.queued,
-      top(series.queued),
-      `most ${number(Math.round(top(series.queued)))}, in the client`,
-    ],
-    [
-      'tok/s out',
-      series.outputTokensPerSecond,
-      top(series.outputTokensPerSecond),
-      `most ${number(Math.round(top(series.outputTokensPerSecond)))}`,
-    ],
+  const row = (name: string, list: readonly number[], where: string) => {
+    const most = Math.max(...list, 0);
+    return [name, sparkline(list, most), `most ${number(Math.round(most))}${where}`];
+  };
+  const lines = [
+    ['KV cache', sparkline(series.kv, 1), `most ${percent(Math.max(...series.kv, 0))}`],
+    row('running', series.running, ` at ${endpoints}`),
+    row('waiting', series.waiting, ', on the servers'),
+    row('queued', series.queued, ', in the client'),
+    row('tok/s out', series.outputTokensPerSecond, ''),
   ];
-  const lines = rows.map(([name, list, most, words]) => [name, sparkline(list, most), words]);
   return aligned([...lines, ['', `0 to ${lasting(makespan)}`, '']], []);
 }
 
@@ -205,8 +187,8 @@ function figuresJson(figures: Figures) {
     preemptions,
     busy: rounded(figures.busy),
     in_flight: figures.inFlight,
-    steady: Object.fromEntries(Object.entries(figures.steady).map(([name, value]) => [name, rounded(value)])),
-    step: Object.fromEntries(Object.entries(figures.step).map(([name, value]) => [name, rounded(value)])),
+    steady: allRounded(figures.steady),
+    step: allRounded(figures.step),
     simulated_items: figures.simulated,
   };
 }
@@ -218,5 +200,8 @@ function seriesJson({ every, outputTokensPerSecond, ...lists }: Series) {
     ...Object.fromEntries(Object.entries(all).map(([name, list]) => [name, list.map(rounded)])),
   };
 }
+
+const allRounded = (values: { [name: string]: number }) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, rounded(value)]));
 
 const rounded = (value: number): number => Number(value.toPrecision(6));

@@ -148,21 +148,21 @@ async function itemsOf({ row, files, base, sets, most = Number.POSITIVE_INFINITY
   return items;
 }
 
+const KEPT = [
+  'id',
+  'row',
+  'prompt',
+  'sample',
+  'ordering',
+  'arrangement',
+  'steps',
+  'decision',
+  'failure',
+] as const;
+
 /** A hundred thousand items stay in memory: without the columns that they were made of. */
-function lean(
-  { id, row, input, prompt, sample, ordering, arrangement, steps, decision, failure }: Item,
-  keepsInput: boolean,
-): Item {
-  return {
-    id,
-    ...(row !== undefined && { row }),
-    ...(prompt !== undefined && { prompt }),
-    ...(keepsInput && input && { input }),
-    ...(sample !== undefined && { sample }),
-    ...(ordering && { ordering }),
-    ...(arrangement !== undefined && { arrangement }),
-    ...(steps && { steps }),
-    ...(decision && { decision }),
-    ...(failure && { failure }),
-  };
+function lean(item: Item, keepsInput: boolean): Item {
+  const names = KEPT.filter(name => item[name] !== undefined);
+  const kept = Object.fromEntries(names.map(name => [name, item[name]])) as Item;
+  return keepsInput && item.input ? { ...kept, input: item.input } : kept;
 }

@@ -7,28 +7,17 @@
  */
 import { isSharedCall } from '../../engine/asking/agents/share.ts';
 import type { Answer, Call, Pool } from '../../engine/core/item/call.ts';
-import { replyTo } from '../simulator/chat.ts';
-import { NO_FAULTS } from '../simulator/faults.ts';
-import { formAsked, tooLong } from '../simulator/question.ts';
-import { drawsOf, sha256 } from '../simulator/random.ts';
-import { schemaCache } from '../simulator/schemas.ts';
-import type { Message } from '../simulator/tokens.ts';
+import { type Replies, repliesOf, tooLong } from '../simulator/chat.ts';
+import { type Message, type Prefix, prefixOf, promptAfter } from '../simulator/tokens.ts';
+import type { PlannedReply } from '../simulator/virtual-servers.ts';
 import { type KnownAnswer, type Lengths, setOf } from './lengths.ts';
-import { type MessagePart, messagePart, type Prefix, prefixOf, promptAfter } from './prompts.ts';
 import { stretchedText } from './stretch.ts';
-import type { Answering, PlannedReply } from './virtual-servers.ts';
 
 /** Shared answers that a plan remembers, of some 2 KB each. */
 const MOST_ON_RECORD = 20_000;
 
 /** Calls of an agent that the simulator answers, about: enough for the spread of their lengths. */
 const SIMULATED = 512;
-
-export interface PlannedAnswers {
-  answer: Answering;
-  /** The pool as those who ask see it. */
-  through(pool: Pool): Pool;
-}
 
 export interface AnswerSettings {
   /** of the simulator's answers */
@@ -58,159 +47,149 @@ interface Known {
   fits(text: string): boolean;
 }
 
-interface Limits {
-  max_tokens?: number;
-  max_completion_tokens?: number;
-}
-
-export function plannedAnswers(settings: AnswerSettings): PlannedAnswers {
-  const { seed, lengths, maxModelLength, items, onSimulated } = settings;
-  const { charactersPerToken, answers, stretch } = lengths;
-  // answers of a model may have to be asked again, and then the whole prompt is in the cache
-  const shared = answers.size > 0 ? Number.POSITIVE_INFINITY : settings.shared;
-  const every = Math.max(1, Math.floor(items / SIMULATED));
-  const draws = drawsOf(seed);
-  const schemaOf = schemaCache();
+export class PlannedAnswers {
+  readonly #settings: AnswerSettings;
+  readonly #replies: Replies;
+  /** characters that no two prompts have more of in common */
+  readonly #shared: number;
+  /** the simulator answers one call of so many */
+  readonly #every: number;
   /** what is asked, by its number; once a server has read it, what that will answer: the text is needed no more */
-  const calls = new Map<string, Call | PlannedReply>();
-  const known = new Map<string, Known>();
-  const sets = new Map<string, { isSimulated: boolean; ready: Ready[] }>();
+  readonly #calls = new Map<string, Call | PlannedReply>();
+  readonly #known = new Map<string, Known>();
+  readonly #sets = new Map<string, { isSimulated: boolean; ready: Ready[] }>();
   /** answers that other items of a row may ask for, as the ledger of a run has them */
-  const record = new Map<string, Answer>();
-  let asked = 0;
+  readonly #record = new Map<string, Answer>();
+  #asked = 0;
 
-  function knownOf({ head, tail, agent }: Call): Known {
-    let found = known.get(head);
-    if (found?.agent === agent) return found;
+  constructor(settings: AnswerSettings) {
+    const { seed, lengths, maxModelLength, items } = settings;
+    this.#settings = settings;
+    this.#replies = repliesOf({ seed, maxModelLength, forLength: true });
+    // answers of a model may have to be asked again, and then the whole prompt is in the cache
+    this.#shared = lengths.answers.size > 0 ? Number.POSITIVE_INFINITY : settings.shared;
+    this.#every = Math.max(1, Math.floor(items / SIMULATED));
+  }
+
+  /** What the call of this number will be answered. @throws Refusal */
+  answer(body: Buffer): PlannedReply {
+    const { lengths, maxModelLength } = this.#settings;
+    const name = body.toString('latin1');
+    const call = this.#calls.get(name) as Call | PlannedReply;
+    if ('prompt' in call) return call;
+    const known = this.#knownOf(call);
+    const perToken = lengths.charactersPerToken.prompt;
+    const prompt = promptAfter(known.prefix, ownMessages(call), perToken, this.#shared);
+    if (prompt.tokens + known.maxTokens > maxModelLength) {
+      throw tooLong(prompt.tokens, known.maxTokens, maxModelLength);
+    }
+    const { begin, tokens } = this.#readyFor(call, known);
+    const planned: PlannedReply = {
+      prompt,
+      tokens,
+      bodyOf: cached =>
+        Buffer.from(`${begin}${prompt.tokens},"prompt_tokens_details":{"cached_tokens":${cached}}}}`),
+    };
+    this.#calls.set(name, planned);
+    return planned;
+  }
+
+  /** The pool as those who ask see it. */
+  through(pool: Pool): Pool {
+    return {
+      model: pool.model,
+      servedAs: name => pool.servedAs?.(name) ?? name,
+      get itemsInFlight() {
+        return pool.itemsInFlight;
+      },
+      onRoom: listener => pool.onRoom(listener),
+      onRecord: { lastRound: 0, has: key => this.#record.has(key) },
+      call: call => this.#call(pool, call),
+      judge: (...judged) => pool.judge(...judged),
+      close: how => pool.close(how),
+    };
+  }
+
+  #call(pool: Pool, call: Call): Promise<Answer> {
+    const known = this.#record.get(call.key);
+    if (known) return Promise.resolve(known);
+    const name = String(this.#asked++);
+    this.#calls.set(name, call);
+    const over = () => this.#calls.delete(name);
+    const answered = pool.call({ ...call, body: Buffer.from(name) });
+    answered.then(answer => {
+      over();
+      if (isSharedCall(call)) this.#keep(call.key, answer);
+    }, over);
+    return answered;
+  }
+
+  #keep(key: string, answer: Answer): void {
+    this.#record.set(key, answer);
+    // the items of a row are asked about side by side, so that the oldest are not wanted any more
+    if (this.#record.size > MOST_ON_RECORD) this.#record.delete(this.#record.keys().next().value as string);
+  }
+
+  #knownOf({ head, tail, agent }: Call): Known {
+    const before = this.#known.get(head);
+    if (before?.agent === agent) return before;
     const [, messages = ''] = head.split('"messages":', 2);
     // an agent without a persona has no message there
     const system = JSON.parse(`${messages.replace(/,$/, '')}]`) as Message[];
-    const { max_tokens, max_completion_tokens, ...more } = JSON.parse(`{${tail.slice(1)}`) as Limits;
-    const form = formAsked(more);
-    found = {
+    const { max_tokens, max_completion_tokens, ...form } = JSON.parse(`{${tail.slice(1)}`);
+    const known = {
       agent,
-      prefix: prefixOf(
-        system.map(({ role, content }) => messagePart(role, content)),
-        charactersPerToken.prompt,
-      ),
-      maxTokens: max_tokens ?? (max_completion_tokens as number),
-      fits: text => form.kind !== 'schema' || schemaOf(form.schema).valid(JSON.parse(text)),
+      prefix: prefixOf(system, this.#settings.lengths.charactersPerToken.prompt),
+      maxTokens: max_tokens ?? max_completion_tokens,
+      fits: this.#replies.fits(form),
     };
-    known.set(head, found);
-    return found;
+    this.#known.set(head, known);
+    return known;
   }
 
-  function readyFor(call: Call, own: Known): Ready {
+  #readyFor(call: Call, known: Known): Ready {
+    const { answers } = this.#settings.lengths;
     const name = setOf(call.agent, call.attempt);
-    let set = sets.get(name);
+    let set = this.#sets.get(name);
     if (set === undefined) {
-      const said = answers.get(name) ?? answers.get(call.agent) ?? [];
+      const earlier = answers.get(name) ?? answers.get(call.agent) ?? [];
       // an earlier run may have let them have more
-      const most = (one: KnownAnswer): KnownAnswer => ({
-        ...one,
-        tokens: Math.min(one.tokens, own.maxTokens),
-      });
-      set = { isSimulated: said.length === 0, ready: said.map(one => readyOf(most(one))) };
-      sets.set(name, set);
+      const ready = earlier.map(one => readyOf({ ...one, tokens: Math.min(one.tokens, known.maxTokens) }));
+      set = { isSimulated: ready.length === 0, ready };
+      this.#sets.set(name, set);
     }
     const drawn = Number.parseInt(call.key.slice(0, 7), 16);
     const { isSimulated, ready } = set;
-    if (isSimulated && (ready.length === 0 || drawn % every === 0)) ready.push(readyOf(simulated(call, own)));
-    else return ready[Math.floor(drawn / every) % ready.length] as Ready;
-    return ready.at(-1) as Ready;
+    if (!isSimulated || (ready.length > 0 && drawn % this.#every > 0))
+      return ready[Math.floor(drawn / this.#every) % ready.length] as Ready;
+    const simulated = readyOf(this.#simulated(call, known));
+    ready.push(simulated);
+    return simulated;
   }
 
   /** What the simulator says to this very call, made as long as wanted. */
-  function simulated(call: Call, { maxTokens, fits }: Known): KnownAnswer {
-    const chat = { model: call.model, maxModelLength, faults: NO_FAULTS, draws, schemaOf, forLength: true };
-    const request = call.body.toString();
-    const { text, finish } = replyTo(request, sha256(request), chat);
-    onSimulated?.(call, text);
+  #simulated(call: Call, { maxTokens, fits }: Known): KnownAnswer {
+    const { charactersPerToken, stretch } = this.#settings.lengths;
+    const { text, finish } = this.#replies.reply(call.body, call.model);
+    this.#settings.onSimulated?.(call, text);
     const longer = stretch === 1 ? text : stretchedText(text, stretch);
     const tokens = Math.ceil((stretch * text.length) / charactersPerToken.answer);
     return { text: fits(longer) ? longer : text, finish, tokens: Math.min(maxTokens, Math.max(1, tokens)) };
   }
-
-  function keep(key: string, answer: Answer): void {
-    record.set(key, answer);
-    // the items of a row are asked about side by side, so that the oldest are not wanted any more
-    if (record.size > MOST_ON_RECORD) record.delete(record.keys().next().value as string);
-  }
-
-  return {
-    answer(body) {
-      const name = body.toString('latin1');
-      const call = calls.get(name) as Call | PlannedReply;
-      if ('prompt' in call) return call;
-      const own = knownOf(call);
-      const prompt = promptAfter(own.prefix, ownParts(call), charactersPerToken.prompt, shared);
-      if (prompt.tokens + own.maxTokens > maxModelLength) {
-        throw tooLong(prompt.tokens, own.maxTokens, maxModelLength);
-      }
-      const { begin, tokens } = readyFor(call, own);
-      const told: PlannedReply = {
-        prompt,
-        tokens,
-        bodyOf: cached =>
-          Buffer.from(`${begin}${prompt.tokens},"prompt_tokens_details":{"cached_tokens":${cached}}}}`),
-      };
-      calls.set(name, told);
-      return told;
-    },
-    through: pool => ({
-      ...pool,
-      get itemsInFlight() {
-        return pool.itemsInFlight;
-      },
-      onRecord: { lastRound: 0, has: key => record.has(key) },
-      call(one) {
-        const known = record.get(one.key);
-        if (known) return Promise.resolve(known);
-        const name = String(asked++);
-        calls.set(name, one);
-        const over = () => calls.delete(name);
-        const answered = pool.call({ ...one, body: Buffer.from(name) });
-        answered.then(answer => {
-          over();
-          if (isSharedCall(one)) keep(one.key, answer);
-        }, over);
-        return answered;
-      },
-    }),
-  };
 }
 
 /**
- * The messages between what all calls of an agent have in common, as they are in the body. Inside of a JSON text every
- * quote is escaped, so what is looked for here is found between texts and nowhere else.
+ * The messages between what all calls of an agent have in common. Inside of a JSON text every quote is escaped, so what
+ * is looked for here is found between texts and nowhere else. Of lists of parts only the texts are counted.
  */
-function ownParts({ body: bytes, head }: Call): MessagePart[] {
+function ownMessages({ body: bytes, head }: Call): Message[] {
   const body = bytes.toString();
-  const end = body.lastIndexOf('],"temperature":');
-  const parts: MessagePart[] = [];
-  for (let at = head.length; at < end; ) {
-    if (!PLAIN.test(body.slice(at, at + LONGEST_ROLE))) return partsIn(body.slice(head.length, end));
-    const roleAt = at + '{"role":"'.length;
-    const roleEnd = body.indexOf('"', roleAt);
-    const from = roleEnd + '","content":"'.length;
-    const next = body.indexOf('"},{"role":"', from);
-    const to = next < 0 ? end - '"}'.length : next;
-    parts.push({ role: body.slice(roleAt, roleEnd), text: body, from, to, isEscaped: true });
-    at = to + '"},'.length;
-  }
-  return parts;
-}
-
-/** How a message of text begins. */
-const PLAIN = /^\{"role":"[a-z]+","content":"/;
-const LONGEST_ROLE = 60;
-
-/** The same of messages that an item brought along: of lists of parts only the texts are counted. */
-function partsIn(messages: string): MessagePart[] {
-  const all = JSON.parse(`[${messages}]`) as { role: string; content: unknown }[];
+  const all: { role: string; content: unknown }[] = JSON.parse(
+    `[${body.slice(head.length, body.lastIndexOf('],"temperature":'))}]`,
+  );
   return all.map(({ role, content }) => {
     const texts = Array.isArray(content) ? content.map(part => part.text ?? '') : [content];
-    return messagePart(role, texts.join('\n'));
+    return { role, content: texts.join('\n') };
   });
 }
 

@@ -1,6 +1,6 @@
 /** What servers and client look like over time: samples at even distances, which double when there are too many. */
 import type { EngineState } from '../simulator/engine.ts';
-import type { VirtualClock } from './virtual-clock.ts';
+import type { VirtualClock } from '../simulator/virtual-clock.ts';
 
 export interface Series {
   /** seconds between two samples */
@@ -20,6 +20,8 @@ export interface Series {
 const MAX_POINTS = 240;
 const FIRST_MS = 1_000;
 
+type Lists = Omit<Series, 'every'>;
+
 export interface Recorder {
   /** The series, closed with what has passed since its last sample. */
   end(): Series;
@@ -31,8 +33,7 @@ export function record(
   states: () => readonly EngineState[],
   queued: () => number,
 ): Recorder {
-  const series = { kv: [], running: [], waiting: [], queued: [], busy: [], outputTokensPerSecond: [] };
-  const lists: Record<keyof typeof series, number[]> = series;
+  const lists: Lists = { kv: [], running: [], waiting: [], queued: [], busy: [], outputTokensPerSecond: [] };
   let every = FIRST_MS;
   let last = { at: clock.now(), busyMs: 0, outputTokens: 0 };
   let callOff = clock.after(every, look);
@@ -66,7 +67,7 @@ export function record(
     end() {
       callOff();
       sample();
-      return { every: every / 1000, ...series };
+      return { every: every / 1000, ...lists };
     },
   };
 }

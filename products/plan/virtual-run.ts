@@ -16,13 +16,13 @@ import type { Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
 import type { Preset } from '../simulator/presets.ts';
 import { lcg } from '../simulator/random.ts';
+import { type VirtualClock, virtualClock } from '../simulator/virtual-clock.ts';
+import { type Answering, type VirtualServer, virtualServers } from '../simulator/virtual-servers.ts';
 import type { Lengths } from './lengths.ts';
 import { type Figures, figuresOf } from './plan-figures.ts';
-import { type PlannedAnswers, plannedAnswers } from './ready-answers.ts';
+import { type AnswerSettings, PlannedAnswers } from './ready-answers.ts';
 import type { Sample } from './sample.ts';
 import { record } from './series.ts';
-import { type VirtualClock, virtualClock } from './virtual-clock.ts';
-import { type VirtualServer, virtualServers } from './virtual-servers.ts';
 
 export interface PlanInput {
   /** from the first stage that asks to the last */
@@ -37,16 +37,16 @@ export interface PlanInput {
   seed: number;
 }
 
-/** `onCall` sees the calls that the simulator answers, as plannedAnswers says. */
+/** `onSimulated` sees the calls that the simulator answers, and what it says. */
 export async function simulate(
   world: PlanInput,
   endpoints: number,
   sample: Sample,
-  onSimulated?: Parameters<typeof plannedAnswers>[0]['onSimulated'],
+  onSimulated?: AnswerSettings['onSimulated'],
 ): Promise<Figures> {
   const { preset, lengths, seed } = world;
   const clock = virtualClock();
-  const answers = plannedAnswers({
+  const answers = new PlannedAnswers({
     seed,
     lengths,
     maxModelLength: Math.min(MAX_MODEL_LENGTH, preset.limits.kvTokens),
@@ -138,11 +138,12 @@ async function openPool(
   { preset, seed, model, pool: file }: PlanInput,
   endpoints: number,
   clock: VirtualClock,
-  { answer }: PlannedAnswers,
+  answers: PlannedAnswers,
   { agents }: AsksWith,
 ): Promise<Opened> {
   const named = Object.values(agents).map(agent => agent.model);
   const models = [...new Set(named.filter(name => name !== undefined))];
+  const answer: Answering = body => answers.answer(body);
   const served = { preset, count: endpoints, seed, models: [model, ...models], answer };
   const { servers, openWire } = virtualServers(clock, served);
   const { api_key_env: _, ...limits } = file ?? {};

@@ -99,22 +99,24 @@ function usageJson({ prompt, completion, cached }: Reply['usage']): string {
   );
 }
 
+function begin(
+  response: ServerResponse,
+  status: number,
+  type: string,
+  body: string | Buffer,
+  more = {},
+): void {
+  const length = Buffer.byteLength(body);
+  response.writeHead(status, { server: SERVER, 'content-type': type, 'content-length': length, ...more });
+}
+
 export function sendJson(response: ServerResponse, status: number, body: string, more: object = {}): void {
-  response.writeHead(status, {
-    server: SERVER,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    ...more,
-  });
+  begin(response, status, 'application/json', body, more);
   response.end(body);
 }
 
 export function sendText(response: ServerResponse, status: number, type: string, body: string): void {
-  response.writeHead(status, {
-    server: SERVER,
-    'content-type': type,
-    'content-length': Buffer.byteLength(body),
-  });
+  begin(response, status, type, body);
   response.end(body);
 }
 
@@ -133,10 +135,6 @@ export function drop(response: ServerResponse, body: string | undefined): void {
     return;
   }
   const bytes = Buffer.from(body);
-  response.writeHead(200, {
-    server: SERVER,
-    'content-type': 'application/json',
-    'content-length': bytes.length,
-  });
+  begin(response, 200, 'application/json', bytes);
   response.write(bytes.subarray(0, bytes.length >> 1), () => response.destroy());
 }

@@ -5,12 +5,12 @@
 
 import type { JsonObject as Schema } from '../../engine/core/json/pointer.ts';
 import { endedAs } from './answer-ending.ts';
+import type { Bias } from './bias.ts';
 import { type ContentSettings, contentOf } from './content.ts';
-import { type AnswerFault, type Shares, spoilt } from './faults.ts';
+import { type AnswerFault, faultsFrom, type Shares, spoilt } from './faults.ts';
 import { text } from './filler-words.ts';
-import type { Conversation } from './loan-study.ts';
+import type { Conversation } from './loans/loans.ts';
 import { chancesOf, type TokenChances } from './logprobs.ts';
-import type { Bias } from './planted-bias.ts';
 import {
   formAsked,
   leastTokens,
@@ -20,10 +20,13 @@ import {
   parseObject,
   usageWanted,
 } from './question.ts';
-import { PURPOSE } from './random.ts';
+import { drawsOf, PURPOSE, sha256 } from './random.ts';
 import { badRequest } from './refusal.ts';
 import { checkFields } from './request-fields.ts';
+import { schemaCache } from './schemas.ts';
 import { type Message, type PromptInput, promptTokensOf, tokensOf } from './tokens.ts';
+
+export { tooLong } from './question.ts';
 
 export interface ChatSettings extends ContentSettings {
   model: string;
@@ -117,6 +120,40 @@ export function completionOf(body: string, request: Buffer, settings: ChatSettin
 /** As vLLM: what the request calls itself; the X-Request-Id goes before it. */
 export const idOf = ({ request_id: own }: Schema, request: Buffer): string =>
   typeof own === 'string' && own !== '' ? own : request.toString('hex', 0, 16);
+
+export interface Unserved {
+  seed: number;
+  /** default: longer than any prompt */
+  maxModelLength?: number;
+  /** shares of faulty answers, as `fw simulate --faults` takes them */
+  faults?: string;
+  forLength?: boolean;
+}
+
+export interface Replies {
+  /** What a chat is answered by this model. @throws Refusal */
+  reply(body: Buffer, model: string): Reply;
+  /** Whether the form that `question` asks for takes a text. */
+  fits(question: Schema): (text: string) => boolean;
+}
+
+/** The answers of `fw simulate`, without a server. */
+export function repliesOf({
+  seed,
+  maxModelLength = 131_072,
+  faults = 'none',
+  forLength = false,
+}: Unserved): Replies {
+  const schemaOf = schemaCache();
+  const settings = { maxModelLength, faults: faultsFrom(faults), draws: drawsOf(seed), schemaOf, forLength };
+  return {
+    reply: (body, model) => replyTo(body.toString(), sha256(body), { ...settings, model }),
+    fits(question) {
+      const form = formAsked(question);
+      return text => form.kind !== 'schema' || schemaOf(form.schema).valid(JSON.parse(text));
+    },
+  };
+}
 
 interface Saying {
   conversation: Conversation;

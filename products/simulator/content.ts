@@ -1,12 +1,11 @@
 /** What an answer says, before anything goes wrong with it: by the form that was asked for, and by the bias that is planted. */
 
+import { type Bias, biasesIn, type Outcome, plantedIn, type Target, targetIn } from './bias.ts';
 import type { Content } from './faults.ts';
 import { text } from './filler-words.ts';
-import { type Conversation, NO_WISHES, studyWishes, TELLING, unguidedAnswer } from './loan-study.ts';
+import { type Conversation, isLoan, studyWishes, TELLING, takesLoan, unguidedAnswer } from './loans/loans.ts';
 import { SchemaError } from './node.ts';
 import { textOfPattern } from './pattern-text.ts';
-import { type Bias, biasesIn } from './planted-bias.ts';
-import { APPROVE, type Outcome, plantedIn, type Target, targetIn } from './planted-outcome.ts';
 import type { Form } from './question.ts';
 import { type Draws, PURPOSE, pick } from './random.ts';
 import { badRequest } from './refusal.ts';
@@ -62,7 +61,7 @@ export function contentOf(
         }
         const target = targetOf(known);
         const wishes = studyWishes(known.names, conversation, random);
-        const value = planted(known.answer(random, wishes.size > 0 ? wishes : NO_WISHES), target);
+        const value = planted(known.answer(random, wishes), target);
         if (target && shift !== 0 && !known.valid(value))
           throw new SchemaError('--bias: the schema ties the outcome to other values: it fits no other one.');
         return saidWith({ value, valid: known.valid }, target);
@@ -87,12 +86,6 @@ export function contentOf(
     throw error instanceof SchemaError ? badRequest(error.message) : error;
   }
 }
-
-/** Whether the outcome is the decision about a loan, which the application has a say in. */
-const isLoan = ({ key = TELLING, approve = APPROVE }: Outcome) => key === TELLING && approve === APPROVE;
-
-const takesLoan = ({ spreads }: KnownSchema) =>
-  spreads(TELLING).some(({ chances }) => chances.has(APPROVE) && chances.has('deny'));
 
 function chancesOf(choices: readonly string[]): Map<unknown, number> {
   const chances = new Map<unknown, number>();

@@ -3,10 +3,9 @@
  * takes effect as a whole; requests that are in flight keep what they have drawn.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import schedule from '../../schemas/schedule.schema.json' with { type: 'json' };
-import { durationFrom, type Latency, latencyFrom } from './durations.ts';
 import { FAULTS, faultsFrom, type Shares } from './faults.ts';
-import type { Clock } from './server-clock.ts';
 
 /**
  * `starting`: every route answers 503. `dead`: the engine has died, its HTTP server has not. `down`: nothing listens, as
@@ -85,16 +84,6 @@ export function shown(control: Control): Change {
 
 const latencyText = ({ low, high }: Latency) => (low === high ? `${low}ms` : `${low}ms-${high}ms`);
 
-export interface Controls {
-  readonly now: Readonly<Control>;
-  /** @throws RangeError where the change is none; nothing is changed then */
-  change(change: unknown): void;
-  /** Runs the entries from now on. */
-  follow(entries: readonly Entry[]): void;
-  /** Calls off what is still to come. */
-  close(): void;
-}
-
 /** A change that holds for a time; when it is over, what is under it holds again, whatever ended before or since. */
 interface Spell {
   readonly change: Change;
@@ -108,90 +97,102 @@ function without(part: Partial<Control>, other: Partial<Control>): Partial<Contr
   return Object.fromEntries(Object.entries(part).filter(([name]) => !(name in other)));
 }
 
-/** `changed` is called after each change, with what was before. */
-export function controlsOf(
-  first: Control,
-  clock: Clock,
-  changed: (now: Control, before: Control) => void,
-): Controls {
-  let now = first;
+export class Controls {
+  readonly #first: Control;
+  readonly #clock: Clock;
+  readonly #changed: (now: Control, before: Control) => void;
+  #now: Control;
   // what holds until it is changed, and over it what holds for a time, the latest last
-  let lasting = first;
-  let spells: Spell[] = [];
-  const waiting = new Set<() => void>();
+  #lasting: Control;
+  #spells: Spell[] = [];
+  readonly #waiting = new Set<() => void>();
 
-  function after(ms: number, run: () => void): () => void {
-    const callOff = clock.after(ms, () => {
-      waiting.delete(callOff);
+  /** `changed` is called after each change, with what was before. */
+  constructor(first: Control, clock: Clock, changed: (now: Control, before: Control) => void) {
+    this.#first = first;
+    this.#clock = clock;
+    this.#changed = changed;
+    this.#now = first;
+    this.#lasting = first;
+  }
+
+  get now(): Readonly<Control> {
+    return this.#now;
+  }
+
+  /** @throws RangeError where the change is none; nothing is changed then */
+  change(change: unknown): void {
+    if (!isChange(change)) throw new RangeError(`expected settings, found: ${wordsOf(isChange.errors)}`);
+    if (change.health === 'down' && change.for === undefined) {
+      throw new RangeError(
+        'expected `for` with health down, such as "5s": nobody could reach this server to end it',
+      );
+    }
+    if (change.for !== undefined && this.#spells.length >= MOST_SPELLS)
+      throw new RangeError(`expected at most ${MOST_SPELLS} changes that hold for a time, found one more`);
+    this.#apply(change);
+  }
+
+  /** Runs the entries from now on. */
+  follow(entries: readonly Entry[]): void {
+    const started = this.#clock.now();
+    for (const { at, every, ...change } of entries) {
+      const distance = every === undefined ? undefined : durationFrom(every);
+      // from the start and not from the last time, so that what is late once is not late for good
+      const plan = (time: number): void => {
+        this.#after(Math.max(0, started + time - this.#clock.now()), () => {
+          this.#apply(change);
+          if (distance !== undefined) plan(time + distance);
+        });
+      };
+      plan(durationFrom(at));
+    }
+  }
+
+  /** Calls off what is still to come. */
+  close(): void {
+    for (const callOff of this.#waiting) callOff();
+    this.#waiting.clear();
+  }
+
+  #after(ms: number, run: () => void): () => void {
+    const callOff = this.#clock.after(ms, () => {
+      this.#waiting.delete(callOff);
       run();
     });
-    waiting.add(callOff);
+    this.#waiting.add(callOff);
     return () => {
-      waiting.delete(callOff);
+      this.#waiting.delete(callOff);
       callOff();
     };
   }
 
-  function settle(): void {
-    const before = now;
-    now = Object.assign({}, lasting, ...spells.map(({ part }) => part));
-    changed(now, before);
+  #settle(): void {
+    const before = this.#now;
+    this.#now = Object.assign({}, this.#lasting, ...this.#spells.map(({ part }) => part));
+    this.#changed(this.#now, before);
   }
 
   /** `change` again, while it still holds, begins its time anew. */
-  function apply(change: Change): void {
-    const part = controlFrom(change, first);
+  #apply(change: Change): void {
+    const part = controlFrom(change, this.#first);
     if (change.for === undefined) {
-      lasting = { ...lasting, ...part };
+      this.#lasting = { ...this.#lasting, ...part };
       // what is said now counts now
-      for (const spell of spells) spell.part = without(spell.part, part);
-      return settle();
+      for (const spell of this.#spells) spell.part = without(spell.part, part);
+      return this.#settle();
     }
     const time = durationFrom(change.for);
-    const again = spells.find(spell => spell.change === change);
+    const again = this.#spells.find(spell => spell.change === change);
     again?.callOff();
     const spell: Spell = { change, part, callOff: () => {} };
-    spells = [...spells.filter(one => one !== again), spell];
-    settle();
-    spell.callOff = after(time, () => {
-      spells = spells.filter(one => one !== spell);
-      settle();
+    this.#spells = [...this.#spells.filter(one => one !== again), spell];
+    this.#settle();
+    spell.callOff = this.#after(time, () => {
+      this.#spells = this.#spells.filter(one => one !== spell);
+      this.#settle();
     });
   }
-
-  return {
-    get now() {
-      return now;
-    },
-    change(change) {
-      if (!isChange(change)) throw new RangeError(`expected settings, found: ${wordsOf(isChange.errors)}`);
-      if (change.health === 'down' && change.for === undefined) {
-        throw new RangeError(
-          'expected `for` with health down, such as "5s": nobody could reach this server to end it',
-        );
-      }
-      if (change.for !== undefined && spells.length >= MOST_SPELLS)
-        throw new RangeError(`expected at most ${MOST_SPELLS} changes that hold for a time, found one more`);
-      apply(change);
-    },
-    follow(entries) {
-      const started = clock.now();
-      for (const { at, every, ...change } of entries) {
-        const distance = every === undefined ? undefined : durationFrom(every);
-        // from the start and not from the last time, so that what is late once is not late for good
-        const plan = (time: number) =>
-          after(Math.max(0, started + time - clock.now()), () => {
-            apply(change);
-            if (distance !== undefined) plan(time + distance);
-          });
-        plan(durationFrom(at));
-      }
-    },
-    close() {
-      for (const callOff of waiting) callOff();
-      waiting.clear();
-    },
-  };
 }
 
 /** A schedule for a server that starts with `first`, checked. @throws RangeError that says which entry is wrong, counted from 1 */
@@ -217,4 +218,43 @@ function wordsOf(errors: typeof isChange.errors): string {
   const { instancePath = '', message = '', params = {} } = errors?.[0] ?? {};
   const name = 'additionalProperty' in params ? ` (${String(params.additionalProperty)})` : '';
   return `${instancePath || 'it'} ${message}${name}`;
+}
+
+/**
+ * The delay of a server without an engine, in milliseconds: the whole of a request, from its arrival to its last token. Drawn
+ * anew for each request, because a server that answers everything after the same delay makes all calls of a client fall due
+ * together.
+ */
+export interface Latency {
+  low: number;
+  high: number;
+}
+
+const UNITS: { [unit: string]: number } = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+/** Timers cannot be set for longer than 2^31 ms. */
+const MAX_TIMER_MS = 24 * 24 * 3_600_000;
+
+/** `250ms`, `1.5s`, `10m` or `2h` in milliseconds. @throws RangeError */
+export function durationFrom(text: string): number {
+  const match = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text.trim());
+  const duration = match ? Number(match[1]) * UNITS[match[2]!]! : Number.NaN;
+  if (duration <= MAX_TIMER_MS) return duration;
+  throw new RangeError(`expected a time such as 40ms, 1.5s or 10m, found "${text}"`);
+}
+
+/** Reads `40ms`, `1.5s` or `20ms-80ms`. @throws RangeError */
+export function latencyFrom(text: string): Latency {
+  const wrong = () =>
+    new RangeError(`expected a time such as 40ms or 1.5s, or a range such as 20ms-80ms, found "${text}"`);
+  const parts = text.split('-');
+  if (parts.length > 2) throw wrong();
+  let times: number[];
+  try {
+    times = parts.map(durationFrom);
+  } catch {
+    throw wrong();
+  }
+  const [low = 0, high = low] = times;
+  if (high < low) throw wrong();
+  return { low, high };
 }

@@ -5,93 +5,91 @@
  * A sequence that has c tokens in the KV cache after step s has c + 1 after the next: c = s + offset, with an offset
  * that stays. It needs a new block in the steps in which c goes beyond a whole number of blocks, one in 16.
  */
-import { createAgenda } from './event-queue.ts';
+import { Agenda } from './event-queue.ts';
 import { type Member, tokensToCompute } from './sequence.ts';
 import { BLOCK } from './tokens.ts';
-
-export interface Decoding {
-  readonly count: number;
-  /** From the step after `step`, the one that ended its prefill. */
-  start(member: Member, step: number): void;
-  /** Sets `made` and `taken` to what they are after `step`. */
-  stop(member: Member, step: number): void;
-  /** tokens in the KV cache after `step` */
-  kv(step: number): number;
-  /** blocks that are needed in `steps` steps, of which the first is `first` */
-  blocks(first: number, steps: number): number;
-  /** how many steps from `first` on `free` blocks are enough for */
-  stepsWithin(first: number, free: number): number;
-  /** the step of the next event; there is a sequence */
-  nextEvent(): number;
-  /** One that has all its tokens, or a progress to tell, after `step`; it stays until it is stopped or continues. */
-  dueAt(step: number): Member | undefined;
-  goOn(member: Member, step: number): void;
-}
 
 /** output tokens after `step` of a sequence that decodes */
 export function madeBy(member: Member, step: number): number {
   return step + member.offset - member.sequence.prompt.tokens + 1;
 }
 
-export function createDecoding(): Decoding {
-  const agenda = createAgenda<Member>();
-  /** how many sequences need a block in steps of each remainder */
-  const needs = new Int32Array(BLOCK);
-  let count = 0;
-  let offsets = 0;
-  const remainder = (step: number) => ((step % BLOCK) + BLOCK) % BLOCK;
-  const stepsInNeed = (member: Member) => remainder(1 - member.offset);
+const remainder = (step: number) => ((step % BLOCK) + BLOCK) % BLOCK;
+const stepsInNeed = (member: Member) => remainder(1 - member.offset);
 
-  function enter(member: Member, step: number): void {
+export class Decoding {
+  readonly #agenda = new Agenda<Member>();
+  /** how many sequences need a block in steps of each remainder */
+  readonly #needs = new Int32Array(BLOCK);
+  #offsets = 0;
+
+  get count(): number {
+    return this.#agenda.size;
+  }
+
+  /** From the step after `step`, the one that ended its prefill. */
+  start(member: Member, step: number): void {
+    // the token that was sampled last is computed in the next step
+    member.offset = tokensToCompute(member) - 1 - step;
+    this.#offsets += member.offset;
+    this.#needs[stepsInNeed(member)]!++;
+    this.#enter(member, step);
+  }
+
+  /** Sets `made` and `taken` to what they are after `step`. */
+  stop(member: Member, step: number): void {
+    this.#agenda.remove(member);
+    this.#offsets -= member.offset;
+    this.#needs[stepsInNeed(member)]!--;
+    member.made = madeBy(member, step);
+    member.taken = Math.ceil((step + member.offset) / BLOCK);
+  }
+
+  /** tokens in the KV cache after `step` */
+  kv(step: number): number {
+    return this.count * step + this.#offsets;
+  }
+
+  /** blocks that are needed in `steps` steps, of which the first is `first` */
+  blocks(first: number, steps: number): number {
+    const rounds = Math.floor(steps / BLOCK);
+    let sum = rounds * this.count;
+    for (let step = first + rounds * BLOCK; step < first + steps; step++)
+      sum += this.#needs[remainder(step)]!;
+    return sum;
+  }
+
+  /** how many steps from `first` on `free` blocks are enough for */
+  stepsWithin(first: number, free: number): number {
+    const needs = this.#needs;
+    const rounds = Math.floor(free / this.count);
+    let rest = free - rounds * this.count;
+    let step = first + rounds * BLOCK;
+    for (; needs[remainder(step)]! <= rest; step++) rest -= needs[remainder(step)]!;
+    return step - first;
+  }
+
+  /** the step of the next event; there is a sequence */
+  nextEvent(): number {
+    return this.#agenda.first()!.at;
+  }
+
+  /** One that has all its tokens, or a progress to tell, after `step`; it stays until it is stopped or continues. */
+  dueAt(step: number): Member | undefined {
+    const member = this.#agenda.first();
+    return member !== undefined && member.at === step ? member : undefined;
+  }
+
+  goOn(member: Member, step: number): void {
+    this.#agenda.remove(member);
+    this.#enter(member, step);
+  }
+
+  #enter(member: Member, step: number): void {
     const { output, progress } = member.sequence;
     const made = madeBy(member, step);
     const next = progress ? (Math.floor(made / progress.every) + 1) * progress.every : output;
     member.at = step + Math.min(next, output) - made;
-    agenda.push(member);
+    this.#agenda.push(member);
   }
-
-  return {
-    get count() {
-      return count;
-    },
-    start(member, step) {
-      // the token that was sampled last is computed in the next step
-      member.offset = tokensToCompute(member) - 1 - step;
-      count++;
-      offsets += member.offset;
-      needs[stepsInNeed(member)]!++;
-      enter(member, step);
-    },
-    stop(member, step) {
-      agenda.remove(member);
-      count--;
-      offsets -= member.offset;
-      needs[stepsInNeed(member)]!--;
-      member.made = madeBy(member, step);
-      member.taken = Math.ceil((step + member.offset) / BLOCK);
-    },
-    kv: step => count * step + offsets,
-    blocks(first, steps) {
-      const rounds = Math.floor(steps / BLOCK);
-      let sum = rounds * count;
-      for (let step = first + rounds * BLOCK; step < first + steps; step++) sum += needs[remainder(step)]!;
-      return sum;
-    },
-    stepsWithin(first, free) {
-      const rounds = Math.floor(free / count);
-      let rest = free - rounds * count;
-      let step = first + rounds * BLOCK;
-      for (; needs[remainder(step)]! <= rest; step++) rest -= needs[remainder(step)]!;
-      return step - first;
-    },
-    nextEvent: () => agenda.first()!.at,
-    dueAt(step) {
-      const member = agenda.first();
-      return member !== undefined && member.at === step ? member : undefined;
-    },
-    goOn(member, step) {
-      agenda.remove(member);
-      enter(member, step);
-    },
-  };
 }

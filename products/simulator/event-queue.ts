@@ -12,59 +12,60 @@ export interface Entry {
   place: number;
 }
 
-export interface Agenda<E extends Entry> {
-  readonly size: number;
+const isBefore = (a: Entry, b: Entry) => a.at < b.at || (a.at === b.at && a.number < b.number);
+
+export class Agenda<E extends Entry> {
+  readonly #heap: E[] = [];
+
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  first(): E | undefined {
+    return this.#heap[0];
+  }
+
   /** `at` is set by the caller */
-  push(entry: E): void;
-  first(): E | undefined;
-  remove(entry: E): void;
-}
+  push(entry: E): void {
+    this.#up(entry, this.#heap.length);
+  }
 
-export function createAgenda<E extends Entry>(): Agenda<E> {
-  const heap: E[] = [];
-  const before = (a: E, b: E) => a.at < b.at || (a.at === b.at && a.number < b.number);
-  const set = (entry: E, place: number) => {
-    heap[place] = entry;
-    entry.place = place;
-  };
+  remove(entry: E): void {
+    const { place } = entry;
+    entry.place = -1;
+    const last = this.#heap.pop()!;
+    if (last === entry) return;
+    if (isBefore(last, entry)) this.#up(last, place);
+    else this.#down(last, place);
+  }
 
-  function up(entry: E, start: number): void {
+  #up(entry: E, start: number): void {
     let place = start;
     while (place > 0) {
       const parent = (place - 1) >> 1;
-      if (!before(entry, heap[parent]!)) break;
-      set(heap[parent]!, place);
+      if (!isBefore(entry, this.#heap[parent]!)) break;
+      this.#set(this.#heap[parent]!, place);
       place = parent;
     }
-    set(entry, place);
+    this.#set(entry, place);
   }
 
-  function down(entry: E, start: number): void {
+  #down(entry: E, start: number): void {
+    const heap = this.#heap;
     let place = start;
     for (;;) {
       let child = 2 * place + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && before(heap[child + 1]!, heap[child]!)) child++;
-      if (!before(heap[child]!, entry)) break;
-      set(heap[child]!, place);
+      if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
+      if (!isBefore(heap[child]!, entry)) break;
+      this.#set(heap[child]!, place);
       place = child;
     }
-    set(entry, place);
+    this.#set(entry, place);
   }
 
-  return {
-    get size() {
-      return heap.length;
-    },
-    push: entry => up(entry, heap.length),
-    first: () => heap[0],
-    remove(entry) {
-      const { place } = entry;
-      entry.place = -1;
-      const last = heap.pop()!;
-      if (last === entry) return;
-      if (before(last, entry)) up(last, place);
-      else down(last, place);
-    },
-  };
+  #set(entry: E, place: number): void {
+    this.#heap[place] = entry;
+    entry.place = place;
+  }
 }

@@ -10,7 +10,7 @@
  * A real server with guided decoding cannot answer with most of these; the simulator does, to exercise clients.
  */
 
-import { zeroConfidence } from './loan-study.ts';
+import { zeroConfidence } from './loans/loans.ts';
 import { pick, type Random } from './random.ts';
 
 export const ANSWER_FAULTS = ['null', 'zero', 'escape', 'fence', 'chatty', 'truncated'] as const;

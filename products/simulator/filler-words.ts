@@ -4,44 +4,17 @@
  */
 import { pick, type Random } from './random.ts';
 
-const SUBJECTS = [
-  'The first reading',
-  'A second source',
-  'The record at hand',
-  'Most of the evidence',
-  'The stated figure',
-  'An earlier note',
-  'The overall picture',
-  'One open question',
-];
-const VERBS = [
-  'supports',
-  'weakens',
-  'is consistent with',
-  'leaves open',
-  'points to',
-  'rests on',
-  'qualifies',
-];
-const ADJECTIVES = [
-  'a careful',
-  'the usual',
-  'a modest',
-  'an unusual',
-  'the stronger',
-  'a plain',
-  'the narrow',
-];
-const NOUNS = [
-  'reading',
-  'estimate',
-  'margin',
-  'course',
-  'explanation',
-  'conclusion',
-  'reserve',
-  'comparison',
-];
+const SUBJECTS =
+  'The first reading, A second source, The record at hand, Most of the evidence, The stated figure, An earlier note, The overall picture, One open question'.split(
+    ', ',
+  );
+const VERBS = 'supports, weakens, is consistent with, leaves open, points to, rests on, qualifies'.split(
+  ', ',
+);
+const ADJECTIVES = 'a careful, the usual, a modest, an unusual, the stronger, a plain, the narrow'.split(
+  ', ',
+);
+const NOUNS = 'reading, estimate, margin, course, explanation, conclusion, reserve, comparison'.split(', ');
 const TAILS = [
   '',
   '',

@@ -4,14 +4,14 @@
  *   bytes ─ hash ─ transport fault? ─ let in? ─ reply (chat.ts, embeddings.ts) ─ backend ─ whole | stream | dropped (answer-wire.ts)
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { drop, type Script, scriptOf, sendJson, sendRefusal, startStream, wholeBody } from './answer-wire.ts';
+import { biasText } from './bias.ts';
 import type { ChatSettings, Reply } from './chat.ts';
 import type { Control } from './control.ts';
 import { drawTransportFault, FAULTS, type Fault, type TransportFault } from './faults.ts';
-import { biasText } from './planted-bias.ts';
 import { PURPOSE, type Random, saltOf, sha256 } from './random.ts';
 import { Refusal } from './refusal.ts';
-import type { Clock } from './server-clock.ts';
 import { type Backend, type Listener, startAll } from './timing.ts';
 import type { Finished, Metrics } from './vllm-metrics.ts';
 
@@ -44,7 +44,7 @@ export interface Core {
   metrics: Metrics;
 }
 
-export interface HandlerSettings extends Omit<ChatSettings, 'faults'> {
+export interface HandlerSettings extends ChatSettings {
   control: () => Readonly<Control>;
   core: () => Core;
   clock: Clock;
@@ -53,20 +53,6 @@ export interface HandlerSettings extends Omit<ChatSettings, 'faults'> {
 
 /** From a body and its hash to an answer. @throws Refusal */
 export type Answerer = (body: string, request: Buffer, settings: ChatSettings) => Reply;
-
-export interface RequestHandler {
-  /** Counts a request for an answer that is turned away. */
-  turnedAway: () => void;
-  /** Answers a request; `name` is that of the server. @throws Refusal */
-  serve: (
-    request: IncomingMessage,
-    response: ServerResponse,
-    body: Buffer,
-    answerer: Answerer,
-    name: string,
-  ) => void;
-  counts: () => Counts;
-}
 
 /** What a request that is under way will be told in one piece. */
 interface Said {
@@ -82,30 +68,84 @@ const MOST_BODIES = 1_000_000;
 const BUSY =
   'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';
 
-export function createHandler(settings: HandlerSettings): RequestHandler {
-  const { model, maxModelLength, draws, schemaOf, biases, outcome, control, clock } = settings;
-  const asking: ChatSettings = {
-    model,
-    maxModelLength,
-    draws,
-    schemaOf,
-    biases,
-    outcome,
-    get faults() {
-      return control().faults;
-    },
-  };
-  const arrivals = new Map<string, number>();
-  const underWay = new Set<Said>();
-  const faults = Object.fromEntries(FAULTS.map(kind => [kind, 0])) as Record<Fault, number>;
-  const planted = new Map((biases ?? []).map(bias => [biasText(bias), 0]));
-  let requests = 0;
-  let unwell = 0;
-  let answers = 0;
-  let inFlight = 0;
-  let maxInFlight = 0;
+export class RequestHandler {
+  readonly #settings: HandlerSettings;
+  readonly #arrivals = new Map<string, number>();
+  readonly #underWay = new Set<Said>();
+  readonly #faults = Object.fromEntries(FAULTS.map(kind => [kind, 0])) as Record<Fault, number>;
+  readonly #planted: Map<string, number>;
+  readonly #sums = { requests: 0, unwell: 0, answers: 0, inFlight: 0, maxInFlight: 0 };
 
-  function arrive(key: string): number {
+  constructor(settings: HandlerSettings) {
+    this.#settings = settings;
+    this.#planted = new Map((settings.biases ?? []).map(bias => [biasText(bias), 0]));
+  }
+
+  /** Counts a request for an answer that is turned away. */
+  turnedAway(): void {
+    this.#sums.unwell++;
+  }
+
+  counts(): Counts {
+    return {
+      ...this.#sums,
+      faults: { ...this.#faults },
+      biases: Object.fromEntries(this.#planted),
+      requestsByBody: this.#arrivals,
+    };
+  }
+
+  /** Answers a request; `name` is that of the server. @throws Refusal */
+  serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    bytes: Buffer,
+    answerer: Answerer,
+    name: string,
+  ): void {
+    const { draws, faults: shares, clock, core: currentCore, onRequest } = this.#settings;
+    const came = clock.now();
+    const hash = sha256(bytes);
+    const body = bytes.toString();
+    const arrival = this.#arrive(hash.toString('hex'));
+    const sums = this.#sums;
+    sums.requests++;
+    sums.maxInFlight = Math.max(sums.maxInFlight, ++sums.inFlight);
+    response.once('close', () => sums.inFlight--);
+    onRequest?.({ body, headers: request.headers, arrival });
+
+    // other servers of the same seed must not fail the same request at the same arrival, or a retry elsewhere were vain
+    const random = draws(hash, PURPOSE.transportFault, saltOf(name) + arrival);
+    const fault = drawTransportFault(shares, random);
+    if (fault === 'hang') {
+      this.#faults.hang++;
+      return;
+    }
+    if (fault === '429') {
+      this.#faults['429']++;
+      const busy = new Refusal(429, 'RateLimitError', 'Simulated fault: too many requests.');
+      sendRefusal(response, busy, random() < 0.5 ? { 'retry-after': '1' } : {});
+      return;
+    }
+    const core = currentCore();
+    this.#letIn(core);
+    const reply = answerer(body, hash, this.#settings);
+    reply.id = idOf(reply.id, request.headers);
+    // a call that breaks on the way shows nobody what its answer would have been
+    for (const kind of fault ? [fault] : reply.faults) this.#faults[kind]++;
+    for (const bias of reply.biases)
+      this.#planted.set(biasText(bias), this.#planted.get(biasText(bias))! + 1);
+    const said: Said = { reply };
+    if (fault === undefined && !reply.stream) {
+      if (draws(hash, PURPOSE.swap, saltOf(name) + arrival)() < shares.swap) this.#swap(said);
+      this.#underWay.add(said);
+      response.once('close', () => this.#underWay.delete(said));
+    }
+    this.#answer(response, reply, said, fault, hash, core, random, came);
+  }
+
+  #arrive(key: string): number {
+    const arrivals = this.#arrivals;
     const arrival = (arrivals.get(key) ?? 0) + 1;
     if (arrival === 1 && arrivals.size >= MOST_BODIES) arrivals.delete(arrivals.keys().next().value!);
     arrivals.set(key, arrival);
@@ -113,8 +153,8 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
   }
 
   /** Refuses what a limit does not let in, as vLLM from 0.29 on: before the request is read. */
-  function letIn({ backend, metrics }: Core): void {
-    const { maxQueuedRequests, maxQueuedTokens } = control();
+  #letIn({ backend, metrics }: Core): void {
+    const { maxQueuedRequests, maxQueuedTokens } = this.#settings.control();
     if (maxQueuedRequests === null && maxQueuedTokens === null) return;
     const { running, waiting, prefillTokens } = backend.live();
     const reason =
@@ -128,68 +168,31 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
     throw new Refusal(503, 'Service Unavailable', BUSY);
   }
 
-  const serve: RequestHandler['serve'] = (request, response, bytes, answerer, name) => {
-    const came = clock.now();
-    const hash = sha256(bytes);
-    const body = bytes.toString();
-    const arrival = arrive(hash.toString('hex'));
-    requests++;
-    maxInFlight = Math.max(maxInFlight, ++inFlight);
-    response.once('close', () => inFlight--);
-    settings.onRequest?.({ body, headers: request.headers, arrival });
-
-    // other servers of the same seed must not fail the same request at the same arrival, or a retry elsewhere were vain
-    const random = draws(hash, PURPOSE.transportFault, saltOf(name) + arrival);
-    const fault = drawTransportFault(asking.faults, random);
-    if (fault === 'hang') {
-      faults.hang++;
-      return;
-    }
-    if (fault === '429') {
-      faults['429']++;
-      const busy = new Refusal(429, 'RateLimitError', 'Simulated fault: too many requests.');
-      sendRefusal(response, busy, random() < 0.5 ? { 'retry-after': '1' } : {});
-      return;
-    }
-    const core = settings.core();
-    letIn(core);
-    const reply = answerer(body, hash, asking);
-    reply.id = idOf(reply.id, request.headers);
-    // a call that breaks on the way shows nobody what its answer would have been
-    for (const kind of fault ? [fault] : reply.faults) faults[kind]++;
-    for (const bias of reply.biases) planted.set(biasText(bias), planted.get(biasText(bias))! + 1);
-    const said: Said = { reply };
-    if (fault === undefined && !reply.stream) {
-      if (draws(hash, PURPOSE.swap, saltOf(name) + arrival)() < asking.faults.swap) swap(said);
-      underWay.add(said);
-      response.once('close', () => underWay.delete(said));
-    }
-    answer(response, reply, fault, hash, core, random, said, came);
-  };
-
   /** Gives the request the answer of one that is under way, and that one its own. */
-  function swap(said: Said): void {
+  #swap(said: Said): void {
     const { reply } = said;
-    for (const other of underWay) {
+    for (const other of this.#underWay) {
       if (other.reply.kind !== reply.kind) continue;
       said.reply = other.reply;
       other.reply = reply;
-      faults.swap++;
+      this.#faults.swap++;
       return;
     }
   }
 
-  /** Says the reply in its time, and stops where the client goes away. */
-  function answer(
+  /** Says the reply in its time (what was swapped in has the time of what it took the place of), and stops where the client goes away. */
+  #answer(
     response: ServerResponse,
     reply: Reply,
+    said: Said,
     fault: TransportFault | undefined,
     request: Buffer,
     { backend, metrics }: Core,
     random: Random,
-    said: Said,
     came: number,
   ): void {
+    const { clock } = this.#settings;
+    const sums = this.#sums;
     const streamed = reply.stream && fault !== '500';
     let script: Script | undefined;
     let over = false;
@@ -228,7 +231,7 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
           else drop(response, random() < 0.5 ? undefined : wholeBody(reply, now()));
         } else {
           over = true;
-          answers++;
+          sums.answers++;
           if (script) response.end(script.rest());
           else sendJson(response, 200, wholeBody(said.reply, now()));
           // as vLLM: when this process spoke, which is later than when the engine had the token
@@ -243,19 +246,4 @@ export function createHandler(settings: HandlerSettings): RequestHandler {
     });
     callOff = startAll(backend, reply, request, streamed, listener);
   }
-
-  return {
-    serve,
-    turnedAway: () => void unwell++,
-    counts: () => ({
-      requests,
-      unwell,
-      answers,
-      inFlight,
-      maxInFlight,
-      faults: { ...faults },
-      biases: Object.fromEntries(planted),
-      requestsByBody: arrivals,
-    }),
-  };
 }

@@ -2,7 +2,9 @@
  * Texts that a regular expression matches, for schemas with a `pattern`. It makes one way to match and not all of them:
  * repetitions stay short, and what looks around or back is refused.
  */
-
+import type { Set as Class, Group, Root, Token } from 'ret';
+import { tokenizer } from 'ret/dist/tokenizer.js';
+import { types } from 'ret/dist/types/types.js';
 import { LONGEST_TEXT } from './filler-words.ts';
 import { SchemaError } from './node.ts';
 import { pick, type Random } from './random.ts';
@@ -15,58 +17,24 @@ const DEEPEST = 50;
 const MOST_STEPS = 1_000_000;
 /** A repetition without an upper end goes at most this far beyond its lower one. */
 const BEYOND = 6;
+/** Of a wide range of characters that nobody prints this many are enough to choose from. */
+const ENOUGH = 300;
 
-const range = (from: string, to: string): string[] =>
-  Array.from({ length: to.charCodeAt(0) - from.charCodeAt(0) + 1 }, (_, index) =>
-    String.fromCharCode(from.charCodeAt(0) + index),
-  );
-const LOWER = range('a', 'z');
-const UPPER = range('A', 'Z');
-const DIGITS = range('0', '9');
-const WORD = [...LOWER, ...UPPER, ...DIGITS, '_'];
-const SPACE = [' '];
-/** What stands for any character, and what a negated class chooses from. */
-const PRINTABLE = range(' ', '~');
-const CLASSES: { [letter: string]: readonly string[] } = {
-  d: DIGITS,
-  w: WORD,
-  s: SPACE,
-  D: PRINTABLE.filter(character => !DIGITS.includes(character)),
-  W: PRINTABLE.filter(character => !WORD.includes(character)),
-  S: PRINTABLE.filter(character => character !== ' '),
-};
+const PRINTABLE = Array.from({ length: 95 }, (_, at) => ' '.charCodeAt(0) + at);
 const CONTROLS: { [letter: string]: string } = { n: '\n', t: '\t', r: '\r', f: '\f', v: '\v', 0: '\0' };
 
 /** @throws SchemaError on what is beyond this, at once or when a text becomes too long */
 export function textOfPattern(pattern: string): Make {
-  let at = 0;
   let parts = 0;
   let steps = 0;
-  const peek = () => pattern[at];
   const refuse = (what: string) =>
     new SchemaError(
       `The simulator makes no text for the pattern ${JSON.stringify(pattern.slice(0, 200))}: ${what}.`,
     );
-  const eat = (text: string) => {
-    if (!pattern.startsWith(text, at)) return false;
-    at += text.length;
-    return true;
-  };
 
-  function choice(depth: number): Make {
+  function row(tokens: readonly Token[], depth: number): Make {
     if (depth > DEEPEST) throw refuse('it nests too deep');
-    const options = [row(depth)];
-    while (eat('|')) options.push(row(depth));
-    return options.length === 1 ? options[0]! : random => pick(random, options)(random);
-  }
-
-  function row(depth: number): Make {
-    const makers: Make[] = [];
-    while (at < pattern.length && peek() !== '|' && peek() !== ')') {
-      if (++parts > MOST_PARTS) throw refuse('it is too long');
-      if (eat('^') || eat('$')) continue;
-      makers.push(repeated(atom(depth)));
-    }
+    const makers = tokens.map(token => makerOf(token, depth));
     return random => {
       let text = '';
       for (const make of makers) {
@@ -77,114 +45,86 @@ export function textOfPattern(pattern: string): Make {
     };
   }
 
-  function repeated(make: Make): Make {
-    const [min, max] = bounds();
-    if (min === 1 && max === 1) return make;
-    if (min > LONGEST_TEXT) throw refuse('its texts are too long');
-    return random => {
-      const times = min + Math.floor(random() * (Math.min(max, min + BEYOND) - min + 1));
-      let text = '';
-      for (let time = 0; time < times && text.length <= LONGEST_TEXT; time++) {
-        if (++steps > MOST_STEPS) throw refuse('its texts are too long');
-        text += make(random);
+  function choice(options: readonly Token[][], depth: number): Make {
+    const rows = options.map(option => row(option, depth));
+    return random => (rows.length === 1 ? rows[0]! : pick(random, rows))(random);
+  }
+
+  function makerOf(token: Token, depth: number): Make {
+    if (++parts > MOST_PARTS) throw refuse('it is too long');
+    if (token.type === types.POSITION) return () => '';
+    if (token.type === types.REFERENCE) throw refuse('it looks back');
+    if (token.type === types.CHAR) return () => String.fromCharCode(token.value);
+    if (token.type === types.SET) {
+      const codes = codesIn(token);
+      if (codes.length === 0) throw refuse('nothing printable fits a class');
+      return random => String.fromCharCode(pick(random, codes));
+    }
+    if (token.type === types.REPETITION) {
+      const { min, max, value } = token;
+      // ret takes the ? of a lazy one for a repetition of it
+      if (value.type === types.REPETITION) {
+        if (max === 1) return makerOf(value, depth);
+        throw refuse('it repeats nothing');
       }
-      return text;
-    };
-  }
-
-  function bounds(): [min: number, max: number] {
-    let found: [number, number] = [1, 1];
-    if (eat('*')) found = [0, Number.POSITIVE_INFINITY];
-    else if (eat('+')) found = [1, Number.POSITIVE_INFINITY];
-    else if (eat('?')) found = [0, 1];
-    else {
-      const match = /^\{(\d{1,6})(?:(,)(\d{0,6}))?\}/.exec(pattern.slice(at, at + 20));
-      if (!match) return found;
-      at += match[0].length;
-      const min = Number(match[1]);
-      const max = match[3] ? Number(match[3]) : match[2] ? Number.POSITIVE_INFINITY : min;
-      if (max < min) throw refuse('a repetition ends before it begins');
-      found = [min, max];
+      const whole = row([value], depth + 1);
+      if (min > LONGEST_TEXT) throw refuse('its texts are too long');
+      return random => {
+        const times = min + Math.floor(random() * (Math.min(max, min + BEYOND) - min + 1));
+        let text = '';
+        for (let time = 0; time < times && text.length <= LONGEST_TEXT; time++) text += whole(random);
+        return text;
+      };
     }
-    // lazy or not is the same to whoever makes the text
-    eat('?');
-    return found;
+    if (token.followedBy || token.notFollowedBy) throw refuse('it looks around');
+    return choice(optionsOf(token), depth + 1);
   }
 
-  function atom(depth: number): Make {
-    if (eat('(')) {
-      if (eat('?')) {
-        const named = /^<[A-Za-z_]\w{0,60}>/.exec(pattern.slice(at, at + 64));
-        if (named) at += named[0].length;
-        else if (!eat(':')) throw refuse('it looks around');
-      }
-      const make = choice(depth + 1);
-      if (!eat(')')) throw refuse('a group does not end');
-      return make;
-    }
-    if (eat('[')) return oneOf(members());
-    if (eat('.')) return oneOf(PRINTABLE);
-    if (eat('\\')) return oneOf(escaped());
-    const character = String.fromCodePoint(pattern.codePointAt(at)!);
-    if ('*+?'.includes(character)) throw refuse('it repeats nothing');
-    at += character.length;
-    return () => character;
+  let whole: Make;
+  try {
+    whole = choice(optionsOf(tokenizer(plainly(pattern, refuse))), 0);
+  } catch (error) {
+    throw error instanceof SyntaxError ? refuse('it is no regular expression') : error;
   }
-
-  const oneOf = (characters: readonly string[]): Make => {
-    if (characters.length === 0) throw refuse('nothing printable fits a class');
-    return random => pick(random, characters);
-  };
-
-  /** After the backslash. */
-  function escaped(): readonly string[] {
-    const letter = pattern[at++];
-    if (letter === undefined) throw refuse('it ends in a backslash');
-    if (CLASSES[letter]) return CLASSES[letter];
-    if (CONTROLS[letter] !== undefined) return [CONTROLS[letter]];
-    const digits = letter === 'u' ? 4 : letter === 'x' ? 2 : 0;
-    if (digits > 0) {
-      const hex = pattern.slice(at, at + digits);
-      if (!/^[0-9a-fA-F]+$/.test(hex) || hex.length < digits) throw refuse('an escape is not whole');
-      at += digits;
-      return [String.fromCharCode(Number.parseInt(hex, 16))];
-    }
-    if (/[A-Za-z1-9]/.test(letter)) throw refuse(`it has \\${letter}`);
-    return [letter];
-  }
-
-  /** After the bracket. */
-  function members(): string[] {
-    const negated = eat('^');
-    const found = new Set<string>();
-    while (!eat(']')) {
-      if (at >= pattern.length) throw refuse('a class does not end');
-      const from = member();
-      if (peek() !== '-' || pattern[at + 1] === ']' || from.length !== 1) {
-        for (const character of from) found.add(character);
-        continue;
-      }
-      at++;
-      const to = member();
-      if (to.length !== 1 || to[0]! < from[0]!) throw refuse('a range in a class is none');
-      // of a wide range some hundred are enough to choose from
-      const last = Math.min(to[0]!.charCodeAt(0), from[0]!.charCodeAt(0) + 300);
-      for (const character of range(from[0]!, String.fromCharCode(last))) found.add(character);
-    }
-    return negated ? PRINTABLE.filter(character => !found.has(character)) : [...found];
-  }
-
-  function member(): readonly string[] {
-    if (eat('\\')) return eat('b') ? ['\b'] : escaped();
-    const character = pattern[at++];
-    if (character === undefined) throw refuse('a class does not end');
-    return [character];
-  }
-
-  const make = choice(0);
-  if (at < pattern.length) throw refuse('a group ends that never began');
   return random => {
     steps = 0;
-    return make(random);
+    return whole(random);
   };
+}
+
+const optionsOf = ({ options, stack = [] }: Group | Root) => options ?? [stack];
+
+/** Without what ret reads otherwise than the engine does: characters stand for themselves, and what it does not know is refused. */
+function plainly(pattern: string, refuse: (what: string) => SchemaError): string {
+  if (pattern.length > LONGEST_TEXT) throw refuse('it is too long');
+  if (/[\udc00-\udfff][*+?{]/.test(pattern)) throw refuse('it repeats a character beyond U+FFFF');
+  const escapes = /\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))/g;
+  return pattern.replace(escapes, (whole, long?: string, short?: string, letter = '') => {
+    if (/[dwsDWS]/.test(letter)) return whole;
+    const code = long ?? short;
+    const character = code ? String.fromCharCode(Number.parseInt(code, 16)) : CONTROLS[letter];
+    if (character === undefined && /[A-Za-z1-9]/.test(letter)) throw refuse(`it has \\${letter}`);
+    const plain = character ?? letter;
+    return /\w/.test(plain) ? plain : `\\${plain}`;
+  });
+}
+
+/** What a class is chosen from: what can be printed, and where it has nothing such, what it lists. */
+function codesIn(set: Class): number[] {
+  const printable = PRINTABLE.filter(code => holds(set, code));
+  if (printable.length > 0 || set.not) return printable;
+  return set.set.flatMap(part => {
+    if (part.type === types.CHAR) return [part.value];
+    if (part.type === types.SET) return codesIn(part);
+    const length = Math.max(0, Math.min(ENOUGH, part.to - part.from + 1));
+    return Array.from({ length }, (_, at) => part.from + at);
+  });
+}
+
+function holds({ set, not }: Class, code: number): boolean {
+  const isListed = set.some(part => {
+    if (part.type === types.CHAR) return part.value === code;
+    return part.type === types.SET ? holds(part, code) : part.from <= code && code <= part.to;
+  });
+  return isListed !== not;
 }

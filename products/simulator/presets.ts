@@ -1,8 +1,12 @@
 /**
  * Models on GPUs, as data: the constants of their step time, what their servers allow, and where each figure is from.
- * A preset is a file of presets/ and a line below; one that was calibrated is a file of the user's.
+ * A preset is a file of presets/ and a line below; one that was calibrated is a file of the user's. Also --preset, which
+ * names one, and the flags of its server.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { readSmallFile } from '../../engine/core/config/yaml.ts';
+import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
 import schema from '../../schemas/preset.schema.json' with { type: 'json' };
 import llama3bA100 from './presets/3b-a100-80g.json' with { type: 'json' };
 import llama3bA6000 from './presets/3b-a6000.json' with { type: 'json' };
@@ -70,13 +74,14 @@ export const PRESETS: readonly PresetFile[] = [
   qwen7bA6000,
 ];
 
+/** The names, for pages of help and messages. */
+export const PRESET_NAMES = PRESETS.map(({ name }) => name).join(', ');
+
 /** @throws RangeError that lists the names, where none is so named */
 export function presetNamed(name: string): Preset {
   const file = PRESETS.find(preset => preset.name === name);
   if (file) return presetFrom(file, name);
-  throw new RangeError(
-    `expected a preset among ${PRESETS.map(preset => preset.name).join(', ')}, found "${name}"`,
-  );
+  throw new RangeError(`expected a preset among ${PRESET_NAMES}, found "${name}"`);
 }
 
 /** A preset of a file's content; `where` names it in messages. @throws RangeError where it is none */
@@ -155,4 +160,57 @@ function kvTokensAt({ gpuMemoryUtilization: share }: ServerFlags, file: PresetFi
     );
   }
   return tokens;
+}
+
+/** A preset by name, or the file of one. Exit 64 on an unknown name, 65 on a file that is none. */
+export function readPreset(text: string): Preset {
+  if (!/[/\\]|\.json$/.test(text)) {
+    try {
+      return presetNamed(text);
+    } catch (error) {
+      throw usageError(`--preset: ${(error as Error).message}`);
+    }
+  }
+  try {
+    return presetFrom(JSON.parse(readSmallFile(text, 'a preset')), text);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
+    throw error instanceof RangeError ? dataError(error.message) : error;
+  }
+}
+
+/** Flags of vLLM in place of what the preset says. */
+export const SERVER_OPTIONS = {
+  'max-num-seqs': {
+    type: 'integer',
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Maximum sequences per batch (vLLM --max-num-seqs). Default: from --preset.',
+  },
+  'max-num-batched-tokens': {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1_048_576,
+    description: 'Maximum tokens per step (vLLM --max-num-batched-tokens). Default: from --preset.',
+  },
+  'gpu-memory-utilization': {
+    type: 'number',
+    minimum: 0.01,
+    maximum: 1,
+    description:
+      "Share of the GPU's memory for the server, which sets the size of the KV cache. Needs --preset. Default: 0.9.",
+  },
+} as const satisfies OptionSchemas;
+
+/** The server of the preset with these flags. Exit 64 where it would not start. */
+export function withServerOptions(preset: Preset, options: OptionsOf<typeof SERVER_OPTIONS>): Preset {
+  try {
+    return withFlags(preset, {
+      maxNumSeqs: options['max-num-seqs'],
+      maxNumBatchedTokens: options['max-num-batched-tokens'],
+      gpuMemoryUtilization: options['gpu-memory-utilization'],
+    });
+  } catch (error) {
+    throw error instanceof RangeError ? usageError(error.message) : error;
+  }
 }

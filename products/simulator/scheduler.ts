@@ -7,9 +7,9 @@
  *   waiting ─(a place, blocks)─> prefill in chunks ─> decode, one token a step ─> over
  *      ^───────────────── preempted: starts again, its tokens are kept ──┘
  */
-import { createBlocks } from './blocks.ts';
-import { createDecoding, type Decoding, madeBy } from './decoding.ts';
-import { createList, type Member, putFirst, putLast, takeOut, tokensToCompute } from './sequence.ts';
+import { Blocks } from './blocks.ts';
+import { Decoding, madeBy } from './decoding.ts';
+import { List, type Member, tokensToCompute } from './sequence.ts';
 import { BLOCK } from './tokens.ts';
 
 export interface Limits {
@@ -46,37 +46,14 @@ export interface Counts {
   outputTokens: number;
 }
 
-export interface Scheduler {
-  readonly counts: Readonly<Counts>;
-  readonly blocks: number;
-  readonly decoding: Decoding;
-  running(): number;
-  waiting(): number;
-  prefillTokens(): number;
-  /** share of the blocks that sequences hold, after `steps` more steps in which all decode */
-  kvUsage(steps: number): number;
-  /** Whether one that waits could come in at the next step: whoever waits already could not. */
-  add(member: Member): boolean;
-  remove(member: Member): void;
-  /** The next step; null where there is nothing to do, with `waiting` ones only if another try lets them in. */
-  next(now: number): Step | null;
-  /** The planned step, and `steps - 1` more that are alike, are over. */
-  complete(steps: number): Outcome;
-}
+const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK);
 
-export function createScheduler(limits: Limits): Scheduler {
-  const { maxNumSeqs, maxNumBatchedTokens, kvTokens } = limits;
-  const blocks = createBlocks(Math.floor(kvTokens / BLOCK));
-  const decoding = createDecoding();
-  const line = createList();
-  const running = createList();
-  /** the running sequence whose prompt did not fit into one step; always the last of them */
-  let chunking: Member | null = null;
-  const prefilled: Member[] = [];
-  const leaving: Member[] = [];
-  const outcome: Outcome = { firsts: [], progressed: [], ended: [] };
-  let prefillTokens = 0;
-  const counts: Counts = {
+export class Scheduler {
+  readonly blocks: Blocks;
+  readonly decoding = new Decoding();
+  readonly waiting = new List();
+  readonly running = new List();
+  readonly counts: Counts = {
     steps: 0,
     preemptions: 0,
     prefixQueries: 0,
@@ -84,81 +61,55 @@ export function createScheduler(limits: Limits): Scheduler {
     promptTokens: 0,
     outputTokens: 0,
   };
+  readonly #limits: Limits;
+  /** the running sequence whose prompt did not fit into one step; always the last of them */
+  #chunking: Member | null = null;
+  readonly #prefilled: Member[] = [];
+  readonly #leaving: Member[] = [];
+  readonly #outcome: Outcome = { firsts: [], progressed: [], ended: [] };
+  #prefillTokens = 0;
 
-  const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK);
-
-  /** Takes a member out of the running ones and gives its blocks back. */
-  function leave(member: Member, phase: 'waiting' | 'over'): void {
-    if (member.place >= 0) decoding.stop(member, counts.steps);
-    else prefillTokens -= tokensToCompute(member) - member.computed;
-    if (chunking === member) chunking = null;
-    blocks.release(member.held, member.taken - member.held.length);
-    member.held.length = 0;
-    takeOut(running, member);
-    member.phase = phase;
+  constructor(limits: Limits) {
+    this.#limits = limits;
+    this.blocks = new Blocks(Math.floor(limits.kvTokens / BLOCK));
   }
 
-  function preemptLast(): void {
-    const member = running.last!;
-    leave(member, 'waiting');
-    member.preemptions++;
-    counts.preemptions++;
-    prefillTokens += tokensToCompute(member);
-    putFirst(line, member);
+  /** prompt tokens that are not computed yet, of running and waiting sequences */
+  get prefillTokens(): number {
+    return this.#prefillTokens;
   }
 
-  /** Computes `tokens` more of a prompt; the caller has seen that there are blocks. */
-  function compute(member: Member, tokens: number): void {
-    member.computed += tokens;
-    prefillTokens -= tokens;
-    const taken = blocksOf(member.computed);
-    blocks.take(taken - member.taken);
-    member.taken = taken;
-    // vLLM too makes blocks known when it plans to fill them: the next prompt of the same step finds them
-    const { blocks: hashes } = member.sequence.prompt;
-    const known = Math.min(Math.floor(member.computed / BLOCK), hashes.length >> 1);
-    if (known > member.known) {
-      blocks.cache(hashes, member.known, known, member.held);
-      member.known = known;
+  /** share of the blocks that sequences hold, after `steps` more steps in which all decode */
+  kvUsage(steps: number): number {
+    return 1 - (this.blocks.free - this.decoding.blocks(this.counts.steps + 2, steps)) / this.blocks.total;
+  }
+
+  /** Whether one that waits could come in at the next step: whoever waits already could not. */
+  add(member: Member): boolean {
+    const isNext = this.waiting.size === 0 && this.running.size < this.#limits.maxNumSeqs;
+    this.#prefillTokens += tokensToCompute(member);
+    this.waiting.putLast(member);
+    return isNext;
+  }
+
+  remove(member: Member): void {
+    if (member.phase === 'waiting') {
+      this.#prefillTokens -= tokensToCompute(member);
+      this.waiting.takeOut(member);
+      member.phase = 'over';
+    } else if (member.phase === 'prefill' || member.phase === 'decode') {
+      member.phase = 'leaving';
+      this.#leaving.push(member);
     }
-    const whole = member.computed === tokensToCompute(member);
-    if (whole) prefilled.push(member);
-    chunking = whole ? null : member;
   }
 
-  /** Lets the head of the line in: the tokens that it computes, at most `budget`; 0 where there are too few blocks. */
-  function admit(member: Member, budget: number, now: number): number {
-    const { blocks: hashes } = member.sequence.prompt;
-    const target = tokensToCompute(member);
-    // the last token is computed even if it is cached: there would be nothing to sample from
-    const hits = blocks.cached(hashes, Math.floor((target - 1) / BLOCK));
-    const computed = hits * BLOCK;
-    const tokens = Math.min(target - computed, budget);
-    const needed = blocksOf(computed + tokens) - hits;
-    if (needed + blocks.idle(hashes, hits) > blocks.free()) return 0;
-    if (member.preemptions === 0) {
-      member.scheduled = now;
-      member.cachedTokens = computed;
-      counts.prefixQueries += target;
-      counts.prefixHits += computed;
-      counts.promptTokens += target;
-    }
-    takeOut(line, member);
-    putLast(running, member);
-    member.phase = 'prefill';
-    blocks.hold(hashes, hits, member.held);
-    member.computed = computed;
-    member.taken = hits;
-    member.known = hits;
-    prefillTokens -= computed;
-    compute(member, tokens);
-    return tokens;
-  }
-
-  function next(now: number): Step | null {
+  /** The next step; null where there is nothing to do, with `waiting` ones only if another try lets them in. */
+  next(now: number): Step | null {
+    const { counts, decoding, blocks, waiting, running } = this;
+    const { maxNumSeqs, maxNumBatchedTokens } = this.#limits;
     const step = counts.steps + 1;
     const preemptions = counts.preemptions;
-    while (decoding.blocks(step, 1) > blocks.free()) preemptLast();
+    while (decoding.blocks(step, 1) > blocks.free) this.#preemptLast();
     blocks.take(decoding.blocks(step, 1));
     const decoders = decoding.count;
     const plan: Step = {
@@ -168,59 +119,56 @@ export function createScheduler(limits: Limits): Scheduler {
       attention: 0,
       alike: 1,
     };
-    const chunk = (member: Member, tokens: number) => {
-      plan.sequences++;
-      plan.tokens += tokens;
-      plan.kv += member.computed;
-      plan.attention += tokens * member.computed;
-    };
+    const chunking = this.#chunking;
     if (chunking && plan.tokens < maxNumBatchedTokens) {
-      const member = chunking;
-      const tokens = Math.min(tokensToCompute(member) - member.computed, maxNumBatchedTokens - plan.tokens);
-      if (blocksOf(member.computed + tokens) - member.taken > blocks.free()) preemptLast();
+      const left = tokensToCompute(chunking) - chunking.computed;
+      const tokens = Math.min(left, maxNumBatchedTokens - plan.tokens);
+      if (blocksOf(chunking.computed + tokens) - chunking.taken > blocks.free) this.#preemptLast();
       else {
-        compute(member, tokens);
-        chunk(member, tokens);
+        this.#compute(chunking, tokens);
+        addChunk(plan, chunking, tokens);
       }
     }
     const admitting = counts.preemptions === preemptions;
-    while (admitting && line.first && plan.tokens < maxNumBatchedTokens && running.size < maxNumSeqs) {
-      const member = line.first;
-      const tokens = admit(member, maxNumBatchedTokens - plan.tokens, now);
+    while (admitting && waiting.first && plan.tokens < maxNumBatchedTokens && running.size < maxNumSeqs) {
+      const member = waiting.first;
+      const tokens = this.#admit(member, maxNumBatchedTokens - plan.tokens, now);
       if (tokens === 0) break;
-      chunk(member, tokens);
+      addChunk(plan, member, tokens);
     }
     if (plan.sequences === 0) return null;
     // who waits now waits for a place or for blocks, and neither comes free while all decode
-    if (admitting && chunking === null && plan.sequences === decoders) {
-      const fits = 1 + decoding.stepsWithin(step + 1, blocks.free());
+    if (admitting && this.#chunking === null && plan.sequences === decoders) {
+      const fits = 1 + decoding.stepsWithin(step + 1, blocks.free);
       plan.alike = Math.min(decoding.nextEvent() - counts.steps, fits);
     }
     return plan;
   }
 
-  function complete(steps: number): Outcome {
-    const { firsts, progressed, ended } = outcome;
+  /** The planned step, and `steps - 1` more that are alike, are over. */
+  complete(steps: number): Outcome {
+    const { counts, decoding } = this;
+    const { firsts, progressed, ended } = this.#outcome;
     firsts.length = 0;
     progressed.length = 0;
     ended.length = 0;
-    counts.outputTokens += decoding.count * steps + prefilled.length;
-    blocks.take(decoding.blocks(counts.steps + 2, steps - 1));
+    counts.outputTokens += decoding.count * steps + this.#prefilled.length;
+    this.blocks.take(decoding.blocks(counts.steps + 2, steps - 1));
     counts.steps += steps;
     for (let member = decoding.dueAt(counts.steps); member; member = decoding.dueAt(counts.steps)) {
       member.made = madeBy(member, counts.steps);
       if (member.made === member.sequence.output) {
-        leave(member, 'over');
+        this.#leave(member, 'over');
         ended.push(member);
       } else {
         decoding.goOn(member, counts.steps);
         progressed.push(member);
       }
     }
-    for (const member of prefilled) {
+    for (const member of this.#prefilled) {
       if (member.made === 0) firsts.push(member);
       if (member.made + 1 === member.sequence.output) {
-        leave(member, 'over');
+        this.#leave(member, 'over');
         ended.push(member);
       } else if (member.phase === 'prefill') {
         member.made++;
@@ -228,38 +176,86 @@ export function createScheduler(limits: Limits): Scheduler {
         decoding.start(member, counts.steps);
       }
     }
-    prefilled.length = 0;
+    this.#prefilled.length = 0;
     // one that has ended in its last step has ended; of the others vLLM learns between two steps
-    for (const member of leaving) if (member.phase === 'leaving') leave(member, 'over');
-    leaving.length = 0;
-    return outcome;
+    for (const member of this.#leaving) if (member.phase === 'leaving') this.#leave(member, 'over');
+    this.#leaving.length = 0;
+    return this.#outcome;
   }
 
-  return {
-    counts,
-    blocks: blocks.total,
-    decoding,
-    running: () => running.size,
-    waiting: () => line.size,
-    prefillTokens: () => prefillTokens,
-    kvUsage: steps => 1 - (blocks.free() - decoding.blocks(counts.steps + 2, steps)) / blocks.total,
-    add(member) {
-      const isNext = line.size === 0 && running.size < maxNumSeqs;
-      prefillTokens += tokensToCompute(member);
-      putLast(line, member);
-      return isNext;
-    },
-    remove(member) {
-      if (member.phase === 'waiting') {
-        prefillTokens -= tokensToCompute(member);
-        takeOut(line, member);
-        member.phase = 'over';
-      } else if (member.phase === 'prefill' || member.phase === 'decode') {
-        member.phase = 'leaving';
-        leaving.push(member);
-      }
-    },
-    next,
-    complete,
-  };
+  /** Takes a member out of the running ones and gives its blocks back. */
+  #leave(member: Member, phase: 'waiting' | 'over'): void {
+    if (member.place >= 0) this.decoding.stop(member, this.counts.steps);
+    else this.#prefillTokens -= tokensToCompute(member) - member.computed;
+    if (this.#chunking === member) this.#chunking = null;
+    this.blocks.release(member.held, member.taken - member.held.length);
+    member.held.length = 0;
+    this.running.takeOut(member);
+    member.phase = phase;
+  }
+
+  #preemptLast(): void {
+    const member = this.running.last!;
+    this.#leave(member, 'waiting');
+    member.preemptions++;
+    this.counts.preemptions++;
+    this.#prefillTokens += tokensToCompute(member);
+    this.waiting.putFirst(member);
+  }
+
+  /** Computes `tokens` more of a prompt; the caller has seen that there are blocks. */
+  #compute(member: Member, tokens: number): void {
+    member.computed += tokens;
+    this.#prefillTokens -= tokens;
+    const taken = blocksOf(member.computed);
+    this.blocks.take(taken - member.taken);
+    member.taken = taken;
+    // vLLM too makes blocks known when it plans to fill them: the next prompt of the same step finds them
+    const { blocks: hashes } = member.sequence.prompt;
+    const known = Math.min(Math.floor(member.computed / BLOCK), hashes.length >> 1);
+    if (known > member.known) {
+      this.blocks.cache(hashes, member.known, known, member.held);
+      member.known = known;
+    }
+    const whole = member.computed === tokensToCompute(member);
+    if (whole) this.#prefilled.push(member);
+    this.#chunking = whole ? null : member;
+  }
+
+  /** Lets the head of the line in: the tokens that it computes, at most `budget`; 0 where there are too few blocks. */
+  #admit(member: Member, budget: number, now: number): number {
+    const { blocks, counts } = this;
+    const { blocks: hashes } = member.sequence.prompt;
+    const target = tokensToCompute(member);
+    // the last token is computed even if it is cached: there would be nothing to sample from
+    const hits = blocks.cached(hashes, Math.floor((target - 1) / BLOCK));
+    const computed = hits * BLOCK;
+    const tokens = Math.min(target - computed, budget);
+    const needed = blocksOf(computed + tokens) - hits;
+    if (needed + blocks.idle(hashes, hits) > blocks.free) return 0;
+    if (member.preemptions === 0) {
+      member.scheduled = now;
+      member.cachedTokens = computed;
+      counts.prefixQueries += target;
+      counts.prefixHits += computed;
+      counts.promptTokens += target;
+    }
+    this.waiting.takeOut(member);
+    this.running.putLast(member);
+    member.phase = 'prefill';
+    blocks.hold(hashes, hits, member.held);
+    member.computed = computed;
+    member.taken = hits;
+    member.known = hits;
+    this.#prefillTokens -= computed;
+    this.#compute(member, tokens);
+    return tokens;
+  }
+}
+
+function addChunk(plan: Step, member: Member, tokens: number): void {
+  plan.sequences++;
+  plan.tokens += tokens;
+  plan.kv += member.computed;
+  plan.attention += tokens * member.computed;
 }

@@ -35,12 +35,35 @@ export interface Compiled {
 
 /** @throws SchemaError where no finite instance exists, or the schema is beyond the bounds above */
 export function compileShape(root: unknown): Compiled {
-  const nodes: Node[] = [];
-  const known = new Map<unknown, Node>();
-  const names = new Set<string>();
-  const named = new Map<string, Node[]>();
+  return new Builder(root).compiled();
+}
 
-  function build(schema: unknown, depth: number): Node {
+/** Builds the node of a schema, and those of its parts. */
+class Builder {
+  readonly #root: unknown;
+  readonly #nodes: Node[] = [];
+  readonly #known = new Map<unknown, Node>();
+  readonly #names = new Set<string>();
+  /** of the properties of each name */
+  readonly #named = new Map<string, Node[]>();
+
+  constructor(root: unknown) {
+    this.#root = root;
+  }
+
+  compiled(): Compiled {
+    const top = this.#build(this.#root, 0);
+    measureAll(this.#nodes);
+    if (top.height === Number.POSITIVE_INFINITY)
+      throw new SchemaError('No finite JSON value fits the schema.');
+    return {
+      names: this.#names,
+      make: (random, wishes) => makeOf(top, { random, wishes, made: 0 }, 0),
+      spreads: name => (name === undefined ? [top] : (this.#named.get(name) ?? [])).map(spreadOf),
+    };
+  }
+
+  #build(schema: unknown, depth: number): Node {
     if (schema === true || schema === undefined) return stringNode({});
     if (schema === false) return valueNode([]);
     if (!isObject(schema)) {
@@ -48,9 +71,9 @@ export function compileShape(root: unknown): Compiled {
         `Expected every schema to be an object or a boolean, found ${JSON.stringify(schema)}.`,
       );
     }
-    const before = known.get(schema);
+    const before = this.#known.get(schema);
     if (before) return before;
-    if (nodes.length >= MOST_NODES || depth > DEEPEST_SCHEMA) {
+    if (this.#nodes.length >= MOST_NODES || depth > DEEPEST_SCHEMA) {
       throw new SchemaError(
         `The schema has more than ${MOST_NODES} parts or nests deeper than ${DEEPEST_SCHEMA}.`,
       );
@@ -62,25 +85,25 @@ export function compileShape(root: unknown): Compiled {
       make: () => null,
       fit: () => undefined,
     };
-    known.set(schema, node);
-    nodes.push(node);
-    Object.assign(node, fill(schema, depth + 1), { height: Number.POSITIVE_INFINITY });
+    this.#known.set(schema, node);
+    this.#nodes.push(node);
+    Object.assign(node, this.#fill(schema, depth + 1), { height: Number.POSITIVE_INFINITY });
     return node;
   }
 
-  function fill(schema: Schema, depth: number): Node {
+  #fill(schema: Schema, depth: number): Node {
     const { $ref, allOf, ...rest } = schema;
     if ($ref !== undefined) {
-      const target = resolve(root, $ref);
+      const target = resolve(this.#root, $ref);
       if (target === undefined)
         throw new SchemaError(`The schema refers to ${JSON.stringify($ref)}, which is not in it.`);
       const alone = Object.keys(schema).every(keyword => keyword === '$ref' || ANNOTATIONS.has(keyword));
       const siblings = allOf === undefined ? rest : { ...rest, allOf };
-      return choiceNode([build(alone || !isObject(target) ? target : merge(target, siblings), depth)]);
+      return choiceNode([this.#build(alone || !isObject(target) ? target : merge(target, siblings), depth)]);
     }
     if (Array.isArray(allOf)) {
       if (allOf.includes(false)) return valueNode([]);
-      return choiceNode([build(allOf.filter(isObject).reduce(merge, rest), depth)]);
+      return choiceNode([this.#build(allOf.filter(isObject).reduce(merge, rest), depth)]);
     }
     for (const keyword of ['anyOf', 'oneOf']) {
       const options = schema[keyword];
@@ -88,19 +111,19 @@ export function compileShape(root: unknown): Compiled {
       const { [keyword]: _, ...base } = schema;
       const bare = Object.keys(base).every(name => ANNOTATIONS.has(name));
       return choiceNode(
-        options.map(option => build(bare || !isObject(option) ? option : merge(base, option), depth)),
+        options.map(option => this.#build(bare || !isObject(option) ? option : merge(base, option), depth)),
       );
     }
     if ('const' in schema) return valueNode([schema.const]);
     if (Array.isArray(schema.enum)) return valueNode(schema.enum);
     const types = Array.isArray(schema.type) ? schema.type : [schema.type ?? typeFrom(schema)];
-    if (types.length !== 1) return choiceNode(types.map(type => build({ ...schema, type }, depth)));
-    return ofType(types[0], schema, depth);
+    if (types.length !== 1) return choiceNode(types.map(type => this.#build({ ...schema, type }, depth)));
+    return this.#ofType(types[0], schema, depth);
   }
 
-  function ofType(type: unknown, schema: Schema, depth: number): Node {
-    if (type === 'object') return objectNode(schema, depth);
-    if (type === 'array') return arrayNode(schema, depth);
+  #ofType(type: unknown, schema: Schema, depth: number): Node {
+    if (type === 'object') return this.#objectNode(schema, depth);
+    if (type === 'array') return this.#arrayNode(schema, depth);
     if (type === 'number' || type === 'integer') return numberNode(schema, type === 'integer');
     if (type === 'boolean') return valueNode([true, false]);
     if (type === 'null') return valueNode([null]);
@@ -108,10 +131,10 @@ export function compileShape(root: unknown): Compiled {
     throw new SchemaError(`Expected a JSON Schema type, found ${JSON.stringify(type)}.`);
   }
 
-  function objectNode(schema: Schema, depth: number): Node {
+  #objectNode(schema: Schema, depth: number): Node {
     const properties = isObject(schema.properties) ? Object.entries(schema.properties) : [];
     const required = new Set(Array.isArray(schema.required) ? schema.required.map(String) : []);
-    for (const [name] of properties) names.add(name);
+    for (const [name] of properties) this.#names.add(name);
     const listed = new Set(properties.map(([name]) => name));
     for (const name of required)
       if (!listed.has(name)) properties.push([name, schema.additionalProperties ?? true]);
@@ -119,19 +142,19 @@ export function compileShape(root: unknown): Compiled {
       throw new SchemaError(`The schema has more than ${MOST_NODES} parts.`);
     const parts = properties.map(([name, part]) => ({
       name,
-      node: build(part, depth),
+      node: this.#build(part, depth),
       needed: required.has(name),
     }));
     for (const { name, node } of parts) {
-      const same = named.get(name);
+      const same = this.#named.get(name);
       if (same) same.push(node);
-      else named.set(name, [node]);
+      else this.#named.set(name, [node]);
     }
     const least = bound(schema.minProperties, 0);
     // an object as a map: properties with names of our own
     const isMap = isObject(schema.additionalProperties);
     const isOpen = schema.additionalProperties !== false && least > parts.length;
-    const more = isMap || isOpen ? build(schema.additionalProperties ?? true, depth) : undefined;
+    const more = isMap || isOpen ? this.#build(schema.additionalProperties ?? true, depth) : undefined;
     return {
       height: 0,
       measure: () => 1 + Math.max(0, ...parts.filter(part => part.needed).map(part => part.node.height)),
@@ -164,11 +187,11 @@ export function compileShape(root: unknown): Compiled {
     };
   }
 
-  function arrayNode(schema: Schema, depth: number): Node {
+  #arrayNode(schema: Schema, depth: number): Node {
     const first = (Array.isArray(schema.prefixItems) ? schema.prefixItems : []).map(item =>
-      build(item, depth),
+      this.#build(item, depth),
     );
-    const item = build(schema.items, depth);
+    const item = this.#build(schema.items, depth);
     const min = bound(schema.minItems, 0);
     const max = bound(schema.maxItems, Math.max(min, first.length, 3));
     const nodeAt = (index: number) => first[index] ?? item;
@@ -200,15 +223,6 @@ export function compileShape(root: unknown): Compiled {
       fit: () => undefined,
     };
   }
-
-  const top = build(root, 0);
-  measureAll(nodes);
-  if (top.height === Number.POSITIVE_INFINITY) throw new SchemaError('No finite JSON value fits the schema.');
-  return {
-    names,
-    make: (random, wishes) => makeOf(top, { random, wishes, made: 0 }, 0),
-    spreads: name => (name === undefined ? [top] : (named.get(name) ?? [])).map(spreadOf),
-  };
 }
 
 /** Keywords that say nothing about values. */

@@ -2,14 +2,17 @@
  * The schemas that requests name, each compiled once: a generator of instances and a validator that judges them. The
  * validator makes the promise true: what the generator does not know (`not`, `pattern`, `if`, overlapping `oneOf`) is
  * drawn again until it fits, and refused with the reason where it never does.
+ *
+ * What a stranger's schema makes this process do has a limit in time: patterns backtrack, references multiply, and neither
+ * can be seen before. One request must not keep all others waiting.
  */
+import { createContext, Script } from 'node:vm';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { SchemaError } from './node.ts';
 import type { Random } from './random.ts';
 import { type Compiled, compileShape } from './schema-shape.ts';
-import { unlimited, within } from './time-limit.ts';
 
 /** A schema in characters, the schemas that are kept, and all of their characters together. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
@@ -39,8 +42,7 @@ export function schemaCache(): (schema: unknown) => KnownSchema {
           `Expected a schema of at most ${MAX_SCHEMA_LENGTH} characters, found ${text.length}.`,
         );
       }
-      const learned = within(() => learn(schema));
-      found = guarded(learned, isRisky(text) ? within : unlimited);
+      found = learn(schema, isRisky(text) ? within : unlimited);
       held += text.length;
       for (const oldest of known.keys()) {
         if (known.size < MOST_SCHEMAS && held <= MOST_TEXT) break;
@@ -59,18 +61,6 @@ function isRisky(text: string): boolean {
   if (references > FEW_REFERENCES || /"(?:patternProperties|uniqueItems)"/.test(text)) return true;
   const patterns = text.match(/"pattern":"(?:[^"\\]|\\.)*"/g) ?? [];
   return patterns.some(pattern => (pattern.match(/[*+{]/g)?.length ?? 0) > FEW_REPETITIONS);
-}
-
-function guarded({ names, spreads, valid, answer }: KnownSchema, run: typeof within): KnownSchema {
-  return {
-    names,
-    spreads,
-    valid: value => run(() => valid(value)),
-    answer(random, wishes) {
-      const fromTheStart = repeatable(random);
-      return run(() => answer(fromTheStart(), wishes));
-    },
-  };
 }
 
 /** The same draws for each run: `within` may begin the work again, and the answer hangs on nothing but the request. */
@@ -94,25 +84,29 @@ function schemaText(schema: unknown): string {
   }
 }
 
-function learn(schema: unknown): KnownSchema {
-  const shape = compileShape(schema);
-  const validate = validatorOf(schema);
+/** `run` limits the time of an answer. */
+function learn(schema: unknown, run: typeof within): KnownSchema {
+  const { shape, validate } = within(() => ({ shape: compileShape(schema), validate: validatorOf(schema) }));
+  const answer = (random: Random, wishes: ReadonlyMap<string, unknown>): unknown => {
+    for (let tries = 1; ; tries++) {
+      // a wish may be what does not fit: the later tries do without
+      const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
+      if (validate(value)) return value;
+      const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
+      if (tries === TRIES) {
+        throw new SchemaError(
+          `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
+        );
+      }
+    }
+  };
   return {
     names: shape.names,
     spreads: shape.spreads,
-    valid: value => validate(value) as boolean,
+    valid: value => run(() => validate(value) as boolean),
     answer(random, wishes) {
-      for (let tries = 1; ; tries++) {
-        // a wish may be what does not fit: the later tries do without
-        const value = shape.make(random, tries <= TRIES / 2 ? wishes : new Map());
-        if (validate(value)) return value;
-        const { instancePath = '', message = '' } = validate.errors?.[0] ?? {};
-        if (tries === TRIES) {
-          throw new SchemaError(
-            `The simulator found no value that fits the schema in ${TRIES} tries; the last one failed at "${instancePath}": ${message}.`,
-          );
-        }
-      }
+      const fromTheStart = repeatable(random);
+      return run(() => answer(fromTheStart(), wishes));
     },
   };
 }
@@ -129,4 +123,56 @@ function validatorOf(schema: unknown) {
     const { message } = error as Error;
     throw new SchemaError(`The schema cannot be used: ${message.slice(0, 500)}.`);
   }
+}
+
+/** ms; what is asked in earnest takes less than one */
+const LIMIT_MS = 1_000;
+/** Times that a limit is set anew for work that did not get to run: on a machine with other work to do. */
+const STARTS = 8;
+
+const box: { run: () => unknown } = { run: () => undefined };
+const context = createContext(box);
+const script = new Script('run()');
+
+/** What `run` returns. @throws SchemaError where that takes too long, or more stack or pattern than there may be */
+function within<T>(run: () => T): T {
+  box.run = run;
+  try {
+    for (let tries = 1; ; tries++) {
+      const { user, system } = process.cpuUsage();
+      try {
+        return script.runInContext(context, { timeout: LIMIT_MS }) as T;
+      } catch (error) {
+        // the limit is of the clock, the work is of the processor: only what ran for most of the time has had it
+        const spent = process.cpuUsage({ user, system });
+        const ran = (spent.user + spent.system) / 1_000 > LIMIT_MS / 2;
+        if (ran || tries === STARTS || !isTimeout(error)) throw toldOf(error);
+      }
+    }
+  } finally {
+    box.run = () => undefined;
+  }
+}
+
+/** The same for what cannot take long. */
+function unlimited<T>(run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw toldOf(error);
+  }
+}
+
+/** As an error of the schema, where it is one. */
+function toldOf(error: unknown): unknown {
+  if (error instanceof SchemaError) return error;
+  const { message } = error as Error;
+  if (isTimeout(error)) return new SchemaError(`The schema takes more than ${LIMIT_MS} ms to answer.`);
+  if (error instanceof RangeError || error instanceof SyntaxError)
+    return new SchemaError(`The schema cannot be used: ${message.slice(-200)}.`);
+  return error;
+}
+
+function isTimeout(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
 }

@@ -3,7 +3,7 @@
  * caller's clock.
  */
 import type { Entry } from './event-queue.ts';
-import type { Prompt } from './prompt.ts';
+import type { Prompt } from './tokens.ts';
 
 /** Callbacks may add and remove sequences, and call nothing else of the engine. */
 export interface Sequence {
@@ -31,52 +31,38 @@ export interface Handle {
 /** `leaving`: removed by its client, until the running step ends. */
 export type Phase = 'waiting' | 'prefill' | 'decode' | 'leaving' | 'over';
 
-export interface Member extends Entry, Handle {
+export class Member implements Entry, Handle {
   readonly sequence: Sequence;
-  phase: Phase;
+  readonly number: number;
+  readonly arrived: number;
+  at = 0;
+  place = -1;
+  phase: Phase = 'waiting';
   /** nobody is to be called any more */
-  silent: boolean;
-  scheduled: number;
-  firstToken: number;
-  cachedTokens: number;
-  preemptions: number;
+  silent = false;
+  scheduled = Number.NaN;
+  firstToken = Number.NaN;
+  cachedTokens = 0;
+  preemptions = 0;
   /** output tokens up to the end of its last prefill; while it decodes, the number of the step tells */
-  made: number;
+  made = 0;
   /** while it decodes: after step s, s + offset tokens of it are in the KV cache */
-  offset: number;
+  offset = 0;
   /** during prefill: tokens in the KV cache, the blocks taken for them, and how many of its prompt's blocks are known */
-  computed: number;
-  taken: number;
-  known: number;
+  computed = 0;
+  taken = 0;
+  known = 0;
   /** its blocks that are cached, by number */
-  readonly held: number[];
+  readonly held: number[] = [];
   /** neighbours in the one list that it is in */
-  earlier: Member | null;
-  later: Member | null;
-}
+  earlier: Member | null = null;
+  later: Member | null = null;
 
-export function memberOf(sequence: Sequence, number: number, arrived: number): Member {
-  return {
-    sequence,
-    number,
-    at: 0,
-    place: -1,
-    phase: 'waiting',
-    silent: false,
-    arrived,
-    scheduled: Number.NaN,
-    firstToken: Number.NaN,
-    cachedTokens: 0,
-    preemptions: 0,
-    made: 0,
-    offset: 0,
-    computed: 0,
-    taken: 0,
-    known: 0,
-    held: [],
-    earlier: null,
-    later: null,
-  };
+  constructor(sequence: Sequence, number: number, arrived: number) {
+    this.sequence = sequence;
+    this.number = number;
+    this.arrived = arrived;
+  }
 }
 
 /** Tokens that its prefill has to compute: the prompt, and after a preemption what it had generated. */
@@ -85,39 +71,35 @@ export function tokensToCompute({ sequence, made }: Member): number {
 }
 
 /** In the order of their places: who waits, or who runs. */
-export interface List {
-  first: Member | null;
-  last: Member | null;
-  size: number;
-}
+export class List {
+  first: Member | null = null;
+  last: Member | null = null;
+  size = 0;
 
-export function createList(): List {
-  return { first: null, last: null, size: 0 };
-}
+  putLast(member: Member): void {
+    member.earlier = this.last;
+    if (this.last) this.last.later = member;
+    else this.first = member;
+    this.last = member;
+    this.size++;
+  }
 
-export function putLast(list: List, member: Member): void {
-  member.earlier = list.last;
-  if (list.last) list.last.later = member;
-  else list.first = member;
-  list.last = member;
-  list.size++;
-}
+  putFirst(member: Member): void {
+    member.later = this.first;
+    if (this.first) this.first.earlier = member;
+    else this.last = member;
+    this.first = member;
+    this.size++;
+  }
 
-export function putFirst(list: List, member: Member): void {
-  member.later = list.first;
-  if (list.first) list.first.earlier = member;
-  else list.last = member;
-  list.first = member;
-  list.size++;
-}
-
-export function takeOut(list: List, member: Member): void {
-  const { earlier, later } = member;
-  if (earlier) earlier.later = later;
-  else list.first = later;
-  if (later) later.earlier = earlier;
-  else list.last = earlier;
-  member.earlier = null;
-  member.later = null;
-  list.size--;
+  takeOut(member: Member): void {
+    const { earlier, later } = member;
+    if (earlier) earlier.later = later;
+    else this.first = later;
+    if (later) later.earlier = earlier;
+    else this.last = earlier;
+    member.earlier = null;
+    member.later = null;
+    this.size--;
+  }
 }

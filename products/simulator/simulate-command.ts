@@ -11,7 +11,7 @@
 import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './preset-option.ts';
+import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './presets.ts';
 import { type Simulator, startSimulator } from './simulator.ts';
 import { METRIC_NAMES } from './vllm-metrics.ts';
 
@@ -35,43 +35,47 @@ export default command({
       minimum: 0,
       maximum: 65535,
       default: 8101,
-      description: 'Port; 0 takes a free one.',
+      description: 'Port to listen on; 0 takes a free one.',
     },
     host: { type: 'string', default: '127.0.0.1', description: 'Address to listen on.' },
-    seed: { type: 'integer', default: 7, description: 'The same seed and request give the same answer.' },
+    seed: {
+      type: 'integer',
+      default: 7,
+      description: 'Seed of the answers: the same seed and request give the same answer.',
+    },
     latency: {
       type: 'string',
       description:
-        'Time for an answer, or a range: 20ms-80ms. Default: 40ms; with --preset the engine decides.',
+        'Time per answer, or a range such as 20ms-80ms. Not with --preset, whose engine sets it. Default: 40ms.',
     },
     preset: {
       type: 'string',
       file: 'read',
-      description: `Take the time of a model on a GPU, whose engine requests share: the file of a preset, or one of ${PRESET_NAMES}.`,
+      description: `Simulate the engine of a model on a GPU, which all requests share: a preset file, or one of ${PRESET_NAMES}.`,
     },
     faults: {
       type: 'string',
       default: 'none',
       description:
-        'none, default, or <kind>=<share>,… of null, zero, escape, fence, chatty, truncated, 429, 500, drop, hang, swap, all.',
+        'Faults to serve: none, default, or KIND=SHARE,… with null, zero, escape, fence, chatty, truncated, 429, 500, drop, hang, swap, all.',
     },
     bias: {
       type: 'array',
       items: { type: 'string' },
       description:
-        'COLUMN=VALUE:SHIFT, such as name=Ebony Washington:-0.1: prompts with this value are approved so much less often. May be repeated. A request whose outcome cannot be told is refused.',
+        'Approve prompts with a value more or less often: COLUMN=VALUE:SHIFT, e.g. name=Ebony Washington:-0.1. Requests without a known outcome are refused. May be repeated.',
     },
     outcome: {
       type: 'string',
       description:
-        'Key of the answer that --bias changes; agents without it answer as ever. Default: the key that may be --approve.',
+        'Key of the answer that --bias changes; agents without it are unaffected. Default: the key that can be --approve.',
     },
     approve: {
       type: 'string',
       description:
-        'Value of the outcome that is an approval. Default: approve; a number without it moves by that share of its range.',
+        'Value of the outcome that counts as approval; without it, --bias moves a number by that share of its range. Default: approve.',
     },
-    model: { type: 'string', default: 'simulated-3b', description: 'Name of the model that is served.' },
+    model: { type: 'string', default: 'simulated-3b', description: 'Model name to serve.' },
     'max-model-len': {
       type: 'integer',
       minimum: 16,
@@ -87,26 +91,31 @@ export default command({
     'max-num-queued-tokens': {
       type: 'integer',
       minimum: 0,
-      description: 'Answer 503 while this many prompt tokens wait to be computed. Needs --preset.',
+      description:
+        'Answer 503 while this many prompt tokens wait to be computed. Needs --preset. Default: no limit.',
     },
     ...SERVER_OPTIONS,
     'startup-delay': {
       type: 'string',
       default: '0ms',
-      description: 'Answer 503 on every route for this time, such as 90s.',
+      description: 'Answer 503 on every route for this long after the start, e.g. 90s.',
     },
     'metric-names': {
       type: 'string',
       enum: METRIC_NAMES,
       default: 'new',
-      description: 'Names of the metrics that vLLM renamed.',
+      description:
+        'Names for the metrics that vLLM renamed: those of 0.10 and later, the older ones, or both.',
     },
-    admin: { type: 'boolean', description: 'Let POST /admin/config change settings while it runs.' },
+    admin: {
+      type: 'boolean',
+      description: 'Allow POST /admin/config to change settings while the server runs.',
+    },
     schedule: {
       type: 'string',
       file: 'read',
       description:
-        'YAML or NDJSON file of settings that change while it runs: {at: 5s, every: 10s, health: down, for: 5s}. docs/simulator.md has all.',
+        'YAML or NDJSON file of timed changes, e.g. {at: 5s, every: 10s, health: down, for: 5s}. See docs/simulator.md.',
     },
   },
 

@@ -3,37 +3,33 @@
  *
  * The answers are simulated: they fit the schema of the request and depend on its text and on the seed, and no model
  * is behind them. The same request gets the same answer from every simulator of the same seed, however many run and
- * whatever else is in flight. What a request is answered is in chat.ts, when in timing.ts and realtime.ts, with what
+ * whatever else is in flight. What a request is answered is in chat.ts, when in timing.ts, with what
  * fault in handle-request.ts.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type Clock, systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { descriptors, socketsOf } from '../../engine/core/files/process.ts';
 import { sendRefusal } from './answer-wire.ts';
+import { biasFrom, type Outcome } from './bias.ts';
 import { completionOf, replyTo } from './chat.ts';
-import { type Control, controlsOf, scheduleFrom } from './control.ts';
-import { durationFrom, latencyFrom } from './durations.ts';
+import { type Control, Controls, durationFrom, latencyFrom, scheduleFrom } from './control.ts';
 import { embeddingsOf } from './embeddings.ts';
 import { faultsFrom } from './faults.ts';
 import {
   type Answerer,
   type Core,
   type Counts,
-  createHandler,
   type ReceivedRequest,
+  RequestHandler,
 } from './handle-request.ts';
-import { ADMIN, isUnwell, noRoute, routesOf } from './other-routes.ts';
-import { biasFrom } from './planted-bias.ts';
-import type { Outcome } from './planted-outcome.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
-import { engineBackend } from './realtime.ts';
 import { badRequest, Refusal } from './refusal.ts';
+import { ADMIN, guard, isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
-import { type Clock, systemClock } from './server-clock.ts';
-import { guard } from './steering-guard.ts';
-import { delayBackend } from './timing.ts';
-import { type MetricNames, metricsOf } from './vllm-metrics.ts';
+import { delayBackend, engineBackend } from './timing.ts';
+import { type MetricNames, Metrics } from './vllm-metrics.ts';
 
 export interface SimulatorOptions {
   /** 0, the default, takes a free port */
@@ -93,33 +89,18 @@ const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
 /** @throws RangeError on a setting that cannot be read, the system's error where the port is taken; exit 74 for too low a file limit */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const { host = '127.0.0.1', seed = 7, model = 'simulated-3b', maxModelLength = 8_192, preset } = options;
-  const { clock = systemClock, metricNames = 'new', admin = false } = options;
+  const { clock = systemClock, metricNames: names = 'new', admin = false } = options;
   const startupDelay = durationFrom(options.startupDelay ?? '0ms');
   const draws = drawsOf(seed);
-  const first: Control = {
-    latency: preset ? null : latencyFrom(options.latency ?? '0ms'),
-    slowdown: 1,
-    faults: faultsFrom(options.faults ?? 'none'),
-    health: startupDelay > 0 ? 'starting' : 'ok',
-    maxQueuedRequests: options.maxQueuedRequests ?? null,
-    maxQueuedTokens: options.maxQueuedTokens ?? null,
-  };
+  const first = controlAtStart(options, startupDelay);
   const schedule = scheduleFrom(options.schedule ?? [], first);
 
   const server = createServer({ requestTimeout: 0 });
-  // what judges a schema needs descriptors too, and without any it ends the process (time-limit.ts)
+  // what judges a schema needs descriptors too, and without any it ends the process (schemas.ts)
   server.maxConnections = socketsOf(descriptors());
   let port = options.port ?? 0;
-  const listen = () =>
-    new Promise<void>((listening, failed) => {
-      server.once('error', failed);
-      server.listen({ port, host, backlog: BACKLOG }, () => {
-        server.off('error', failed);
-        listening();
-      });
-    });
 
-  const controls = controlsOf(first, clock, (now, before) => {
+  const controls = new Controls(first, clock, (now, before) => {
     core.backend.slow(now.slowdown);
     if (now.health === before.health) return;
     if (now.health === 'down') {
@@ -132,7 +113,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       });
     } else if (before.health === 'down' && !server.listening) {
       // somebody else may have taken the port: then this server stays down, as a real one would
-      listen().catch(() => {});
+      listen(server, port, host).catch(() => {});
     }
   });
   const coreOf = (): Core => {
@@ -141,52 +122,32 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       ? engineBackend(preset, clock, maxModelLength)
       : delayBackend({ latency, draws, clock, maxModelLength });
     backend.slow(controls.now.slowdown);
-    const { kvBlocks } = backend;
-    return { backend, metrics: metricsOf({ model, maxModelLength, names: metricNames, kvBlocks }) };
+    return { backend, metrics: new Metrics({ model, maxModelLength, names, kvBlocks: backend.kvBlocks }) };
   };
   let core = coreOf();
-  const current = () => core;
 
-  const handler = createHandler({
+  const handler = new RequestHandler({
     model,
     maxModelLength,
     draws,
     schemaOf: schemaCache(),
     biases: (options.biases ?? []).map(biasFrom),
     ...(options.outcome && { outcome: options.outcome }),
+    get faults() {
+      return controls.now.faults;
+    },
     control: () => controls.now,
-    core: current,
+    core: () => core,
     clock,
     onRequest: options.onRequest,
   });
-  const routes = routesOf({ model, maxModelLength, core: current, controls, admin });
+  const routes = routesOf({ model, maxModelLength, core: () => core, controls, admin });
   let { name = '' } = options;
-
-  server.on('request', (request, response) => {
-    readBody(request, response, body => {
-      try {
-        const path = request.url!.split('?', 1)[0]!;
-        const answerer = request.method === 'POST' ? ANSWERERS.get(path) : undefined;
-        if (isUnwell(response, controls, path)) {
-          if (answerer) handler.turnedAway();
-          return;
-        }
-        const route = routes.get(`${request.method} ${path}`);
-        if (path === ADMIN && route) guard(request.headers, host, request.method === 'POST');
-        if (answerer) handler.serve(request, response, body, answerer, name);
-        else if (route) route(response, body);
-        else
-          noRoute(response, ANSWERERS.has(path) || routes.has(`GET ${path}`) || routes.has(`POST ${path}`));
-      } catch (error) {
-        const { message } = error as Error;
-        const refusal = error instanceof Refusal ? error : new Refusal(500, 'InternalServerError', message);
-        sendRefusal(response, refusal);
-      }
-    });
-  });
+  const answer = receiverOf({ controls, handler, routes, host, name: () => name });
+  server.on('request', (request, response) => receive(request, response, answer));
   // a client that keeps connections for reuse must not meet a server that closes them just then
   server.keepAliveTimeout = IDLE_MS;
-  await listen();
+  await listen(server, port, host);
   port = (server.address() as AddressInfo).port;
   name ||= String(port);
   if (startupDelay > 0) controls.follow([{ at: `${startupDelay}ms`, health: 'ok' }]);
@@ -195,7 +156,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}/v1`,
     port,
     model,
-    counts: handler.counts,
+    counts: () => handler.counts(),
     close: () =>
       new Promise(closed => {
         controls.close();
@@ -205,8 +166,55 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   };
 }
 
-/** Collects a body of at most LARGEST_BODY; a client that goes away in the middle is not answered. */
-function readBody(request: IncomingMessage, response: ServerResponse, then: (body: Buffer) => void): void {
+function controlAtStart(options: SimulatorOptions, startupDelay: number): Control {
+  return {
+    latency: options.preset ? null : latencyFrom(options.latency ?? '0ms'),
+    slowdown: 1,
+    faults: faultsFrom(options.faults ?? 'none'),
+    health: startupDelay > 0 ? 'starting' : 'ok',
+    maxQueuedRequests: options.maxQueuedRequests ?? null,
+    maxQueuedTokens: options.maxQueuedTokens ?? null,
+  };
+}
+
+function listen(server: Server, port: number, host: string): Promise<void> {
+  return new Promise((listening, failed) => {
+    server.once('error', failed);
+    server.listen({ port, host, backlog: BACKLOG }, () => {
+      server.off('error', failed);
+      listening();
+    });
+  });
+}
+
+type Receiver = (request: IncomingMessage, response: ServerResponse, body: Buffer) => void;
+
+interface Receiving {
+  controls: Controls;
+  handler: RequestHandler;
+  routes: ReturnType<typeof routesOf>;
+  host: string;
+  name: () => string;
+}
+
+function receiverOf({ controls, handler, routes, host, name }: Receiving): Receiver {
+  return (request, response, body) => {
+    const path = request.url!.split('?', 1)[0]!;
+    const answerer = request.method === 'POST' ? ANSWERERS.get(path) : undefined;
+    if (isUnwell(response, controls, path)) {
+      if (answerer) handler.turnedAway();
+      return;
+    }
+    const route = routes.get(`${request.method} ${path}`);
+    if (path === ADMIN && route) guard(request.headers, host, request.method === 'POST');
+    if (answerer) handler.serve(request, response, body, answerer, name());
+    else if (route) route(response, body);
+    else noRoute(response, ANSWERERS.has(path) || routes.has(`GET ${path}`) || routes.has(`POST ${path}`));
+  };
+}
+
+/** Collects a body of at most LARGEST_BODY, and answers what `answer` refuses; a client that goes away in the middle is not answered. */
+function receive(request: IncomingMessage, response: ServerResponse, answer: Receiver): void {
   const chunks: Buffer[] = [];
   let length = 0;
   request.on('data', (chunk: Buffer) => {
@@ -215,9 +223,15 @@ function readBody(request: IncomingMessage, response: ServerResponse, then: (bod
     else chunks.length = 0;
   });
   request.on('end', () => {
-    if (length <= LARGEST_BODY) then(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-    else
-      sendRefusal(response, badRequest(`Expected a body of at most ${LARGEST_BODY} bytes, found ${length}.`));
+    try {
+      if (length > LARGEST_BODY)
+        throw badRequest(`Expected a body of at most ${LARGEST_BODY} bytes, found ${length}.`);
+      answer(request, response, chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    } catch (error) {
+      const { message } = error as Error;
+      const refusal = error instanceof Refusal ? error : new Refusal(500, 'InternalServerError', message);
+      sendRefusal(response, refusal);
+    }
   });
   // without a listener the reset of a connection would end the process
   request.on('error', () => {});

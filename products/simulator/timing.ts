@@ -1,12 +1,15 @@
 /**
- * What decides when an answer is ready: a delay that is drawn for each request (here), or an engine that all requests
- * share (realtime.ts). The handler of a request is the same with both.
+ * What decides when an answer is ready: a delay that is drawn for each request, or an engine that all requests share. The
+ * handler of a request is the same with both.
  */
+
+import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { Reply } from './chat.ts';
-import type { Latency } from './durations.ts';
+import type { Latency } from './control.ts';
+import { Engine, type EngineState } from './engine.ts';
+import type { Preset } from './presets.ts';
 import { type Draws, PURPOSE } from './random.ts';
-import type { Clock } from './server-clock.ts';
-import { type PromptInput, prefixCache, tokensOf } from './tokens.ts';
+import { BLOCK, type PromptInput, prefixCache, promptOf, tokensOf } from './tokens.ts';
 
 export interface Work {
   asked: PromptInput;
@@ -33,19 +36,7 @@ export interface Listener {
 }
 
 /** What a server can say of itself at this moment; counts are since its start. */
-export interface Live {
-  running: number;
-  waiting: number;
-  /** 0 to 1 */
-  kvUsage: number;
-  /** prompt tokens that are not computed yet */
-  prefillTokens: number;
-  preemptions: number;
-  prefixQueries: number;
-  prefixHits: number;
-  promptTokens: number;
-  outputTokens: number;
-}
+export type Live = Omit<EngineState, 'steps' | 'busyMs' | 'kvRead'>;
 
 export interface Backend {
   /** May call the listener before it returns. The returned function calls the work off: its client has gone. */
@@ -186,6 +177,85 @@ export function delayBackend({ latency, draws, clock, maxModelLength }: DelaySet
         if (over) return;
         callOff();
         end();
+      };
+    },
+  };
+}
+
+/**
+ * An engine in real time: its steps are due on a clock, and one timer is set for the next of them.
+ * @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either
+ */
+export function engineBackend(preset: Preset, clock: Clock, maxModelLength: number): Backend {
+  const kvBlocks = Math.floor(preset.limits.kvTokens / BLOCK);
+  if (maxModelLength > kvBlocks * BLOCK) {
+    throw new RangeError(
+      `expected a context length of at most ${kvBlocks * BLOCK} tokens, the KV cache of ${preset.name}, found ${maxModelLength}: a shorter --max-model-len, or more memory by --gpu-memory-utilization`,
+    );
+  }
+  const engine = new Engine(preset);
+  let set: number | null = null;
+  let callOff = () => {};
+
+  /** Sets the timer for what is due next, where that has changed. */
+  function arm(): void {
+    const due = engine.due();
+    if (due === set) return;
+    callOff();
+    set = due;
+    callOff = due === null ? () => {} : clock.after(Math.max(0, due - clock.now()), wake);
+  }
+
+  function wake(): void {
+    set = null;
+    callOff = () => {};
+    engine.advance(clock.now());
+    arm();
+  }
+
+  /** What fell due while this process was busy is run first: nobody comes in before they came. */
+  function now(): number {
+    const time = clock.now();
+    const due = engine.due();
+    if (due !== null && due < time) engine.advance(time);
+    return time;
+  }
+
+  return {
+    kvBlocks,
+    live: () => engine.state(now()),
+    slow(factor) {
+      engine.slow(factor, now());
+      arm();
+    },
+    start({ asked, outputTokens, streamed }, listener) {
+      const handle = engine.add(
+        {
+          prompt: promptOf(asked),
+          output: outputTokens,
+          firstToken: () => listener.firstToken(),
+          ...(streamed
+            ? {
+                progress: {
+                  every: 1,
+                  tokens: (_, made) => listener.progress(made / outputTokens),
+                },
+              }
+            : {}),
+          done: (at, { arrived, scheduled, firstToken, cachedTokens }) =>
+            listener.done({
+              queued: scheduled - arrived,
+              firstToken: firstToken - arrived,
+              lastToken: at - arrived,
+              cachedTokens,
+            }),
+        },
+        now(),
+      );
+      arm();
+      return () => {
+        engine.remove(handle, now());
+        arm();
       };
     },
   };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { afterEach, describe, expect, test } from 'vitest';
-import { readPreset } from '../../products/simulator/preset-option.ts';
+import { readPreset } from '../../products/simulator/presets.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

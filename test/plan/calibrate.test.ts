@@ -7,10 +7,10 @@ import { systemClock, TIMING } from '../../engine/asking/endpoints/pool-clock.ts
 import { calibrate } from '../../products/plan/calibrate/calibrate.ts';
 import { leastSquares } from '../../products/plan/calibrate/least-squares.ts';
 import { promptOfWords } from '../../products/plan/calibrate/loads.ts';
-import { virtualClock } from '../../products/plan/virtual-clock.ts';
-import { virtualServers } from '../../products/plan/virtual-servers.ts';
 import { type PresetFile, presetFrom, presetNamed } from '../../products/simulator/presets.ts';
 import { startSimulator } from '../../products/simulator/simulator.ts';
+import { virtualClock } from '../../products/simulator/virtual-clock.ts';
+import { virtualServers } from '../../products/simulator/virtual-servers.ts';
 import { every, slow } from '../all.ts';
 import { folder, shell } from '../fw.ts';
 import { serve } from '../pool/serving.ts';

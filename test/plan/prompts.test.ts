@@ -1,29 +1,22 @@
 /** Prompts of a plan have the tokens of the simulator's, and share the blocks that those share. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { messagePart, prefixOf, promptAfter } from '../../products/plan/prompts.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
-import { BLOCK, promptTokensOf } from '../../products/simulator/tokens.ts';
+import { BLOCK, prefixOf, promptAfter, promptOf, promptTokensOf } from '../../products/simulator/tokens.ts';
 
 const unit = fc.constantFrom(...'abcd \n"\\', '\u2028', 'é', '😀', '\u0001');
 const words = fc.string({ unit, maxLength: 400, size: 'max' });
-const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+const roles = ['user', 'assistant'];
+const messagesOf = (turns: readonly string[]) =>
+  turns.map((content, index) => ({ role: roles[index % 2] as string, content }));
 
-/** A prompt as a plan makes it: the system message read before, the rest as it stands in a body. */
+/** A prompt as a plan makes it: the system message read before. */
 function planned(system: string, turns: readonly string[], shared?: number, charactersPerToken = 4) {
-  const prefix = prefixOf([messagePart('system', system)], charactersPerToken);
-  const parts = turns.map((turn, index) => {
-    const text = `…"${escaped(turn)}"…`;
-    const role = index % 2 === 0 ? 'user' : 'assistant';
-    return { role, text, from: 2, to: text.length - 2, isEscaped: true };
-  });
-  return promptAfter(prefix, parts, charactersPerToken, shared);
+  const prefix = prefixOf([{ role: 'system', content: system }], charactersPerToken);
+  return promptAfter(prefix, messagesOf(turns), charactersPerToken, shared);
 }
 
 function simulated(system: string, turns: readonly string[]) {
-  const roles = ['user', 'assistant'];
-  const said = turns.map((content, index) => ({ role: roles[index % 2] as string, content }));
-  return promptOf([{ role: 'system', content: system }, ...said]);
+  return promptOf([{ role: 'system', content: system }, ...messagesOf(turns)]);
 }
 
 function sharedBlocks(a: Int32Array, b: Int32Array): number {
@@ -84,6 +77,21 @@ test('behind what prompts can have in common nothing is hashed, and all before i
       );
       expect(bounded.blocks.length / 2).toBeGreaterThanOrEqual(Math.min(certain, common.blocks.length / 2));
     }),
+  );
+});
+
+test('with any number of characters a token, what two prompts share is the blocks before the first that differs', () => {
+  const perToken = fc.double({ min: 0.3, max: 12, noNaN: true });
+  fc.assert(
+    fc.property(words, words, words, perToken, (begin, one, two, charactersPerToken) => {
+      const texts = [`${begin}<${one}`, `${begin}>${two}`] as const;
+      const [first, second] = texts.map(text => planned('', [text], undefined, charactersPerToken).blocks);
+      let whole = 0;
+      // eight tokens of templates stand before the text
+      while (Math.ceil((BLOCK * (whole + 1) - 8) * charactersPerToken) <= begin.length) whole++;
+      expect(sharedBlocks(first as Int32Array, second as Int32Array)).toBe(whole);
+    }),
+    { numRuns: 500 },
   );
 });
 

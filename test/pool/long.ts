@@ -1,7 +1,7 @@
 /** Calls that write as much as the test says, asked of simulated engines in virtual time. */
 import type { Call } from '../../engine/core/item/call.ts';
-import type { Answering } from '../../products/plan/virtual-servers.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
+import { promptOf } from '../../products/simulator/tokens.ts';
+import type { Answering } from '../../products/simulator/virtual-servers.ts';
 import { callOf } from './virtual.ts';
 
 export interface Long {

@@ -1,7 +1,7 @@
 /** Long answers beside short ones: what is healthy is waited for, what hangs is not. In virtual time. */
 import { expect, test } from 'vitest';
-import type { VirtualServers, VirtualSettings } from '../../products/plan/virtual-servers.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
+import type { VirtualServers, VirtualSettings } from '../../products/simulator/virtual-servers.ts';
 import { ALL, slow } from '../all.ts';
 import { answersLong, type Long, longCall } from './long.ts';
 import { type Virtual, virtual } from './virtual.ts';

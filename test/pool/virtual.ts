@@ -5,14 +5,14 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
 import type { Call } from '../../engine/core/item/call.ts';
-import { type VirtualClock, virtualClock } from '../../products/plan/virtual-clock.ts';
+import { presetNamed } from '../../products/simulator/presets.ts';
+import { type VirtualClock, virtualClock } from '../../products/simulator/virtual-clock.ts';
 import {
   type VirtualServer,
   type VirtualServers,
   type VirtualSettings,
   virtualServers,
-} from '../../products/plan/virtual-servers.ts';
-import { presetNamed } from '../../products/simulator/presets.ts';
+} from '../../products/simulator/virtual-servers.ts';
 
 export interface Virtual {
   clock: VirtualClock;

@@ -7,11 +7,11 @@ import { snapshotOf } from '../../engine/running/watch/closing.ts';
 import { diagnose } from '../../engine/running/watch/diagnosis.ts';
 import type { Diagnosis } from '../../engine/running/watch/judged.ts';
 import { watchRoom } from '../../engine/running/watch/room.ts';
-import type { Answering } from '../../products/plan/virtual-servers.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
 import { lcg } from '../../products/simulator/random.ts';
 import type { Limits } from '../../products/simulator/scheduler.ts';
+import { promptOf } from '../../products/simulator/tokens.ts';
+import type { Answering } from '../../products/simulator/virtual-servers.ts';
 import { callOf, virtual } from '../pool/virtual.ts';
 
 export interface Watched {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { type ChatSettings, completionOf, replyTo } from '../../products/simulator/chat.ts';
 import { embeddingsOf } from '../../products/simulator/embeddings.ts';
 import { faultsFrom, NO_FAULTS } from '../../products/simulator/faults.ts';
-import { readApplication } from '../../products/simulator/loan-application.ts';
+import { readApplication } from '../../products/simulator/loans/application.ts';
 import { SchemaError } from '../../products/simulator/node.ts';
 import { drawsOf, sha256 } from '../../products/simulator/random.ts';
 import { Refusal } from '../../products/simulator/refusal.ts';

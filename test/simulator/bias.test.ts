@@ -1,7 +1,7 @@
 /** A bias that is planted has the size that was asked for, and touches nobody else. */
 import { expect, test } from 'vitest';
-import { approvalChance, studyWishes } from '../../products/simulator/loan-study.ts';
-import { biasesIn, biasFrom, shiftFor } from '../../products/simulator/planted-bias.ts';
+import { biasesIn, biasFrom, shiftFor } from '../../products/simulator/bias.ts';
+import { approvalChance, studyWishes } from '../../products/simulator/loans/loans.ts';
 import { drawsOf, PURPOSE, sha256 } from '../../products/simulator/random.ts';
 
 const SYSTEM = 'You are the risk manager. "approval_decision" is one of your keys.';

@@ -1,8 +1,8 @@
 /** Clients of an engine in virtual time, each of which asks again as soon as it is answered: how published runs load it. */
-import { createEngine, type Engine } from '../../products/simulator/engine.ts';
+import { Engine } from '../../products/simulator/engine.ts';
 import type { Preset } from '../../products/simulator/presets.ts';
-import type { Prompt } from '../../products/simulator/prompt.ts';
 import type { Handle } from '../../products/simulator/sequence.ts';
+import type { Prompt } from '../../products/simulator/tokens.ts';
 
 /** Runs an engine until it is idle. */
 export function drain(engine: Engine): void {
@@ -44,7 +44,7 @@ export interface Figures {
 }
 
 export function closedLoop(preset: Preset, { clients, calls, rounds = 8 }: Load): Figures {
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const total = clients * calls.length * rounds;
   let [asked, done, counted, tpot, ttft] = [0, 0, 0, 0, 0];
   const marks: { at: number; tokens: number }[] = [];

@@ -1,7 +1,7 @@
 /** The engine in virtual time: what it promises whatever comes, and that its stretches are what single steps would give. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createEngine, type Engine } from '../../products/simulator/engine.ts';
+import { Engine } from '../../products/simulator/engine.ts';
 import { type Preset, presetNamed } from '../../products/simulator/presets.ts';
 import type { Handle } from '../../products/simulator/sequence.ts';
 import { runs } from '../all.ts';
@@ -111,7 +111,7 @@ test('stretches give what one step after the other gives: times, tokens, cache, 
     fc.property(scenario, ({ requests, maxNumSeqs, spareTokens, kvBlocks }) => {
       const limits = { maxNumSeqs, maxNumBatchedTokens: maxNumSeqs + spareTokens, kvTokens: kvBlocks * 16 };
       const reference = referenceRun(requests, small(limits));
-      const engine = createEngine(small(limits));
+      const engine = new Engine(small(limits));
       const told = run(engine, requests);
       const { busyMs, ...totals } = engine.state(1e9);
       expect(totals).toMatchObject(
@@ -141,7 +141,7 @@ test('stretches give what one step after the other gives: times, tokens, cache, 
 test('whatever comes: each ends once, no token is lost, no limit is passed, and nothing is held at the end', () => {
   fc.assert(
     fc.property(scenario, ({ requests, maxNumSeqs, spareTokens, kvBlocks }) => {
-      const engine = createEngine(
+      const engine = new Engine(
         small({ maxNumSeqs, maxNumBatchedTokens: maxNumSeqs + spareTokens, kvTokens: kvBlocks * 16 }),
       );
       let before = engine.state(0);
@@ -177,7 +177,7 @@ test('whatever comes: each ends once, no token is lost, no limit is passed, and 
 
 describe('the scheduler', () => {
   test('looks at a sequence when the running step ends, and tells of answers after the next was planned', () => {
-    const engine = createEngine(preset);
+    const engine = new Engine(preset);
     const times: [string, number][] = [];
     const sequence = (name: string, output: number) => ({
       prompt: promptLike(32, times.length),
@@ -217,7 +217,7 @@ describe('the scheduler', () => {
       drain(engine);
       return { cached, first };
     };
-    const engine = createEngine(preset);
+    const engine = new Engine(preset);
     const cold = ask(engine, 0);
     const warm = ask(engine, 1_000);
     expect([cold.cached, warm.cached]).toEqual([0, 992]);
@@ -226,7 +226,7 @@ describe('the scheduler', () => {
   });
 
   test('a client that has gone frees its place at the end of the running step', () => {
-    const engine = createEngine(small({ maxNumSeqs: 1 }));
+    const engine = new Engine(small({ maxNumSeqs: 1 }));
     const ended: string[] = [];
     const add = (name: string, now: number) =>
       engine.add({ prompt: promptLike(16, 0), output: 30, done: () => void ended.push(name) }, now);
@@ -250,12 +250,12 @@ describe('the scheduler', () => {
     [{ tokens: 100, output: 1.5 }, /found 1.5/],
     [{ tokens: 600, output: 42 }, /expected 1 to 41 tokens after a prompt of 600, found 42/],
   ])('%j is refused', ({ tokens, output }, message) => {
-    const engine = createEngine(small({}));
+    const engine = new Engine(small({}));
     expect(() => engine.add({ prompt: promptLike(tokens, 0), output, done() {} }, 0)).toThrow(message);
   });
 
   test('a batch smaller than the number of sequences is refused, as vLLM does', () => {
-    expect(() => createEngine(preset, { maxNumSeqs: 4_096 })).toThrow(/found 2048/);
+    expect(() => new Engine(preset, { maxNumSeqs: 4_096 })).toThrow(/found 2048/);
   });
 });
 

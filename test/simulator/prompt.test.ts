@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PRESETS, presetFrom, presetNamed } from '../../products/simulator/presets.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
-import { promptTokensOf } from '../../products/simulator/tokens.ts';
+import { promptOf, promptTokensOf } from '../../products/simulator/tokens.ts';
 import { ROOT } from '../fw.ts';
 
 const messages = (system: string, user: string) => [

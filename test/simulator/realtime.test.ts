@@ -1,9 +1,9 @@
 /** A server with an engine, on a clock that the test moves: its times, its metrics, its limits. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { createEngine } from '../../products/simulator/engine.ts';
+import { Engine } from '../../products/simulator/engine.ts';
 import { presetNamed, withFlags } from '../../products/simulator/presets.ts';
-import { promptOf } from '../../products/simulator/prompt.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
+import { promptOf } from '../../products/simulator/tokens.ts';
 import { manualClock } from '../pool/clock.ts';
 import { drain } from './closed-loop.ts';
 import { bodyOf, type Completion, completion, post } from './loan.ts';
@@ -71,7 +71,7 @@ test('an answer comes when the engine says, with what its prefix cache had', asy
   }
   const usages = await Promise.all(asked);
 
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const expected = usages.map(({ completion_tokens }, turn) => {
     const told = { at: 0, cached: 0 };
     engine.add(
@@ -135,7 +135,7 @@ test('each token of a stream comes at the end of its step', async () => {
   const { url, clock, reached } = await start();
   const asked = post(url, bodyOf({ more: { stream: true, max_tokens: 12, ignore_eos: true } }));
   await reached(1);
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const due: number[] = [];
   engine.add(
     {

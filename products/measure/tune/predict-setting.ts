@@ -3,11 +3,9 @@
  * that clock, rates are a second.
  */
 
-import { createEngine, type Engine } from '../../simulator/engine.ts';
+import { Engine, type Handle } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
-import type { Prompt } from '../../simulator/prompt.ts';
-import type { Handle } from '../../simulator/sequence.ts';
-import { BLOCK } from '../../simulator/tokens.ts';
+import { BLOCK, type Prompt } from '../../simulator/tokens.ts';
 import { dueTimes } from '../bench/schedule.ts';
 
 /** The tokens of a request: `shared` are those at the beginning of the prompt which all requests have in common. */
@@ -49,7 +47,7 @@ interface Virtual {
 }
 
 function virtual(preset: Preset, lengths: readonly Lengths[]): Virtual {
-  const engine = createEngine(preset);
+  const engine = new Engine(preset);
   const run: VirtualRun = { ended: [], kvMax: 0, preemptions: 0 };
   return {
     run,

@@ -12,10 +12,9 @@ import { askingOf, probe } from '../../../engine/asking/pool/probe.ts';
 import { dataError, unavailable, usageError } from '../../../engine/core/item/failure.ts';
 import { type Preset, type PresetFile, presetFrom } from '../../simulator/presets.ts';
 import { lcg } from '../../simulator/random.ts';
-import { type Fitted, fileOf, fitted, worstOff } from './constants.ts';
+import { type Fitted, fileOf, fitted, type Measured, worstOff } from './constants.ts';
 import { type Bounds, CHARACTERS_PER_TOKEN, contextLoad, FIRST, firstLoads } from './loads.ts';
 import { measure, type Server } from './measure-loads.ts';
-import type { Measured } from './predict-loads.ts';
 
 export interface Calibrating {
   url: string;

@@ -1,8 +1,15 @@
 /** The constants of a preset that measurements tell, and how they are fitted to them. */
+import { Engine } from '../../simulator/engine.ts';
 import type { Preset, PresetFile } from '../../simulator/presets.ts';
-import type { StepTimes } from '../../simulator/steptime.ts';
 import { leastSquares } from './least-squares.ts';
-import { engineMs, type Measured } from './predict-loads.ts';
+
+/** A load as it was: what the server said of its requests, and how long they took, in ms. */
+export interface Measured {
+  name: string;
+  requests: readonly { prompt: number; output: number }[];
+  /** from sending to the end of the answer, as a mean over the requests */
+  took: number;
+}
 
 /** How a constant pulls toward that of the preset it began from: next to nothing, unless no load tells it. */
 const PULL = 0.01;
@@ -15,7 +22,7 @@ const NOISE_MS = 10;
 const DIGITS = 4;
 
 export interface Fitted {
-  step: StepTimes;
+  step: Preset['step'];
   /** what passes before and after the engine */
   overheadMs: number;
   /** each load with what the fitted engine says to it, in ms */
@@ -92,4 +99,19 @@ export function fileOf(
       near_saturation: Math.max(LEAST_ERROR.nearSaturation, share(2 * worst)),
     },
   };
+}
+
+/** The mean time of a request of the load, in ms: without what passes before and after the engine. */
+function engineMs(preset: Preset, { requests }: Pick<Measured, 'requests'>): number {
+  const engine = new Engine(preset);
+  const nothingShared = new Int32Array(0);
+  let sum = 0;
+  for (const { prompt, output } of requests) {
+    const done = (at: number): void => {
+      sum += at;
+    };
+    engine.add({ prompt: { tokens: prompt, blocks: nothingShared }, output, done }, 0);
+  }
+  for (let due = engine.due(); due !== null; due = engine.advance(due));
+  return sum / requests.length;
 }

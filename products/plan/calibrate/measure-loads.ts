@@ -4,8 +4,8 @@ import { readCompletion } from '../../../engine/asking/endpoints/completion.ts';
 import { causeOf, type Key, serverWords } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import type { Asking, Heard } from '../../../engine/asking/pool/probe.ts';
 import { unavailable } from '../../../engine/core/item/failure.ts';
+import type { Measured } from './constants.ts';
 import { type Load, promptOfWords } from './loads.ts';
-import type { Measured } from './predict-loads.ts';
 
 export interface Server {
   asking: Asking;

@@ -1,14 +1,15 @@
 /**
- * The one file that knows a domain: how a simulated agent judges a loan. It turns an application into wishes by
+ * The one folder that knows a domain, and its one file that the engine asks: how a simulated agent judges a loan. It turns an application into wishes by
  * property name (`approval_decision`, `interest_rate`, …), which the generic engine takes where the schema of a
  * request has such a property. Higher scores and smaller loans are approved more often; an agent leans toward the agents
  * that it has read; near the border chance decides, by the seed.
  */
 
-import { isObject } from '../../engine/core/json/pointer.ts';
-import { type Application, readApplication } from './loan-application.ts';
-import { type Bias, biased, shiftFor } from './planted-bias.ts';
-import { normal, type Random } from './random.ts';
+import { isObject } from '../../../engine/core/json/pointer.ts';
+import { APPROVE, type Bias, biased, type Outcome, shiftFor } from '../bias.ts';
+import { normal, type Random } from '../random.ts';
+import type { KnownSchema } from '../schemas.ts';
+import { type Application, readApplication } from './application.ts';
 
 export interface Conversation {
   /** the system messages */
@@ -19,10 +20,18 @@ export interface Conversation {
 
 export type Wishes = ReadonlyMap<string, unknown>;
 
-export const NO_WISHES: Wishes = new Map();
+const NO_WISHES: Wishes = new Map();
 
 /** The property that tells a loan answer from any other. */
 export const TELLING = 'approval_decision';
+
+/** Whether an outcome is the decision about a loan, which the application has a say in. */
+export const isLoan = ({ key = TELLING, approve = APPROVE }: Outcome) =>
+  key === TELLING && approve === APPROVE;
+
+/** Whether answers to a schema may be either decision. */
+export const takesLoan = ({ spreads }: KnownSchema) =>
+  spreads(TELLING).some(({ chances }) => chances.has(APPROVE) && chances.has('deny'));
 
 const WEIGHTS = [
   'risk_manager_weight',
@@ -148,7 +157,7 @@ function judge(
   const wishes = new Map<string, unknown>([
     ['agent_name', role.name],
     ['loan_type', 'personal_loan'],
-    [TELLING, approves ? 'approve' : 'deny'],
+    [TELLING, approves ? APPROVE : 'deny'],
     ['approval_type', type],
     ['interest_rate', rate],
     ['confidence_probability', confidence],

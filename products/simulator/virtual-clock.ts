@@ -1,6 +1,6 @@
 /** Time that passes only when everything that is due has been done: hours of a run in seconds, the same each time. */
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
-import { createAgenda, type Entry } from '../simulator/event-queue.ts';
+import { Agenda, type Entry } from './event-queue.ts';
 
 export interface VirtualClock extends Clock {
   /** Runs `act` at `at`, in milliseconds of this clock; the returned function calls it off. */
@@ -24,7 +24,7 @@ interface Timer extends Entry {
 
 /** `date`: milliseconds since 1970 at the beginning, for headers that name one. */
 export function virtualClock(date = 0): VirtualClock {
-  const timers = createAgenda<Timer>();
+  const timers = new Agenda<Timer>();
   const sources: Source[] = [];
   let now = 0;
   let set = 0;
