@@ -133,7 +133,7 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
     goodput:
       goal && (isUnknown && goal.tpot !== undefined ? Number.NaN : rate(goodOf({ ttft, tpot, e2el }, goal))),
     peakEvents: samples.perSecond().reduce((most, count) => Math.max(most, count), 0),
-    peakConcurrency: peakOf(samples.spans()),
+    peakConcurrency: peakOf(samples.spans),
     metrics: {
       ttft: spreadOf(ttft),
       tpot: spreadOf(tpot),
@@ -201,7 +201,7 @@ function boundsOf(samples: Float64Array): Record<number, Bounds> {
 }
 
 /** The most requests that were under way at one time; one that ends when another is sent is not. */
-export function peakOf(spans: Samples['spans'] extends () => infer S ? S : never): number {
+export function peakOf(spans: Samples['spans']): number {
   const starts = sorted(spans.map(([sent]) => sent));
   const ends = sorted(spans.map(([, end]) => end));
   let [now, most, ended] = [0, 0, 0];

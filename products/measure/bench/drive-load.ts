@@ -5,7 +5,7 @@
 import type { Line, Request } from './bench-wire.ts';
 import type { Samples } from './samples.ts';
 import { dueTimes } from './schedule.ts';
-import { Stopped } from './timed-answer.ts';
+import { type Outcome, Stopped } from './timed-answer.ts';
 
 export type Load =
   | { kind: 'closed'; concurrency: number }
@@ -59,112 +59,147 @@ const SWEEP_MS = 1_000;
 const HOPELESS = 200;
 
 export function drive(driving: Driving): Promise<Driven> {
-  const { lines, load, extent, now, after, signal } = driving;
-  const start = now();
-  const samples = driving.samples(start);
-  const most = extent.requests ?? Number.POSITIVE_INFINITY;
-  const until = extent.ms === null ? Number.POSITIVE_INFINITY : start + extent.ms;
-  let sent = 0;
-  let settled = 0;
-  let isOver = false; // nothing more is sent
-  let last = start;
-  let turn = 0;
-  let unsent = 0;
-  const spread = load.kind === 'closed' ? (driving.spread ?? 0) : 0;
-  let lastSent = start;
+  return new Promise(resolve => new Drive(driving, resolve).begin());
+}
 
-  return new Promise(resolve => {
-    let callOffSweep = () => {};
-    let callOffNext = () => {};
-    const sweep = (): void => {
-      callOffSweep = after(SWEEP_MS, () => {
-        for (const line of lines) line.sweep(driving.patience);
-        sweep();
-      });
-    };
-    const finish = (): void => {
-      if (!isOver || settled < sent) return;
-      callOffSweep();
-      signal.removeEventListener('abort', stop);
-      const from = start + spread;
-      const steady = spread > 0 && lastSent > from ? { from, to: lastSent } : null;
-      resolve({ samples, duration: last - start, start, sent, steady });
-    };
-    const end = (): void => {
-      isOver = true;
-      callOffNext();
-      finish();
-    };
-    const stop = (): void => {
-      end();
-      for (const line of lines) line.abort(new Stopped('stopped'));
-    };
+class Drive {
+  readonly #driving: Driving;
+  readonly #resolve: (driven: Driven) => void;
+  readonly #start: number;
+  readonly #until: number;
+  readonly #samples: Samples;
+  readonly #spread: number;
+  #sent = 0;
+  #settled = 0;
+  /** nothing more is sent */
+  #isOver = false;
+  /** the end of the last answer */
+  #last: number;
+  #lastSent: number;
+  #turn = 0;
+  /** in a row, for want of a connection */
+  #unsent = 0;
+  #callOffSweep = (): void => {};
+  #callOffNext = (): void => {};
 
-    /** The server with the fewest requests under way; of several the next in turn. */
-    const lineOf = (): Line => {
-      let found = lines[turn % lines.length] as Line;
-      for (let i = 1; i < lines.length; i++) {
-        const other = lines[(turn + i) % lines.length] as Line;
-        if (other.busy < found.busy) found = other;
+  constructor(driving: Driving, resolve: (driven: Driven) => void) {
+    const { load, extent, spread = 0 } = driving;
+    this.#driving = driving;
+    this.#resolve = resolve;
+    this.#start = driving.now();
+    this.#samples = driving.samples(this.#start);
+    this.#until = extent.ms === null ? Number.POSITIVE_INFINITY : this.#start + extent.ms;
+    this.#spread = load.kind === 'closed' ? spread : 0;
+    this.#last = this.#start;
+    this.#lastSent = this.#start;
+  }
+
+  begin(): void {
+    const { signal, load } = this.#driving;
+    signal.addEventListener('abort', this.#stop, { once: true });
+    if (signal.aborted) return this.#stop();
+    this.#sweep();
+    if (load.kind === 'closed') this.#beginClosed(load.concurrency, 0);
+    else this.#pump(this.#dueTimes(load));
+  }
+
+  #sweep(): void {
+    const { lines, after, patience } = this.#driving;
+    this.#callOffSweep = after(SWEEP_MS, () => {
+      for (const line of lines) line.sweep(patience);
+      this.#sweep();
+    });
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#callOffNext();
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (!this.#isOver || this.#settled < this.#sent) return;
+    this.#callOffSweep();
+    this.#driving.signal.removeEventListener('abort', this.#stop);
+    const [start, from] = [this.#start, this.#start + this.#spread];
+    const steady = this.#spread > 0 && this.#lastSent > from ? { from, to: this.#lastSent } : null;
+    const duration = this.#last - start;
+    this.#resolve({ samples: this.#samples, duration, start, sent: this.#sent, steady });
+  }
+
+  readonly #stop = (): void => {
+    this.#end();
+    for (const line of this.#driving.lines) line.abort(new Stopped('stopped'));
+  };
+
+  /** The server with the fewest requests under way; of several the next in turn. */
+  #line(): Line {
+    const { lines } = this.#driving;
+    const at = (i: number): Line => lines[(this.#turn + i) % lines.length] as Line;
+    let least = at(0);
+    for (let i = 1; i < lines.length; i++) if (at(i).busy < least.busy) least = at(i);
+    this.#turn++;
+    return least;
+  }
+
+  #send(due: number, ended: () => void): void {
+    const request = this.#driving.requestAt(this.#sent++);
+    this.#lastSent = due;
+    this.#line().send(request, due, ended, outcome => this.#settle(outcome));
+  }
+
+  #settle(outcome: Outcome): void {
+    const samples = this.#samples;
+    this.#settled++;
+    this.#last = Math.max(this.#last, outcome.end);
+    samples.add(outcome);
+    this.#driving.progress?.(this.#sent - this.#settled, this.#settled);
+    this.#unsent = !outcome.ok && outcome.isUnsent ? this.#unsent + 1 : 0;
+    const isHopeless = samples.completed === 0 && samples.failed >= HOPELESS;
+    if (this.#unsent >= HOPELESS || isHopeless) this.#end();
+    this.#finish();
+  }
+
+  get #hasAll(): boolean {
+    const { requests } = this.#driving.extent;
+    return requests !== null && this.#sent >= requests;
+  }
+
+  /** Of a closed loop those that are due by now, from number `begun` on; each is followed by the next once it has ended. */
+  #beginClosed(concurrency: number, begun: number): void {
+    const at = this.#driving.now();
+    for (let number = begun; number < concurrency && !this.#isOver; number++) {
+      const due = this.#start + (this.#spread * number) / concurrency;
+      if (due > at) {
+        this.#callOffNext = this.#driving.after(due - at, () => this.#beginClosed(concurrency, number));
+        return;
       }
-      turn++;
-      return found;
-    };
-    const send = (due: number, ended: () => void): void => {
-      const request = driving.requestAt(sent++);
-      lastSent = due;
-      lineOf().send(request, due, ended, outcome => {
-        settled++;
-        last = Math.max(last, outcome.end);
-        samples.add(outcome);
-        driving.progress?.(sent - settled, settled);
-        unsent = !outcome.ok && outcome.isUnsent ? unsent + 1 : 0;
-        if (unsent >= HOPELESS || (samples.completed === 0 && samples.failed >= HOPELESS)) end();
-        finish();
-      });
-    };
+      this.#next();
+    }
+    if (this.#hasAll) this.#end();
+  }
 
-    const closed = (concurrency: number): void => {
-      const next = (): void => {
-        const at = now();
-        if (isOver) return;
-        if (sent >= most || at >= until) return end();
-        send(at, next);
-      };
-      let begun = 0;
-      const begin = (): void => {
-        for (const at = now(); begun < concurrency && !isOver; begun++) {
-          const due = start + (spread * begun) / concurrency;
-          if (due > at) {
-            callOffNext = after(due - at, begin);
-            return;
-          }
-          next();
-        }
-        if (sent >= most) end();
-      };
-      begin();
-    };
+  readonly #next = (): void => {
+    const at = this.#driving.now();
+    if (this.#isOver) return;
+    if (this.#hasAll || at >= this.#until) return this.#end();
+    this.#send(at, this.#next);
+  };
 
-    const open = ({ rate, from = rate, burstiness, seed }: Load & { kind: 'open' }): void => {
-      const mean = (from + rate) / 2;
-      const count = extent.requests ?? Math.max(1, Math.round((mean * (extent.ms ?? 0)) / 1000));
-      const due = dueTimes({ rate, from, burstiness, count, seed });
-      // one timer for the next that is due; whatever is overdue then is sent at once
-      const pump = (): void => {
-        if (isOver) return;
-        for (let at = now(); sent < count && start + (due[sent] as number) <= at; )
-          send(start + (due[sent] as number), () => {});
-        if (sent >= count) return end();
-        callOffNext = after(Math.max(0, start + (due[sent] as number) - now()), pump);
-      };
-      pump();
-    };
+  #dueTimes({ rate, from = rate, burstiness, seed }: Load & { kind: 'open' }): Float64Array {
+    const { requests, ms } = this.#driving.extent;
+    const mean = (from + rate) / 2;
+    const count = requests ?? Math.max(1, Math.round((mean * (ms ?? 0)) / 1000));
+    return dueTimes({ rate, from, burstiness, count, seed });
+  }
 
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) return stop();
-    sweep();
-    if (load.kind === 'closed') closed(load.concurrency);
-    else open(load);
-  });
+  /** One timer for the next that is due; whatever is overdue then is sent at once. */
+  #pump(due: Float64Array): void {
+    const { now, after } = this.#driving;
+    if (this.#isOver) return;
+    const next = (): number => this.#start + (due[this.#sent] as number);
+    for (let at = now(); this.#sent < due.length && next() <= at; ) this.#send(next(), () => {});
+    if (this.#sent >= due.length) return this.#end();
+    this.#callOffNext = after(Math.max(0, next() - now()), () => this.#pump(due));
+  }
 }

@@ -79,7 +79,7 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     rtfx: 0,
   };
   if (told.isDetailed) {
-    const details = sampled.details();
+    const details = sampled.details;
     Object.assign(result, {
       input_lens: details.map(({ input }) => input),
       output_lens: details.map(({ output }) => output),
@@ -223,7 +223,7 @@ function underWayEachSecond({ samples, start, duration }: Run['driven']): number
   const changes = new Array<number>(Math.ceil(duration / 1000) + 1).fill(0);
   const at = (ms: number): number =>
     Math.min(changes.length - 1, Math.max(0, Math.ceil((ms - start) / 1000 - 0.5)));
-  for (const [sent, end] of samples.spans()) {
+  for (const [sent, end] of samples.spans) {
     changes[at(sent)] = (changes[at(sent)] as number) + 1;
     changes[at(end)] = (changes[at(end)] as number) - 1;
   }

@@ -7,7 +7,7 @@ import { type Line, lineTo } from '../bench/bench-wire.ts';
 import type { Workload } from '../bench/bench-workload.ts';
 import { watchClient } from '../bench/client-health.ts';
 import { type Driven, type Driving, drive, type Load } from '../bench/drive-load.ts';
-import { newSamples, type Samples } from '../bench/samples.ts';
+import { Samples } from '../bench/samples.ts';
 import { type Point, pointOf } from './point.ts';
 import { type Watcher, watchServer } from './server-samples.ts';
 import type { Bound } from './tune-file.ts';
@@ -74,7 +74,7 @@ export function meterOf({ server, workload, bounds, signal }: Measuring): Meter 
       lines: [line],
       load,
       samples: start => {
-        samples = newSamples({ start, isDetailed: false });
+        samples = new Samples({ start, isDetailed: false });
         return samples;
       },
       now,
