@@ -176,7 +176,7 @@ function total(values: Float64Array): number {
 }
 
 /** Of the requests whose answer says it: cached tokens / prompt tokens. */
-function cachedShareOf(prompt: Float64Array, cached: Float64Array): number | null {
+export function cachedShareOf(prompt: Float64Array, cached: Float64Array): number | null {
   let [all, known] = [0, 0];
   for (const [i, tokens] of cached.entries()) {
     if (Number.isNaN(tokens)) continue;

@@ -10,8 +10,9 @@ import {
   lookAtGpus,
   noteGpu,
 } from '../../../engine/asking/endpoints/gpu.ts';
-import { type Clock, TIMING, type Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
+import { type Clock, systemClock, TIMING, type Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
 import {
+  type Load,
   metricsPath,
   type Page,
   pageOf,
@@ -97,13 +98,8 @@ export function watchServers(
 ): ServerWatch {
   const gpus = lookAtGpus({ endpoints, clock, timing, warn });
 
-  async function pageOfEndpoint(endpoint: Endpoint): Promise<Page | null> {
-    const asking = askingOf(endpoint, { clock, timing }, clock.now() + timing.probeTimeout);
-    const heard = await asking.get(metricsPath(endpoint.prefix));
-    if (heard instanceof Error || heard.status !== 200) return null;
-    const page = pageOf(heard.body);
-    return readLoad(page) === null ? null : page;
-  }
+  const pageOfEndpoint = (endpoint: Endpoint): Promise<Page | null> =>
+    pageFrom(endpoint, { clock, timing, until: clock.now() + timing.probeTimeout });
 
   async function begin(servers: number): Promise<Watched> {
     const asked = endpoints.slice(0, servers);
@@ -159,6 +155,55 @@ export function watchServers(
   }
 
   return { begin, close: async () => void (await gpus.close()) };
+}
+
+/** /metrics of a server; null where it has none, or says nothing of its load. */
+async function pageFrom(
+  endpoint: Endpoint,
+  { clock, timing, until }: { clock: Clock; timing: Timing; until: number },
+): Promise<Page | null> {
+  const heard = await askingOf(endpoint, { clock, timing }, until).get(metricsPath(endpoint.prefix));
+  if (heard instanceof Error || heard.status !== 200) return null;
+  const page = pageOf(heard.body);
+  return readLoad(page) === null ? null : page;
+}
+
+export interface LoadSample extends Load {
+  /** performance.now() */
+  at: number;
+}
+
+export interface LoadWatcher {
+  samples(from: number, to: number): LoadSample[];
+  /** the requests that run or wait at this moment; null where the server does not say */
+  busy(): Promise<number | null>;
+  stop(): void;
+}
+
+/** What one server says of its load, each second until it is stopped: parts of that time can be looked at. */
+export function watchLoad(endpoint: Endpoint): LoadWatcher {
+  const world = { clock: systemClock, timing: TIMING, until: Number.POSITIVE_INFINITY };
+  const all: LoadSample[] = [];
+  const look = async (): Promise<Load | null> => {
+    const page = await pageFrom(endpoint, world);
+    return page === null ? null : readLoad(page);
+  };
+  let isLooking = false;
+  const timer = setInterval(async () => {
+    if (isLooking) return; // it is late: two looks at once would say no more
+    isLooking = true;
+    const load = await look();
+    if (load !== null) all.push({ ...load, at: performance.now() });
+    isLooking = false;
+  }, LOOK_MS);
+  return {
+    samples: (from, to) => all.filter(({ at }) => at >= from && at <= to),
+    async busy() {
+      const load = await look();
+      return load && load.running + load.waiting;
+    },
+    stop: () => clearInterval(timer),
+  };
 }
 
 interface Pair {

@@ -6,9 +6,8 @@ import { createHash } from 'node:crypto';
 import type { Interval } from '../../kit/statistics.ts';
 import type { Confirmation } from './confirm.ts';
 import { type Entry, figureOf, UNITS } from './entry.ts';
-import { meanOf, type Point } from './point.ts';
-import { findsRate, type Ranked } from './rank.ts';
-import type { ServerView } from './server-samples.ts';
+import { type LoadView, meanOf, meanView, type Point } from './point.ts';
+import type { Ranked } from './rank.ts';
 import type { Outcome } from './tune.ts';
 import { commandOf, isSame, type Setting, type Study, settingWords } from './tune-file.ts';
 import type { PointLine, Record, StartLine } from './tune-record.ts';
@@ -38,7 +37,7 @@ export interface TuneResult {
   starts: { memory: number; race: number; confirm: number };
   ranking: { preset: string | null; scale: number | null; settings: Ranked[] };
   memory: Outcome['memory'];
-  settings: (Entry & { command: string; requests: number; server: ServerView | null })[];
+  settings: (Entry & { command: string; requests: number; server: LoadView | null })[];
   confirmation: (Confirmation & { runs: number }) | null;
   verdict: 'better' | 'no difference' | 'present is best' | 'worse' | 'present fails' | 'nothing measured';
   recommended: { setting: Setting; command: string } | null;
@@ -113,7 +112,7 @@ export function resultOf({ study, key, record, outcome, fw, preset }: Telling): 
       requests: entry.blocks
         .concat(entry.rates.flatMap(each => each.points))
         .reduce((sum, { completed }) => sum + completed, 0),
-      server: meanView(entry.blocks),
+      server: viewOver(entry.blocks),
     })),
     confirmation: confirmation && { ...confirmation, runs: confirmation.best.length },
     verdict,
@@ -185,26 +184,20 @@ function wordsOf(
 }
 
 /** Means of what the server said over blocks at full load; peaks are the highest. */
-export function meanView(points: readonly Point[]): ServerView | null {
+export function viewOver(points: readonly Point[]): LoadView | null {
   const views = points.flatMap(({ server }) => server ?? []);
-  if (views.length === 0) return null;
-  const middle = (of: (view: ServerView) => number): number => Number(meanOf(views.map(of)).toPrecision(6));
-  const most = (of: (view: ServerView) => number): number => Math.max(...views.map(of));
-  return {
-    running: middle(({ running }) => running),
-    running_max: most(({ running_max }) => running_max),
-    waiting: middle(({ waiting }) => waiting),
-    waiting_max: most(({ waiting_max }) => waiting_max),
-    kv: middle(({ kv }) => kv),
-    kv_max: most(({ kv_max }) => kv_max),
-    preemptions: views.reduce((sum, { preemptions }) => sum + preemptions, 0),
-  };
+  return views.length === 0
+    ? null
+    : meanView(
+        views,
+        views.reduce((sum, { preemptions }) => sum + preemptions, 0),
+      );
 }
 
 /** What the server said at full load, of both settings: batch, queue, KV cache, preemptions. */
 function whyOf(best: Entry, present: Entry): string[] {
-  const told = (entry: Entry): string[] => {
-    const view = meanView(entry.blocks);
+  const viewWords = (entry: Entry): string[] => {
+    const view = viewOver(entry.blocks);
     const name = entry === present ? 'present' : settingWords(entry.setting);
     if (view === null) return [`${name}: the server does not tell its load`];
     const { running, waiting, kv_max: kv, preemptions } = view;
@@ -212,8 +205,10 @@ function whyOf(best: Entry, present: Entry): string[] {
       `${name}: ${running.toFixed(0)} ran and ${waiting.toFixed(0)} waited at full load; the KV cache was ${Math.round(100 * kv)} % full at most; ${preemptions} preemptions`,
     ];
   };
-  const reasons = isSame(best.setting, present.setting) ? told(present) : [...told(present), ...told(best)];
-  const [then, now] = [meanView(present.blocks), meanView(best.blocks)];
+  const reasons = isSame(best.setting, present.setting)
+    ? viewWords(present)
+    : [...viewWords(present), ...viewWords(best)];
+  const [then, now] = [viewOver(present.blocks), viewOver(best.blocks)];
   if (then === null || now === null || best === present) return reasons;
   if (now.running > 1.1 * then.running && then.kv_max < 0.9)
     reasons.push(
@@ -260,5 +255,3 @@ export function autoTuneLines(result: TuneResult): string {
 
 const bound = ({ slo }: Pick<Study, 'slo'>): string =>
   String(slo.find(({ metric }) => metric === 'e2el')?.ms ?? 0);
-
-export const isRateStudy = (result: Pick<TuneResult, 'study'>): boolean => findsRate(result.study);
