@@ -3,9 +3,8 @@ import { expect, test } from 'vitest';
 import { figuresOf, peakOf } from '../../products/measure/bench/bench-figures.ts';
 import { percentile, sorted } from '../../products/measure/bench/bench-statistics.ts';
 import { lagOf, limitsOf } from '../../products/measure/bench/client-health.ts';
-import { type Driven, type Driving, drive } from '../../products/measure/bench/drive-load.ts';
+import { type Driven, type Driving, drive, dueTimes } from '../../products/measure/bench/drive-load.ts';
 import { Samples } from '../../products/measure/bench/samples.ts';
-import { dueTimes } from '../../products/measure/bench/schedule.ts';
 import { fallsBehind } from '../../products/measure/bench/sweep.ts';
 import { queueServer, virtualTime } from './virtual.ts';
 

@@ -5,6 +5,7 @@ import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Metric, Windows } from './bench-figures.ts';
+import type { Load as Asked } from './drive-load.ts';
 
 export type Load =
   | { kind: 'closed'; concurrency: number }
@@ -161,12 +162,14 @@ const isFigure = (key: unknown): key is string =>
   (TOKENS.includes(key) || LATENCIES.some(metric => (latencyKeys(metric) as string[]).includes(key)));
 
 /** `4 at a time`, `2/s`. */
-export function loadWords(load: Load): string {
+export function loadWords(load: Load | Asked): string {
   if (load.kind === 'closed') return `${load.concurrency} at a time`;
-  if (load.rate === 'inf') return 'all at once';
-  const shape =
-    load.burstiness === 1 ? '' : load.burstiness === 'inf' ? ', even' : `, burstiness ${load.burstiness}`;
-  return load.from === undefined ? `${load.rate}/s${shape}` : `${load.from} to ${load.rate}/s${shape}`;
+  const { rate, burstiness, from } = load;
+  const isInfinite = (value: number | 'inf'): boolean =>
+    value === 'inf' || value === Number.POSITIVE_INFINITY;
+  if (isInfinite(rate)) return 'all at once';
+  const shape = burstiness === 1 ? '' : isInfinite(burstiness) ? ', even' : `, burstiness ${burstiness}`;
+  return from === undefined ? `${rate}/s${shape}` : `${from} to ${rate}/s${shape}`;
 }
 
 /** Bytes of a file that is read; with --detailed a million requests have more, and are not needed here. */
@@ -234,4 +237,64 @@ function isWindows(value: unknown): boolean {
     isObject(value) &&
     lists.every(name => Array.isArray(value[name]) && (value[name] as unknown[]).every(Number.isFinite))
   );
+}
+
+// Runs as rows of a table, for spreadsheets: the keys of vLLM, one line a run.
+
+/** Columns in their order, without the lists of --detailed. */
+const COLUMNS = [
+  'date',
+  'label',
+  'model_id',
+  'load',
+  'request_rate',
+  'burstiness',
+  'max_concurrency',
+  'servers',
+  'run',
+  'verdict',
+  'num_prompts',
+  'completed',
+  'failed',
+  'incomplete',
+  'duration',
+  'total_input_tokens',
+  'total_output_tokens',
+  'request_throughput',
+  'request_goodput',
+  'output_throughput',
+  'total_token_throughput',
+  'max_output_tokens_per_s',
+  'max_concurrent_requests',
+  ...['ttft', 'tpot', 'itl', 'e2el'].flatMap(metric =>
+    ['mean', 'median', 'std', 'p90', 'p95', 'p99'].map(figure => `${figure}_${metric}_ms`),
+  ),
+  'p99_e2el_due_ms',
+];
+
+/** RFC 4180, with a header; a cell that a spreadsheet would take for a formula gets a quote before it. */
+export function csvOf(results: readonly BenchResult[]): string {
+  const rows = results.map(result => {
+    const { fw } = result;
+    const own: Record<string, unknown> = {
+      load: fw.load.kind,
+      servers: fw.endpoints.length,
+      run: fw.run,
+      verdict: fw.verdict,
+      incomplete: fw.incomplete,
+      p99_e2el_due_ms: fw.e2el_due_ms.p99,
+    };
+    return csvLine(COLUMNS.map(name => own[name] ?? (result as unknown as Record<string, unknown>)[name]));
+  });
+  return `${[csvLine(COLUMNS), ...rows].join('\r\n')}\r\n`;
+}
+
+/** RFC 4180, without its line break. */
+export const csvLine = (values: readonly unknown[]): string => values.map(cell).join(',');
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = String(value);
+  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -6,11 +6,12 @@ import { createHash } from 'node:crypto';
 import type { Run } from './bench.ts';
 import { FORMULAS, METRICS, PERCENTILES, type Spread } from './bench-figures.ts';
 import { type BenchResult, type Load as LoadJson, latencyKeys } from './bench-result.ts';
+import type { ServerFacts } from './bench-servers.ts';
 import { meanInterval } from './bench-statistics.ts';
 import type { Load } from './drive-load.ts';
-import type { ServerFacts } from './server-facts.ts';
 
-export interface Told {
+/** What the file has of a benchmark, beside its runs. */
+export interface About {
   version: string;
   model: string;
   label: string | null;
@@ -43,7 +44,7 @@ function unknownIn({ metrics, inputTokens, outputTokens }: Run['figures']): stri
   return [...latencies, ...tokens];
 }
 
-export function jsonOf(run: Run, told: Told): BenchResult {
+export function jsonOf(run: Run, about: About): BenchResult {
   const { figures, load, driven } = run;
   const { metrics } = figures;
   const sampled = driven.samples;
@@ -51,9 +52,9 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     date: stampOf(run.began),
     endpoint_type: 'openai-chat',
     backend: 'openai-chat',
-    label: told.label,
-    model_id: told.model,
-    tokenizer_id: told.model,
+    label: about.label,
+    model_id: about.model,
+    tokenizer_id: about.model,
     num_prompts: driven.sent,
     request_rate: load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY ? load.rate : 'inf',
     burstiness:
@@ -78,7 +79,7 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     max_concurrent_requests: figures.peakConcurrency,
     rtfx: 0,
   };
-  if (told.isDetailed) {
+  if (about.isDetailed) {
     const details = sampled.details;
     Object.assign(result, {
       input_lens: details.map(({ input }) => input),
@@ -99,15 +100,15 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     result[`std_${metric}_ms`] = orZero(spread.std);
     for (const p of PERCENTILES) if (p !== 50) result[`p${p}_${metric}_ms`] = orZero(spread.at[p] as number);
   }
-  result.fw = ownOf(run, told);
+  result.fw = ownOf(run, about);
   return result as unknown as BenchResult;
 }
 
-function ownOf(run: Run, told: Told): Json {
+function ownOf(run: Run, about: About): Json {
   const { figures, client, limits, driven } = run;
   return {
     bench: 1,
-    version: told.version,
+    version: about.version,
     began: new Date(run.began).toISOString(),
     run: run.run,
     of: run.of,
@@ -115,12 +116,12 @@ function ownOf(run: Run, told: Told): Json {
     endpoints: run.endpoints,
     goodput: run.goal,
     workload: {
-      source: told.source,
-      seed: told.seed,
+      source: about.source,
+      seed: about.seed,
       first_request: run.first,
       repeated: run.repeated,
-      body: told.body,
-      body_sha256: createHash('sha256').update(told.body).digest('hex'),
+      body: about.body,
+      body_sha256: createHash('sha256').update(about.body).digest('hex'),
       input_tokens: spreadJson(figures.input),
       output_tokens: spreadJson(figures.output),
       cached_share: ms(figures.cachedShare),
@@ -138,7 +139,7 @@ function ownOf(run: Run, told: Told): Json {
       lateness_p99_ms: ms(client.latenessP99),
       coalesced_share: ms(figures.coalescedShare),
     },
-    servers: run.endpoints.map(url => factsJson(told.servers.find(each => each.url === url))),
+    servers: run.endpoints.map(url => factsJson(about.servers.find(each => each.url === url))),
     server: serverJson(run),
     steady: figures.steady && {
       seconds: figures.steady.seconds,

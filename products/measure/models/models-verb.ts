@@ -9,7 +9,7 @@ import { writePage } from '../../../engine/core/files/stdout.ts';
 import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
 import { writeDocument } from '../../kit/write-file.ts';
-import { OPTIONS } from '../bench/taken-flags.ts';
+import { OPTIONS } from '../bench/bench-options.ts';
 import { measureModels } from './measure-models.ts';
 import { readChoice } from './models-file.ts';
 import { modelsPage } from './models-page.ts';

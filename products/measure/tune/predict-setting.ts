@@ -8,7 +8,7 @@ import type { Preset } from '../../simulator/presets.ts';
 import type { Prompt } from '../../simulator/prompt.ts';
 import type { Handle } from '../../simulator/sequence.ts';
 import { BLOCK } from '../../simulator/tokens.ts';
-import { dueTimes } from '../bench/schedule.ts';
+import { dueTimes } from '../bench/drive-load.ts';
 
 /** The tokens of a request: `shared` are those at the beginning of the prompt which all requests have in common. */
 export interface Lengths {
