@@ -2,8 +2,15 @@
  * A row of stages as the work of this whole process: its messages on stderr, its progress on the terminal, its signals,
  * and V8 set up for it. What it does with the items is engine/running.
  */
+
+import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
+import { dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { makeFolder } from '../../engine/core/files/make-folders.ts';
+import { clearLeftovers, flagsFor, unfinished } from '../../engine/core/files/partial.ts';
+import { replace } from '../../engine/core/files/replace.ts';
+import { ioError } from '../../engine/core/item/failure.ts';
 import { CLEAR_BELOW, visibleLines } from '../../engine/core/json/visible.ts';
 import { run } from '../../engine/running/run.ts';
 import type { Run } from '../../engine/running/run-options.ts';
@@ -59,4 +66,17 @@ export function listen(stop: (by: Stopper) => void): () => void {
   return () => {
     for (const signal of SIGNALS) process.off(signal, onSignal);
   };
+}
+
+/** Returns what there is to say of an old file. Exit 74. */
+export function writeDocument(name: string, text: string): string[] {
+  const { path, partial } = unfinished(name, 'a file to write');
+  const file = partial ?? path;
+  try {
+    makeFolder(dirname(path));
+    writeFileSync(file, text, { flag: flagsFor(file) });
+  } catch (error) {
+    throw ioError(`expected to write ${name}, found ${(error as NodeJS.ErrnoException).code}`);
+  }
+  return partial === null ? [] : [...replace(partial, path), ...clearLeftovers([path])];
 }

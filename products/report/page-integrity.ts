@@ -1,9 +1,10 @@
 /** The page's first section: what was left out, mended and asked again, and whether one group met it more than another. */
 import { dotChart } from '../kit/chart.ts';
-import { count, esc, figure, percent, pText, table, withInterval } from '../kit/html.ts';
+import { count, esc, figure, percent, points, pText, table, withInterval } from '../kit/html.ts';
 import { LEVEL } from './family.ts';
 import type { FateRow, Integrity } from './integrity.ts';
 import type { Report } from './report.ts';
+import type { Within } from './reversal.ts';
 
 export function integritySection({ integrity }: Report): string {
   const { seen, trusted, rungs, left, agents, groups } = integrity;
@@ -103,4 +104,57 @@ function agentFates({ agents, groups }: Integrity): string {
     return `<details><summary>Each agent by ${esc(column)}</summary>${body}</details>`;
   });
   return `<p><strong>Answers, by agent</strong></p>${all}${byGroup.join('')}`;
+}
+
+export function valueSection({ asked, outcomes, approvals, noOutcomes, level, integrity }: Report): string {
+  const approved = new Set(approvals);
+  const decided = Object.entries(outcomes)
+    .sort(([, a], [, b]) => b - a)
+    .map(([value, n]) => [
+      esc(value),
+      count(n),
+      percent(level.n === 0 ? null : n / level.n),
+      approved.has(value) ? 'approval' : 'another outcome',
+    ]);
+  const none = noOutcomes.values.map(({ value, count: n }) => [
+    value === '' ? '(nothing)' : esc(value),
+    count(n),
+    '–',
+    'no outcome: left out',
+  ]);
+  const more =
+    noOutcomes.others > 0 ? [['(others)', count(noOutcomes.others), '–', 'no outcome: left out']] : [];
+  const failed = integrity.seen - level.n - noOutcomes.others - sum(noOutcomes.values);
+  const agent = asked.agent === null ? '' : ` of ${esc(asked.agent)}`;
+  const left = failed > 0 ? ` ${count(failed)} more were left out for another reason; see Integrity.` : '';
+  return `<section><h2>What was decided</h2>
+<p>Each value of ${esc(asked.outcome)}${agent}, and what it counts as. Rates are shares of the ${count(level.n)} records that have an outcome.${left}</p>
+${table(['value', 'records', 'share', 'counts as'], [...decided, ...none, ...more])}</section>`;
+}
+
+const sum = (values: readonly { count: number }[]): number =>
+  values.reduce((all, each) => all + each.count, 0);
+
+export function withinSection({ within }: Report): string {
+  if (within.length === 0) return '';
+  const turned = within.filter(({ reversed }) => reversed).length;
+  const named = ({ by }: Within): string =>
+    ({ risk: `fifths of ${by.column}`, twins: 'cells of twins', group: by.column })[by.kind];
+  const rows = within.map(each => [
+    `${esc(each.column)} ${esc(each.value)} against ${esc(each.reference)}`,
+    esc(named(each)),
+    withInterval(each.whole, points),
+    withInterval(each.within, points),
+    `${count(each.against)} of ${count(each.strata)}`,
+    `${count(each.used)} of ${count(each.of)}`,
+    each.reversed ? '<strong>turns round</strong>' : '–',
+  ]);
+  return `<section><h2>The same, within strata</h2>
+<p>${
+    turned === 0
+      ? 'No difference of groups turns round among records of one stratum, as far as this can tell.'
+      : `<strong>${count(turned)} of ${count(within.length)} differences turn round within strata</strong> (Simpson's paradox): what holds of all records does not hold among those that are alike.`
+  }</p>
+${table(['', 'strata', 'in the whole, points', 'within strata, points', 'strata of the other sign', 'records', ''], rows)}
+<p class="dim">Within strata: the mean of the strata's differences, each by the records of both groups in it. Intervals are of 95 % for all rows of the table together, robust to clusters; a difference turns round where both are on their own side of 0.</p></section>`;
 }

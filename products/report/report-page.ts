@@ -4,9 +4,7 @@ import { count, esc, page, percent, points, pText, tile } from '../kit/html.ts';
 import { LEVEL, type Section } from './family.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
-import { integritySection } from './page-integrity.ts';
-import { valueSection } from './page-values.ts';
-import { withinSection } from './page-within.ts';
+import { integritySection, valueSection, withinSection } from './page-integrity.ts';
 import type { Report } from './report.ts';
 
 export function pageOf(report: Report): string {

@@ -1,7 +1,7 @@
 /** What a person sees of a run while it goes on. */
 import { expect, test } from 'vitest';
-import { liveHead, liveOf, liveRow, liveWords } from '../../products/measure/bench/live-table.ts';
-import { Samples } from '../../products/measure/bench/samples.ts';
+import { liveHead, liveRow, liveWords } from '../../products/measure/bench/live-table.ts';
+import { liveOf, Samples } from '../../products/measure/bench/samples.ts';
 
 const answer = (sent: number) =>
   ({

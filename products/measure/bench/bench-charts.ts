@@ -2,7 +2,8 @@
 import { counted } from '../../../engine/core/item/wording.ts';
 import { curveChart, type Dot, dotChart, MOST_DOTS } from '../../kit/chart.ts';
 import { type Cell, count, decimal, esc, figure, percent, table } from '../../kit/html.ts';
-import { type BenchResult, loadWords } from './bench-result.ts';
+import { loadWords } from './bench-result.ts';
+import type { BenchResult } from './json.ts';
 
 /** What tells a run from the others. */
 export const nameOf = (results: readonly BenchResult[]) => {

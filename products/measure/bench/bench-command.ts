@@ -17,7 +17,7 @@ import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { counted, percent } from '../../../engine/core/item/wording.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { durationOf } from '../../../engine/flow/options.ts';
-import { writeDocument } from '../../kit/write-file.ts';
+import { writeDocument } from '../../kit/execute.ts';
 import { benchModels, isChoice } from '../models/models-verb.ts';
 import { bench, type Plan, type Run } from './bench.ts';
 import { extentOf, type Given, goalOf, loadsOf, OPTIONS } from './bench-options.ts';

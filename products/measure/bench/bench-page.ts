@@ -3,8 +3,9 @@ import { counted } from '../../../engine/core/item/wording.ts';
 import { count, decimal, esc, page, percent, table, tile } from '../../kit/html.ts';
 import { charts, nameOf, shown, timelines, within } from './bench-charts.ts';
 import { METRICS, type Metric } from './bench-figures.ts';
-import type { BenchResult, SpreadJson } from './bench-result.ts';
+import type { SpreadJson } from './bench-result.ts';
 import { fallingLoads } from './bench-tables.ts';
+import type { BenchResult } from './json.ts';
 
 /** With a line break at its end. `results` is not empty. */
 export function benchPage(results: readonly BenchResult[]): string {

@@ -8,9 +8,10 @@ import { counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Run } from './bench.ts';
 import type { Figures, Metric } from './bench-figures.ts';
-import { type BenchResult, loadWords } from './bench-result.ts';
+import { loadWords } from './bench-result.ts';
 import { type Bounds, meanInterval } from './bench-statistics.ts';
 import type { Load } from './drive-load.ts';
+import type { BenchResult } from './json.ts';
 
 const WIDTH = 50;
 

@@ -8,7 +8,7 @@ import { askingOf } from '../../../engine/asking/pool/probe.ts';
 import { dataError, unavailable } from '../../../engine/core/item/failure.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
-import { seeded } from '../../kit/seeded.ts';
+import { seeded } from '../../kit/permute.ts';
 import { mean } from './bench-statistics.ts';
 import type { Request } from './bench-wire.ts';
 

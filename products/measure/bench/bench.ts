@@ -10,8 +10,7 @@ import { type Line, lineTo } from './bench-wire.ts';
 import type { Workload } from './bench-workload.ts';
 import { type ClientFacts, limitsOf, watchClient } from './client-health.ts';
 import { type Driven, type Driving, drive, type Extent, type Load } from './drive-load.ts';
-import { type Live, liveOf } from './live-table.ts';
-import { lateness, Samples } from './samples.ts';
+import { type Live, lateness, liveOf, Samples } from './samples.ts';
 import { type ServerView, type ServerWatch, type Watched, watchServers } from './server-view.ts';
 import { sweep } from './sweep.ts';
 

@@ -10,8 +10,9 @@ import { dataError, EXIT, usageError } from '../../../engine/core/item/failure.t
 import { counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import { command } from '../../../engine/flow/command.ts';
-import { type BenchResult, loadWords, readResults } from './bench-result.ts';
+import { loadWords, readResults } from './bench-result.ts';
 import { differenceOfMeans, mean } from './bench-statistics.ts';
+import type { BenchResult } from './json.ts';
 
 export default command({
   name: 'bench compare',

@@ -3,7 +3,7 @@
  * requests under way; an open loop sends each when it is due, however late the answers are.
  */
 
-import { seeded } from '../../kit/seeded.ts';
+import { seeded } from '../../kit/permute.ts';
 import type { Line, Request } from './bench-wire.ts';
 import type { Samples } from './samples.ts';
 import { type Outcome, Stopped } from './timed-answer.ts';

@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import type { Run } from './bench.ts';
-import { FORMULAS, METRICS, PERCENTILES, type Spread } from './bench-figures.ts';
-import { type BenchResult, type Load as LoadJson, latencyKeys } from './bench-result.ts';
+import { FORMULAS, METRICS, type Metric, PERCENTILES, type Spread } from './bench-figures.ts';
+
 import type { ServerFacts } from './bench-servers.ts';
 import { meanInterval } from './bench-statistics.ts';
 import type { Load } from './drive-load.ts';
@@ -23,6 +23,36 @@ export interface About {
   seed: number;
   isDetailed: boolean;
 }
+
+/**
+ * A run as its file has it, as far as pages and comparisons read it. Null in what was read of a file, of what nobody measured;
+ * the file has 0 there, as that of vLLM.
+ */
+export interface BenchResult extends Figures {
+  date: string;
+  label: string | null;
+  model_id: string;
+  num_prompts: number;
+  duration: number;
+  completed: number;
+  failed: number;
+  total_input_tokens: number | null;
+  total_output_tokens: number | null;
+  request_throughput: number;
+  request_goodput: number | null;
+  output_throughput: number | null;
+  total_token_throughput: number | null;
+  max_concurrent_requests: number;
+  fw: Omit<ReturnType<typeof ownOf>, 'unknown'> & {
+    /** keys whose 0 stands for what nobody measured; files of older versions do not say it */
+    unknown?: string[];
+  };
+}
+const FIGURES = ['mean', 'median', 'std', 'p90', 'p95', 'p99'] as const;
+type Figures = { [key in `${(typeof FIGURES)[number]}_${Metric}_ms`]: number | null };
+
+export const latencyKeys = (metric: Metric): (keyof Figures)[] =>
+  FIGURES.map(figure => `${figure}_${metric}_ms` as const);
 
 type Json = Record<string, unknown>;
 
@@ -104,10 +134,10 @@ export function jsonOf(run: Run, about: About): BenchResult {
   return result as unknown as BenchResult;
 }
 
-function ownOf(run: Run, about: About): Json {
+function ownOf(run: Run, about: About) {
   const { figures, client, limits, driven } = run;
   return {
-    bench: 1,
+    bench: 1 as const,
     version: about.version,
     began: new Date(run.began).toISOString(),
     run: run.run,
@@ -127,7 +157,7 @@ function ownOf(run: Run, about: About): Json {
       cached_share: ms(figures.cachedShare),
       uncounted: figures.uncounted,
     },
-    verdict: limits.length > 0 ? 'client-limited' : 'ok',
+    verdict: limits.length > 0 ? ('client-limited' as const) : ('ok' as const),
     client: {
       limits,
       loop_utilisation: ms(client.loopUtilisation),
@@ -166,14 +196,14 @@ function ownOf(run: Run, about: About): Json {
   };
 }
 
-function factsJson(facts: ServerFacts | undefined): Json | null {
+function factsJson(facts: ServerFacts | undefined) {
   if (facts === undefined) return null;
   const { url, version, root, maxModelLength, settings } = facts;
   return { url, version, root, max_model_len: maxModelLength, settings };
 }
 
 /** Null where no server has metrics, and no GPU was seen. */
-function serverJson({ server, figures }: Run): Json | null {
+function serverJson({ server, figures }: Run) {
   if (server.seen === 0 && server.gpu === null) return null;
   const { ttft, tpot, e2el } = figures.metrics;
   const gap = (ours: number, theirs: number | null): number | null =>
@@ -183,7 +213,9 @@ function serverJson({ server, figures }: Run): Json | null {
     seen: server.seen,
     restarted: server.restarted,
     requests: server.requests,
-    ...Object.fromEntries(Object.entries(mean).map(([name, value]) => [`mean_${name}_ms`, ms(value)])),
+    ...(Object.fromEntries(
+      Object.entries(mean).map(([name, value]) => [`mean_${name}_ms`, ms(value)]),
+    ) as Record<`mean_${keyof typeof mean}_ms`, number | null>),
     gap_ttft_ms: gap(ttft.mean, mean.ttft),
     gap_tpot_ms: gap(tpot.mean, mean.tpot),
     gap_e2el_ms: gap(e2el.mean, mean.e2el),
@@ -202,20 +234,23 @@ function serverJson({ server, figures }: Run): Json | null {
 }
 
 /** A load as JSON can say it, which has no infinity. */
-export function loadJson(load: Load): LoadJson {
-  if (load.kind === 'closed') return { kind: 'closed', concurrency: load.concurrency };
+export function loadJson(load: Load) {
+  if (load.kind === 'closed') return { kind: 'closed' as const, concurrency: load.concurrency };
   const number = (value: number): number | 'inf' => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
   const { rate, burstiness, from } = load;
   return {
-    kind: 'open',
+    kind: 'open' as const,
     rate: number(rate),
     burstiness: number(burstiness),
     ...(from !== undefined && { from }),
   };
 }
 
-function spreadJson({ n, mean, std, min, max, at }: Spread): Json {
-  const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])]));
+function spreadJson({ n, mean, std, min, max, at }: Spread) {
+  const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])])) as Record<
+    `p${(typeof PERCENTILES)[number]}`,
+    number | null
+  >;
   return { n, mean: ms(mean), std: ms(std), min: ms(min), max: ms(max), ...percentiles };
 }
 
@@ -236,8 +271,8 @@ function underWayEachSecond({ samples, start, duration }: Run['driven']): number
 }
 
 /** 95 %; null for an end that the sample is too small to have. */
-function intervalsJson({ figures: { bounds, windows, outputTokens } }: Run): Json {
-  const all: Json = {};
+function intervalsJson({ figures: { bounds, windows, outputTokens } }: Run) {
+  const all: Record<string, [number | null, number | null] | null> = {};
   for (const metric of ['ttft', 'tpot', 'e2el'] as const) {
     const whole = windows && meanInterval(windows[metric]);
     all[`mean_${metric}_ms`] = whole && [ms(whole.low), ms(whole.high)];

@@ -2,66 +2,9 @@
 import { counted, number } from '../../../engine/core/item/wording.ts';
 import type { Host, Run } from './bench.ts';
 import { loadWords } from './bench-result.ts';
-import { percentile, sorted } from './bench-statistics.ts';
 import { notesOf } from './bench-tables.ts';
 import { say } from './request-sources.ts';
-import type { Samples } from './samples.ts';
-
-/** Rates are those of the last seconds, percentiles those of the last answers; NaN and null where there is none. */
-export interface Live {
-  seconds: number;
-  completed: number;
-  failed: number;
-  underWay: number;
-  requestRate: number;
-  tokenRate: number;
-  /** ms */
-  ttft50: number;
-  ttft99: number;
-  tpot50: number;
-  /** as the servers said last */
-  server: { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
-}
-
-const WINDOW_MS = 5_000;
-/** Answers whose percentiles are shown: sorting more of them would make the client late. */
-const RECENT = 500;
-
-export interface Looking {
-  samples: Samples;
-  start: number;
-  now(): number;
-  underWay(): number;
-  server(): Live['server'];
-}
-
-/** Each call looks anew; rates are since a call some seconds ago. */
-export function liveOf({ samples, start, now, underWay, server }: Looking): () => Live {
-  const marks = [{ at: start, completed: 0, tokens: 0 }];
-  return () => {
-    const at = now();
-    const { completed, outputTokens: tokens } = samples;
-    while (marks.length > 1 && (marks[1]?.at as number) <= at - WINDOW_MS) marks.shift();
-    const [from] = marks as [(typeof marks)[number]];
-    marks.push({ at, completed, tokens });
-    const rate = (count: number): number => (at > from.at ? (1000 * count) / (at - from.at) : 0);
-    const recent = (name: 'ttft' | 'tpot'): Float64Array =>
-      sorted(samples.recent(name, RECENT).filter(value => !Number.isNaN(value)));
-    const [ttft, tpot] = [recent('ttft'), recent('tpot')];
-    return {
-      seconds: (at - start) / 1000,
-      completed,
-      failed: samples.failed,
-      underWay: underWay(),
-      requestRate: rate(completed - from.completed),
-      tokenRate: rate(tokens - from.tokens),
-      ttft50: percentile(ttft, 50),
-      ttft99: percentile(ttft, 99),
-      tpot50: percentile(tpot, 50),
-      server: server(),
-    };
-  };
-}
+import type { Live } from './samples.ts';
 
 const COLUMNS: readonly [head: string, width: number, cell: (live: Live) => string][] = [
   ['s', 5, ({ seconds }) => seconds.toFixed(0)],

@@ -1,5 +1,6 @@
 /** What a run has seen, in typed arrays: millions of gaps between tokens would be slow and large as objects. */
 import type { Code } from '../../../engine/core/item/codes.ts';
+import { percentile, sorted } from './bench-statistics.ts';
 import type { Answered, Failed, Outcome } from './timed-answer.ts';
 
 const BLOCK = 4_096;
@@ -176,3 +177,59 @@ export const lateness = (samples: Pick<Samples, 'of'>): Float64Array => {
   const due = samples.of('due');
   return samples.of('sent').map((at, i) => at - (due[i] as number));
 };
+
+/** Rates are those of the last seconds, percentiles those of the last answers; NaN and null where there is none. */
+export interface Live {
+  seconds: number;
+  completed: number;
+  failed: number;
+  underWay: number;
+  requestRate: number;
+  tokenRate: number;
+  /** ms */
+  ttft50: number;
+  ttft99: number;
+  tpot50: number;
+  /** as the servers said last */
+  server: { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
+}
+
+const WINDOW_MS = 5_000;
+/** Answers whose percentiles are shown: sorting more of them would make the client late. */
+const RECENT = 500;
+
+export interface Looking {
+  samples: Samples;
+  start: number;
+  now(): number;
+  underWay(): number;
+  server(): Live['server'];
+}
+
+/** Each call looks anew; rates are since a call some seconds ago. */
+export function liveOf({ samples, start, now, underWay, server }: Looking): () => Live {
+  const marks = [{ at: start, completed: 0, tokens: 0 }];
+  return () => {
+    const at = now();
+    const { completed, outputTokens: tokens } = samples;
+    while (marks.length > 1 && (marks[1]?.at as number) <= at - WINDOW_MS) marks.shift();
+    const [from] = marks as [(typeof marks)[number]];
+    marks.push({ at, completed, tokens });
+    const rate = (count: number): number => (at > from.at ? (1000 * count) / (at - from.at) : 0);
+    const recent = (name: 'ttft' | 'tpot'): Float64Array =>
+      sorted(samples.recent(name, RECENT).filter(value => !Number.isNaN(value)));
+    const [ttft, tpot] = [recent('ttft'), recent('tpot')];
+    return {
+      seconds: (at - start) / 1000,
+      completed,
+      failed: samples.failed,
+      underWay: underWay(),
+      requestRate: rate(completed - from.completed),
+      tokenRate: rate(tokens - from.tokens),
+      ttft50: percentile(ttft, 50),
+      ttft99: percentile(ttft, 99),
+      tpot50: percentile(tpot, 50),
+      server: server(),
+    };
+  };
+}

@@ -44,32 +44,17 @@ const COUNTS = {
 } as const;
 type Count = keyof typeof COUNTS;
 
-/** A number that no server said is null. */
-export interface ServerView {
-  /** servers that have metrics, of those that were asked */
-  seen: number;
-  of: number;
-  /** one of them began again in the run: what it counts is left out */
-  restarted: boolean;
-  /** requests of which they counted the end */
-  requests: number | null;
-  /** mean over those requests, ms */
-  mean: Readonly<Record<ServerTime, number | null>>;
-  promptTokens: number | null;
-  outputTokens: number | null;
-  preemptions: number | null;
-  /** tokens found in the prefix cache / tokens looked up */
-  prefixHits: number | null;
-  /** the largest share of the KV cache in use at any server, 0 to 1 */
-  kvMax: number | null;
+/** What the servers say of a run. */
+export type ServerView = ReturnType<typeof viewOf>;
+
+/** Each second, in order. */
+interface Timeline {
   /** requests in the batches and in the queues of all servers together */
-  runningMean: number | null;
-  runningMax: number | null;
-  waitingMean: number | null;
-  waitingMax: number | null;
-  gpu: Gpu | null;
-  /** each second, in order */
-  timeline: { running: number[]; waiting: number[]; kv: number[]; gpu: (number | null)[] };
+  running: number[];
+  waiting: number[];
+  /** the largest share of the KV cache in use at any server, 0 to 1 */
+  kv: number[];
+  gpu: (number | null)[];
 }
 
 export interface Watched {
@@ -106,7 +91,7 @@ export function watchServers(
     const before = await Promise.all(asked.map(pageOfEndpoint));
     const seen = asked.filter((_, at) => before[at] !== null);
     const hasKv = before.some(page => page !== null && saysKv(page));
-    const timeline: ServerView['timeline'] = { running: [], waiting: [], kv: [], gpu: [] };
+    const timeline: Timeline = { running: [], waiting: [], kv: [], gpu: [] };
     const gpuSum: GpuSum = { ms: 0, use: 0, memory: 0 };
     let isLooking = false;
 
@@ -211,13 +196,8 @@ interface Pair {
   last: Page;
 }
 
-/** From the pages before and after a run, of each server that has both. */
-export function viewOf(
-  all: readonly Pair[],
-  of: number,
-  timeline: ServerView['timeline'],
-  gpu: Gpu | null,
-): ServerView {
+/** From the pages before and after a run, of each server that has both. A number that no server said is null. */
+export function viewOf(all: readonly Pair[], of: number, timeline: Timeline, gpu: Gpu | null) {
   const beganAgain = ({ first, last }: Pair): boolean =>
     Object.values(COUNTS).some(names => (sumOf(last, names) ?? 0) < (sumOf(first, names) ?? 0));
   const pairs = all.filter(pair => !beganAgain(pair));
@@ -248,12 +228,17 @@ export function viewOf(
         };
   const [running, waiting, kv] = [level(timeline.running), level(timeline.waiting), level(timeline.kv)];
   return {
+    /** servers that have metrics, of those that were asked */
     seen: pairs.length,
     of,
+    /** one of them began again in the run: what it counts is left out */
     restarted: pairs.length < all.length,
+    /** of which they counted the end */
     requests: delta([`${TIMES.e2el}_count`]),
+    /** over those requests, ms */
     mean,
     ...tokens,
+    /** tokens found in the prefix cache / tokens looked up */
     prefixHits: prefixHits === null || !prefixQueries ? null : prefixHits / prefixQueries,
     kvMax: pairs.some(({ last }) => saysKv(last)) ? kv.max : null,
     runningMean: running.mean,

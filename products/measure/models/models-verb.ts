@@ -7,11 +7,9 @@ import { relative } from 'node:path';
 import { version } from '../../../engine/core/config/version.ts';
 import { writePage } from '../../../engine/core/files/stdout.ts';
 import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
-import { listen, sayAs } from '../../kit/execute.ts';
-import { writeDocument } from '../../kit/write-file.ts';
+import { listen, sayAs, writeDocument } from '../../kit/execute.ts';
 import { OPTIONS } from '../bench/bench-options.ts';
-import { measureModels } from './measure-models.ts';
-import { readChoice } from './models-file.ts';
+import { measureModels, readChoice } from './measure-models.ts';
 import { modelsPage } from './models-page.ts';
 import { modelsCsv, modelsJson, modelsTable } from './models-result.ts';
 

@@ -1,20 +1,14 @@
 /** What a measurement found: figures of requests, of the server and of the client, as a line of tune.ndjson has them. */
 
+import type { Interval } from '../../kit/statistics.ts';
 import { cachedShareOf, type Spread, spreadOf } from '../bench/bench-figures.ts';
 import { mean, ranksOf } from '../bench/bench-statistics.ts';
 import { type ClientFacts, limitsOf } from '../bench/client-health.ts';
 import { lateness, type Samples } from '../bench/samples.ts';
 import type { LoadSample } from '../bench/server-view.ts';
-import type { Bound, Goal } from './tune-file.ts';
-
-export interface Latency {
-  n: number;
-  mean: number | null;
-  p50: number | null;
-  p90: number | null;
-  p95: number | null;
-  p99: number | null;
-}
+import { findsRate } from './rank.ts';
+import type { Bound, Goal, Setting, Study } from './tune-file.ts';
+import type { Failure } from './tuned-server.ts';
 
 /** Requests that keep a bound, of all that were answered or failed. */
 export interface Within {
@@ -34,39 +28,8 @@ export interface LoadView {
   preemptions: number;
 }
 
-export interface Point {
-  load: { kind: 'closed'; concurrency: number } | { kind: 'open'; rate: number; requests: number };
-  seconds: number;
-  completed: number;
-  failed: number;
-  /** what the first failure said */
-  failure: string | null;
-  /** closed: answers that came in these seconds; open: the offered rate times the share that was answered */
-  requests_per_s: number;
-  output_tokens_per_s: number;
-  /** requests that keep all bounds, and their tokens; null without slo */
-  good_per_s: number | null;
-  good_tokens_per_s: number | null;
-  within: Record<string, Within>;
-  ttft_ms: Latency;
-  tpot_ms: Latency;
-  e2el_ms: Latency;
-  input_tokens: { mean: number | null; std: number | null };
-  output_tokens: { mean: number | null; std: number | null };
-  /** prompt and completion tokens of some of the requests: what the space is ranked by */
-  lengths: (readonly [prompt: number, completion: number])[];
-  /** of the prompt tokens, those that a prefix cache had; null where the server does not say */
-  cached_share: number | null;
-  /** answers without usage: their tokens are unknown */
-  uncounted: number;
-  server: LoadView | null;
-  client: {
-    verdict: 'ok' | 'client-limited';
-    limits: string[];
-    /** as fw bench has them: shares, cores, ms; null where it does not apply */
-    facts: Record<string, number | null>;
-  };
-}
+/** A line of tune.ndjson has it, and tune.json. */
+export type Point = ReturnType<typeof pointOf>;
 
 /** Answers of a run, a number each; `weight` is the share of an answer that belongs to what is measured. */
 export interface Answers {
@@ -82,7 +45,7 @@ export interface Answers {
   bounds: readonly Bound[];
   loads: readonly LoadSample[];
   client: ClientFacts;
-  load: Point['load'];
+  load: { kind: 'closed'; concurrency: number } | { kind: 'open'; rate: number; requests: number };
 }
 
 const MOST_LENGTHS = 200;
@@ -90,7 +53,7 @@ const MOST_LENGTHS = 200;
 const figure = (value: number | null | undefined): number | null =>
   value === null || value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(8));
 
-export function pointOf(answers: Answers): Point {
+export function pointOf(answers: Answers) {
   const { samples, isEnded, weight, failed, ms, bounds, load } = answers;
   const times = timesOf(answers);
   const ended = Array.from(weight.keys()).filter(isEnded);
@@ -113,19 +76,23 @@ export function pointOf(answers: Answers): Point {
     seconds: figure(ms / 1000) as number,
     completed: ended.length,
     failed,
+    /** what the first one said */
     failure: failed === 0 ? null : (samples.failures()[0]?.message.slice(0, 300) ?? null),
     ...ratesOf(answers, ended.length, index => bounds.every(bound => keeps(index, bound))),
-    within: Object.fromEntries(within),
+    within: Object.fromEntries(within) as Record<string, Within>,
     ttft_ms: latencyOf(latencies.ttft),
     tpot_ms: latencyOf(latencies.tpot),
     e2el_ms: latencyOf(latencies.e2el),
     input_tokens: meanAndStd(picked(prompt)),
     output_tokens: meanAndStd(picked(completion)),
+    /** prompt and completion tokens of some of the requests: what the space is ranked by */
     lengths: ended
       .slice(0, MOST_LENGTHS)
       .map(index => [prompt[index] ?? 0, completion[index] ?? 0] as const)
       .filter(([tokensIn, tokensOut]) => tokensIn > 0 && tokensOut > 0),
+    /** of the prompt tokens, those that a prefix cache had; null where the server does not say */
     cached_share: figure(cachedShareOf(picked(prompt), picked(samples.of('cached')))),
+    /** answers without usage: their tokens are unknown */
     uncounted: samples.uncounted,
     server: viewOf(answers.loads),
     client: clientOf(answers.client, latencies.ttft),
@@ -146,7 +113,7 @@ function ratesOf(
   { samples, weight, failed, ms, bounds, load }: Answers,
   ended: number,
   isGood: (index: number) => boolean,
-): Pick<Point, 'requests_per_s' | 'output_tokens_per_s' | 'good_per_s' | 'good_tokens_per_s'> {
+) {
   const completion = samples.of('completion');
   let [requests, tokens, good, goodTokens] = [0, 0, 0, 0];
   for (const [index, share] of weight.entries()) {
@@ -162,14 +129,16 @@ function ratesOf(
   const perSecond = load.kind === 'closed' ? 1000 / ms : ended === 0 ? 0 : load.rate / (ended + failed);
   const rate = (count: number): number => figure(count * perSecond) ?? 0;
   return {
+    /** closed: answers that came in these seconds; open: the offered rate times the share that was answered */
     requests_per_s: rate(requests),
     output_tokens_per_s: rate(tokens),
+    /** requests that keep all bounds, and their tokens; null without slo */
     good_per_s: bounds.length === 0 ? null : rate(good),
     good_tokens_per_s: bounds.length === 0 ? null : rate(goodTokens),
   };
 }
 
-const latencyOf = ({ n, mean: middle, at }: Spread): Latency => ({
+const latencyOf = ({ n, mean: middle, at }: Spread) => ({
   n,
   mean: figure(middle),
   p50: figure(at[50]),
@@ -178,16 +147,17 @@ const latencyOf = ({ n, mean: middle, at }: Spread): Latency => ({
   p99: figure(at[99]),
 });
 
-function meanAndStd(tokens: Float64Array): Point['input_tokens'] {
+function meanAndStd(tokens: Float64Array) {
   const { mean: middle, std } = spreadOf(tokens);
   return { mean: figure(middle), std: figure(std) };
 }
 
-function clientOf(client: ClientFacts, { at }: Spread): Point['client'] {
+function clientOf(client: ClientFacts, { at }: Spread) {
   const limits = limitsOf(client, { medianTtft: at[50] as number, p99Ttft: at[99] as number });
   return {
-    verdict: limits.length > 0 ? 'client-limited' : 'ok',
+    verdict: limits.length > 0 ? ('client-limited' as const) : ('ok' as const),
     limits,
+    /** as fw bench has them: shares, cores, ms; null where it does not apply */
     facts: Object.fromEntries(Object.entries(client).map(([name, value]) => [name, figure(value)])),
   };
 }
@@ -258,3 +228,44 @@ export function requestsFor(bounds: readonly Bound[]): number {
 }
 
 export const meanOf = (values: readonly number[]): number => mean(values);
+
+/** What is known of a setting that was started. */
+export interface Entry {
+  setting: Setting;
+  /** `broken`: it does not keep the bounds of the load, at no rate that was tried */
+  state: 'measured' | 'behind' | 'broken' | 'failed';
+  failure: Failure | null;
+  blocks: Point[];
+  /** of the goal, over blocks at full load */
+  full: Interval | null;
+  /** the rates that were tried, in their order */
+  rates: { rate: number; kept: boolean; points: Point[] }[];
+  /** the highest of them that was kept */
+  rate: number | null;
+  /** of the goal: at full load, or at that rate */
+  value: number | null;
+}
+
+export const UNITS: { [goal in Study['goal']]: string } = {
+  tokens: 'output tokens/s',
+  requests: 'requests/s',
+  goodput: 'good requests/s',
+  cost: 'output tokens for a unit of money',
+};
+
+export function entryWords(study: Study, { state, failure, value, rate, rates, full }: Entry): string {
+  if (failure !== null) return `${failure.kind}: ${failure.message}`;
+  const unit = findsRate(study) ? 'requests/s' : UNITS[study.goal];
+  const at = full === null ? '' : `${figureOf(full.value)} ${unit} at full load`;
+  if (state === 'broken')
+    return `${at}; the bounds are not kept${rates.length > 0 ? ` at ${rates.map(each => each.rate).join(', ')} requests/s` : ''}`;
+  if (state === 'behind') return `${at}; not better than the best`;
+  return rate === null
+    ? at
+    : `${at}; ${rate} requests/s within the bounds, ${figureOf(value)} ${UNITS[study.goal]}`;
+}
+
+export function figureOf(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  return Math.abs(value) >= 1000 ? String(Math.round(value)) : value.toPrecision(4);
+}

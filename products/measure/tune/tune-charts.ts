@@ -1,7 +1,7 @@
 /** The pictures of the page: what each setting did at full load, and latency against the rate. */
 import { curveChart, type Dot, dotChart } from '../../kit/chart.ts';
 import { esc, figure, table } from '../../kit/html.ts';
-import { figureOf } from './entry.ts';
+import { figureOf } from './point.ts';
 import { findsRate } from './rank.ts';
 import { namesOf, valuesOf } from './tune-file.ts';
 import type { TuneResult } from './tune-result.ts';

@@ -1,7 +1,7 @@
 /** A study as one page: HTML and SVG alone, no script, nothing from the network. What to do comes first, then why to believe it. */
 import { counted } from '../../../engine/core/item/wording.ts';
 import { type Cell, count, decimal, esc, page, percent, table, tile } from '../../kit/html.ts';
-import { figureOf } from './entry.ts';
+import { figureOf } from './point.ts';
 import { findsRate } from './rank.ts';
 import { charts } from './tune-charts.ts';
 import { namesOf, settingWords, valuesOf } from './tune-file.ts';

@@ -4,12 +4,12 @@ import { poolSettings } from '../../../engine/asking/endpoints/settings.ts';
 import { createEndpoint, type Endpoint } from '../../../engine/asking/pool/pool-state.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
-import { seeded } from '../../kit/seeded.ts';
+import { seeded } from '../../kit/permute.ts';
 import { openTarget } from '../bench/bench-servers.ts';
 import type { Workload } from '../bench/bench-workload.ts';
 import { type OwnLines, readOwnLines } from '../bench/own-requests.ts';
 import { modelsOf, WARM_UP_LENGTHS, workloadOf } from '../bench/request-sources.ts';
-import type { Lengths } from './predict-setting.ts';
+import type { Lengths } from './rank.ts';
 import type { Study } from './tune-file.ts';
 
 export interface Asked {
