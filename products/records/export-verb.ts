@@ -30,19 +30,19 @@ export default command({
     ...LEDGER,
     since: {
       type: 'string',
-      description: 'Only calls that ended on this day (UTC) or later: 2026-11-20, or 2026-11-20T09:30.',
+      description: 'Only calls that ended at this time or later (UTC), e.g. 2026-11-20 or 2026-11-20T09:30.',
     },
     model: { type: 'string', description: 'Only calls of this model.' },
     agent: { type: 'string', description: 'Only calls of this agent, by its key.' },
     outcome: {
       type: 'string',
       description:
-        "Only calls that ended so: answer, 'bad answer', crossed, timeout, transport, refused, interrupted or 'HTTP 500'.",
+        "Only calls that ended this way: answer, 'bad answer', crossed, timeout, transport, refused, interrupted or 'HTTP 500'.",
     },
     files: {
       type: 'string',
       file: 'write-folder',
-      description: 'A new folder: one JSON file a call, under the day on which it ended, instead of NDJSON.',
+      description: 'Write one JSON file per call into this new folder, by the day it ended, instead of NDJSON.',
     },
   },
 

@@ -23,7 +23,7 @@ export default command({
     ...LEDGER,
     json: {
       type: 'boolean',
-      description: 'One JSON object: groups by agent, endpoint and outcome, and the sums.',
+      description: 'Write one JSON object: groups by agent, endpoint and outcome, and the sums.',
     },
   },
 

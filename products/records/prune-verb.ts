@@ -18,7 +18,7 @@ export default command({
   ],
   options: {
     ...LEDGER,
-    before: { type: 'string', description: 'The first day that stays, such as 2026-11-01 (UTC).' },
+    before: { type: 'string', description: 'First day to keep (UTC), e.g. 2026-11-01.' },
   },
 
   async run({ ledger, before }) {

@@ -10,7 +10,7 @@ export const LEDGER = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description: 'Folder of the ledger, or one file of it; default: FW_LEDGER, else ledger/.',
+    description: 'Folder of the ledger, or one file of it. Default: FW_LEDGER, else ledger/.',
   },
 } as const satisfies OptionSchemas;
 

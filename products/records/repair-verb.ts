@@ -43,7 +43,7 @@ export default command({
     out: {
       type: 'string',
       file: 'write-folder',
-      description: 'The new folder; the old ledger is left as it is.',
+      description: 'New folder to write to. The old ledger stays as it is.',
     },
   },
 

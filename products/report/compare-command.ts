@@ -36,21 +36,21 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'Columns in which twins are alike, also comma-separated: a cell of twins is then one case. Default: each application is.',
+        'Columns in which twins are alike, also comma-separated: a cell of twins is then one case. Default: each application is one.',
     },
     margin: {
       type: 'number',
       minimum: 0.0001,
       maximum: 1,
       description:
-        'Difference of approval rates that would not matter, such as 0.02. Exit code 1 where it is not shown that a run is within it of A.',
+        'Largest difference of approval rates that would not matter, e.g. 0.02. Exit 1 unless every run is shown to be within it of A.',
     },
     ledger: {
       type: 'array',
       items: { type: 'string' },
       file: 'read-many',
       description:
-        'Folder of the ledger of each run, in the order of the runs: adds calls, times and tokens of all tries.',
+        'Ledger folder of each run, in the order of the runs: adds calls, times and tokens of all tries.',
     },
     'gpu-hour': {
       type: 'number',
@@ -60,7 +60,7 @@ export default command({
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON.' },
-    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are counted as unreadable.' },
+    'max-line': { ...COMMON['max-line'], description: 'Longest line, in bytes; longer ones count as unreadable.' },
   },
 
   async run(options, patterns) {

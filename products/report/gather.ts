@@ -36,7 +36,7 @@ export const OUTCOME_OPTIONS = {
   approve: {
     type: 'array',
     items: { type: 'string' },
-    description: 'The value of --outcome that counts as approval. May be repeated.',
+    description: 'Value of --outcome that counts as approval. May be repeated.',
   },
   deny: {
     type: 'array',
@@ -53,7 +53,7 @@ export const OUTCOME_OPTIONS = {
   tie: {
     type: 'string',
     description:
-      'Of --read-out majority: what equal halves count as. Default: they have no outcome, and are left out.',
+      'What a tie counts as, with --read-out majority. Default: no outcome; it is left out.',
   },
 } as const;
 

@@ -13,7 +13,7 @@ export const OPTIONS = {
     minimum: 1,
     maximum: 10_000_000,
     description:
-      'Made-up prompts of so many tokens, the chat template included. Default: 400, if --output-tokens is given.',
+      'Tokens of each made-up prompt, chat template included. Default: 400, if --output-tokens is given.',
   },
   'output-tokens': {
     type: 'integer',
@@ -27,83 +27,82 @@ export const OPTIONS = {
     minimum: 0,
     maximum: 10_000_000,
     default: 0,
-    description:
-      'Tokens that all made-up prompts begin with, of those of --input-tokens: for a prefix cache.',
+    description: 'Shared tokens at the start of all made-up prompts, part of --input-tokens: for a prefix cache.',
   },
   spread: {
     type: 'number',
     minimum: 0,
     maximum: 0.99,
     default: 0,
-    description: 'Draw both lengths evenly between this share below and above. 0: all are the same.',
+    description: 'Draw both lengths evenly from this share below to this share above. 0: all the same.',
   },
   ledger: {
     type: 'string',
     file: 'read-folder',
     description:
-      'Ledger of a run: made-up prompts and answers have the lengths of its calls, in their order.',
+      'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
   },
   lora: {
     type: 'string',
     description:
-      'LoRA adapters by the names that the servers list, such as a,b: requests ask for them in turn.',
+      'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
   },
   concurrency: {
     type: 'string',
     description:
-      'Closed loop: so many requests under way at a time; a list, such as 1,10,40, is run one by one. Default: 1.',
+      'Closed loop: requests in flight. A list, e.g. 1,10,40, is run one by one. Default: 1.',
   },
   rate: {
     type: 'string',
     description:
-      'Open loop: requests a second, whatever the answers take; a list, such as 2,5,inf. inf sends all at once.',
+      'Open loop: requests per second, however long the answers take. A list, e.g. 2,5,inf; inf sends all at once.',
   },
   burstiness: {
     type: 'string',
     default: '1',
-    description: 'Of --rate: 1 are Poisson arrivals, less comes in bursts, inf comes evenly.',
+    description: 'Arrival pattern for --rate: 1 is Poisson, below 1 is burstier, inf is evenly spaced.',
   },
   ramp: {
     type: 'string',
-    description: 'Open loop whose rate grows evenly: FROM:TO/TIME, requests a second, such as 1:20/60s.',
+    description: 'Open loop whose rate grows evenly: FROM:TO/TIME, requests per second, e.g. 1:20/60s.',
   },
   sweep: {
     type: 'boolean',
-    description: 'From one request at a time to as many as the servers take, and rates between the two.',
+    description: 'Measure one request at a time, as many as the servers take, and rates between the two.',
   },
   requests: {
     type: 'integer',
     minimum: 1,
     maximum: 10_000_000,
-    description: 'Requests of each run. Default: those of the input, each once.',
+    description: 'Requests per run. Default: each request of the input once.',
   },
   duration: {
     type: 'string',
     description:
-      'Send for so long in each run, such as 60s; what is under way then is waited for. Default: 60s for made-up prompts.',
+      'Send for this long in each run, e.g. 60s, then wait for what is in flight. Default: 60s for made-up prompts.',
   },
   warmup: {
     type: 'integer',
     minimum: 0,
     maximum: 100_000,
-    description: 'Requests with other prompts before each run. Default: as many as are under way at once.',
+    description: 'Warm-up requests, with other prompts, before each run. Default: as many as are in flight at once.',
   },
   'endpoints-up-to': {
     type: 'boolean',
     description:
-      'Measure with the first endpoint, with two, … with all; load and requests are for each of them.',
+      'Measure with the first endpoint, with two, … with all. Load and requests are per endpoint.',
   },
   repeat: {
     type: 'integer',
     minimum: 1,
     maximum: 100,
     default: 1,
-    description: 'Run all loads so often, in turn: intervals of means need two or more.',
+    description: 'Repeat every load this many times, interleaved. Confidence intervals need at least 2.',
   },
   goodput: {
     type: 'array',
     items: { type: 'string' },
-    description: 'Count requests that keep these bounds in ms: ttft:500,tpot:50,e2el:5000.',
+    description: 'Count requests within these bounds, in ms, e.g. ttft:500,tpot:50,e2el:5000.',
   },
   agents: ASK_OPTIONS.agents,
   guided: ASK_OPTIONS.guided,
@@ -112,31 +111,31 @@ export const OPTIONS = {
     minimum: 0,
     maximum: 4_294_967_295,
     description:
-      'Of made-up prompts and of arrivals. Default: another one each time, since a prefix cache may know the prompts of the last time.',
+      'Seed of made-up prompts and arrivals. Default: a new one each time, since a prefix cache may know earlier prompts.',
   },
   timeout: {
     type: 'string',
     default: '600s',
-    description: 'A request that gets no byte for so long has failed.',
+    description: 'Fail a request that gets no byte for this long.',
   },
   json: {
     type: 'string',
     file: 'write',
     description:
-      "Write the figures in vllm bench serve's keys, and more under fw: an object, or a list of them where there are several runs.",
+      "Write the figures under vllm bench serve's keys, and more under fw: an object, or a list for several runs.",
   },
   csv: {
     type: 'string',
     file: 'write',
-    description: 'Write a table of all runs, a line each.',
+    description: 'Write a table with one line per run.',
   },
   html: {
     type: 'string',
     file: 'write',
-    description: 'Write a page with charts, that needs no network and no script.',
+    description: 'Write a page with charts. It needs no network and no script.',
   },
-  detailed: { type: 'boolean', description: 'Of --json: also the figures and the text of each request.' },
-  label: { type: 'string', description: 'Text that goes into --json.' },
+  detailed: { type: 'boolean', description: 'Add the figures and text of each request to --json.' },
+  label: { type: 'string', description: 'Text to put into --json.' },
   endpoint: POOL_OPTIONS.endpoint,
   pool: POOL_OPTIONS.pool,
   model: POOL_OPTIONS.model,

@@ -45,7 +45,7 @@ export default command({
     timeout: {
       type: 'string',
       default: '60s',
-      description: 'How long the examination of an endpoint may take; all are examined at the same time.',
+      description: 'Most time to examine an endpoint; all are examined at once.',
     },
     json: { type: 'boolean', description: 'Write the report as JSON.' },
   },
