@@ -1,33 +1,72 @@
 /** The small parts of a page: text that cannot become markup, figures as people read them, tables. */
 import { cut, number } from '../../engine/core/item/wording.ts';
-import { visible } from '../../engine/core/json/visible.ts';
+import { visible, visibleLines } from '../../engine/core/json/visible.ts';
 import type { Figure } from './statistics.ts';
+
+/** What a template made: text that is HTML already. */
+export class Html {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+  /** In a plain template or a join it would be escaped later, or be no text at all. */
+  toString(): never {
+    throw new TypeError('expected HTML in a template of html, found it in a plain one');
+  }
+}
+
+/** What may stand in a template: text, which is escaped, or HTML, which is not. */
+export type Text = string | number | Html;
+
+/** Of a template: its own text is HTML, what it is given is text, of an element or of an attribute in double quotes. */
+export function html(strings: TemplateStringsArray, ...parts: readonly (Text | readonly Html[])[]): Html {
+  let text = strings[0] as string;
+  parts.forEach((part, at) => {
+    text += (Array.isArray(part) ? joined(part, '\n').text : textOf(part as Text)) + strings[at + 1];
+  });
+  return new Html(text);
+}
+
+export const joined = (parts: readonly Text[], between = ''): Html =>
+  new Html(parts.map(textOf).join(between));
+
+const textOf = (part: Text): string => (part instanceof Html ? part.text : escaped(String(part)));
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+const escaped = (text: string): string =>
+  shown(text).replace(/[&<>"']/g, character => ENTITIES[character] as string);
+
+/** Any text, a model's too, as it may be on a screen: what would turn or hide text is shown as its code. Line breaks stay. */
+export const shown = (text: string): string => visibleLines(text).join('\n');
+
+/** Nothing. */
+export const NONE = new Html('');
 
 /** Longer names are cut on the page; `--json` has them whole. */
 const LONGEST = 120;
 
-/** Any text, a model's too, as text of HTML or of an attribute in double quotes. */
-export function esc(text: string): string {
-  return visible(cut(text, LONGEST))
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
-    .replaceAll("'", '&#39;');
-}
+/** Any text on one line, cut at some length. */
+export const short = (text: string, most = LONGEST): string => visible(cut(text, most));
 
 export const count = number;
 
-/** A whole page, of which a browser runs no script and fetches nothing. Its parts are HTML. */
-export function page({ title, header, main }: { title: string; header: string; main: string }): string {
-  return `<!doctype html>
+/** A whole page, of which a browser runs no script and fetches nothing. */
+export function page({ title, header, main }: { title: Text; header: Text; main: Text }): string {
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>${title}</title>
-<style>${STYLE}</style>
+<style>${new Html(STYLE)}</style>
 </head>
 <body>
 <header>
@@ -38,13 +77,12 @@ ${main}
 </main>
 </body>
 </html>
-`;
+`.text;
 }
 
-/** One of the figures that a reader asks for first; all of it is HTML. */
-export function tile(title: string, big: string, ...lines: string[]): string {
-  return `<section class="tile"><h3>${title}</h3><b>${big}</b>${lines.map(line => `<p>${line}</p>`).join('')}</section>`;
-}
+/** One of the figures that a reader asks for first. */
+export const tile = (title: Text, big: Text, ...lines: Text[]): Html =>
+  html`<section class="tile"><h3>${title}</h3><b>${big}</b>${joined(lines.map(line => html`<p>${line}</p>`))}</section>`;
 
 /** 0.1234 as `12.3 %`; `–` where there is none. */
 export function percent(share: number | null | undefined, digits = 1): string {
@@ -81,37 +119,34 @@ export function withInterval(figure: Figure | null, show: (value: number) => str
   return low === null || high === null ? show(value) : `${show(value)} (${show(low)} to ${show(high)})`;
 }
 
-/** A cell of text that is already HTML. */
-export type Cell = string;
-
 /** Rows beyond this many are counted, not shown. */
 export const MOST_ROWS = 100;
 
 /** `head` and the first column are words; other columns stand to the right. */
-export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
-  const shown = rows.slice(0, MOST_ROWS);
-  const more = rows.length - shown.length;
-  return [
-    '<div class="scroll" tabindex="0"><table>',
-    `<thead><tr>${head.map(text => `<th scope="col">${text}</th>`).join('')}</tr></thead><tbody>`,
-    ...shown.map(
+export function table(head: readonly Text[], rows: readonly (readonly Text[])[]): Html {
+  const heads = head.map(text => html`<th scope="col">${text}</th>`);
+  const shownRows = rows
+    .slice(0, MOST_ROWS)
+    .map(
       ([first = '', ...cells]) =>
-        `<tr><th scope="row">${first}</th>${cells.map(cell => `<td>${cell}</td>`).join('')}</tr>`,
-    ),
-    '</tbody></table></div>',
-    more > 0 ? `<p class="dim">and ${count(more)} more, which --json has</p>` : '',
-  ].join('\n');
+        html`<tr><th scope="row">${first}</th>${joined(cells.map(cell => html`<td>${cell}</td>`))}</tr>`,
+    );
+  const more = rows.length - shownRows.length;
+  return html`${[
+    html`<div class="scroll" tabindex="0"><table>`,
+    html`<thead><tr>${joined(heads)}</tr></thead><tbody>`,
+    ...shownRows,
+    html`</tbody></table></div>`,
+    more > 0 ? html`<p class="dim">and ${count(more)} more, which --json has</p>` : NONE,
+  ]}`;
 }
 
 /** A chart with its title, and the table behind it. `drawn` is of two widths, of which the style shows one. */
-export function figure(title: string, drawn: string, behind: string, note = ''): string {
-  return [
-    `<figure><figcaption>${title}</figcaption>`,
-    drawn,
-    note === '' ? '' : `<p class="dim">${note}</p>`,
-    `<details><summary>The figures behind it</summary>${behind}</details></figure>`,
-  ].join('\n');
-}
+export const figure = (title: Text, drawn: Text, behind: Text, note: Text = ''): Html =>
+  html`<figure><figcaption>${title}</figcaption>
+${drawn}
+${note === '' ? '' : html`<p class="dim">${note}</p>`}
+<details><summary>The figures behind it</summary>${behind}</details></figure>`;
 
 /** The style of the page: one column, light or dark as the reader's system is, from 360 pixels on. */
 export const STYLE = `

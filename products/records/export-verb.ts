@@ -42,7 +42,8 @@ export default command({
     files: {
       type: 'string',
       file: 'write-folder',
-      description: 'Write one JSON file per call into this new folder, by the day it ended, instead of NDJSON.',
+      description:
+        'Write one JSON file per call into this new folder, by the day it ended, instead of NDJSON.',
     },
   },
 

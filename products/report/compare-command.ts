@@ -60,7 +60,10 @@ export default command({
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON.' },
-    'max-line': { ...COMMON['max-line'], description: 'Longest line, in bytes; longer ones count as unreadable.' },
+    'max-line': {
+      ...COMMON['max-line'],
+      description: 'Longest line, in bytes; longer ones count as unreadable.',
+    },
   },
 
   async run(options, patterns) {

@@ -52,8 +52,7 @@ export const OUTCOME_OPTIONS = {
   },
   tie: {
     type: 'string',
-    description:
-      'What a tie counts as, with --read-out majority. Default: no outcome; it is left out.',
+    description: 'What a tie counts as, with --read-out majority. Default: no outcome; it is left out.',
   },
 } as const;
 

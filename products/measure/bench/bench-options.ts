@@ -27,7 +27,8 @@ export const OPTIONS = {
     minimum: 0,
     maximum: 10_000_000,
     default: 0,
-    description: 'Shared tokens at the start of all made-up prompts, part of --input-tokens: for a prefix cache.',
+    description:
+      'Shared tokens at the start of all made-up prompts, part of --input-tokens: for a prefix cache.',
   },
   spread: {
     type: 'number',
@@ -39,18 +40,15 @@ export const OPTIONS = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description:
-      'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
+    description: 'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
   },
   lora: {
     type: 'string',
-    description:
-      'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
+    description: 'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
   },
   concurrency: {
     type: 'string',
-    description:
-      'Closed loop: requests in flight. A list, e.g. 1,10,40, is run one by one. Default: 1.',
+    description: 'Closed loop: requests in flight. A list, e.g. 1,10,40, is run one by one. Default: 1.',
   },
   rate: {
     type: 'string',
@@ -85,12 +83,12 @@ export const OPTIONS = {
     type: 'integer',
     minimum: 0,
     maximum: 100_000,
-    description: 'Warm-up requests, with other prompts, before each run. Default: as many as are in flight at once.',
+    description:
+      'Warm-up requests, with other prompts, before each run. Default: as many as are in flight at once.',
   },
   'endpoints-up-to': {
     type: 'boolean',
-    description:
-      'Measure with the first endpoint, with two, … with all. Load and requests are per endpoint.',
+    description: 'Measure with the first endpoint, with two, … with all. Load and requests are per endpoint.',
   },
   repeat: {
     type: 'integer',
