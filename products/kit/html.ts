@@ -112,6 +112,9 @@ export function pText(p: number | null | undefined): string {
   return p < 0.001 ? '< 0.001' : p.toFixed(3);
 }
 
+/** The same on a page, where `<` before a space is no tag. */
+export const pMark = (p: number | null | undefined): Html => new Html(pText(p));
+
 /** `12.3 % (10.1 % to 14.9 %)`, by `show` of each number; the number alone where it has no interval. */
 export function withInterval(figure: Figure | null, show: (value: number) => string = percent): string {
   if (figure === null) return '–';

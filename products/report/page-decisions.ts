@@ -7,7 +7,7 @@ import {
   html,
   joined,
   percent,
-  pText,
+  pMark,
   short,
   type Text,
   table,
@@ -113,8 +113,8 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): T
       decimal(mean),
       ...quartiles.map(each => decimal(each)),
       decimal(ks?.d, 3),
-      pText(ks?.p),
-      pText(ks?.holm),
+      pMark(ks?.p),
+      pMark(ks?.holm),
     ]),
   );
   const note =

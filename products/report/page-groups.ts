@@ -8,8 +8,8 @@ import {
   html,
   joined,
   percent,
+  pMark,
   points,
-  pText,
   short,
   type Text,
   table,
@@ -70,8 +70,8 @@ export function groupSection({ asked, level, twins }: Report, group: GroupTable)
       withInterval(row.difference, points),
       decimal(row.shortfall, 1),
       ...(isApart ? [decimal(row.z, 2)] : []),
-      pText(row.p),
-      pText(row.holm),
+      pMark(row.p),
+      pMark(row.holm),
     ]),
   );
   const how = isApart
@@ -157,8 +157,8 @@ function twinFigures(
       withInterval(row.flips),
       withInterval(row.aboveNoise, points),
       withInterval(row.net, points),
-      pText(row.p),
-      pText(row.holm),
+      pMark(row.p),
+      pMark(row.holm),
     ]),
   );
   const byOrder = several
@@ -177,8 +177,8 @@ function twinFigures(
             count(each.pairs),
             count(each.referenceOnly),
             count(each.groupOnly),
-            pText(each.p),
-            pText(each.holm),
+            pMark(each.p),
+            pMark(each.holm),
           ]),
         ),
       )}</details>`
@@ -231,7 +231,7 @@ function testWords({ test, complete }: OrderTable): Text {
     'repeated-measures': `repeated measures by whole cells or applications, F ${decimal(test.q)}, Greenhouse and Geisser`,
     shuffle: 'orders dealt anew in each cell or application, which are few',
   }[test.name];
-  return html`That all orders approve alike: p ${pText(test.p)} raw, ${pText(test.holm)} corrected (${name}).`;
+  return html`That all orders approve alike: p ${pMark(test.p)} raw, ${pMark(test.holm)} corrected (${name}).`;
 }
 
 function agreement({ rows, agreement: cells }: OrderTable): Text {

@@ -1,6 +1,6 @@
 /** The report as one page: HTML and SVG alone, no script, nothing from the network. What can be trusted comes first. */
 import { counted } from '../../engine/core/item/wording.ts';
-import { count, html, joined, page, percent, points, pText, short, type Text, tile } from '../kit/html.ts';
+import { count, html, joined, page, percent, pMark, points, short, type Text, tile } from '../kit/html.ts';
 import { LEVEL, type Section } from './family.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
@@ -55,14 +55,14 @@ function tiles(report: Report): Text {
       percent(level.rate?.value),
       `95 % interval ${percent(level.rate?.low)} to ${percent(level.rate?.high)}, of ${applications(report)}`,
     ),
-    tile('By group', ...(byGroup(report) as [string, ...string[]])),
+    tile('By group', ...(byGroup(report) as [Text, ...Text[]])),
     orders === null
       ? tile('By order', 'one order', 'with several orders of the agents, this says what the order changes')
       : tile(
           'By order',
           `${percent(orders.sameRate?.value)} the same`,
           `decided alike in all ${orders.rows.length} orders, of ${count(orders.complete)} ${level.samples ? 'samples of applications' : 'applications'}`,
-          `rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? `; that all orders approve alike: p ${pText(orders.test.holm)}, corrected` : ''}`,
+          html`rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? html`; that all orders approve alike: p ${pMark(orders.test.holm)}, corrected` : ''}`,
         ),
   ];
   return html`<div class="tiles">${joined(all, '\n')}</div>`;
@@ -98,12 +98,12 @@ function findings({ family, level }: Report): Text {
       ? html`corrected together (Holm's procedure)`
       : 'so there is nothing to correct';
   const by = html`${counted(tests, 'test')} on this page, ${parts.join(', ')}; ${how}. Over data without any effect, at most 5 of 100 such pages have a finding.`;
-  const named = found
+  const named: Text[] = found
     .slice(0, MOST_FINDINGS)
-    .map(({ what, holm }) => `${short(what)} (p ${pText(holm)}, corrected)`);
+    .map(({ what, holm }) => html`${short(what)} (p ${pMark(holm)}, corrected)`);
   if (found.length > named.length) named.push(`and ${count(found.length - named.length)} more`);
   const head = found.length === 0 ? 'No finding.' : `${counted(found.length, 'finding')}:`;
-  return html`<p><strong>${head}</strong> ${named.join('; ')}${named.length > 0 ? '.' : ''}</p><p class="dim">${by}</p>`;
+  return html`<p><strong>${head}</strong> ${joined(named, '; ')}${named.length > 0 ? '.' : ''}</p><p class="dim">${by}</p>`;
 }
 
 const MOST_FINDINGS = 10;
@@ -129,7 +129,7 @@ function leftOutByGroup({ integrity }: Report): Text {
 }
 
 /** The largest difference that was found, from twins where there are some. */
-function byGroup(report: Report): string[] {
+function byGroup(report: Report): Text[] {
   const { groups, twins, noise } = report;
   if (groups.length === 0) return ['no groups', '--group COLUMN compares the values of a column'];
   const rows = groups.flatMap(table => {
@@ -157,7 +157,7 @@ function byGroup(report: Report): string[] {
   const floor = noise.pairs > 0 ? `; the same question asked again flips ${percent(noise.rate?.value)}` : '';
   return [
     `${points(difference?.value)} points`,
-    `the largest difference: ${short(column)} ${short(value)} against ${short(reference)}${paired ? ', between twins' : ''}; 95 % interval ${points(difference?.low)} to ${points(difference?.high)}; p ${pText(holm)}, corrected`,
+    html`the largest difference: ${short(column)} ${short(value)} against ${short(reference)}${paired ? ', between twins' : ''}; 95 % interval ${points(difference?.low)} to ${points(difference?.high)}; p ${pMark(holm)}, corrected`,
     `${sure.length} of ${rows.length} comparisons are findings${floor}`,
   ];
 }
