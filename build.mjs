@@ -104,11 +104,11 @@ const TOGETHER = [
   { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/files\/document-output\.ts/ },
   {
     name: 'read',
-    test: /\/report\/(answer-counts|collect|gather|name-table|observe|outcome-texts|read-lines|read-out|compare-runs|compare-runs-text)\.ts|\/kit\/clusters\.ts|\/report\/compare-command\.ts/,
+    test: /\/report\/(answer-counts|collect|gather|observe|outcome-texts|read-lines|read-out|compare-runs|compare-command)\.ts/,
   },
   { name: 'facts', test: /\/watch\/(diagnosis|engine-limits|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/(bench|models)\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|special|statistics|style)\.ts/ },
+  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|permute|statistics)\.ts/ },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {

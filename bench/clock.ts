@@ -16,7 +16,7 @@ import { percentile, sorted } from '../products/measure/bench/bench-statistics.t
 import { lineTo } from '../products/measure/bench/bench-wire.ts';
 import { limitsOf, watchClient } from '../products/measure/bench/client-health.ts';
 import { type Driven, drive } from '../products/measure/bench/drive-load.ts';
-import { newSamples } from '../products/measure/bench/samples.ts';
+import { Samples } from '../products/measure/bench/samples.ts';
 import { content, DONE, finished, SHAPES, usage } from '../test/bench/shapes.ts';
 
 const STREAMS = (process.env.STREAMS ?? '1,100,1000').split(',').map(Number);
@@ -216,7 +216,7 @@ async function ask(
       sentAt[number] = clock();
       return { path: `/${path}/${number}`, body: Buffer.from('{}') };
     },
-    samples: start => newSamples({ start, isDetailed: false }),
+    samples: start => new Samples({ start, isDetailed: false }),
     now: clock,
     after: (ms, run) => {
       const timer = setTimeout(run, ms);

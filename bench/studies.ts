@@ -3,7 +3,7 @@
  * its orders, its samples and what befalls it. They enter where `fw report` has read a line, and go through all the rest.
  */
 import type { Rung } from '../engine/core/item/item.ts';
-import { seeded } from '../products/kit/seeded.ts';
+import { seeded } from '../products/kit/permute.ts';
 import type { Answered } from '../products/report/answers-said.ts';
 import { type Collected, createCollector } from '../products/report/collect.ts';
 import type { Asked } from '../products/report/report-names.ts';

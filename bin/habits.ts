@@ -1,4 +1,4 @@
-/** What other tools call an option (vLLM, OpenAI's clients, LiteLLM, GuideLLM, lm-eval, xargs), for who is used to that. */
+/** What other tools call an option (vLLM and its bench, genai-perf, OpenAI's clients, LiteLLM, GuideLLM, lm-eval, xargs), for who is used to that. */
 import type { OptionSchemas } from '../engine/flow/options.ts';
 
 /** Their names, and what it is here: the first of these that the verb has. */
@@ -18,28 +18,47 @@ const OPTIONS: readonly [names: string, ours: readonly string[]][] = [
     ['output', 'output-file', 'out'],
   ],
   [
-    'max-samples num-samples num-prompts num-requests max-requests max-rows rows n max-items',
+    'max-samples num-samples num-prompts num-requests request-count max-requests max-rows rows n max-items',
     ['limit', 'requests'],
   ],
   ['num-repeats repeat repeats repetitions best-of', ['samples']],
   ['request-timeout api-timeout read-timeout timeout-seconds time-out', ['timeout']],
   ['max-errors max-failures maxfail max-fail fail-fast exit-first', ['max-failed']],
   ['random-seed', ['seed']],
-  ['port', ['listen']],
+  ['port', ['listen', 'endpoint']],
+  ['request-rate rps qps', ['rate']],
+  ['random-input-len input-len isl synthetic-input-tokens-mean prompt-tokens', ['input-tokens']],
+  ['random-output-len output-len osl output-tokens-mean', ['output-tokens']],
+  ['random-prefix-len prefix-len', ['prefix-tokens']],
+  ['random-range-ratio range-ratio', ['spread']],
+  ['num-warmups warmup-request-count warmup-requests', ['warmup']],
+  ['max-seconds benchmark-duration measurement-interval', ['duration']],
+  ['save-result result-filename result-dir profile-export-file', ['json']],
+  ['save-detailed', ['detailed']],
+  ['lora-modules', ['lora']],
 ];
 
 const FILES = 'files stand behind the options, without a name';
 const OUTPUT = 'what comes out goes to standard output: > FILE';
 const SAMPLING = 'the agent file says it, under sampling; a request says it itself';
 
-/** What is no option here, in words, for verbs that have the option `of` and none of the above. */
-const WORDS: readonly [names: string, words: string, of: 'endpoint' | 'max-line'][] = [
+/** What is no option here, in words, for verbs that have the option `of` and none of the above: `rate` is of fw bench, `plan` of fw tune. */
+const WORDS: readonly [names: string, words: string, of: string][] = [
   ['in infile input input-path inputs input-file', FILES, 'max-line'],
   ['out outfile output output-path out-file outputs output-file o', OUTPUT, 'max-line'],
   [
     'temperature top-p top-k max-tokens max-completion-tokens stop frequency-penalty presence-penalty',
     SAMPLING,
     'endpoint',
+  ],
+  ['dataset dataset-path dataset-name custom-dataset-path', FILES, 'max-line'],
+  ['backend endpoint-type streaming', 'requests are those of OpenAI, and answers are streamed', 'rate'],
+  ['percentile-metrics metric-percentiles', 'each latency has mean, p50, p90, p95 and p99', 'rate'],
+  ['tokenizer', 'none is needed: the server counts tokens', 'rate'],
+  [
+    'base-url api-base url host port endpoint model max-concurrency concurrency request-rate rate num-prompts input-tokens output-tokens goodput seed',
+    'the tune file says it: endpoint, load, slo, seed',
+    'plan',
   ],
   ['retries max-retries num-retries', 'a call that fails is tried again without an option', 'endpoint'],
   ['resume restart continue', 'the same command again asks only what is missing', 'endpoint'],

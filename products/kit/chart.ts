@@ -3,7 +3,7 @@
  * its letters keep their size, and takes its colours from the style of the page, so that it is light or dark with it.
  * (vega and vega-lite would do the first of the three, with 2 MB of code and the colours fixed in the picture.)
  */
-import { esc } from './html.ts';
+import { type Html, html, joined, short } from './html.ts';
 
 const WIDTHS = { wide: 760, narrow: 340 } as const;
 const ROW = 24;
@@ -35,13 +35,14 @@ export interface DotChart {
 }
 
 /** One SVG for each width. */
-function twice(draw: (width: number) => { height: number; body: string }, title: string): string {
-  return Object.entries(WIDTHS)
-    .map(([name, width]) => {
+function twice(draw: (width: number) => { height: number; body: Html }, title: string): Html {
+  return joined(
+    Object.entries(WIDTHS).map(([name, width]) => {
       const { height, body } = draw(width);
-      return `<svg class="${name}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${esc(title)}"><title>${esc(title)}</title>${body}</svg>`;
-    })
-    .join('\n');
+      return html`<svg class="${name}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${short(title)}"><title>${short(title)}</title>${body}</svg>`;
+    }),
+    '\n',
+  );
 }
 
 const at = (value: number): string => value.toFixed(1);
@@ -75,7 +76,7 @@ function rounded(from: number, to: number): [number, number] {
   return [Math.floor(from / step + 1e-9) * step, Math.ceil(to / step - 1e-9) * step];
 }
 
-export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }: DotChart): string {
+export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }: DotChart): Html {
   const shown = rows.slice(0, MOST_DOTS);
   const [from, to] = rounded(
     Math.min(ends.from, ...shown.map(({ low }) => low)),
@@ -91,15 +92,15 @@ export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }:
     const top = marks.some(({ label }) => label !== '') || band ? 22 : 8;
     const bottom = top + shown.length * height;
     const x = (value: number): number => left + ((value - from) / (to - from || 1)) * (right - left);
-    const parts: string[] = [];
+    const parts: Html[] = [];
     if (band)
       parts.push(
-        `<rect class="band" x="${at(x(band.low))}" y="${top}" width="${at(x(band.high) - x(band.low))}" height="${bottom - top}"/>`,
+        html`<rect class="band" x="${at(x(band.low))}" y="${top}" width="${at(x(band.high) - x(band.low))}" height="${bottom - top}"/>`,
       );
     for (const tick of ticks(from, to, width > 500 ? 8 : 4))
       parts.push(
-        `<line class="grid" x1="${at(x(tick))}" x2="${at(x(tick))}" y1="${top}" y2="${bottom}"/>`,
-        `<text x="${at(x(tick))}" y="${bottom + 16}" text-anchor="middle">${show(tick)}</text>`,
+        html`<line class="grid" x1="${at(x(tick))}" x2="${at(x(tick))}" y1="${top}" y2="${bottom}"/>`,
+        html`<text x="${at(x(tick))}" y="${bottom + 16}" text-anchor="middle">${show(tick)}</text>`,
       );
     for (const { at: value, label } of marks) {
       if (value < from || value > to) continue;
@@ -111,28 +112,28 @@ export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }:
       const isRight = other ? other.at < value : middle - room / 2 < 0;
       const anchor = isLeft && middle > room ? 'end' : isRight && middle + room < width ? 'start' : 'middle';
       parts.push(
-        `<line class="mark" x1="${at(middle)}" x2="${at(middle)}" y1="${top - 4}" y2="${bottom}"/>`,
-        `<text class="dim" x="${at(middle)}" y="12" text-anchor="${anchor}">${esc(label)}</text>`,
+        html`<line class="mark" x1="${at(middle)}" x2="${at(middle)}" y1="${top - 4}" y2="${bottom}"/>`,
+        html`<text class="dim" x="${at(middle)}" y="12" text-anchor="${anchor}">${short(label)}</text>`,
       );
     }
     if (band && band.label !== '')
-      parts.push(`<text class="dim" x="${at(x(band.low))}" y="12">${esc(band.label)}</text>`);
+      parts.push(html`<text class="dim" x="${at(x(band.low))}" y="12">${short(band.label)}</text>`);
     for (const [nth, { label, value, low, high, faint }] of shown.entries()) {
       const y = top + nth * height + (isNarrow ? 28 : height / 2);
       const tip = `${label}: ${show(value)} (${show(low)} to ${show(high)})`;
       parts.push(
-        `<g${faint ? ' class="faint"' : ''}><title>${esc(tip)}</title>`,
+        html`<g${faint ? html` class="faint"` : ''}><title>${short(tip)}</title>`,
         isNarrow
-          ? `<text x="4" y="${at(y - 12)}">${esc(fitted(label, width - 8))}</text>`
-          : `<text x="${at(left - 8)}" y="${at(y + 4)}" text-anchor="end">${esc(fitted(label, left - 12))}</text>`,
-        `<line class="range" x1="${at(x(low))}" x2="${at(x(high))}" y1="${at(y)}" y2="${at(y)}"/>`,
-        `<circle cx="${at(x(value))}" cy="${at(y)}" r="4.5"/></g>`,
+          ? html`<text x="4" y="${at(y - 12)}">${short(fitted(label, width - 8))}</text>`
+          : html`<text x="${at(left - 8)}" y="${at(y + 4)}" text-anchor="end">${short(fitted(label, left - 12))}</text>`,
+        html`<line class="range" x1="${at(x(low))}" x2="${at(x(high))}" y1="${at(y)}" y2="${at(y)}"/>`,
+        html`<circle cx="${at(x(value))}" cy="${at(y)}" r="4.5"/></g>`,
       );
     }
     parts.push(
-      `<text class="axis" x="${at(width / 2)}" y="${bottom + 36}" text-anchor="middle">${esc(fitted(axis, width - 8))}</text>`,
+      html`<text class="axis" x="${at(width / 2)}" y="${bottom + 36}" text-anchor="middle">${short(fitted(axis, width - 8))}</text>`,
     );
-    return { height: bottom + 44, body: parts.join('') };
+    return { height: bottom + 44, body: joined(parts) };
   }, title);
 }
 
@@ -155,7 +156,7 @@ export interface CurveChart {
 }
 
 /** Up to six curves, each with a colour and a dash of its own; the legend is below. */
-export function curveChart({ title, curves, showX, showY, from, to, dots, ...axes }: CurveChart): string {
+export function curveChart({ title, curves, showX, showY, from, to, dots, ...axes }: CurveChart): Html {
   const all = curves.flatMap(({ points }) => points.map(([x]) => x));
   const [low, high] = [Math.min(...all), Math.max(...all)];
   return twice(width => {
@@ -165,34 +166,36 @@ export function curveChart({ title, curves, showX, showY, from, to, dots, ...axe
     const bottom = top + (width > 500 ? 240 : 200);
     const x = (value: number): number => left + ((value - low) / (high - low || 1)) * (right - left);
     const y = (value: number): number => bottom - ((value - from) / (to - from || 1)) * (bottom - top);
-    const parts = [`<text class="axis" x="2" y="13">${esc(axes.y)}</text>`];
+    const parts = [html`<text class="axis" x="2" y="13">${short(axes.y)}</text>`];
     for (const tick of ticks(from, to, 5))
       parts.push(
-        `<line class="grid" x1="${left}" x2="${right}" y1="${at(y(tick))}" y2="${at(y(tick))}"/>`,
-        `<text x="${left - 6}" y="${at(y(tick) + 4)}" text-anchor="end">${showY(tick)}</text>`,
+        html`<line class="grid" x1="${left}" x2="${right}" y1="${at(y(tick))}" y2="${at(y(tick))}"/>`,
+        html`<text x="${left - 6}" y="${at(y(tick) + 4)}" text-anchor="end">${showY(tick)}</text>`,
       );
     for (const tick of ticks(low, high, width > 500 ? 8 : 4))
-      parts.push(`<text x="${at(x(tick))}" y="${bottom + 16}" text-anchor="middle">${showX(tick)}</text>`);
+      parts.push(
+        html`<text x="${at(x(tick))}" y="${bottom + 16}" text-anchor="middle">${showX(tick)}</text>`,
+      );
     parts.push(
-      `<text class="axis" x="${at((left + right) / 2)}" y="${bottom + 36}" text-anchor="middle">${esc(axes.x)}</text>`,
+      html`<text class="axis" x="${at((left + right) / 2)}" y="${bottom + 36}" text-anchor="middle">${short(axes.x)}</text>`,
     );
     for (const [nth, { points }] of curves.entries()) {
       const path = points.map(([a, b], i) => `${i === 0 ? 'M' : 'L'}${at(x(a))} ${at(y(b))}`).join('');
-      parts.push(`<path class="curve c${nth % 6}" d="${path}"/>`);
+      parts.push(html`<path class="curve c${nth % 6}" d="${path}"/>`);
       if (dots)
         for (const [a, b] of points)
-          parts.push(`<circle class="c${nth % 6}" cx="${at(x(a))}" cy="${at(y(b))}" r="3.5"/>`);
+          parts.push(html`<circle class="c${nth % 6}" cx="${at(x(a))}" cy="${at(y(b))}" r="3.5"/>`);
     }
     const columns = width > 500 ? 3 : 1;
     for (const [nth, { label }] of curves.entries()) {
       const legendX = left + (nth % columns) * ((right - left) / columns);
       const legendY = bottom + 58 + Math.floor(nth / columns) * 20;
       parts.push(
-        `<line class="curve c${nth % 6}" x1="${at(legendX)}" x2="${at(legendX + 24)}" y1="${legendY - 4}" y2="${legendY - 4}"/>`,
-        `<text x="${at(legendX + 30)}" y="${legendY}">${esc(fitted(label, (right - left) / columns - 34))}</text>`,
+        html`<line class="curve c${nth % 6}" x1="${at(legendX)}" x2="${at(legendX + 24)}" y1="${legendY - 4}" y2="${legendY - 4}"/>`,
+        html`<text x="${at(legendX + 30)}" y="${legendY}">${short(fitted(label, (right - left) / columns - 34))}</text>`,
       );
     }
-    return { height: bottom + 66 + Math.ceil(curves.length / columns - 1) * 20, body: parts.join('') };
+    return { height: bottom + 66 + Math.ceil(curves.length / columns - 1) * 20, body: joined(parts) };
   }, title);
 }
 
@@ -207,30 +210,30 @@ export interface GridChart {
 }
 
 /** A square of shares: rows and columns by number, which the table behind it names. */
-export function gridChart({ title, labels, cells, show, from, to }: GridChart): string {
+export function gridChart({ title, labels, cells, show, from, to }: GridChart): Html {
   const size = labels.length;
   return twice(width => {
     const left = 30;
     const side = Math.min(56, (width - left - 6) / size);
     const top = 20;
-    const parts: string[] = [];
+    const parts: Html[] = [];
     for (const [row, list] of cells.entries()) {
       const y = top + row * side;
       parts.push(
-        `<text x="${left - 6}" y="${at(y + side / 2 + 4)}" text-anchor="end">${row + 1}</text>`,
-        `<text x="${at(left + row * side + side / 2)}" y="14" text-anchor="middle">${row + 1}</text>`,
+        html`<text x="${left - 6}" y="${at(y + side / 2 + 4)}" text-anchor="end">${row + 1}</text>`,
+        html`<text x="${at(left + row * side + side / 2)}" y="14" text-anchor="middle">${row + 1}</text>`,
       );
       for (const [column, value] of list.entries()) {
         const tip = `${labels[row]} and ${labels[column]}: ${value === null ? 'none' : show(value)}`;
         const depth = value === null ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from || 1)));
         parts.push(
-          `<g><title>${esc(tip)}</title><rect class="cell" x="${at(left + column * side)}" y="${at(y)}" width="${at(side - 1)}" height="${at(side - 1)}" fill-opacity="${(0.06 + 0.6 * depth).toFixed(2)}"/>`,
+          html`<g><title>${short(tip)}</title><rect class="cell" x="${at(left + column * side)}" y="${at(y)}" width="${at(side - 1)}" height="${at(side - 1)}" fill-opacity="${(0.06 + 0.6 * depth).toFixed(2)}"/>`,
           side >= 34 && value !== null
-            ? `<text x="${at(left + column * side + side / 2)}" y="${at(y + side / 2 + 4)}" text-anchor="middle">${show(value)}</text></g>`
-            : '</g>',
+            ? html`<text x="${at(left + column * side + side / 2)}" y="${at(y + side / 2 + 4)}" text-anchor="middle">${show(value)}</text></g>`
+            : html`</g>`,
         );
       }
     }
-    return { height: top + size * side + 6, body: parts.join('') };
+    return { height: top + size * side + 6, body: joined(parts) };
   }, title);
 }

@@ -2,6 +2,7 @@
  * A row of stages as the work of this whole process: its messages on stderr, its progress on the terminal, its signals,
  * and V8 set up for it. What it does with the items is engine/running.
  */
+
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { CLEAR_BELOW, visibleLines } from '../../engine/core/json/visible.ts';

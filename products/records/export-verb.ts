@@ -1,17 +1,20 @@
 /** ledger export: every request of a ledger with what came of it, for who audits it. */
+
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import ndjson from 'ndjson';
+import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
 import { isOutcome } from '../../engine/asking/ledger/ledger-format.ts';
+import { type CallHead, callsOf, type Line, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
+import { readRequest, type Texts, textsOf } from '../../engine/asking/ledger/request-texts.ts';
 import { broken, writePage } from '../../engine/core/files/ndjson-out.ts';
 import { Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
-import { readAnswers } from './answer-outcomes.ts';
-import { type Exported, exported } from './export-tries.ts';
+import { type Answers, readAnswers } from './answer-outcomes.ts';
 import { LEDGER, openReading, toStderr } from './reading-options.ts';
 
 export default command({
@@ -26,19 +29,20 @@ export default command({
     ...LEDGER,
     since: {
       type: 'string',
-      description: 'Only calls that ended on this day (UTC) or later: 2026-11-20, or 2026-11-20T09:30.',
+      description: 'Only calls that ended at this time or later (UTC), e.g. 2026-11-20 or 2026-11-20T09:30.',
     },
     model: { type: 'string', description: 'Only calls of this model.' },
     agent: { type: 'string', description: 'Only calls of this agent, by its key.' },
     outcome: {
       type: 'string',
       description:
-        "Only calls that ended so: answer, 'bad answer', crossed, timeout, transport, refused, interrupted or 'HTTP 500'.",
+        "Only calls that ended this way: answer, 'bad answer', crossed, timeout, transport, refused, interrupted or 'HTTP 500'.",
     },
     files: {
       type: 'string',
       file: 'write-folder',
-      description: 'A new folder: one JSON file a call, under the day on which it ended, instead of NDJSON.',
+      description:
+        'Write one JSON file per call into this new folder, by the day it ended, instead of NDJSON.',
     },
   },
 
@@ -135,4 +139,96 @@ function writeNew(folder: string, name: string, text: string): void {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
+}
+
+export interface Wanted {
+  /** the earliest end of a call, ISO 8601 in UTC */
+  since: string | undefined;
+  model: string | undefined;
+  agent: string | undefined;
+  outcome: string | undefined;
+}
+
+export type Exported = ReturnType<typeof documentOf>;
+
+export interface Exporting {
+  answers: Answers;
+  wanted: Wanted;
+  /** the name of a file in the ledger */
+  nameOf: (path: string) => string;
+  tell: Tell;
+}
+
+export function* exported(paths: readonly string[], exporting: Exporting): Generator<Exported> {
+  const { wanted, tell } = exporting;
+  for (const [file, path] of paths.entries()) {
+    const texts = textsOf(path);
+    try {
+      for (const line of callsOf(path, tell, texts)) {
+        if (isWanted(line.call, wanted)) yield documentOf(line, { ...exporting, file, path, texts });
+      }
+    } finally {
+      texts.close();
+    }
+  }
+}
+
+function isWanted({ time, model, agent, outcome }: CallHead, wanted: Wanted): boolean {
+  return (
+    (wanted.since === undefined || time >= wanted.since) &&
+    (wanted.model === undefined || model === wanted.model) &&
+    (wanted.agent === undefined || agent === wanted.agent) &&
+    (wanted.outcome === undefined || outcome === wanted.outcome)
+  );
+}
+
+interface From extends Exporting {
+  file: number;
+  path: string;
+  texts: Texts;
+}
+
+function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, path, texts }: From) {
+  const { call, at, header } = line;
+  const { key, item, agent, round, attempt, time, ms, endpoint, model, outcome } = call;
+  const { detail, redacted, answer, whole, logprobs, finish, usage } = call;
+  const isAnswer = answer !== undefined;
+  const name = nameOfCall(call, header);
+  const isFirst = isAnswer && answers.isFirst(name, file, at);
+  const verdict = isFirst ? answers.verdictOf(name) : null;
+  return {
+    key,
+    item,
+    agent,
+    round,
+    attempt,
+    time,
+    latency_ms: ms,
+    endpoint,
+    model,
+    outcome,
+    ...(detail !== undefined && { detail }),
+    ...readRequest(line, texts),
+    ...(redacted && { redacted }),
+    ...(isAnswer && { output: answer }),
+    ...(whole && { whole }),
+    ...(logprobs && { logprobs }),
+    ...(finish !== undefined && { finish }),
+    ...(usage && {
+      tokens: {
+        in: usage.prompt,
+        out: usage.completion,
+        ...(usage.cached !== undefined && { cached: usage.cached }),
+      },
+    }),
+    ...(verdict && { verdict }),
+    ...(isAnswer && !isFirst && answers.has(name) && { again: true }),
+    run: header && {
+      label: header.label,
+      started: header.started,
+      host: header.host,
+      version: header.version,
+    },
+    place: { file: nameOf(path), byte: at },
+  };
 }

@@ -1,11 +1,13 @@
 /** ledger prune: removes old days. */
-import { existsSync } from 'node:fs';
+
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/holder.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
-import { pruneLedger } from './prune-days.ts';
 import { LEDGER, placeOf } from './reading-options.ts';
 
 export default command({
@@ -17,7 +19,7 @@ export default command({
   ],
   options: {
     ...LEDGER,
-    before: { type: 'string', description: 'The first day that stays, such as 2026-11-01 (UTC).' },
+    before: { type: 'string', description: 'First day to keep (UTC), e.g. 2026-11-01.' },
   },
 
   async run({ ledger, before }) {
@@ -32,3 +34,40 @@ export default command({
     return EXIT.ok;
   },
 });
+
+export interface Pruned {
+  days: number;
+  files: number;
+  bytes: number;
+}
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+
+/**
+ * Removes the ledger's files of the days before `before` (YYYY-MM-DD, UTC; today's stays). What is not the ledger's stays,
+ * with its folder. Exit 64 where a run has the ledger.
+ */
+export function pruneLedger(path: string, before: string, today: string): Pruned {
+  if (!DAY.test(before) || Number.isNaN(Date.parse(before)) || before > today)
+    throw usageError(
+      `--before: expected a day up to today, such as ${today}, found '${before.slice(0, 40)}'`,
+    );
+  const holder = holdersIn(join(path, 'locks')).find(one => stateOf(one) !== 'gone');
+  if (holder)
+    throw usageError(`${path}: the ledger is in use by ${wordsOf(holder)}; prune it when that has ended`);
+  const pruned: Pruned = { days: 0, files: 0, bytes: 0 };
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    if (!entry.isDirectory() || !DAY.test(entry.name) || entry.name >= before) continue;
+    const folder = join(path, entry.name);
+    const names = readdirSync(folder);
+    const own = names.filter(name => name.endsWith('.ndjson'));
+    for (const name of own) {
+      pruned.bytes += statSync(join(folder, name)).size;
+      rmSync(join(folder, name));
+    }
+    pruned.files += own.length;
+    if (own.length > 0) pruned.days++;
+    if (own.length === names.length) rmdirSync(folder);
+  }
+  return pruned;
+}

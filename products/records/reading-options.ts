@@ -5,13 +5,12 @@ import { EXIT } from '../../engine/core/item/failure.ts';
 import { cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import type { OptionSchemas } from '../../engine/flow/options.ts';
-import type { Sum } from './ledger-cost.ts';
 
 export const LEDGER = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description: 'Folder of the ledger, or one file of it; default: FW_LEDGER, else ledger/.',
+    description: 'Folder of the ledger, or one file of it. Default: FW_LEDGER, else ledger/.',
   },
 } as const satisfies OptionSchemas;
 
@@ -62,7 +61,7 @@ export function toStderr(verb: string): (line: string) => void {
 }
 
 /** `812 in (43 % cached), 148 out`; of an answer without usage, or of no other, `unknown`. */
-export function tokensOf({ in: prompt, cached, out }: Pick<Sum, 'in' | 'cached' | 'out'>): string {
+export function tokensOf({ in: prompt, cached, out }: { in: number; cached: number; out: number }): string {
   if (prompt === 0 && out === 0) return 'unknown';
   const share = cached > 0 ? ` (${Math.round((100 * cached) / prompt)} % cached)` : '';
   return `${number(prompt)} in${share}, ${number(out)} out`;

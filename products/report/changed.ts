@@ -2,11 +2,17 @@
  * What changed between two runs, and whether it is within a margin, of the tables of clusters: [no, yes] of the first run by
  * [no, yes] of the second.
  */
-import { sizeOf, type TwoByTwo } from '../kit/agreement.ts';
-import { clusteredDifference, LEAST } from '../kit/clusters.ts';
+import { clusteredDifference, LEAST, sizeOf, type TwoByTwo } from '../kit/agreement.ts';
 import { signFlip } from '../kit/permute.ts';
-import { betaBelow, studentAbove } from '../kit/special.ts';
-import { type Interval, mcnemar, pairedDifference, pairedError, tost } from '../kit/statistics.ts';
+import {
+  betaBelow,
+  type Interval,
+  mcnemar,
+  pairedDifference,
+  pairedError,
+  studentAbove,
+  tost,
+} from '../kit/statistics.ts';
 
 /** Two one-sided tests; equivalent where p is below 0.05. p is null of few clusters. */
 export interface Equivalence {

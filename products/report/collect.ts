@@ -2,7 +2,8 @@
  * What the report counts, gathered line by line: a small record of each line that was seen, and sums of the rest. Some
  * hundred bytes a line, so that a study of a hundred thousand lies in memory.
  */
-import { createIdSet, type IdSet } from '../../engine/core/files/idset.ts';
+import { createIdSet } from '../../engine/core/files/idset.ts';
+import { usageError } from '../../engine/core/item/failure.ts';
 import { RUNGS, type Rung } from '../../engine/core/item/item.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import {
@@ -15,10 +16,9 @@ import {
   isMended,
   newFate,
 } from './answer-counts.ts';
-import { createNames, type Names } from './name-table.ts';
 import type { Observation } from './observe.ts';
 import type { Asked } from './report-names.ts';
-import { newTally, type Tally, tally } from './values.ts';
+import { newTally, tally } from './values.ts';
 
 /** Numbers in a decision that are looked at, in the order in which they come. */
 const MOST_NUMBERS = 6;
@@ -44,78 +44,56 @@ export interface Seen {
   risk: number;
 }
 
-export interface Collected {
-  asked: Asked;
-  seen: Seen[];
-  fate: Fate;
-  rungs: Map<Rung, number>;
-  groups: { column: string; values: Names; blank: number; fates: Fate[] }[];
-  applicants: Names;
-  orders: Names;
-  cells: Names;
-  numbers: Names;
-  /** of the records that enter a rate: each outcome as it is spelled, and those of them that are approvals */
-  outcomes: Tally;
-  approvals: Set<string>;
-  /** a schema says what outcomes there are, at least of some lines */
-  hasSchema: boolean;
-  /** of the others that did not fail: what stands where an outcome should */
-  noOutcomes: Tally;
-  agents: Map<string, AgentSums>;
-  /** questions that items share, whose tokens count once */
-  shared: IdSet;
-  /** answers to a question that is in `seen` already */
-  repeats: { of: number; state: number }[];
-  /** ids that are there again */
-  repeated: number;
-  from: string | null;
-  to: string | null;
-}
+export type Collected = ReturnType<typeof newCollected>;
 
-/** Why a record that did not fail enters no rate. */
-export const NO_OUTCOME: ReadonlySet<string> = new Set(['blank-outcome', 'unknown-outcome', 'tied']);
-
-export interface Collector {
-  add(observation: Observation): void;
-  collected: Collected;
-}
-
-/** `accept`: the rungs that may enter a rate; who read the lines has refused the others, but for rows of tables. */
-export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collector {
-  const groups = asked.groups.map(column => ({
+const newCollected = (asked: Asked) => ({
+  asked,
+  seen: [] as Seen[],
+  fate: newFate(),
+  rungs: new Map<Rung, number>(),
+  groups: asked.groups.map(column => ({
     column,
     values: createNames(`--group ${column}`),
     blank: 0,
     fates: [] as Fate[],
-  }));
+  })),
+  applicants: createNames(),
+  orders: createNames('ordering'),
+  cells: createNames(),
+  numbers: createNames(),
+  /** of the records that enter a rate: each outcome as it is spelled, and those of them that are approvals */
+  outcomes: newTally(),
+  approvals: new Set<string>(),
+  /** a schema says what outcomes there are, at least of some lines */
+  hasSchema: false,
+  /** of the others that did not fail: what stands where an outcome should */
+  noOutcomes: newTally(),
+  agents: new Map<string, AgentSums>(),
+  /** questions that items share, whose tokens count once */
+  shared: createIdSet(),
+  /** answers to a question that is in `seen` already */
+  repeats: [] as { of: number; state: number }[],
+  /** ids that are there again */
+  repeated: 0,
+  from: null as string | null,
+  to: null as string | null,
+});
+
+/** Why a record that did not fail enters no rate. */
+export const NO_OUTCOME: ReadonlySet<string> = new Set(['blank-outcome', 'unknown-outcome', 'tied']);
+
+/** `accept`: the rungs that may enter a rate; who read the lines has refused the others, but for rows of tables. */
+export function createCollector(
+  asked: Asked,
+  accept: ReadonlySet<Rung>,
+): { collected: Collected; add(observation: Observation): void } {
   const ids = new Map<string, number>();
   const clusters = createNames();
-  const collected: Collected = {
-    asked,
-    seen: [],
-    fate: newFate(),
-    rungs: new Map(),
-    groups,
-    applicants: createNames(),
-    orders: createNames('ordering'),
-    cells: createNames(),
-    numbers: createNames(),
-    outcomes: newTally(),
-    approvals: new Set(),
-    hasSchema: false,
-    noOutcomes: newTally(),
-    agents: new Map(),
-    shared: createIdSet(),
-    repeats: [],
-    repeated: 0,
-    from: null,
-    to: null,
-  };
-
+  const collected = newCollected(asked);
   return {
     collected,
     add(observation) {
-      const { id, order, outcome, approved, noOutcome, rung, applicant, cell, decision, risk } = observation;
+      const { id, order, approved, rung, applicant, cell, decision } = observation;
       const left = observation.left ?? (accept.has(rung) ? null : 'not-accepted');
       const state = left !== null ? -1 : approved ? 1 : 0;
       const first = ids.get(id);
@@ -125,13 +103,11 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
         return;
       }
       ids.set(id, collected.seen.length);
-      const values = groups.map((group, at) => {
+      const groups = collected.groups.map((group, at) => {
         const value = observation.groups[at];
-        if (value === null || value === undefined) {
-          group.blank += 1;
-          return -1;
-        }
-        return group.values.of(value);
+        if (value !== null && value !== undefined) return group.values.of(value);
+        group.blank += 1;
+        return -1;
       });
       const cluster = clusters.of(cell === null ? `a${applicant}` : `c${cell}`);
       const line = { left, mended: isMended(rung), askedAgain: observation.answers.some(isAskedAgain), id };
@@ -142,28 +118,31 @@ export function createCollector(asked: Asked, accept: ReadonlySet<Rung>): Collec
         sample: observation.sample,
         cell: cell === null ? -1 : collected.cells.of(cell),
         cluster,
-        groups: values,
+        groups,
         state,
         mended: line.mended,
         askedAgain: line.askedAgain,
         numbers: left === null ? numbersIn(decision, collected.numbers) : [],
-        risk,
+        risk: observation.risk,
       });
+      addOutcome(collected, observation, left);
       addOne(collected.rungs, rung);
-      collected.hasSchema ||= observation.allowed !== null;
-      if (left === null) tally(collected.outcomes, outcome as string);
-      if (left === null && approved && collected.approvals.size < 1_000)
-        collected.approvals.add(outcome as string);
-      if (left !== null && NO_OUTCOME.has(left) && noOutcome !== null) tally(collected.noOutcomes, noOutcome);
       addLine(collected.fate, line);
-      for (const [at, value] of values.entries()) {
-        if (value < 0) continue;
-        addLine(fateAt((groups[at] as (typeof groups)[number]).fates, value), line);
-      }
-      addAnswers(collected, observation, values, cluster);
+      for (const [at, value] of groups.entries())
+        if (value >= 0) addLine(fateAt(collected.groups[at]?.fates as Fate[], value), line);
+      addAnswers(collected, observation, groups, cluster);
       addTime(collected, observation.timestamp);
     },
   };
+}
+
+function addOutcome(collected: Collected, observation: Observation, left: string | null): void {
+  const { allowed, outcome, approved, noOutcome } = observation;
+  collected.hasSchema ||= allowed !== null;
+  if (left === null) {
+    tally(collected.outcomes, outcome as string);
+    if (approved && collected.approvals.size < 1_000) collected.approvals.add(outcome as string);
+  } else if (NO_OUTCOME.has(left) && noOutcome !== null) tally(collected.noOutcomes, noOutcome);
 }
 
 function addLine(
@@ -203,3 +182,29 @@ export const rungsIn = (counts: Map<Rung, number>): [Rung, number][] =>
     const count = counts.get(rung);
     return count === undefined ? [] : [[rung, count] as [Rung, number]];
   });
+
+/** Values of a group column, orders, files: beyond that nobody reads a table, and a column of ids was named. */
+const MOST_VALUES = 10_000;
+
+/** Names as numbers, in the order in which they came. */
+export interface Names {
+  of(name: string): number;
+  list: string[];
+}
+
+export function createNames(what = ''): Names {
+  const numbers = new Map<string, number>();
+  const list: string[] = [];
+  return {
+    list,
+    of(name) {
+      const known = numbers.get(name);
+      if (known !== undefined) return known;
+      if (what !== '' && list.length >= MOST_VALUES)
+        throw usageError(`${what}: expected at most 10,000 values, found more: is it a column of ids?`);
+      numbers.set(name, list.length);
+      list.push(name);
+      return list.length - 1;
+    },
+  };
+}

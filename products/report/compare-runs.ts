@@ -3,15 +3,18 @@ import {
   addTable,
   agreementOf,
   clusteredKappa,
+  clusteredShare,
+  clustersOf,
   emptyTable,
   kolmogorovSmirnov,
+  LEAST,
+  partsOf,
   type TwoByTwo,
 } from '../kit/agreement.ts';
-import { clusteredShare, clustersOf, LEAST, partsOf } from '../kit/clusters.ts';
-import { distanceSwap, type TwoSamples } from '../kit/shuffle.ts';
-import type { Figure, Interval } from '../kit/statistics.ts';
+import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
+import type { Interval } from '../kit/statistics.ts';
 import type { AgentSums } from './answer-counts.ts';
-import { differenceOf, type Equivalence, equivalenceOf } from './changed.ts';
+import { differenceOf, equivalenceOf } from './changed.ts';
 import { type Collected, rungsIn, type Seen } from './collect.ts';
 import { correctTogether, type Test } from './family.ts';
 import { mostOf } from './values.ts';
@@ -46,42 +49,7 @@ export interface RunRow {
   } | null;
 }
 
-export interface Comparison {
-  /** of the first run, and of this one */
-  runs: [string, string];
-  /** ids decided in both; ids that are in one alone, or left out of the rates there */
-  matched: number;
-  /** applications, or cells of twins, that these are of */
-  clusters: number;
-  unit: 'applications' | 'cells of twins';
-  onlyFirst: number;
-  onlySecond: number;
-  /** matched ids with the same decision and the same numbers */
-  identical: number;
-  /** [no, yes] of the first by [no, yes] of the second */
-  table: TwoByTwo;
-  agreement: Interval | null;
-  kappa: Figure | null;
-  /** approval of the second less that of the first, over matched ids */
-  difference: Interval | null;
-  /** the runs swapped in each cluster; exact McNemar where each is one id */
-  p: number;
-  /** corrected over all tests of the comparison */
-  holm: number;
-  /** null without a margin, or without a matched id */
-  equivalence: Equivalence | null;
-  numbers: {
-    name: string;
-    n: number;
-    means: [number, number];
-    /** mean of the paired differences, second less first */
-    meanDifference: number;
-    /** p by the runs swapped in each cluster; `holm` corrected over all tests, null of few clusters */
-    ks: { d: number; p: number; holm: number | null };
-  }[];
-  /** the most different first: the decision, then numbers, each by its spread */
-  different: { id: string; decisions: [string, string]; numbers: { [name: string]: [number, number] } }[];
-}
+export type Comparison = ReturnType<typeof compare>;
 
 /** Values that are listed. */
 const LISTED = 100;
@@ -152,12 +120,12 @@ function compare(
   first: { name: string; collected: Collected },
   second: { name: string; collected: Collected },
   margin: number | undefined,
-): Comparison {
+) {
   const decided = ({ seen }: Collected): Seen[] => seen.filter(({ state }) => state >= 0);
-  const known = new Map(decided(first.collected).map(record => [record.id, record]));
+  const byId = new Map(decided(first.collected).map(record => [record.id, record]));
   const all = decided(second.collected);
   const pairs = all.flatMap((record): Pair[] => {
-    const other = known.get(record.id);
+    const other = byId.get(record.id);
     return other === undefined ? [] : [{ first: other, second: record }];
   });
   const clusters = new Map<number, TwoByTwo>();
@@ -172,19 +140,25 @@ function compare(
   const n = pairs.length;
   const numbers = numberPairs(first.collected, second.collected, pairs);
   return {
-    runs: [first.name, second.name],
+    runs: [first.name, second.name] as [string, string],
+    /** ids decided in both; below, those that are in one alone, or left out of the rates there */
     matched: n,
+    /** applications, or cells of twins, that these are of */
     clusters: clusters.size,
-    unit: first.collected.asked.twins.length > 0 ? 'cells of twins' : 'applications',
-    onlyFirst: known.size - n,
+    unit: first.collected.asked.twins.length > 0 ? ('cells of twins' as const) : ('applications' as const),
+    onlyFirst: byId.size - n,
     onlySecond: all.length - n,
+    /** with the same decision and the same numbers */
     identical: pairs.filter(
       (pair, at) => pair.first.state === pair.second.state && numbers.every(({ of }) => isSame(of[at])),
     ).length,
+    /** [no, yes] of the first by [no, yes] of the second */
     table,
     agreement: agreementOf(tables),
     kappa: clusteredKappa(tables),
+    /** approval of the second less that of the first; p by the runs swapped in each cluster, McNemar's where each is one id */
     ...differenceOf(table, tables, n),
+    /** corrected over all tests of the comparison */
     holm: 1,
     equivalence: margin === undefined || n === 0 ? null : equivalenceOf(table, tables, margin),
     numbers: numbers.flatMap(({ name, of }) => numberRow(name, of, pairs)),
@@ -217,11 +191,7 @@ function numberPairs(a: Collected, b: Collected, pairs: readonly Pair[]): Number
   });
 }
 
-function numberRow(
-  name: string,
-  of: readonly ([number, number] | null)[],
-  pairs: readonly Pair[],
-): Comparison['numbers'] {
+function numberRow(name: string, of: readonly ([number, number] | null)[], pairs: readonly Pair[]) {
   const known = of.filter(pair => pair !== null);
   const side = (nth: 0 | 1): Float64Array => Float64Array.from(known, pair => pair[nth]).sort();
   const [one, other] = [side(0), side(1)];
@@ -236,13 +206,14 @@ function numberRow(
   }
   const swapped = distanceSwap([...clusters.values()] satisfies TwoSamples[]);
   if (swapped === null) return [];
-  const ks = { ...swapped, holm: null };
+  /** `holm` corrected over all tests, null of few clusters */
+  const ks = { ...swapped, holm: null as number | null };
   const mean = (sample: Float64Array): number => sample.reduce((sum, each) => sum + each, 0) / sample.length;
   const means: [number, number] = [mean(one), mean(other)];
   return [{ name, n: known.length, means, meanDifference: means[1] - means[0], ks }];
 }
 
-function mostDifferent(pairs: readonly Pair[], numbers: readonly Numbers[]): Comparison['different'] {
+function mostDifferent(pairs: readonly Pair[], numbers: readonly Numbers[]) {
   const scored = pairs.map(({ first, second }, at) => {
     const apart = numbers.reduce((sum, { of, spread }) => {
       const pair = of[at];
@@ -257,14 +228,14 @@ function mostDifferent(pairs: readonly Pair[], numbers: readonly Numbers[]): Com
     .slice(0, MOST_DIFFERENT)
     .map(({ at }) => {
       const { first, second } = pairs[at] as Pair;
-      const known = numbers.flatMap(({ name, of }) => {
+      const apart = numbers.flatMap(({ name, of }) => {
         const pair = of[at];
         return pair ? [[name, pair] as const] : [];
       });
       return {
         id: first.id,
-        decisions: [word(first.state), word(second.state)],
-        numbers: Object.fromEntries(known),
+        decisions: [word(first.state), word(second.state)] as [string, string],
+        numbers: Object.fromEntries(apart),
       };
     });
 }

@@ -1,7 +1,13 @@
 /** What else a decision is made of: who changed it on the way, its numbers, and how it follows risk. */
-import { clusteredKappa, kolmogorovSmirnov, quantile } from '../kit/agreement.ts';
-import { clusteredShare, clustersOf, partsOf } from '../kit/clusters.ts';
-import { distanceSwap, type TwoSamples } from '../kit/shuffle.ts';
+import {
+  clusteredKappa,
+  clusteredShare,
+  clustersOf,
+  kolmogorovSmirnov,
+  partsOf,
+  quantile,
+} from '../kit/agreement.ts';
+import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
 import type { Figure, Interval } from '../kit/statistics.ts';
 import type { Turns } from './answer-counts.ts';
 import type { Collected, Seen } from './collect.ts';

@@ -11,8 +11,7 @@ import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { show } from '../../engine/core/json/show.ts';
 import { openVouchers } from '../../engine/flow/provenance.ts';
 import { allowedValues } from './allowed.ts';
-import { type Collected, createCollector } from './collect.ts';
-import { createNames } from './name-table.ts';
+import { type Collected, createCollector, createNames } from './collect.ts';
 import { type Observation, observe } from './observe.ts';
 import { expectOutcomes, outcomeNotes } from './outcome-notes.ts';
 import { eachLine, type LineKind } from './read-lines.ts';
@@ -37,7 +36,7 @@ export const OUTCOME_OPTIONS = {
   approve: {
     type: 'array',
     items: { type: 'string' },
-    description: 'The value of --outcome that counts as approval. May be repeated.',
+    description: 'Value of --outcome that counts as approval. May be repeated.',
   },
   deny: {
     type: 'array',
@@ -53,8 +52,7 @@ export const OUTCOME_OPTIONS = {
   },
   tie: {
     type: 'string',
-    description:
-      'Of --read-out majority: what equal halves count as. Default: they have no outcome, and are left out.',
+    description: 'What a tie counts as, with --read-out majority. Default: no outcome; it is left out.',
   },
 } as const;
 

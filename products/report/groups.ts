@@ -7,7 +7,7 @@ import {
   partsOf,
   sameRate,
   twoOf,
-} from '../kit/clusters.ts';
+} from '../kit/agreement.ts';
 import { type Interval, pooledZ, type Share, shortfall } from '../kit/statistics.ts';
 import { type Collected, NAMED_IDS } from './collect.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import type { Rung } from '../../engine/core/item/item.ts';
-import { type Clusters, clusteredShare, clustersOf, partsOf, sameRate, twoOf } from '../kit/clusters.ts';
+import { type Clusters, clusteredShare, clustersOf, partsOf, sameRate, twoOf } from '../kit/agreement.ts';
 import type { Interval } from '../kit/statistics.ts';
 import { type AgentSums, type Fate, newFate } from './answer-counts.ts';
 import { type Collected, rungsIn, type Seen } from './collect.ts';

@@ -1,8 +1,17 @@
 /** Whether the order of the agents changes decisions: the same application, judged in several orders. */
-import { cochranQ, emptyTable, kappa, repeatedMeasures, type TwoByTwo } from '../kit/agreement.ts';
-import { addTo, type Clusters, clusteredShare, LEAST, partsOf } from '../kit/clusters.ts';
-import { signFlip } from '../kit/permute.ts';
-import { columnShuffle } from '../kit/shuffle.ts';
+import {
+  addTo,
+  type Clusters,
+  clusteredShare,
+  cochranQ,
+  emptyTable,
+  kappa,
+  LEAST,
+  partsOf,
+  repeatedMeasures,
+  type TwoByTwo,
+} from '../kit/agreement.ts';
+import { columnShuffle, signFlip } from '../kit/permute.ts';
 import { type Interval, mcnemar } from '../kit/statistics.ts';
 import { type Collected, NAMED_IDS } from './collect.ts';
 

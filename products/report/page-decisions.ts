@@ -1,12 +1,24 @@
 /** The page's sections on what a decision is made of: agents, numbers, risk, tokens. */
 import { curveChart, dotChart } from '../kit/chart.ts';
-import { count, decimal, esc, figure, percent, pText, table, withInterval } from '../kit/html.ts';
+import {
+  count,
+  decimal,
+  figure,
+  html,
+  joined,
+  percent,
+  pMark,
+  short,
+  type Text,
+  table,
+  withInterval,
+} from '../kit/html.ts';
 import type { NumberTable } from './decisions.ts';
 import type { Report } from './report.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
-export function agentSection({ turns }: Report): string {
+export function agentSection({ turns }: Report): Text {
   const changing = turns.filter(({ n }) => n > 0);
   const agreeing = turns.filter(({ agreement }) => agreement !== null);
   if (changing.length === 0 && agreeing.length === 0) return '';
@@ -30,18 +42,18 @@ export function agentSection({ turns }: Report): string {
   const byGroup = columns.map(({ column }, at) => {
     const rows = changing.flatMap(({ agent, groups }) =>
       (groups[at]?.rows ?? []).map(({ value, n, toNo, toYes }) => [
-        `${esc(agent)}, ${esc(value)}`,
+        `${short(agent)}, ${short(value)}`,
         count(n),
         percent(toNo / n),
         percent(toYes / n),
       ]),
     );
-    return `<details><summary>By ${esc(column)}</summary>${table([`agent, ${esc(column)}`, 'answers', 'to no approval', 'to approval'], rows)}</details>`;
+    return html`<details><summary>By ${short(column)}</summary>${table([`agent, ${short(column)}`, 'answers', 'to no approval', 'to approval'], rows)}</details>`;
   });
   const behind = table(
     ['agent', 'answers after another', 'to no approval', 'to approval'],
     changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate }) => [
-      esc(agent),
+      short(agent),
       count(n),
       `${count(toNo)}: ${withInterval(toNoRate)}`,
       `${count(toYes)}: ${withInterval(toYesRate)}`,
@@ -50,25 +62,25 @@ export function agentSection({ turns }: Report): string {
   const agreement = table(
     ['agent', 'records', 'as the last decision', 'kappa'],
     agreeing.map(({ agent, agreement: found }) => [
-      esc(agent),
+      short(agent),
       count(found?.n ?? 0),
       percent((found?.same ?? 0) / (found?.n || 1)),
       withInterval(found?.kappa ?? null, value => decimal(value)),
     ]),
   );
-  return `<section><h2>Who changes the decision</h2>
-${changing.length === 0 ? '' : figure('Decisions turned, by agent', drawn, behind, 'An agent turns a decision when it differs from the answer just before its own.') + byGroup.join('')}
-${agreeing.length === 0 ? '' : `<p><strong>Agreement with the last decision</strong></p>${agreement}`}</section>`;
+  return html`<section><h2>Who changes the decision</h2>
+${changing.length === 0 ? '' : figure('Decisions turned, by agent', drawn, behind, 'An agent turns a decision when it differs from the answer just before its own.')}${changing.length === 0 ? '' : joined(byGroup)}
+${agreeing.length === 0 ? '' : html`<p><strong>Agreement with the last decision</strong></p>${agreement}`}</section>`;
 }
 
-export function numberSection({ numbers }: Report): string {
+export function numberSection({ numbers }: Report): Text {
   const known = numbers.filter(({ rows }) => rows.length > 0);
   return known.length === 0
     ? ''
-    : `<section><h2>Numbers in the decision</h2>${known.map(numberFigure).join('\n')}</section>`;
+    : html`<section><h2>Numbers in the decision</h2>${joined(known.map(numberFigure), '\n')}</section>`;
 }
 
-function numberFigure({ name, column, reference, rows, curves }: NumberTable): string {
+function numberFigure({ name, column, reference, rows, curves }: NumberTable): Text {
   const title = column === null ? name : `${name}, by ${column}`;
   const drawn = curveChart({
     title,
@@ -85,7 +97,7 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
   });
   const behind = table(
     [
-      esc(column ?? ''),
+      short(column ?? ''),
       'n',
       'mean',
       'lower quartile',
@@ -96,13 +108,13 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
       'p, corrected',
     ],
     rows.map(({ value, n, mean, quartiles, ks }) => [
-      esc(value) + (value === reference ? ' (reference)' : ''),
+      short(value) + (value === reference ? ' (reference)' : ''),
       count(n),
       decimal(mean),
       ...quartiles.map(each => decimal(each)),
       decimal(ks?.d, 3),
-      pText(ks?.p),
-      pText(ks?.holm),
+      pMark(ks?.p),
+      pMark(ks?.holm),
     ]),
   );
   const note =
@@ -110,7 +122,7 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
       ? `The ${curves.length} largest of ${count(rows.length)} groups are drawn.`
       : '';
   return figure(
-    esc(title),
+    short(title),
     drawn,
     behind,
     `${note} KS: two-sample Kolmogorov-Smirnov against the reference, by whole applications or cells.`,
@@ -119,7 +131,7 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): s
 
 const DRAWN = 6;
 
-export function riskSection({ risk, groups, asked }: Report): string {
+export function riskSection({ risk, groups, asked }: Report): Text {
   if (risk === null) return '';
   const { column, bands, blank } = risk;
   const bandName = ({ from, to }: (typeof bands)[number]): string =>
@@ -149,29 +161,29 @@ export function riskSection({ risk, groups, asked }: Report): string {
     });
     const all = group === null ? ['all'] : group.rows.map(({ value }) => value);
     const behind = table(
-      [esc(group?.column ?? ''), ...bands.map(band => esc(bandName(band)))],
-      all.map(value => [esc(value), ...bands.map(band => withInterval(rowOf(band, value)?.rate ?? null))]),
+      [short(group?.column ?? ''), ...bands.map(band => short(bandName(band)))],
+      all.map(value => [short(value), ...bands.map(band => withInterval(rowOf(band, value)?.rate ?? null))]),
     );
     return figure(
-      `Approval by ${esc(column)}${group === null ? '' : ` and ${esc(group.column)}`}`,
+      `Approval by ${short(column)}${group === null ? '' : ` and ${short(group.column)}`}`,
       drawn,
       behind,
     );
   });
   const overall = table(
-    [`${esc(column)}`, 'n', 'approved', 'rate'],
-    bands.map(band => [esc(bandName(band)), count(band.n), count(band.approved), withInterval(band.rate)]),
+    [`${short(column)}`, 'n', 'approved', 'rate'],
+    bands.map(band => [short(bandName(band)), count(band.n), count(band.approved), withInterval(band.rate)]),
   );
-  return `<section><h2>Level and risk</h2>
-<p>Groups can be alike because everybody is approved. This shows how approval follows ${esc(column)}.${blank > 0 ? ` ${count(blank)} records have no number there.` : ''}</p>
+  return html`<section><h2>Level and risk</h2>
+<p>Groups can be alike because everybody is approved. This shows how approval follows ${short(column)}.${blank > 0 ? ` ${count(blank)} records have no number there.` : ''}</p>
 ${overall}
-${figures.join('\n')}</section>`;
+${joined(figures, '\n')}</section>`;
 }
 
-export function usageSection({ tokens, time, integrity }: Report): string {
+export function usageSection({ tokens, time, integrity }: Report): Text {
   if (tokens === null && time === null) return '';
   const rows = integrity.agents.map(({ agent, answers, prompt, completion, uncounted }) => [
-    esc(agent),
+    short(agent),
     count(answers),
     prompt === 0 ? '–' : count(prompt),
     prompt === 0 ? '–' : count(completion),
@@ -182,7 +194,8 @@ export function usageSection({ tokens, time, integrity }: Report): string {
   const all =
     tokens === null
       ? ''
-      : `<p>${count(tokens.prompt)} tokens in, ${count(tokens.completion)} out, of the answers that were taken.${unknown} What was asked again costs more: <code>fw ledger cost</code>.</p>${table(['agent', 'answers', 'tokens in', 'tokens out', 'out, each'], rows)}`;
-  const when = time === null ? '' : `<p>Results are dated from ${esc(time.from)} to ${esc(time.to)}.</p>`;
-  return `<section><h2>Tokens and time</h2>${all}${when}</section>`;
+      : html`<p>${count(tokens.prompt)} tokens in, ${count(tokens.completion)} out, of the answers that were taken.${unknown} What was asked again costs more: <code>fw ledger cost</code>.</p>${table(['agent', 'answers', 'tokens in', 'tokens out', 'out, each'], rows)}`;
+  const when =
+    time === null ? '' : html`<p>Results are dated from ${short(time.from)} to ${short(time.to)}.</p>`;
+  return html`<section><h2>Tokens and time</h2>${all}${when}</section>`;
 }

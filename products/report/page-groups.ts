@@ -1,7 +1,20 @@
 /** The page's sections on groups: approval, ratio, twins, orders. */
 import { counted } from '../../engine/core/item/wording.ts';
 import { dotChart, gridChart, MOST_DOTS } from '../kit/chart.ts';
-import { count, decimal, esc, figure, percent, points, pText, table, withInterval } from '../kit/html.ts';
+import {
+  count,
+  decimal,
+  figure,
+  html,
+  joined,
+  percent,
+  pMark,
+  points,
+  short,
+  type Text,
+  table,
+  withInterval,
+} from '../kit/html.ts';
 import type { GroupTable } from './groups.ts';
 import type { OrderTable } from './orders.ts';
 import type { Report } from './report.ts';
@@ -9,7 +22,7 @@ import type { TwinTable } from './twins.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
-export function groupSection({ asked, level, twins }: Report, group: GroupTable): string {
+export function groupSection({ asked, level, twins }: Report, group: GroupTable): Text {
   const { column, reference, rows, blank, method, clusters } = group;
   const rates = dotChart({
     title: `Approval by ${column}`,
@@ -43,12 +56,12 @@ export function groupSection({ asked, level, twins }: Report, group: GroupTable)
   const isPaired = twins.some(each => each.column === column);
   const behind = table(
     [
-      ...[esc(column), 'n', what, 'approved', 'rate', 'ratio', 'difference, points', 'shortfall'],
+      ...[short(column), 'n', what, 'approved', 'rate', 'ratio', 'difference, points', 'shortfall'],
       ...(isApart ? ['z'] : []),
       ...['p, raw', 'p, corrected'],
     ],
     rows.map(row => [
-      esc(row.value) + (row.value === reference ? ' (reference)' : row.small ? ' (few)' : ''),
+      short(row.value) + (row.value === reference ? ' (reference)' : row.small ? ' (few)' : ''),
       count(row.n),
       count(row.clusters),
       count(row.approved),
@@ -57,8 +70,8 @@ export function groupSection({ asked, level, twins }: Report, group: GroupTable)
       withInterval(row.difference, points),
       decimal(row.shortfall, 1),
       ...(isApart ? [decimal(row.z, 2)] : []),
-      pText(row.p),
-      pText(row.holm),
+      pMark(row.p),
+      pMark(row.holm),
     ]),
   );
   const how = isApart
@@ -70,32 +83,39 @@ export function groupSection({ asked, level, twins }: Report, group: GroupTable)
     drawn === ''
       ? ''
       : figure(
-          `Ratio to ${esc(reference ?? '')}`,
+          `Ratio to ${short(reference ?? '')}`,
           drawn,
           behind,
           'Adverse impact ratio. Four fifths is a rule of thumb of US hiring law, and no threshold here. Shortfall: approvals missing to the rate of the reference.',
         );
-  return `<section><h2>By ${esc(column)}</h2>
-${figure(`Approval by ${esc(column)}`, rates, behind, note)}
+  return html`<section><h2>By ${short(column)}</h2>
+${figure(`Approval by ${short(column)}`, rates, behind, note)}
 ${ratio}</section>`;
 }
 
-export function twinSection({ twins, noise, asked, level }: Report): string {
+export function twinSection({ twins, noise, asked, level }: Report): Text {
   if (asked.twins.length === 0) return '';
   const floor =
     noise.pairs === 0
       ? 'No question was asked twice, so the noise floor is unknown: how many of these flips come without any swap cannot be said. Name a second run of the same items, with another seed, as one more FILE.'
       : `Noise floor: of ${count(noise.pairs)} pairs of answers to the same question, ${withInterval(noise.rate)} differ.`;
-  const none = '<p>No twins: no two trusted records are alike in these columns and differ in a group.</p>';
-  return `<section><h2>Twins: the same case, another group</h2>
-<p>Twins are alike in ${esc(asked.twins.join(', '))} and in their order${level.samples ? ' and sample' : ''}. ${floor}</p>
-${twins.length === 0 ? none : twins.map(each => twinFigures(each, noise)).join('\n')}</section>`;
+  const none = html`<p>No twins: no two trusted records are alike in these columns and differ in a group.</p>`;
+  return html`<section><h2>Twins: the same case, another group</h2>
+<p>Twins are alike in ${short(asked.twins.join(', '))} and in their order${level.samples ? ' and sample' : ''}. ${floor}</p>
+${
+  twins.length === 0
+    ? none
+    : joined(
+        twins.map(each => twinFigures(each, noise)),
+        '\n',
+      )
+}</section>`;
 }
 
 function twinFigures(
   { column, reference, cells, invariantRate, partial, rows }: TwinTable,
   noise: Report['noise'],
-): string {
+): Text {
   const net = dotChart({
     title: `Difference between twins, by ${column}`,
     axis: `approval rate less that of ${reference}, points`,
@@ -117,10 +137,10 @@ function twinFigures(
   const several = rows.some(({ orders }) => orders.length > 0);
   const behind = table(
     [
-      esc(column),
+      short(column),
       'cells',
       'pairs',
-      `${esc(reference)} alone approved`,
+      `${short(reference)} alone approved`,
       'group alone approved',
       'differ',
       'differ, above noise (points)',
@@ -129,7 +149,7 @@ function twinFigures(
       'p, corrected',
     ],
     rows.map(row => [
-      esc(row.value),
+      short(row.value),
       count(row.cells),
       count(row.pairs),
       count(row.referenceOnly),
@@ -137,28 +157,28 @@ function twinFigures(
       withInterval(row.flips),
       withInterval(row.aboveNoise, points),
       withInterval(row.net, points),
-      pText(row.p),
-      pText(row.holm),
+      pMark(row.p),
+      pMark(row.holm),
     ]),
   );
   const byOrder = several
-    ? `<details><summary>Each order alone (p corrected within this table; no findings of the page)</summary>${table(
+    ? html`<details><summary>Each order alone (p corrected within this table; no findings of the page)</summary>${table(
         [
-          `${esc(column)}, order`,
+          `${short(column)}, order`,
           'pairs',
-          `${esc(reference)} alone`,
+          `${short(reference)} alone`,
           'group alone',
           'p, raw',
           'p, Holm in this table',
         ],
         rows.flatMap(({ value, orders }) =>
           orders.map(each => [
-            `${esc(value)}, ${esc(each.order)}`,
+            `${short(value)}, ${short(each.order)}`,
             count(each.pairs),
             count(each.referenceOnly),
             count(each.groupOnly),
-            pText(each.p),
-            pText(each.holm),
+            pMark(each.p),
+            pMark(each.holm),
           ]),
         ),
       )}</details>`
@@ -167,12 +187,12 @@ function twinFigures(
   const how = isOnePair
     ? 'p: exact McNemar.'
     : 'A cell has several pairs, of orders, samples or names: p swaps the group and the reference in whole cells, and intervals take a cell as one.';
-  return `<p>All twins by ${esc(column)} agree in ${withInterval(invariantRate)} of ${counted(cells, 'cell')}${several ? ', each order counted' : ''}${partial > 0 ? `; ${count(partial)} more lack a twin` : ''}.</p>
-${figure(`What the group changes between twins, by ${esc(column)}`, net, behind, how)}
-${figure(`How often twins differ at all, by ${esc(column)}`, flips, behind)}${byOrder}`;
+  return html`<p>All twins by ${short(column)} agree in ${withInterval(invariantRate)} of ${counted(cells, 'cell')}${several ? ', each order counted' : ''}${partial > 0 ? `; ${count(partial)} more lack a twin` : ''}.</p>
+${figure(`What the group changes between twins, by ${short(column)}`, net, behind, how)}
+${figure(`How often twins differ at all, by ${short(column)}`, flips, behind)}${byOrder}`;
 }
 
-export function orderSection({ orders, asked, level }: Report): string {
+export function orderSection({ orders, asked, level }: Report): Text {
   if (orders === null) return '';
   const { rows, complete, same } = orders;
   const drawn = dotChart({
@@ -186,36 +206,35 @@ export function orderSection({ orders, asked, level }: Report): string {
   const behind = table(
     ['order', 'n', 'approved', 'rate'],
     rows.map(({ order, n, approved, rate }, nth) => [
-      `${nth + 1}: ${esc(order)}`,
+      `${nth + 1}: ${short(order)}`,
       count(n),
       count(approved),
       withInterval(rate),
     ]),
   );
   const those = level.samples ? 'samples of applications' : 'applications';
-  return `<section><h2>By order of the agents</h2>
+  return html`<section><h2>By order of the agents</h2>
 <p>${count(same)} of ${count(complete)} ${those} that were decided in every order (${withInterval(orders.sameRate)}) have the same decision in all of them. ${testWords(orders)} Mean kappa between two orders: ${decimal(orders.kappa)}.</p>
 ${figure('Approval by order', drawn, behind)}
-<ol class="dim">${rows
-    .slice(0, MOST_DOTS)
-    .map(({ order }) => `<li>${esc(order.replaceAll(',', ', '))}</li>`)
-    .join('')}</ol>
+<ol class="dim">${joined(
+    rows.slice(0, MOST_DOTS).map(({ order }) => html`<li>${short(order.replaceAll(',', ', '))}</li>`),
+  )}</ol>
 ${agreement(orders)}</section>`;
 }
 
-function testWords({ test, complete }: OrderTable): string {
+function testWords({ test, complete }: OrderTable): Text {
   if (test === null) return complete === 0 ? '' : 'No test: no order approves more than another in any case.';
   const name = {
     mcnemar: 'exact McNemar',
-    'cochran-q': `Cochran's Q ${decimal(test.q)}, ${test.df} degrees of freedom`,
+    'cochran-q': html`Cochran's Q ${decimal(test.q)}, ${test.df} degrees of freedom`,
     swap: 'the two orders swapped in whole cells or applications',
     'repeated-measures': `repeated measures by whole cells or applications, F ${decimal(test.q)}, Greenhouse and Geisser`,
     shuffle: 'orders dealt anew in each cell or application, which are few',
   }[test.name];
-  return `That all orders approve alike: p ${pText(test.p)} raw, ${pText(test.holm)} corrected (${name}).`;
+  return html`That all orders approve alike: p ${pMark(test.p)} raw, ${pMark(test.holm)} corrected (${name}).`;
 }
 
-function agreement({ rows, agreement: cells }: OrderTable): string {
+function agreement({ rows, agreement: cells }: OrderTable): Text {
   const labels = rows.slice(0, cells.length).map(({ order }) => order);
   const known = cells.flatMap((list, a) =>
     list.filter((each, b): each is number => a !== b && each !== null),
@@ -236,7 +255,7 @@ function agreement({ rows, agreement: cells }: OrderTable): string {
       list
         .slice(0, a)
         .map((share, b) => [
-          `${a + 1}: ${esc(labels[a] ?? '')} and ${b + 1}: ${esc(labels[b] ?? '')}`,
+          `${a + 1}: ${short(labels[a] ?? '')} and ${b + 1}: ${short(labels[b] ?? '')}`,
           percent(share),
         ]),
     ),

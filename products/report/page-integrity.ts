@@ -1,14 +1,27 @@
 /** The page's first section: what was left out, mended and asked again, and whether one group met it more than another. */
 import { dotChart } from '../kit/chart.ts';
-import { count, esc, figure, percent, pText, table, withInterval } from '../kit/html.ts';
+import {
+  count,
+  figure,
+  html,
+  joined,
+  percent,
+  pMark,
+  points,
+  short,
+  type Text,
+  table,
+  withInterval,
+} from '../kit/html.ts';
 import { LEVEL } from './family.ts';
 import type { FateRow, Integrity } from './integrity.ts';
 import type { Report } from './report.ts';
+import type { Within } from './reversal.ts';
 
-export function integritySection({ integrity }: Report): string {
+export function integritySection({ integrity }: Report): Text {
   const { seen, trusted, rungs, left, agents, groups } = integrity;
   const reasons = Object.entries(left);
-  return `<section><h2>Integrity</h2>
+  return html`<section><h2>Integrity</h2>
 <p>${count(seen)} items were read. ${count(trusted)} (${percent(integrity.trustedRate?.value)}) may enter a rate. ${count(integrity.mended)} had an answer that fw mended, ${count(integrity.askedAgain)} an answer that was asked for again.</p>
 ${table(
   ['rung', 'items'],
@@ -19,15 +32,15 @@ ${
     ? ''
     : table(
         ['left out, because', 'items'],
-        reasons.map(([code, n]) => [esc(code), count(n)]),
+        reasons.map(([code, n]) => [short(code), count(n)]),
       )
 }
-${groups.map(groupFates).join('\n')}
+${joined(groups.map(groupFates), '\n')}
 ${agents.length === 0 ? '' : agentFates(integrity)}
 </section>`;
 }
 
-function groupFates({ column, reference, rows }: Integrity['groups'][number]): string {
+function groupFates({ column, reference, rows }: Integrity['groups'][number]): Text {
   const drawn = dotChart({
     title: `Share of items that are trusted, by ${column}`,
     axis: 'trusted, % of items',
@@ -42,19 +55,19 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): s
   const share = (part: number, { seen }: FateRow): string => percent(seen === 0 ? null : part / seen);
   const behind = table(
     [
-      ...[esc(column), 'items', 'trusted', 'left out', 'p, corrected'],
+      ...[short(column), 'items', 'trusted', 'left out', 'p, corrected'],
       ...['mended', 'p, corrected', 'asked again', 'p, corrected'],
     ],
     rows.map(row => [
-      esc(row.value) + (row.value === reference ? ' (reference)' : ''),
+      short(row.value) + (row.value === reference ? ' (reference)' : ''),
       count(row.seen),
       withInterval(row.trustedRate),
       share(row.seen - row.trusted, row),
-      pText(row.tests['left-out']?.holm),
+      pMark(row.tests['left-out']?.holm),
       share(row.mended, row),
-      pText(row.tests.mended?.holm),
+      pMark(row.tests.mended?.holm),
       share(row.askedAgain, row),
-      pText(row.tests['asked-again']?.holm),
+      pMark(row.tests['asked-again']?.holm),
     ]),
   );
   const uneven = rows.filter(({ tests }) =>
@@ -65,22 +78,24 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): s
       ? 'p: against the reference, by whole applications or cells, corrected over all tests of the page. A parser that fails more for one group would show here.'
       : `Not alike: ${uneven
           .slice(0, 6)
-          .map(({ value }) => esc(value))
+          .map(({ value }) => short(value))
           .join(
             ', ',
           )}. What was left out or mended differs by group, so rates may differ for that reason alone.`;
   // a picture of groups that are all whole says nothing
   const isWhole = rows.every(row => row.trusted === row.seen);
-  const picture = isWhole ? `<p>All items are trusted, in each of ${count(rows.length)} groups.</p>` : drawn;
-  return figure(`Which items are trusted, by ${esc(column)}`, picture, behind, note);
+  const picture = isWhole
+    ? html`<p>All items are trusted, in each of ${count(rows.length)} groups.</p>`
+    : drawn;
+  return figure(`Which items are trusted, by ${short(column)}`, picture, behind, note);
 }
 
-function agentFates({ agents, groups }: Integrity): string {
+function agentFates({ agents, groups }: Integrity): Text {
   const share = (part: number, all: number): string => percent(all === 0 ? null : part / all);
   const all = table(
     ['agent', 'answers', 'clean', 'mended', 'unknown', 'failed', 'asked again'],
     agents.map(({ agent, answers, rungs, askedAgain }) => [
-      esc(agent),
+      short(agent),
       count(answers),
       share(rungs.clean ?? 0, answers),
       share((rungs.repaired ?? 0) + (rungs.coerced ?? 0) + (rungs.defaulted ?? 0), answers),
@@ -91,16 +106,69 @@ function agentFates({ agents, groups }: Integrity): string {
   );
   const byGroup = groups.map(({ column, agents: rows }) => {
     const body = table(
-      [`agent, ${esc(column)}`, 'answers', 'failed', 'mended', 'asked again'],
+      [`agent, ${short(column)}`, 'answers', 'failed', 'mended', 'asked again'],
       rows.map(({ agent, value, answers, failed, mended, askedAgain }) => [
-        `${esc(agent)}, ${esc(value)}`,
+        `${short(agent)}, ${short(value)}`,
         count(answers),
         share(failed, answers),
         share(mended, answers),
         share(askedAgain, answers),
       ]),
     );
-    return `<details><summary>Each agent by ${esc(column)}</summary>${body}</details>`;
+    return html`<details><summary>Each agent by ${short(column)}</summary>${body}</details>`;
   });
-  return `<p><strong>Answers, by agent</strong></p>${all}${byGroup.join('')}`;
+  return html`<p><strong>Answers, by agent</strong></p>${all}${joined(byGroup)}`;
+}
+
+export function valueSection({ asked, outcomes, approvals, noOutcomes, level, integrity }: Report): Text {
+  const approved = new Set(approvals);
+  const decided = Object.entries(outcomes)
+    .sort(([, a], [, b]) => b - a)
+    .map(([value, n]) => [
+      short(value),
+      count(n),
+      percent(level.n === 0 ? null : n / level.n),
+      approved.has(value) ? 'approval' : 'another outcome',
+    ]);
+  const none = noOutcomes.values.map(({ value, count: n }) => [
+    value === '' ? '(nothing)' : short(value),
+    count(n),
+    '–',
+    'no outcome: left out',
+  ]);
+  const more =
+    noOutcomes.others > 0 ? [['(others)', count(noOutcomes.others), '–', 'no outcome: left out']] : [];
+  const failed = integrity.seen - level.n - noOutcomes.others - sum(noOutcomes.values);
+  const agent = asked.agent === null ? '' : ` of ${short(asked.agent)}`;
+  const left = failed > 0 ? ` ${count(failed)} more were left out for another reason; see Integrity.` : '';
+  return html`<section><h2>What was decided</h2>
+<p>Each value of ${short(asked.outcome)}${agent}, and what it counts as. Rates are shares of the ${count(level.n)} records that have an outcome.${left}</p>
+${table(['value', 'records', 'share', 'counts as'], [...decided, ...none, ...more])}</section>`;
+}
+
+const sum = (values: readonly { count: number }[]): number =>
+  values.reduce((all, each) => all + each.count, 0);
+
+export function withinSection({ within }: Report): Text {
+  if (within.length === 0) return '';
+  const turned = within.filter(({ reversed }) => reversed).length;
+  const named = ({ by }: Within): string =>
+    ({ risk: `fifths of ${by.column}`, twins: 'cells of twins', group: by.column })[by.kind];
+  const rows = within.map(each => [
+    `${short(each.column)} ${short(each.value)} against ${short(each.reference)}`,
+    short(named(each)),
+    withInterval(each.whole, points),
+    withInterval(each.within, points),
+    `${count(each.against)} of ${count(each.strata)}`,
+    `${count(each.used)} of ${count(each.of)}`,
+    each.reversed ? html`<strong>turns round</strong>` : '–',
+  ]);
+  return html`<section><h2>The same, within strata</h2>
+<p>${
+    turned === 0
+      ? 'No difference of groups turns round among records of one stratum, as far as this can tell.'
+      : html`<strong>${count(turned)} of ${count(within.length)} differences turn round within strata</strong> (Simpson's paradox): what holds of all records does not hold among those that are alike.`
+  }</p>
+${table(['', 'strata', 'in the whole, points', 'within strata, points', 'strata of the other sign', 'records', ''], rows)}
+<p class="dim">Within strata: the mean of the strata's differences, each by the records of both groups in it. Intervals are of 95 % for all rows of the table together, robust to clusters; a difference turns round where both are on their own side of 0.</p></section>`;
 }

@@ -55,7 +55,10 @@ export default command({
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON, with the ids behind each.' },
-    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are counted as unreadable.' },
+    'max-line': {
+      ...COMMON['max-line'],
+      description: 'Longest line, in bytes; longer ones count as unreadable.',
+    },
   },
 
   async run(options, patterns) {

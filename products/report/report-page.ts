@@ -1,12 +1,10 @@
 /** The report as one page: HTML and SVG alone, no script, nothing from the network. What can be trusted comes first. */
 import { counted } from '../../engine/core/item/wording.ts';
-import { count, esc, page, percent, points, pText, tile } from '../kit/html.ts';
+import { count, html, joined, page, percent, pMark, points, short, type Text, tile } from '../kit/html.ts';
 import { LEVEL, type Section } from './family.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
-import { integritySection } from './page-integrity.ts';
-import { valueSection } from './page-values.ts';
-import { withinSection } from './page-within.ts';
+import { integritySection, valueSection, withinSection } from './page-integrity.ts';
 import type { Report } from './report.ts';
 
 export function pageOf(report: Report): string {
@@ -14,16 +12,19 @@ export function pageOf(report: Report): string {
   const names = files.map(({ path }) => path);
   const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
   return page({
-    title: `Report on ${esc(counted(integrity.seen, 'item'))}`,
-    header: `<h1>${esc(asked.outcome)}: how often “${esc(asked.approve)}”, for whom, and how sure</h1>
-<p class="dim">${esc(names.slice(0, 3).join(', '))}${more}</p>
+    title: `Report on ${short(counted(integrity.seen, 'item'))}`,
+    header: html`<h1>${short(asked.outcome)}: how often “${short(asked.approve)}”, for whom, and how sure</h1>
+<p class="dim">${short(names.slice(0, 3).join(', '))}${more}</p>
 ${tiles(report)}
 ${findings(report)}
 ${notes(report)}
 <p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval.</p>`,
-    main: `${integritySection(report)}
+    main: html`${integritySection(report)}
 ${valueSection(report)}
-${report.groups.map(table => groupSection(report, table)).join('\n')}
+${joined(
+  report.groups.map(table => groupSection(report, table)),
+  '\n',
+)}
 ${twinSection(report)}
 ${orderSection(report)}
 ${agentSection(report)}
@@ -36,12 +37,12 @@ ${method(report)}`,
 }
 
 /** What a reader asks first: how many, how many of them count, is there a difference by group, by order, how sure. */
-function tiles(report: Report): string {
+function tiles(report: Report): Text {
   const { integrity, level, orders } = report;
   const { seen, trusted } = integrity;
   const left = Object.entries(integrity.left)
     .slice(0, 3)
-    .map(([code, n]) => `${count(n)} ${esc(code)}`);
+    .map(([code, n]) => `${count(n)} ${short(code)}`);
   const all = [
     tile(
       'Items, and how many are trusted',
@@ -50,21 +51,21 @@ function tiles(report: Report): string {
       leftOutByGroup(report),
     ),
     tile(
-      `“${esc(report.asked.approve)}”, of those trusted`,
+      `“${short(report.asked.approve)}”, of those trusted`,
       percent(level.rate?.value),
       `95 % interval ${percent(level.rate?.low)} to ${percent(level.rate?.high)}, of ${applications(report)}`,
     ),
-    tile('By group', ...(byGroup(report) as [string, ...string[]])),
+    tile('By group', ...(byGroup(report) as [Text, ...Text[]])),
     orders === null
       ? tile('By order', 'one order', 'with several orders of the agents, this says what the order changes')
       : tile(
           'By order',
           `${percent(orders.sameRate?.value)} the same`,
           `decided alike in all ${orders.rows.length} orders, of ${count(orders.complete)} ${level.samples ? 'samples of applications' : 'applications'}`,
-          `rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? `; that all orders approve alike: p ${pText(orders.test.holm)}, corrected` : ''}`,
+          html`rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? html`; that all orders approve alike: p ${pMark(orders.test.holm)}, corrected` : ''}`,
         ),
   ];
-  return `<div class="tiles">${all.join('\n')}</div>`;
+  return html`<div class="tiles">${joined(all, '\n')}</div>`;
 }
 
 /** What is counted: an application that was asked in several orders, or several times, is one. */
@@ -83,32 +84,32 @@ const ASKED: { [name in Section]: string } = {
 };
 
 /** What the page calls a finding, and how its tests are corrected together. */
-function findings({ family, level }: Report): string {
+function findings({ family, level }: Report): Text {
   const { tests, sections, findings: found } = family;
   if (tests === 0)
-    return `<p class="dim">This page tests nothing: it compares no groups and no orders, or all of them are of too few ${level.clusters < level.applicants ? 'cells of twins' : 'applications'} to be judged.</p>`;
+    return html`<p class="dim">This page tests nothing: it compares no groups and no orders, or all of them are of too few ${level.clusters < level.applicants ? 'cells of twins' : 'applications'} to be judged.</p>`;
   const parts = sections.map(
     ({ name, tests: n }) => `${sections.length > 1 ? `${count(n)} ` : ''}${ASKED[name]}`,
   );
   const isShared = sections.length > 1 && sections.some(({ name }) => name === 'groups');
   const how = isShared
-    ? "corrected together, four fifths of the 5 % for approval between groups and one for the others (Holm's procedure with weights)"
+    ? html`corrected together, four fifths of the 5 % for approval between groups and one for the others (Holm's procedure with weights)`
     : tests > 1
-      ? "corrected together (Holm's procedure)"
+      ? html`corrected together (Holm's procedure)`
       : 'so there is nothing to correct';
-  const by = `${counted(tests, 'test')} on this page, ${parts.join(', ')}; ${how}. Over data without any effect, at most 5 of 100 such pages have a finding.`;
-  const named = found
+  const by = html`${counted(tests, 'test')} on this page, ${parts.join(', ')}; ${how}. Over data without any effect, at most 5 of 100 such pages have a finding.`;
+  const named: Text[] = found
     .slice(0, MOST_FINDINGS)
-    .map(({ what, holm }) => `${esc(what)} (p ${pText(holm)}, corrected)`);
+    .map(({ what, holm }) => html`${short(what)} (p ${pMark(holm)}, corrected)`);
   if (found.length > named.length) named.push(`and ${count(found.length - named.length)} more`);
   const head = found.length === 0 ? 'No finding.' : `${counted(found.length, 'finding')}:`;
-  return `<p><strong>${head}</strong> ${named.join('; ')}${named.length > 0 ? '.' : ''}</p><p class="dim">${by}</p>`;
+  return html`<p><strong>${head}</strong> ${joined(named, '; ')}${named.length > 0 ? '.' : ''}</p><p class="dim">${by}</p>`;
 }
 
 const MOST_FINDINGS = 10;
 
 /** Whether those left out are of one group more than of another. */
-function leftOutByGroup({ integrity }: Report): string {
+function leftOutByGroup({ integrity }: Report): Text {
   const found = integrity.groups.flatMap(({ column, rows }) =>
     rows
       .filter(({ tests }) => Object.values(tests).some(test => test !== null && test.holm < LEVEL))
@@ -124,11 +125,11 @@ function leftOutByGroup({ integrity }: Report): string {
     return 'too few of any group to say whether one was left out more than another';
   if (found.length === 0)
     return 'no group was left out, mended or asked again more than the reference, as far as this can tell';
-  return `<strong>not alike in all groups:</strong> ${esc(found.slice(0, 4).join(', '))}; see Integrity`;
+  return html`<strong>not alike in all groups:</strong> ${short(found.slice(0, 4).join(', '))}; see Integrity`;
 }
 
 /** The largest difference that was found, from twins where there are some. */
-function byGroup(report: Report): string[] {
+function byGroup(report: Report): Text[] {
   const { groups, twins, noise } = report;
   if (groups.length === 0) return ['no groups', '--group COLUMN compares the values of a column'];
   const rows = groups.flatMap(table => {
@@ -156,42 +157,54 @@ function byGroup(report: Report): string[] {
   const floor = noise.pairs > 0 ? `; the same question asked again flips ${percent(noise.rate?.value)}` : '';
   return [
     `${points(difference?.value)} points`,
-    `the largest difference: ${esc(column)} ${esc(value)} against ${esc(reference)}${paired ? ', between twins' : ''}; 95 % interval ${points(difference?.low)} to ${points(difference?.high)}; p ${pText(holm)}, corrected`,
+    html`the largest difference: ${short(column)} ${short(value)} against ${short(reference)}${paired ? ', between twins' : ''}; 95 % interval ${points(difference?.low)} to ${points(difference?.high)}; p ${pMark(holm)}, corrected`,
     `${sure.length} of ${rows.length} comparisons are findings${floor}`,
   ];
 }
 
-function notes({ notes: all }: Report): string {
+function notes({ notes: all }: Report): Text {
   return all.length === 0
     ? ''
-    : `<ul class="notes">${all.map(text => `<li>${text.length > 400 ? esc(text) : text.split(' ').map(esc).join(' ')}</li>`).join('')}</ul>`;
+    : html`<ul class="notes">${joined(
+        all.map(
+          text =>
+            html`<li>${
+              text.length > 400
+                ? short(text)
+                : text
+                    .split(' ')
+                    .map(word => short(word))
+                    .join(' ')
+            }</li>`,
+        ),
+      )}</ul>`;
 }
 
 function otherwise({ otherwise: words, schema }: Report['asked']): string {
-  const named = words === null ? 'nothing' : words.map(word => `“${esc(word)}”`).join(', ');
+  const named = words === null ? 'nothing' : words.map(word => `“${short(word)}”`).join(', ');
   const said = schema ? 'what the schema of the agent allows beside it is another outcome' : '';
   const rest = `${schema ? 'where no schema says it, ' : ''}${named} ${words?.length === 1 || words === null ? 'is' : 'are'} another outcome`;
   return `${[said, rest].filter(Boolean).join('; ')}, and any other value is no outcome, and no denial`;
 }
 
-function method({ asked, method: by, version, files, family }: Report): string {
+function method({ asked, method: by, version, files, family }: Report): Text {
   const rows = files
     .slice(0, 100)
     .map(({ path, lines, kinds, orderings }) => [
-      esc(path),
+      short(path),
       count(lines),
-      esc(kinds.join(', ') || 'empty'),
-      esc(orderings.length > 2 ? `${orderings.length} orderings` : orderings.join('; ') || '–'),
+      short(kinds.join(', ') || 'empty'),
+      short(orderings.length > 2 ? `${orderings.length} orderings` : orderings.join('; ') || '–'),
     ]);
   const list = rows.map(
-    ([path, lines, kinds, orderings]) =>
-      `<li>${path}: ${lines} lines (${kinds}), orderings: ${orderings}</li>`,
+    ([path = '', lines = '', kinds = '', orderings = '']) =>
+      html`<li>${path}: ${lines} lines (${kinds}), orderings: ${orderings}</li>`,
   );
-  return `<section><h2>How this was counted</h2>
-<p>Of each id the first line counts. A record enters a rate when verification accepts it (rungs ${esc(asked.accept.join(', '))}) and has an outcome. A blank group is left out of that group's table alone. “${esc(asked.approve)}” is an approval; ${otherwise(asked)}.</p>
+  return html`<section><h2>How this was counted</h2>
+<p>Of each id the first line counts. A record enters a rate when verification accepts it (rungs ${short(asked.accept.join(', '))}) and has an outcome. A blank group is left out of that group's table alone. “${short(asked.approve)}” is an approval; ${otherwise(asked)}.</p>
 <p>What is counted, tested and drawn is what is independent: an application with all its orders, samples and shared answers is one${asked.twins.length > 0 ? ', and so is a cell of twins' : '; applications are taken as independent of each other, unless --twins says which are of one case'}. The lines in the pictures and the figures in brackets are 95 % intervals. Where each application is one record: Wilson for rates, Newcombe for differences, Katz for ratios. Else they are those of whole applications or cells: their error is what each adds to a figure, with Student's t. Fewer than ${by.least}, or hardly any that differ, have exact intervals (Clopper and Pearson), in which each counts as one case; these hold more often than 95 %.</p>
 <p>p is the chance of a difference as large or larger if nothing made a difference: Fisher's exact test where each application is one record, exact McNemar where a cell of twins is one pair; else the names of the groups are dealt anew among whole applications, or swapped in whole cells (seed ${by.seed}). Orders: Cochran's Q where each application stands alone, else repeated measures by cell with the correction of Greenhouse and Geisser. Numbers: Kolmogorov-Smirnov, in the same way by whole applications. Tests made and corrected together: ${count(family.tests)}. A p is “raw” before the correction. A group of fewer than ${by.least} applications or cells, or with less than ${percent(by.leastShare, 0)} of all records, is shown and not judged: it is no test of the page. Each order of twins alone is a look into the data and no test of the page either.</p>
 <p>A ratio or a difference is no verdict: what follows from it is for people to say. Each figure's ids are in <code>fw report --json</code> (the first ${by.ids}); <code>fw explain ID FILE</code> tells their stories.</p>
-<ul class="notes">${list.join('\n')}</ul>
-<p class="dim">fw ${esc(version)}</p></section>`;
+<ul class="notes">${joined(list, '\n')}</ul>
+<p class="dim">fw ${short(version)}</p></section>`;
 }

@@ -1,26 +1,17 @@
 /** The report as data: what `fw report --json` writes, and the page shows. */
 
-import { clusteredShare, clustersOf, LEAST, partsOf } from '../kit/clusters.ts';
+import { clusteredShare, clustersOf, LEAST, partsOf } from '../kit/agreement.ts';
 import { SEED } from '../kit/permute.ts';
-import type { Interval } from '../kit/statistics.ts';
 import { type Collected, NAMED_IDS } from './collect.ts';
-import {
-  type NumberTable,
-  numberTables,
-  type RiskTable,
-  riskTable,
-  type TurnRow,
-  turnRows,
-} from './decisions.ts';
-import { correctTogether, type Family, type Test } from './family.ts';
+import { type NumberTable, numberTables, riskTable, turnRows } from './decisions.ts';
+import { correctTogether, type Test } from './family.ts';
 import { type GroupTable, groupTable, LEAST_SHARE } from './groups.ts';
 import { FATES, type Integrity, integrityOf } from './integrity.ts';
-import { type Noise, noiseIn } from './noise.ts';
 import { type OrderTable, orderTable } from './orders.ts';
 import { ruleOf } from './report-names.ts';
-import { reversalNotes, type Within, withinStrata } from './reversal.ts';
+import { reversalNotes, withinStrata } from './reversal.ts';
 import type { Joined } from './source.ts';
-import { type TwinTable, twinTable } from './twins.ts';
+import { noiseIn, type TwinTable, twinTable } from './twins.ts';
 import { mostOf, type Tally } from './values.ts';
 
 export interface FileRow {
@@ -33,60 +24,7 @@ export interface FileRow {
   named: string | null;
 }
 
-export interface Report {
-  report: 1;
-  version: string;
-  files: FileRow[];
-  asked: {
-    outcome: string;
-    /** the agent whose answer counts; null: the decision, else the last answer */
-    agent: string | null;
-    approve: string;
-    /** the values that are outcomes and no approvals, where no schema says it; null: none is known */
-    otherwise: string[] | null;
-    /** a schema says what outcomes there are, at least of some lines */
-    schema: boolean;
-    groups: string[];
-    twins: string[];
-    risk: string | null;
-    accept: string[];
-  };
-  method: { interval: 0.95; seed: number; least: number; leastShare: number; ids: number };
-  /** what a reader should know before the figures */
-  notes: string[];
-  integrity: Integrity;
-  /** of trusted records: each outcome and how often, and the approval rate of all */
-  outcomes: Record<string, number>;
-  /** those of `outcomes` that count as approvals, as they are spelled */
-  approvals: string[];
-  /** what is in their place of records that have none, the most frequent first; blanks too; `others`: not among these */
-  noOutcomes: { values: { value: string; count: number }[]; others: number };
-  /** how records found their rows in --source; null without one */
-  source: Joined | null;
-  /** `clusters`: applications, or cells of twins; `samples`: each application was asked several times */
-  level: {
-    n: number;
-    approved: number;
-    rate: Interval | null;
-    applicants: number;
-    clusters: number;
-    samples: boolean;
-  };
-  groups: GroupTable[];
-  /** differences of groups among records of one stratum: of risk, of twins, of another group */
-  within: Within[];
-  noise: Noise;
-  twins: TwinTable[];
-  orders: OrderTable | null;
-  turns: TurnRow[];
-  numbers: NumberTable[];
-  risk: RiskTable | null;
-  tokens: { prompt: number; completion: number } | null;
-  /** of legacy results, which say when they were made; items do not */
-  time: { from: string; to: string } | null;
-  /** the tests that are corrected together, and what the page calls a finding */
-  family: Family;
-}
+export type Report = ReturnType<typeof reportOf>;
 
 export interface Made {
   version: string;
@@ -101,7 +39,7 @@ export interface Made {
 /** Values that are listed. */
 const LISTED = 100;
 
-export function reportOf(collected: Collected, made: Made): Report {
+export function reportOf(collected: Collected, made: Made) {
   const { asked, seen, outcomes, agents, from, to } = collected;
   const groups = collected.groups.map(({ column, values }, at) =>
     groupTable(collected, at, referenceFor(column, values.list, made.references)),
@@ -128,23 +66,29 @@ export function reportOf(collected: Collected, made: Made): Report {
   const completion = sums.reduce((all, each) => all + each.completion, 0);
   const family = correctTogether(testsOf({ groups, twins, orders, integrity, numbers }));
   return {
-    report: 1,
+    report: 1 as const,
     version: made.version,
     files: made.files,
     asked: { ...askedOf(collected), accept: [...made.accept] },
     method: {
-      interval: 0.95,
+      interval: 0.95 as const,
       seed: SEED,
       least: LEAST,
       leastShare: LEAST_SHARE,
       ids: NAMED_IDS,
     },
+    /** what a reader should know before the figures */
     notes: [...made.notes, ...reversalNotes(within)],
     integrity,
+    /** of trusted records: each outcome and how often, and the approval rate of all */
     outcomes: Object.fromEntries(mostOf(outcomes, LISTED)),
+    /** those of `outcomes` that count as approvals, as they are spelled */
     approvals: [...collected.approvals].slice(0, LISTED),
+    /** what is in their place of records that have none, the most frequent first; blanks too; `others`: not among these */
     noOutcomes: listOf(collected.noOutcomes),
+    /** how records found their rows in --source; null without one */
     source: made.source ?? null,
+    /** `clusters`: applications, or cells of twins; `samples`: each application was asked several times */
     level: {
       n: trusted.length,
       approved,
@@ -154,6 +98,7 @@ export function reportOf(collected: Collected, made: Made): Report {
       samples: trusted.some(({ sample }) => sample > 0),
     },
     groups,
+    /** differences of groups among records of one stratum: of risk, of twins, of another group */
     within,
     noise: repeated.noise,
     twins,
@@ -162,7 +107,9 @@ export function reportOf(collected: Collected, made: Made): Report {
     numbers,
     risk: riskTable(collected),
     tokens: prompt + completion > 0 ? { prompt, completion } : null,
+    /** of legacy results, which say when they were made; items do not */
     time: from !== null && to !== null ? { from, to } : null,
+    /** the tests that are corrected together, and what the page calls a finding */
     family,
   };
 }
@@ -177,7 +124,13 @@ function testsOf({
   orders,
   integrity,
   numbers,
-}: Pick<Report, 'groups' | 'twins' | 'orders' | 'integrity' | 'numbers'>): Test[] {
+}: {
+  groups: readonly GroupTable[];
+  twins: readonly TwinTable[];
+  orders: OrderTable | null;
+  integrity: Integrity;
+  numbers: readonly NumberTable[];
+}): Test[] {
   const tests: Test[] = [];
   for (const { column, reference, rows } of groups) {
     const paired = twins.find(each => each.column === column);
@@ -214,15 +167,18 @@ function testsOf({
   return tests;
 }
 
-function askedOf(collected: Collected): Omit<Report['asked'], 'accept'> {
+function askedOf(collected: Collected) {
   const { asked, hasSchema } = collected;
   const words = ruleOf(asked).otherwise;
   const { outcome, agent, approve, groups, twins, risk } = asked;
   return {
     outcome,
+    /** whose answer counts; null: the decision, else the last answer */
     agent: agent ?? null,
     approve,
+    /** the values that are outcomes and no approvals, where no schema says it; null: none is known */
     otherwise: words && [...words],
+    /** one says what outcomes there are, at least of some lines */
     schema: hasSchema,
     groups: [...groups],
     twins: [...twins],
@@ -240,7 +196,7 @@ function referenceFor(
   return own?.slice(column.length + 1) ?? references.find(text => values.includes(text));
 }
 
-function listOf(tally: Tally): Report['noOutcomes'] {
+function listOf(tally: Tally) {
   const values = mostOf(tally, LISTED).map(([value, count]) => ({ value, count }));
   const all = [...tally.counts.values()].reduce((sum, each) => sum + each, tally.others);
   return { values, others: all - values.reduce((sum, { count }) => sum + count, 0) };

@@ -5,11 +5,10 @@
  * strata's differences with weights n1·n0/(n1 + n0) (those of Mantel and Haenszel 1959; the within estimator). Its error
  * is robust to clusters (Liang and Zeger 1986), with a factor C/(C − 1).
  */
-import { quantile } from '../kit/agreement.ts';
-import { clustersOf, LEAST, partsOf } from '../kit/clusters.ts';
+import { clustersOf, LEAST, partsOf, quantile } from '../kit/agreement.ts';
 import { points } from '../kit/html.ts';
-import { studentQuantile } from '../kit/special.ts';
 import type { Interval } from '../kit/statistics.ts';
+import { studentQuantile } from '../kit/statistics.ts';
 import type { Collected, Seen } from './collect.ts';
 import { isFew } from './groups.ts';
 

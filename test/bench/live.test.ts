@@ -1,7 +1,7 @@
 /** What a person sees of a run while it goes on. */
 import { expect, test } from 'vitest';
-import { liveHead, liveOf, liveRow, liveWords } from '../../products/measure/bench/live-table.ts';
-import { newSamples } from '../../products/measure/bench/samples.ts';
+import { liveHead, liveRow, liveWords } from '../../products/measure/bench/live-table.ts';
+import { liveOf, Samples } from '../../products/measure/bench/samples.ts';
 
 const answer = (sent: number) =>
   ({
@@ -21,7 +21,7 @@ const answer = (sent: number) =>
 
 test('rates are those of the last seconds, and rows have one width', () => {
   let at = 1_000;
-  const samples = newSamples({ start: at, isDetailed: false });
+  const samples = new Samples({ start: at, isDetailed: false });
   const look = liveOf({
     samples,
     start: at,

@@ -3,9 +3,8 @@ import { expect, test } from 'vitest';
 import { figuresOf, peakOf } from '../../products/measure/bench/bench-figures.ts';
 import { percentile, sorted } from '../../products/measure/bench/bench-statistics.ts';
 import { lagOf, limitsOf } from '../../products/measure/bench/client-health.ts';
-import { type Driven, type Driving, drive } from '../../products/measure/bench/drive-load.ts';
-import { newSamples } from '../../products/measure/bench/samples.ts';
-import { dueTimes } from '../../products/measure/bench/schedule.ts';
+import { type Driven, type Driving, drive, dueTimes } from '../../products/measure/bench/drive-load.ts';
+import { Samples } from '../../products/measure/bench/samples.ts';
 import { fallsBehind } from '../../products/measure/bench/sweep.ts';
 import { queueServer, virtualTime } from './virtual.ts';
 
@@ -19,7 +18,7 @@ async function driven(
   const done = drive({
     lines: servers.map(({ line }) => line),
     requestAt: number => ({ path: `/${number}`, body: Buffer.alloc(0) }),
-    samples: start => newSamples({ start, isDetailed: false }),
+    samples: start => new Samples({ start, isDetailed: false }),
     now: time.now,
     after: time.after,
     patience: 600_000,
@@ -38,7 +37,7 @@ test('a closed loop keeps its number of requests under way, on the server that h
     extent: { requests: 50, ms: null },
   });
   expect([sent, samples.completed, samples.failed]).toEqual([50, 50, 0]);
-  expect(peakOf(samples.spans())).toBe(6);
+  expect(peakOf(samples.spans)).toBe(6);
   expect(servers.map(({ most }) => most)).toEqual([2, 2, 2]);
   expect(servers.flatMap(({ paths }) => paths).sort()).toEqual(
     Array.from({ length: 50 }, (_, i) => `/${i}`).sort(),
@@ -65,7 +64,7 @@ test('an open loop sends when requests are due, however late the answers are', a
   const due = dueTimes({ rate: 50, burstiness: 1, count: 40, seed: 5 });
   expect([...samples.of('sent')]).toEqual([...due]);
   expect([...samples.of('due')]).toEqual([...due]);
-  expect(peakOf(samples.spans())).toBe(40);
+  expect(peakOf(samples.spans)).toBe(40);
 });
 
 test('a stall of 2 s shows in an open loop as the queue says, and a closed loop hides it', async () => {
@@ -232,7 +231,7 @@ test('a closed loop begins over one latency, and its steady part has the rate of
   expect([...done.samples.of('sent')].slice(0, 12)).toEqual([
     0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110,
   ]);
-  expect(peakOf(done.samples.spans())).toBe(10);
+  expect(peakOf(done.samples.spans)).toBe(10);
   expect(done.steady).toEqual({ from: 100, to: 990 });
   const { steady, requestThroughput } = figuresOf(done, null);
   // 10 under way, 0.1 s each; the whole run has the beginning and the end in it

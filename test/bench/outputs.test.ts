@@ -5,10 +5,11 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FORMULAS } from '../../products/measure/bench/bench-figures.ts';
 import { benchPage } from '../../products/measure/bench/bench-page.ts';
-import type { BenchResult, Load, SpreadJson } from '../../products/measure/bench/bench-result.ts';
-import { csvOf } from '../../products/measure/bench/bench-rows.ts';
+import type { Load, SpreadJson } from '../../products/measure/bench/bench-result.ts';
+import { csvOf } from '../../products/measure/bench/bench-result.ts';
+import { fallingLoads } from '../../products/measure/bench/bench-tables.ts';
 import { compareBenches } from '../../products/measure/bench/compare-benches.ts';
-import { fallingLoads } from '../../products/measure/bench/falling.ts';
+import type { BenchResult } from '../../products/measure/bench/json.ts';
 import { CHROMIUM, startChromium } from '../chromium.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
@@ -68,6 +69,7 @@ function run(
       workload: {
         source: WICKED,
         seed: 7,
+        first_request: 0,
         repeated: 0,
         body: `{"messages":"${WICKED}"}`,
         body_sha256: '0'.repeat(64),

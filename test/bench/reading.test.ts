@@ -9,7 +9,7 @@ import {
   type Answered,
   type Failed,
   type Outcome,
-  readingOf,
+  Reading,
   Stopped,
   TookTooLong,
 } from '../../products/measure/bench/timed-answer.ts';
@@ -25,7 +25,7 @@ function read(
   more: { status?: number; type?: string; error?: Error; keepText?: boolean } = {},
 ): Outcome {
   const { status = 200, type = 'text/event-stream; charset=utf-8', error, keepText = true } = more;
-  const reading = readingOf({ due: SENT - 5, sent: SENT }, { key: undefined, keepText });
+  const reading = new Reading({ due: SENT - 5, sent: SENT }, { key: undefined, keepText });
   if (status > 0) reading.head(status, type, SENT + (chunks[0]?.[0] ?? 0));
   for (const [at, bytes] of chunks) if (!reading.chunk(Buffer.from(bytes as string), SENT + at)) break;
   return reading.end(SENT + (chunks.at(-1)?.[0] ?? 0), error);

@@ -14,7 +14,7 @@ import {
   sorted,
   studentT,
 } from '../../products/measure/bench/bench-statistics.ts';
-import { dueTimes } from '../../products/measure/bench/schedule.ts';
+import { dueTimes } from '../../products/measure/bench/drive-load.ts';
 import { runs } from '../all.ts';
 import { ROOT } from '../fw.ts';
 

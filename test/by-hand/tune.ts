@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
+import { closedRun, openRun, throughputOf } from '../../products/measure/tune/rank.ts';
 import { type Preset, type PresetFile, presetNamed, withFlags } from '../../products/simulator/presets.ts';
 
 const work = process.env.WORK as string;

@@ -1,7 +1,7 @@
 /** Whatever a server answers: the examination ends, what it tells is harmless on a terminal, and the key is not in it. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { renderReport } from '../../products/measure/doctor/doctor-text.ts';
+import { renderReport } from '../../products/measure/doctor/doctor-command.ts';
 import { judge } from '../../products/measure/doctor/judge.ts';
 import { completion, factsOf, M, METRICS, models, type Play, play, textFor } from './playing.ts';
 

@@ -5,9 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
 import { systemClock, TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
-import type { Facts } from '../../products/measure/doctor/endpoint-facts.ts';
+import type { Facts, Finding } from '../../products/measure/doctor/endpoint-facts.ts';
 import { type Examiner, examine } from '../../products/measure/doctor/examine.ts';
-import type { Finding } from '../../products/measure/doctor/finding.ts';
 import { judge, type Report } from '../../products/measure/doctor/judge.ts';
 
 export interface Body {

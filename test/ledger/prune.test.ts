@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { takeLock } from '../../engine/asking/ledger/lock.ts';
-import { pruneLedger } from '../../products/records/prune-days.ts';
+import { pruneLedger } from '../../products/records/prune-verb.ts';
 import { folder } from '../fw.ts';
 
 const TODAY = '2026-11-23';

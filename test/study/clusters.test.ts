@@ -2,12 +2,16 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { clusteredKappa, repeatedMeasures, type TwoByTwo } from '../../products/kit/agreement.ts';
-import { clusteredDifference, clusteredShare, exactRate } from '../../products/kit/clusters.ts';
-import { labelSwap, signFlip } from '../../products/kit/permute.ts';
-import { seeded } from '../../products/kit/seeded.ts';
-import { columnShuffle, distanceSwap } from '../../products/kit/shuffle.ts';
-import * as special from '../../products/kit/special.ts';
+import {
+  clusteredDifference,
+  clusteredKappa,
+  clusteredShare,
+  exactRate,
+  repeatedMeasures,
+  type TwoByTwo,
+} from '../../products/kit/agreement.ts';
+import { columnShuffle, distanceSwap, labelSwap, seeded, signFlip } from '../../products/kit/permute.ts';
+import * as special from '../../products/kit/statistics.ts';
 import { fisher, type Interval, mcnemar, type Two, weightedHolm } from '../../products/kit/statistics.ts';
 import { equivalenceOf } from '../../products/report/changed.ts';
 import { ROOT } from '../fw.ts';

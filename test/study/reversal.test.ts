@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { ACCEPTED } from '../../engine/core/item/item.ts';
-import { seeded } from '../../products/kit/seeded.ts';
+import { seeded } from '../../products/kit/permute.ts';
 import { createCollector } from '../../products/report/collect.ts';
 import { observe } from '../../products/report/observe.ts';
 import { withinStrata } from '../../products/report/reversal.ts';

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
-import { seeded } from '../../products/kit/seeded.ts';
+import { seeded } from '../../products/kit/permute.ts';
 import type { Report } from '../../products/report/report.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -4,10 +4,16 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sharesWithin } from '../../products/measure/tune/measure-setting.ts';
 import { keptBy, type Point } from '../../products/measure/tune/point.ts';
-import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
-import { ruling } from '../../products/measure/tune/race.ts';
-import { chosen, rank, rankOne, scaled } from '../../products/measure/tune/rank.ts';
-import { lastKept, rungOf, search } from '../../products/measure/tune/rate.ts';
+import { lastKept, ruling, rungOf, search } from '../../products/measure/tune/race.ts';
+import {
+  chosen,
+  closedRun,
+  openRun,
+  rank,
+  rankOne,
+  scaled,
+  throughputOf,
+} from '../../products/measure/tune/rank.ts';
 import { commandOf, gridOf, readStudy, studyKey } from '../../products/measure/tune/tune-file.ts';
 import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
 import { folder } from '../fw.ts';

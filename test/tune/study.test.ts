@@ -1,6 +1,6 @@
 /** Whole studies, whose servers are engines in virtual time: what is found, how many starts it takes, and what is not claimed. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Lengths } from '../../products/measure/tune/predict-setting.ts';
+import type { Lengths } from '../../products/measure/tune/rank.ts';
 import { rank } from '../../products/measure/tune/rank.ts';
 import { tune } from '../../products/measure/tune/tune.ts';
 import { gridOf, type Study, settingKey } from '../../products/measure/tune/tune-file.ts';

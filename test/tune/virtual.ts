@@ -1,10 +1,15 @@
 /** A record that has every measurement already: each is made in virtual time when it is asked for, so no server is started. */
 
-import { seeded } from '../../products/kit/seeded.ts';
+import { seeded } from '../../products/kit/permute.ts';
 import type { Point } from '../../products/measure/tune/point.ts';
 import { requestsFor } from '../../products/measure/tune/point.ts';
-import { closedRun, openRun, throughputOf } from '../../products/measure/tune/predict-setting.ts';
-import { concurrencyOf, numberAt } from '../../products/measure/tune/rank.ts';
+import {
+  closedRun,
+  concurrencyOf,
+  numberAt,
+  openRun,
+  throughputOf,
+} from '../../products/measure/tune/rank.ts';
 import { lengthOf, type World } from '../../products/measure/tune/session.ts';
 import { SEQS, type Setting, type Study, settingKey, TOKENS } from '../../products/measure/tune/tune-file.ts';
 import type { Record, Which } from '../../products/measure/tune/tune-record.ts';

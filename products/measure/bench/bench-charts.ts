@@ -1,8 +1,9 @@
 /** The pictures of the page: figures by load, latency against throughput, and what came in each second. */
 import { counted } from '../../../engine/core/item/wording.ts';
 import { curveChart, type Dot, dotChart, MOST_DOTS } from '../../kit/chart.ts';
-import { type Cell, count, decimal, esc, figure, percent, table } from '../../kit/html.ts';
-import { type BenchResult, loadWords } from './bench-result.ts';
+import { count, decimal, figure, html, joined, percent, short, type Text, table } from '../../kit/html.ts';
+import { loadWords } from './bench-result.ts';
+import type { BenchResult } from './json.ts';
 
 /** What tells a run from the others. */
 export const nameOf = (results: readonly BenchResult[]) => {
@@ -24,7 +25,7 @@ export function shown(value: number | null | undefined): string {
 
 export type Ends = readonly [number | null, number | null] | null | undefined;
 
-export function within(value: number | null, ends: Ends): Cell {
+export function within(value: number | null, ends: Ends): Text {
   if (!ends || value === null) return shown(value);
   const end = (at: number | null): string => (at === null ? '?' : shown(at));
   return `${shown(value)} (${end(ends[0])}–${end(ends[1])})`;
@@ -44,7 +45,7 @@ const MEASURES: readonly Measure[] = [
   { title: 'End-to-end latency at the 99th percentile, by load', axis: 'ms', key: 'p99_e2el_ms' },
 ];
 
-export function charts(results: readonly BenchResult[]): string {
+export function charts(results: readonly BenchResult[]): Text {
   const name = nameOf(results);
   const figures = MEASURES.map(({ title, axis, key }) => {
     const rows: Dot[] = results.flatMap(run => {
@@ -64,7 +65,7 @@ export function charts(results: readonly BenchResult[]): string {
       ['load', axis, 'low', 'high'],
       results.map(run => {
         const [low = null, high = null] = run.fw.intervals[key] ?? [];
-        return [esc(name(run)), shown(run[key] as number | null), shown(low), shown(high)];
+        return [short(name(run)), shown(run[key] as number | null), shown(low), shown(high)];
       }),
     );
     const more = rows.length > MOST_DOTS ? ` The first ${MOST_DOTS} are drawn.` : '';
@@ -75,11 +76,11 @@ export function charts(results: readonly BenchResult[]): string {
       `The line is the 95 % interval; one that ends at its dot has no end there, for want of requests. Pale: client-limited.${more}`,
     );
   });
-  return `<h2>By load</h2>\n${figures.join('\n')}\n${tradeOff(results)}`;
+  return html`<h2>By load</h2>\n${joined(figures, '\n')}\n${tradeOff(results)}`;
 }
 
 /** What a request costs its user where the servers do more: a curve for each number of servers and kind of load. */
-function tradeOff(results: readonly BenchResult[]): string {
+function tradeOff(results: readonly BenchResult[]): Text {
   const kindOf = ({ fw }: BenchResult): string =>
     `${counted(fw.endpoints.length, 'server')}, ${fw.load.kind === 'closed' ? 'closed loop' : 'open loop'}`;
   const kinds = [...new Set(results.map(kindOf))].slice(0, MOST_CURVES);
@@ -114,7 +115,7 @@ function tradeOff(results: readonly BenchResult[]): string {
 const MOST_CURVES = 6;
 const MOST_SECONDS = 3_600;
 
-export function timelines(results: readonly BenchResult[]): string {
+export function timelines(results: readonly BenchResult[]): Text {
   const name = nameOf(results);
   const shownRuns = results.slice(0, MOST_CURVES);
   const parts = (
@@ -155,10 +156,10 @@ export function timelines(results: readonly BenchResult[]): string {
     return figure(
       title,
       drawn,
-      table(['second', ...curves.map(({ label }) => esc(label))], rows),
+      table(['second', ...curves.map(({ label }) => short(label))], rows),
       results.length > MOST_CURVES ? `The first ${MOST_CURVES} runs.` : '',
     );
   });
-  const whole = parts.filter(text => text !== '').join('\n');
-  return whole === '' ? '' : `<h2>Over time</h2>\n${whole}`;
+  const drawnParts = parts.filter(part => part !== '');
+  return drawnParts.length === 0 ? '' : html`<h2>Over time</h2>\n${joined(drawnParts, '\n')}`;
 }

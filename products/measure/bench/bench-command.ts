@@ -7,8 +7,9 @@
 import { randomInt } from 'node:crypto';
 import { resolve } from 'node:path';
 import { agentsOf } from '../../../engine/asking/agents/asking-options.ts';
+import type { Agents } from '../../../engine/asking/agents/load-agents.ts';
 import { systemClock } from '../../../engine/asking/endpoints/pool-clock.ts';
-import { poolSettings, readPoolFile } from '../../../engine/asking/endpoints/settings.ts';
+import { type PoolSettings, poolSettings, readPoolFile } from '../../../engine/asking/endpoints/settings.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import { expandPaths } from '../../../engine/core/files/input-files.ts';
 import { writePage } from '../../../engine/core/files/ndjson-out.ts';
@@ -18,30 +19,27 @@ import { counted, percent } from '../../../engine/core/item/wording.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { durationOf } from '../../../engine/flow/options.ts';
 import { benchModels, isChoice } from '../models/models-verb.ts';
-import { bench, type Run } from './bench.ts';
-import { extentOf, goalOf, loadsOf } from './bench-options.ts';
+import { bench, type Plan, type Run } from './bench.ts';
+import { extentOf, type Given, goalOf, loadsOf, OPTIONS } from './bench-options.ts';
 import { benchPage } from './bench-page.ts';
-import { withUnknown } from './bench-result.ts';
-import { csvOf } from './bench-rows.ts';
-import { openTarget } from './bench-servers.ts';
-import compare from './compare-verb.ts';
-import { vllmTable } from './console.ts';
-import { fallingLoads } from './falling.ts';
-import { jsonOf, type Told } from './json.ts';
-import { hostOf } from './live-progress.ts';
-import { readOwnLines } from './own-requests.ts';
+import { csvOf, withUnknown } from './bench-result.ts';
+import { factsOf, openTarget } from './bench-servers.ts';
+import { fallingLoads, serverTable, summaryTable, vllmTable } from './bench-tables.ts';
+import type { Synthetic } from './bench-workload.ts';
+import compare from './compare-benches.ts';
+import { type About, jsonOf } from './json.ts';
+import { hostOf } from './live-table.ts';
+import { type OwnLines, readOwnLines } from './own-requests.ts';
 import {
   adaptersOf,
-  type Given,
+  expectToFit,
   lengthsOf,
+  modelsOf,
   say,
   syntheticOf,
   WARM_UP_LENGTHS,
   workloadOf,
 } from './request-sources.ts';
-import { factsOf } from './server-facts.ts';
-import { serverTable, summaryTable } from './summary.ts';
-import { OPTIONS } from './taken-flags.ts';
 
 export default command({
   name: 'bench',
@@ -66,28 +64,11 @@ export default command({
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
     const patience = durationOf(options.timeout, '--timeout');
-    const lengths = lengthsOf(options, files);
-    const synthetic = lengths ? WARM_UP_LENGTHS : syntheticOf(options, files);
-    const adapters = adaptersOf(options.lora);
+    const asked = await askedBy(options, files);
     const stopping = new AbortController();
-    const own = synthetic === null ? await readOwnLines(files, options['max-line']) : null;
-    if (own?.hasMore)
-      say(`the input has more than ${counted(own.lines.length, 'line')}: the first are taken`);
-    const agents = own?.needsAgents ? agentsOf(options, { base: process.cwd() }) : undefined;
-    const settings = poolSettings(
-      {
-        endpoint: options.endpoint,
-        pool: options.pool === undefined ? undefined : readPoolFile(options.pool),
-        model: options.model,
-        apiKeyEnv: options['api-key-env'],
-      },
-      process.env,
-    );
-    const named = [
-      ...(agents ? [...agents.byKey.values()].map(({ model }) => model) : synthetic ? [undefined] : []),
-      ...adapters,
-    ];
-    const target = await openTarget({ settings, models: named, warn: say, signal: stopping.signal });
+    const { signal } = stopping;
+    const models = [...modelsOf(asked.own, asked.agents), ...(asked.lengths.adapters ?? [])];
+    const target = await openTarget({ settings: settingsOf(options), models, warn: say, signal });
     let stoppedBy = 0;
     const stop = (_: string, code: number): void => {
       stoppedBy = 128 + code;
@@ -96,44 +77,29 @@ export default command({
     };
     process.once('SIGINT', stop).once('SIGTERM', stop);
     try {
-      const workload = await workloadOf(options, { target, synthetic, lengths, adapters, own, agents });
-      const extent = extentOf(
-        options.requests,
-        options.duration,
-        loads,
-        workload.size ?? lengths?.pairs.length ?? null,
-        options.ramp,
-      );
+      if (asked.own === null) expectToFit(target.maxModelLength, asked.lengths);
+      const guided = options.guided as 'on';
+      const workload = await workloadOf({ target, ...asked, guided, of: 'the input', warn: say });
+      const isDetailed = options.detailed === true;
+      const { seed } = options;
+      const plan: Plan = {
+        endpoints: target.endpoints,
+        ...{ workload, loads, goal, patience, isDetailed, seed },
+        extent: extentOf(options, loads, workload.size ?? asked.lengths.lengths?.pairs.length ?? null),
+        repeat: options.repeat,
+        warmUp: options.warmup ?? null,
+        isUpTo: options['endpoints-up-to'] === true,
+        burstiness: loads.find(load => load.kind === 'open')?.burstiness ?? 1,
+      };
       const servers = await factsOf(target.endpoints, target.model, systemClock);
-      const runs = await bench(
-        {
-          endpoints: target.endpoints,
-          workload,
-          loads,
-          extent,
-          repeat: options.repeat,
-          warmUp: options.warmup ?? null,
-          isUpTo: options['endpoints-up-to'] === true,
-          goal,
-          isDetailed: options.detailed === true,
-          patience,
-          burstiness: loads.find(load => load.kind === 'open')?.burstiness ?? 1,
-          seed: options.seed,
-        },
-        hostOf(stopping.signal, lengths ? null : (synthetic?.outputTokens ?? null)),
-      );
+      const isReplayed = asked.own !== null || asked.lengths.lengths !== undefined;
+      const runs = await bench(plan, hostOf(signal, isReplayed ? null : asked.lengths.outputTokens));
+      const { source } = workload;
+      const body = workload.requestAt(0).body.toString();
+      const label = options.label ?? null;
       await tell(
         runs,
-        {
-          version: version(),
-          model: target.model,
-          label: options.label ?? null,
-          source: workload.source,
-          servers,
-          body: workload.requestAt(0).body.toString(),
-          seed: options.seed,
-          isDetailed: options.detailed === true,
-        },
+        { version: version(), model: target.model, label, source, servers, body, seed, isDetailed },
         options,
       );
       if (stoppedBy > 0) return stoppedBy;
@@ -145,20 +111,45 @@ export default command({
   },
 });
 
+interface Asked {
+  own: OwnLines | null;
+  agents: Agents | undefined;
+  lengths: Synthetic;
+}
+
+/** What the flags and the files say is to be asked. */
+async function askedBy(options: Given, files: readonly string[]): Promise<Asked> {
+  const replayed = lengthsOf(options, files);
+  const synthetic = replayed ? WARM_UP_LENGTHS : syntheticOf(options, files);
+  const { 'prefix-tokens': prefixTokens, spread, seed } = options;
+  const lengths: Synthetic = {
+    ...(synthetic ?? WARM_UP_LENGTHS),
+    ...{ prefixTokens, spread, seed, adapters: adaptersOf(options.lora) },
+    ...(replayed && { lengths: replayed }),
+  };
+  if (synthetic !== null) return { own: null, agents: undefined, lengths };
+  const own = await readOwnLines(files, options['max-line']);
+  if (own.hasMore) say(`the input has more than ${counted(own.lines.length, 'line')}: the first are taken`);
+  return { own, agents: own.needsAgents ? agentsOf(options, { base: process.cwd() }) : undefined, lengths };
+}
+
+function settingsOf({ endpoint, pool, model, 'api-key-env': apiKeyEnv }: Given): PoolSettings {
+  const file = pool === undefined ? undefined : readPoolFile(pool);
+  return poolSettings({ endpoint, pool: file, model, apiKeyEnv }, process.env);
+}
+
 /** vLLM's tables on stdout; what is ours goes there too where a person reads it, and beside it where a program does. */
 async function tell(
   runs: readonly Run[],
-  told: Told,
+  about: About,
   { json, csv, html }: Pick<Given, 'json' | 'csv' | 'html'>,
 ): Promise<void> {
   if (runs.length === 0) return;
-  const written = runs.map(run => jsonOf(run, told));
+  const written = runs.map(run => jsonOf(run, about));
   const all = written.map(withUnknown);
-  const below = `${summaryTable(runs)}${serverTable(runs)}asked: ${told.source}; seed ${told.seed}${cachedWords(runs)}\n${fallingLoads(
-    all,
-  )
-    .map(note => `note: ${note}\n`)
-    .join('')}`;
+  const notes = fallingLoads(all).map(note => `note: ${note}\n`);
+  const asked = `asked: ${about.source}; seed ${about.seed}${cachedWords(runs)}\n`;
+  const below = `${summaryTable(runs)}${serverTable(runs)}${asked}${notes.join('')}`;
   const tables = runs.map(run => vllmTable(run.figures, run.load)).join('\n');
   // first what a person sees: a disk that is full must not cost the figures
   const { isTTY } = process.stdout;

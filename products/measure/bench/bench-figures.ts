@@ -64,45 +64,9 @@ export interface Windows {
 
 export type Goal = Readonly<Partial<Record<'ttft' | 'tpot' | 'e2el', number>>>;
 
-export interface Figures {
-  completed: number;
-  failed: number;
-  incomplete: number;
-  /** s */
-  duration: number;
-  /** NaN where nobody counted any, and so is each rate of tokens */
-  inputTokens: number;
-  outputTokens: number;
-  /** answers whose tokens nobody counted: they are in no total of tokens */
-  uncounted: number;
-  /** a second */
-  requestThroughput: number;
-  outputThroughput: number;
-  totalThroughput: number;
-  /** of a closed loop: between its beginning and its end; null where that is shorter than an answer takes */
-  steady: { seconds: number; requestThroughput: number; outputThroughput: number } | null;
-  /** requests that meet every bound, a second; null where there is none, NaN where TPOT is one and unknown */
-  goodput: number | null;
-  /** events with content in the fullest second */
-  peakEvents: number;
-  peakConcurrency: number;
-  metrics: Record<Metric, Spread>;
-  firstEvent: Spread;
-  firstAnswer: Spread;
-  /** from the due time: with what a late server makes others wait */
-  e2elDue: Spread;
-  input: Spread;
-  output: Spread;
-  /** share of the prompt tokens that came from the server's prefix cache; null where it does not say */
-  cachedShare: number | null;
-  /** events that came together with the one before them, as a share of all */
-  coalescedShare: number;
-  /** of ttft, tpot and e2el by percentile; gaps of one answer depend on each other, so that itl has none */
-  bounds: Record<'ttft' | 'tpot' | 'e2el', Readonly<Record<number, Bounds>>>;
-  windows: Windows | null;
-}
+export type Figures = ReturnType<typeof figuresOf>;
 
-export function figuresOf({ samples, duration, start, steady }: Driven, goal: Goal | null): Figures {
+export function figuresOf({ samples, duration, start, steady }: Driven, goal: Goal | null) {
   const seconds = duration / 1000;
   const [ttft, tpot, e2el, end, due] = (['ttft', 'tpot', 'e2el', 'end', 'due'] as const).map(samples.of) as [
     Float64Array,
@@ -122,18 +86,24 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
     completed: samples.completed,
     failed: samples.failed,
     incomplete: samples.incomplete,
+    /** s */
     duration: seconds,
+    /** NaN where nobody counted any, and so is each rate of tokens */
     inputTokens,
     outputTokens,
+    /** answers whose tokens nobody counted: they are in no total of tokens */
     uncounted: samples.uncounted,
     requestThroughput: rate(samples.completed),
     outputThroughput: rate(outputTokens),
     totalThroughput: rate(inputTokens + outputTokens),
+    /** of a closed loop: between its beginning and its end; null where that is shorter than an answer takes */
     steady: steadyOf(steady, { end, e2el, completion }, isUnknown),
+    /** requests that meet every bound, a second; null where there is none, NaN where TPOT is one and unknown */
     goodput:
       goal && (isUnknown && goal.tpot !== undefined ? Number.NaN : rate(goodOf({ ttft, tpot, e2el }, goal))),
+    /** events with content in the fullest second */
     peakEvents: samples.perSecond().reduce((most, count) => Math.max(most, count), 0),
-    peakConcurrency: peakOf(samples.spans()),
+    peakConcurrency: peakOf(samples.spans),
     metrics: {
       ttft: spreadOf(ttft),
       tpot: spreadOf(tpot),
@@ -142,11 +112,14 @@ export function figuresOf({ samples, duration, start, steady }: Driven, goal: Go
     },
     firstEvent: spreadOf(samples.of('firstEvent')),
     firstAnswer: spreadOf(samples.of('firstAnswer')),
+    /** from the due time: with what a late server makes others wait */
     e2elDue: spreadOf(e2el.map((ms, i) => ms + (sent[i] as number) - (due[i] as number))),
     input: spreadOf(prompt),
     output: spreadOf(completion),
     cachedShare: cachedShareOf(prompt, samples.of('cached')),
+    /** events that came together with the one before them, as a share of all */
     coalescedShare: samples.events === 0 ? 0 : samples.coalesced / samples.events,
+    /** by percentile; gaps of one answer depend on each other, so that itl has none */
     bounds: { ttft: boundsOf(ttft), tpot: boundsOf(tpot), e2el: boundsOf(e2el) },
     windows: windowsOf({ ttft, tpot, e2el, sent, end, completion }, start),
   };
@@ -156,7 +129,7 @@ function steadyOf(
   steady: Driven['steady'],
   { end, e2el, completion }: Record<'end' | 'e2el' | 'completion', Float64Array>,
   isUnknown: boolean,
-): Figures['steady'] {
+): { seconds: number; requestThroughput: number; outputThroughput: number } | null {
   if (steady === null || !(steady.to - steady.from >= mean(e2el))) return null;
   const seconds = (steady.to - steady.from) / 1000;
   let [requests, tokens] = [0, 0];
@@ -176,7 +149,7 @@ function total(values: Float64Array): number {
 }
 
 /** Of the requests whose answer says it: cached tokens / prompt tokens. */
-function cachedShareOf(prompt: Float64Array, cached: Float64Array): number | null {
+export function cachedShareOf(prompt: Float64Array, cached: Float64Array): number | null {
   let [all, known] = [0, 0];
   for (const [i, tokens] of cached.entries()) {
     if (Number.isNaN(tokens)) continue;
@@ -201,7 +174,7 @@ function boundsOf(samples: Float64Array): Record<number, Bounds> {
 }
 
 /** The most requests that were under way at one time; one that ends when another is sent is not. */
-export function peakOf(spans: Samples['spans'] extends () => infer S ? S : never): number {
+export function peakOf(spans: Samples['spans']): number {
   const starts = sorted(spans.map(([sent]) => sent));
   const ends = sorted(spans.map(([, end]) => end));
   let [now, most, ended] = [0, 0, 0];

@@ -1,24 +1,154 @@
-/** What the flags of fw bench say, as the plan of a benchmark. Exit 64 for what is none. */
-
+/** The flags of fw bench. */
+import { ASK_OPTIONS } from '../../../engine/asking/agents/asking-options.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
-import { durationOf } from '../../../engine/flow/options.ts';
+import { COMMON } from '../../../engine/flow/join.ts';
+import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
+import { POOL_OPTIONS } from '../../../engine/running/open-pool.ts';
 import type { Goal } from './bench-figures.ts';
 import type { Extent, Load } from './drive-load.ts';
+
+export const OPTIONS = {
+  'input-tokens': {
+    type: 'integer',
+    minimum: 1,
+    maximum: 10_000_000,
+    description:
+      'Tokens of each made-up prompt, chat template included. Default: 400, if --output-tokens is given.',
+  },
+  'output-tokens': {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Tokens of each answer to a made-up prompt (ignore_eos). Default: 128, if --input-tokens is given.',
+  },
+  'prefix-tokens': {
+    type: 'integer',
+    minimum: 0,
+    maximum: 10_000_000,
+    default: 0,
+    description:
+      'Shared tokens at the start of all made-up prompts, part of --input-tokens: for a prefix cache.',
+  },
+  spread: {
+    type: 'number',
+    minimum: 0,
+    maximum: 0.99,
+    default: 0,
+    description: 'Draw both lengths evenly from this share below to this share above. 0: all the same.',
+  },
+  ledger: {
+    type: 'string',
+    file: 'read-folder',
+    description: 'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
+  },
+  lora: {
+    type: 'string',
+    description: 'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
+  },
+  concurrency: {
+    type: 'string',
+    description: 'Closed loop: requests in flight. A list, e.g. 1,10,40, is run one by one. Default: 1.',
+  },
+  rate: {
+    type: 'string',
+    description:
+      'Open loop: requests per second, however long the answers take. A list, e.g. 2,5,inf; inf sends all at once.',
+  },
+  burstiness: {
+    type: 'string',
+    default: '1',
+    description: 'Arrival pattern for --rate: 1 is Poisson, below 1 is burstier, inf is evenly spaced.',
+  },
+  ramp: {
+    type: 'string',
+    description: 'Open loop whose rate grows evenly: FROM:TO/TIME, requests per second, e.g. 1:20/60s.',
+  },
+  sweep: {
+    type: 'boolean',
+    description: 'Measure one request at a time, as many as the servers take, and rates between the two.',
+  },
+  requests: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 10_000_000,
+    description: 'Requests per run. Default: each request of the input once.',
+  },
+  duration: {
+    type: 'string',
+    description:
+      'Send for this long in each run, e.g. 60s, then wait for what is in flight. Default: 60s for made-up prompts.',
+  },
+  warmup: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 100_000,
+    description:
+      'Warm-up requests, with other prompts, before each run. Default: as many as are in flight at once.',
+  },
+  'endpoints-up-to': {
+    type: 'boolean',
+    description: 'Measure with the first endpoint, with two, … with all. Load and requests are per endpoint.',
+  },
+  repeat: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 100,
+    default: 1,
+    description: 'Repeat every load this many times, interleaved. Confidence intervals need at least 2.',
+  },
+  goodput: {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'Count requests within these bounds, in ms, e.g. ttft:500,tpot:50,e2el:5000.',
+  },
+  agents: ASK_OPTIONS.agents,
+  guided: ASK_OPTIONS.guided,
+  seed: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 4_294_967_295,
+    description:
+      'Seed of made-up prompts and arrivals. Default: a new one each time, since a prefix cache may know earlier prompts.',
+  },
+  timeout: {
+    type: 'string',
+    default: '600s',
+    description: 'Fail a request that gets no byte for this long.',
+  },
+  json: {
+    type: 'string',
+    file: 'write',
+    description:
+      "Write the figures under vllm bench serve's keys, and more under fw: an object, or a list for several runs.",
+  },
+  csv: {
+    type: 'string',
+    file: 'write',
+    description: 'Write a table with one line per run.',
+  },
+  html: {
+    type: 'string',
+    file: 'write',
+    description: 'Write a page with charts. It needs no network and no script.',
+  },
+  detailed: { type: 'boolean', description: 'Add the figures and text of each request to --json.' },
+  label: { type: 'string', description: 'Text to put into --json.' },
+  endpoint: POOL_OPTIONS.endpoint,
+  pool: POOL_OPTIONS.pool,
+  model: POOL_OPTIONS.model,
+  'api-key-env': POOL_OPTIONS['api-key-env'],
+  'max-line': COMMON['max-line'],
+} as const;
+
+/** The flags as they were given; the seed is drawn where none is named. */
+export type Given = OptionsOf<typeof OPTIONS> & { seed: number };
 
 const MOST_AT_ONCE = 16_384;
 const MOST_LOADS = 100;
 
-export interface LoadFlags {
-  concurrency: string | undefined;
-  rate: string | undefined;
-  burstiness: string;
-  sweep: boolean | undefined;
-  ramp: string | undefined;
-  seed: number;
-}
-
 /** The loads in the order in which they are named, closed loops first; none for a sweep. One at a time where none is named. */
-export function loadsOf({ concurrency, rate, sweep, seed, ramp, ...flags }: LoadFlags): Load[] {
+export function loadsOf({ concurrency, rate, sweep, seed, ramp, ...flags }: Given): Load[] {
   const burstiness = shapeOf(flags.burstiness);
   if (ramp !== undefined) {
     if (concurrency !== undefined || rate !== undefined || sweep)
@@ -83,11 +213,9 @@ function shapeOf(text: string): number {
 
 /** A minute where nothing is said and prompts are made up; `own` is the number of the user's requests. */
 export function extentOf(
-  requests: number | undefined,
-  duration: string | undefined,
+  { requests, duration, ramp }: Pick<Given, 'requests' | 'duration' | 'ramp'>,
   loads: readonly Load[],
   own: number | null,
-  ramp: string | undefined,
 ): Extent {
   if (ramp !== undefined) {
     if (requests !== undefined || duration !== undefined)

@@ -4,138 +4,14 @@ import { dataError } from '../../../engine/core/item/failure.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
-import type { Metric, Windows } from './bench-figures.ts';
+import { METRICS, type Metric } from './bench-figures.ts';
+import type { Load as Asked } from './drive-load.ts';
+import { type BenchResult, latencyKeys } from './json.ts';
 
-export type Load =
-  | { kind: 'closed'; concurrency: number }
-  | { kind: 'open'; rate: number | 'inf'; burstiness: number | 'inf'; from?: number };
+export type Load = BenchResult['fw']['load'];
+export type SpreadJson = BenchResult['fw']['e2el_due_ms'];
 
-export interface SpreadJson {
-  n: number;
-  mean: number | null;
-  std: number | null;
-  min: number | null;
-  max: number | null;
-  p50: number | null;
-  p90: number | null;
-  p95: number | null;
-  p99: number | null;
-}
-
-/** What the servers say of a run; null for what none of them says. */
-export interface ServerJson {
-  seen: number;
-  restarted: boolean;
-  requests: number | null;
-  mean_ttft_ms: number | null;
-  mean_tpot_ms: number | null;
-  mean_e2el_ms: number | null;
-  mean_queue_ms: number | null;
-  mean_prefill_ms: number | null;
-  mean_decode_ms: number | null;
-  gap_ttft_ms: number | null;
-  gap_tpot_ms: number | null;
-  gap_e2el_ms: number | null;
-  prompt_tokens: number | null;
-  output_tokens: number | null;
-  preemptions: number | null;
-  prefix_hits: number | null;
-  kv_max: number | null;
-  running_mean: number | null;
-  running_max: number | null;
-  waiting_mean: number | null;
-  waiting_max: number | null;
-  gpu_use: number | null;
-  gpu_memory: number | null;
-}
-
-type Figure = 'mean' | 'median' | 'std' | 'p90' | 'p95' | 'p99';
-/** Null in what was read of a file, of what nobody measured; the file has 0 there, as that of vLLM. */
-type Figures = { [key in `${Figure}_${Metric}_ms`]: number | null };
-
-export interface BenchResult extends Figures {
-  date: string;
-  label: string | null;
-  model_id: string;
-  num_prompts: number;
-  duration: number;
-  completed: number;
-  failed: number;
-  total_input_tokens: number | null;
-  total_output_tokens: number | null;
-  request_throughput: number;
-  request_goodput: number | null;
-  output_throughput: number | null;
-  total_token_throughput: number | null;
-  max_concurrent_requests: number;
-  fw: {
-    bench: 1;
-    version: string;
-    began: string;
-    run: number;
-    of: number;
-    load: Load;
-    endpoints: string[];
-    goodput: Record<string, number> | null;
-    workload: {
-      source: string;
-      seed: number;
-      repeated: number;
-      body: string;
-      body_sha256: string;
-      input_tokens: SpreadJson;
-      output_tokens: SpreadJson;
-      cached_share: number | null;
-      uncounted: number;
-    };
-    verdict: 'ok' | 'client-limited';
-    client: {
-      limits: string[];
-      loop_utilisation: number;
-      cores: number;
-      waited: number | null;
-      lag_mean_ms: number;
-      lag_p99_ms: number;
-      lateness_p50_ms: number | null;
-      lateness_p99_ms: number | null;
-      coalesced_share: number;
-    };
-    servers: (null | {
-      url: string;
-      version: string | null;
-      root: string | null;
-      max_model_len: number | null;
-      settings: Record<string, string>;
-    })[];
-    server: ServerJson | null;
-    steady: { seconds: number; request_throughput: number; output_throughput: number | null } | null;
-    incomplete: number;
-    /** keys whose 0 stands for what nobody measured; files of older versions do not say it */
-    unknown?: string[];
-    failures: { code: string; cause: string; count: number; message: string }[];
-    e2el_due_ms: SpreadJson;
-    first_event_ms: SpreadJson;
-    first_answer_ms: SpreadJson;
-    intervals: Record<string, [number | null, number | null] | null>;
-    windows: Windows | null;
-    timeline: {
-      events: number[];
-      under_way: number[];
-      running: number[];
-      waiting: number[];
-      kv: number[];
-      gpu: (number | null)[];
-    };
-    formulas: Record<string, string>;
-  };
-}
-
-const LATENCIES: readonly Metric[] = ['ttft', 'tpot', 'itl', 'e2el'];
-const FIGURES: readonly Figure[] = ['mean', 'median', 'std', 'p90', 'p95', 'p99'];
 const TOKENS = ['total_input_tokens', 'total_output_tokens', 'output_throughput', 'total_token_throughput'];
-
-export const latencyKeys = (metric: Metric): `${Figure}_${Metric}_ms`[] =>
-  FIGURES.map(figure => `${figure}_${metric}_ms` as const);
 
 /**
  * A run with null for what nobody measured. Where its file does not say it, a latency of 0 throughout is none, and so are
@@ -145,7 +21,7 @@ export function withUnknown(run: BenchResult): BenchResult {
   const { fw, completed } = run;
   const isNone = (metric: Metric): boolean => latencyKeys(metric).every(key => !run[key]);
   // tokens that come together have no gap: a mean of 0, where something was streamed
-  const none = LATENCIES.filter(metric => isNone(metric) && (metric !== 'itl' || isNone('ttft')));
+  const none = METRICS.filter(metric => isNone(metric) && (metric !== 'itl' || isNone('ttft')));
   const isUncounted = completed > 0 && fw.workload.output_tokens?.n === 0;
   const unknown = fw.unknown ?? [...none.flatMap(latencyKeys), ...(isUncounted ? TOKENS : [])];
   const steady = isUncounted && fw.steady ? { ...fw.steady, output_throughput: null } : fw.steady;
@@ -158,15 +34,17 @@ export function withUnknown(run: BenchResult): BenchResult {
 
 const isFigure = (key: unknown): key is string =>
   typeof key === 'string' &&
-  (TOKENS.includes(key) || LATENCIES.some(metric => (latencyKeys(metric) as string[]).includes(key)));
+  (TOKENS.includes(key) || METRICS.some(metric => (latencyKeys(metric) as string[]).includes(key)));
 
 /** `4 at a time`, `2/s`. */
-export function loadWords(load: Load): string {
+export function loadWords(load: Load | Asked): string {
   if (load.kind === 'closed') return `${load.concurrency} at a time`;
-  if (load.rate === 'inf') return 'all at once';
-  const shape =
-    load.burstiness === 1 ? '' : load.burstiness === 'inf' ? ', even' : `, burstiness ${load.burstiness}`;
-  return load.from === undefined ? `${load.rate}/s${shape}` : `${load.from} to ${load.rate}/s${shape}`;
+  const { rate, burstiness, from } = load;
+  const isInfinite = (value: number | 'inf'): boolean =>
+    value === 'inf' || value === Number.POSITIVE_INFINITY;
+  if (isInfinite(rate)) return 'all at once';
+  const shape = burstiness === 1 ? '' : isInfinite(burstiness) ? ', even' : `, burstiness ${burstiness}`;
+  return from === undefined ? `${rate}/s${shape}` : `${from} to ${rate}/s${shape}`;
 }
 
 /** Bytes of a file that is read; with --detailed a million requests have more, and are not needed here. */
@@ -234,4 +112,64 @@ function isWindows(value: unknown): boolean {
     isObject(value) &&
     lists.every(name => Array.isArray(value[name]) && (value[name] as unknown[]).every(Number.isFinite))
   );
+}
+
+// Runs as rows of a table, for spreadsheets: the keys of vLLM, one line a run.
+
+/** Columns in their order, without the lists of --detailed. */
+const COLUMNS = [
+  'date',
+  'label',
+  'model_id',
+  'load',
+  'request_rate',
+  'burstiness',
+  'max_concurrency',
+  'servers',
+  'run',
+  'verdict',
+  'num_prompts',
+  'completed',
+  'failed',
+  'incomplete',
+  'duration',
+  'total_input_tokens',
+  'total_output_tokens',
+  'request_throughput',
+  'request_goodput',
+  'output_throughput',
+  'total_token_throughput',
+  'max_output_tokens_per_s',
+  'max_concurrent_requests',
+  ...['ttft', 'tpot', 'itl', 'e2el'].flatMap(metric =>
+    ['mean', 'median', 'std', 'p90', 'p95', 'p99'].map(figure => `${figure}_${metric}_ms`),
+  ),
+  'p99_e2el_due_ms',
+];
+
+/** RFC 4180, with a header; a cell that a spreadsheet would take for a formula gets a quote before it. */
+export function csvOf(results: readonly BenchResult[]): string {
+  const rows = results.map(result => {
+    const { fw } = result;
+    const own: Record<string, unknown> = {
+      load: fw.load.kind,
+      servers: fw.endpoints.length,
+      run: fw.run,
+      verdict: fw.verdict,
+      incomplete: fw.incomplete,
+      p99_e2el_due_ms: fw.e2el_due_ms.p99,
+    };
+    return csvLine(COLUMNS.map(name => own[name] ?? (result as unknown as Record<string, unknown>)[name]));
+  });
+  return `${[csvLine(COLUMNS), ...rows].join('\r\n')}\r\n`;
+}
+
+/** RFC 4180, without its line break. */
+export const csvLine = (values: readonly unknown[]): string => values.map(cell).join(',');
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = String(value);
+  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -3,8 +3,8 @@
  * uses, so that figures of both can be compared: linear interpolation, and division by n.
  */
 import { quantile } from '../../kit/agreement.ts';
-import { logChoose, Z95 } from '../../kit/special.ts';
 import type { Interval } from '../../kit/statistics.ts';
+import { logChoose, Z95 } from '../../kit/statistics.ts';
 
 /** Ascending. Samples are copied once; a Float64Array sorts by number. */
 export function sorted(samples: ArrayLike<number>): Float64Array {

@@ -9,7 +9,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import type { Endpoint } from '../../../engine/asking/pool/pool-state.ts';
-import { type Outcome, type Reading, readingOf, TookTooLong } from './timed-answer.ts';
+import { type Outcome, Reading, TookTooLong } from './timed-answer.ts';
 
 export interface Request {
   /** from the root of the server */
@@ -62,7 +62,7 @@ export function lineTo(endpoint: Endpoint, { now, keepText }: LineOptions): Line
     const client = rested ?? new Client(origin, { ...OPTIONS, connect });
     const { path, body } = request;
     const sent = now();
-    const reading = readingOf({ due, sent }, { key, keepText });
+    const reading = new Reading({ due, sent }, { key, keepText });
     const listening: Listening = new Listening(client, reading, now, settle, error => {
       under.delete(listening);
       // The server closed the connection while the request was on its way, and has not seen it. One that answers on a new

@@ -9,10 +9,9 @@ import { type Figures, figuresOf, type Goal, spreadOf } from './bench-figures.ts
 import { type Line, lineTo } from './bench-wire.ts';
 import type { Workload } from './bench-workload.ts';
 import { type ClientFacts, limitsOf, watchClient } from './client-health.ts';
-import { type Driven, drive, type Extent, type Load } from './drive-load.ts';
-import { type Live, liveOf } from './live-table.ts';
-import { newSamples } from './samples.ts';
-import { type ServerView, watchServers } from './server-view.ts';
+import { type Driven, type Driving, drive, type Extent, type Load } from './drive-load.ts';
+import { type Live, lateness, liveOf, Samples } from './samples.ts';
+import { type ServerView, type ServerWatch, type Watched, watchServers } from './server-view.ts';
 import { sweep } from './sweep.ts';
 
 export interface Plan {
@@ -64,12 +63,10 @@ export interface Host {
   /** what comes next */
   began(load: Load, servers: number, run: number): void;
   /** of each run, once it sends: each call looks anew */
-  live?(look: () => Live): void;
-  /** after each end */
-  progress?(underWay: number, ended: number): void;
+  live(look: () => Live): void;
   ended(run: Run): void;
   /** once, of an endpoint whose GPUs cannot be seen */
-  warn?(message: string): void;
+  warn(message: string): void;
 }
 
 const now = (): number => performance.now();
@@ -86,116 +83,136 @@ const REST_MS = 100;
 
 /** Runs until all loads are done, or the signal stops it; what was measured by then is returned. */
 export async function bench(plan: Plan, host: Host): Promise<Run[]> {
-  const { endpoints, isUpTo, repeat } = plan;
-  const runs: Run[] = [];
-  let number = 0;
-  let warmed = 0;
+  const benchmark = new Benchmark(plan, host);
+  try {
+    await benchmark.all();
+  } finally {
+    await benchmark.close();
+  }
+  return benchmark.runs;
+}
 
-  const lines = endpoints.map(endpoint => lineTo(endpoint, { now, keepText: plan.isDetailed }));
+class Benchmark {
+  readonly runs: Run[] = [];
+  readonly #plan: Plan;
+  readonly #host: Host;
+  readonly #lines: readonly Line[];
+  readonly #watch: ServerWatch;
+  /** requests that were sent, to measure and to warm up */
+  #sent = 0;
+  #warmed = 0;
+  #outputTokens: number | null;
 
-  const watch = watchServers(endpoints, { clock: systemClock, warn: message => host.warn?.(message) });
-  let outputTokens = plan.workload.outputTokens;
+  constructor(plan: Plan, host: Host) {
+    this.#plan = plan;
+    this.#host = host;
+    this.#lines = plan.endpoints.map(endpoint => lineTo(endpoint, { now, keepText: plan.isDetailed }));
+    this.#watch = watchServers(plan.endpoints, { clock: systemClock, warn: host.warn });
+    this.#outputTokens = plan.workload.outputTokens;
+  }
 
-  async function measure(load: Load, extent: Extent, servers: number, run: number): Promise<Run> {
-    host.began(load, servers, run);
-    const asked = lines.slice(0, servers);
-    const latency = latencyOf(await warmUp(asked, load), outputTokens);
-    const watched = await watch.begin(servers);
-    const first = number;
+  async all(): Promise<void> {
+    const { endpoints, isUpTo, repeat, loads, extent } = this.#plan;
+    const steps = isUpTo ? endpoints.map((_, index) => index + 1) : [endpoints.length];
+    for (let run = 1; run <= repeat; run++)
+      for (const servers of steps) {
+        const scale = isUpTo ? servers : 1;
+        const measureOne = async (load: Load, each: Extent): Promise<Run | null> =>
+          this.#host.signal.aborted
+            ? null
+            : this.#measure(scaled(load, scale), extentFor(each, scale), servers, run);
+        if (loads.length > 0) for (const load of loads) await measureOne(load, extent);
+        else await sweep(this.#plan, measureOne);
+      }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#watch.close(), ...this.#lines.map(line => line.close())]);
+  }
+
+  async #measure(load: Load, extent: Extent, servers: number, run: number): Promise<Run> {
+    const { workload, goal, repeat } = this.#plan;
+    this.#host.began(load, servers, run);
+    const lines = this.#lines.slice(0, servers);
+    const endpoints = this.#plan.endpoints.slice(0, servers);
+    const latency = latencyOf(await this.#warmUp(lines, load), this.#outputTokens);
+    const watched = await this.#watch.begin(servers);
+    const first = this.#sent;
     const began = Date.now();
     const watching = watchClient();
-    const driven = await drive({
-      lines: asked,
-      load,
+    const driven = await this.#drive(lines, load, {
       extent,
       spread: spreadFor(load, extent, latency),
-      requestAt: at => plan.workload.requestAt(first + at),
-      samples(start) {
-        const samples = newSamples({ start, isDetailed: plan.isDetailed });
-        const underWay = (): number => asked.reduce((sum, line) => sum + line.busy, 0);
-        host.live?.(liveOf({ samples, start, now, underWay, server: watched.now }));
-        return samples;
-      },
-      now,
-      after,
-      patience: plan.patience,
-      signal: host.signal,
-      ...(host.progress && { progress: host.progress }),
+      requestAt: at => workload.requestAt(first + at),
+      samples: start => this.#samples(start, lines, watched),
     });
-    const { samples, sent } = driven;
-    const due = samples.of('due');
-    const lateness = load.kind === 'open' ? samples.of('sent').map((at, i) => at - (due[i] as number)) : null;
-    const client = watching.stop(lateness);
+    const client = watching.stop(load.kind === 'open' ? lateness(driven.samples) : null);
     const server = await watched.end();
-    number += sent;
-    const figures = figuresOf(driven, plan.goal);
-    outputTokens ??= figures.output.n > 0 ? figures.output.mean : null;
+    this.#sent += driven.sent;
+    const figures = figuresOf(driven, goal);
+    this.#outputTokens ??= figures.output.n > 0 ? figures.output.mean : null;
     const { ttft } = figures.metrics;
     const done: Run = {
-      load,
-      endpoints: endpoints.slice(0, servers).map(({ url }) => url),
-      run,
-      of: repeat,
-      first,
-      goal: plan.goal,
-      driven,
-      figures,
-      client,
-      server,
-      closing: endpoints.filter((_, at) => at < servers && lines[at]?.closes).map(({ url }) => url),
+      ...{ load, run, of: repeat, first, goal, driven, figures, client, server, began },
+      endpoints: endpoints.map(({ url }) => url),
+      closing: endpoints.filter((_, at) => lines[at]?.closes).map(({ url }) => url),
       limits: limitsOf(client, { medianTtft: ttft.at[50] as number, p99Ttft: ttft.at[99] as number }),
-      repeated: repeatedIn(plan.workload.size, first, sent),
-      began,
+      repeated: repeatedIn(workload.size, first, driven.sent),
     };
-    runs.push(done);
-    host.ended(done);
+    this.runs.push(done);
+    this.#host.ended(done);
     return done;
   }
 
-  async function warmUp(asked: readonly Line[], load: Load): Promise<Driven | null> {
-    const atOnce = load.kind === 'closed' ? load.concurrency : OPEN_WARM_UP * asked.length;
-    const requests = plan.warmUp ?? atOnce;
-    if (requests === 0 || host.signal.aborted) return null;
-    const from = warmed;
-    warmed += requests;
-    const driven = await drive({
-      lines: asked,
-      load: { kind: 'closed', concurrency: atOnce },
-      extent: { requests, ms: null },
-      requestAt: at => plan.workload.warmUpAt(from + at),
-      samples: start => newSamples({ start, isDetailed: false }),
+  #drive(lines: readonly Line[], load: Load, more: Omit<Driving, 'lines' | 'load' | Same>): Promise<Driven> {
+    return drive({
+      lines,
+      load,
       now,
       after,
-      patience: plan.patience,
-      signal: host.signal,
+      patience: this.#plan.patience,
+      signal: this.#host.signal,
+      ...more,
     });
-    if (!host.signal.aborted) await wait(REST_MS, undefined, { signal: host.signal }).catch(() => {});
-    return driven;
   }
 
-  const steps = isUpTo ? endpoints.map((_, index) => index + 1) : [endpoints.length];
-  try {
-    for (let run = 1; run <= repeat; run++) {
-      for (const servers of steps) {
-        const scale = isUpTo ? servers : 1;
-        const measureOne = async (load: Load, extent: Extent): Promise<Run | null> =>
-          host.signal.aborted ? null : measure(scaled(load, scale), extentFor(extent, scale), servers, run);
-        if (plan.loads.length > 0) for (const load of plan.loads) await measureOne(load, plan.extent);
-        else await sweep(plan, measureOne);
-      }
-    }
-  } finally {
-    await Promise.all([watch.close(), ...lines.map(line => line.close())]);
+  #samples(start: number, lines: readonly Line[], watched: Watched): Samples {
+    const samples = new Samples({ start, isDetailed: this.#plan.isDetailed });
+    const underWay = (): number => lines.reduce((sum, line) => sum + line.busy, 0);
+    this.#host.live(liveOf({ samples, start, now, underWay, server: watched.now }));
+    return samples;
   }
-  return runs;
+
+  async #warmUp(lines: readonly Line[], load: Load): Promise<Driven | null> {
+    const { warmUp, workload } = this.#plan;
+    const { signal } = this.#host;
+    const concurrency = load.kind === 'closed' ? load.concurrency : OPEN_WARM_UP * lines.length;
+    const requests = warmUp ?? concurrency;
+    if (requests === 0 || signal.aborted) return null;
+    const from = this.#warmed;
+    this.#warmed += requests;
+    const driven = await this.#drive(
+      lines,
+      { kind: 'closed', concurrency },
+      {
+        extent: { requests, ms: null },
+        requestAt: at => workload.warmUpAt(from + at),
+        samples: start => new Samples({ start, isDetailed: false }),
+      },
+    );
+    if (!signal.aborted) await wait(REST_MS, undefined, { signal }).catch(() => {});
+    return driven;
+  }
 }
+
+type Same = 'now' | 'after' | 'patience' | 'signal';
 
 /** ms of an answer, as the warm-up tells, whose answers are short; 0 where it tells nothing. */
 function latencyOf(warmUp: Driven | null, outputTokens: number | null): number {
   if (warmUp === null || warmUp.samples.completed === 0) return 0;
   const mean = (name: 'ttft' | 'tpot' | 'e2el'): number => spreadOf(warmUp.samples.of(name)).mean;
-  const said = mean('ttft') + mean('tpot') * ((outputTokens ?? Number.NaN) - 1);
-  return Number.isNaN(said) ? mean('e2el') : said;
+  const foretold = mean('ttft') + mean('tpot') * ((outputTokens ?? Number.NaN) - 1);
+  return Number.isNaN(foretold) ? mean('e2el') : foretold;
 }
 
 /** A run of fewer answers for each place is mostly its start: then all begin at once. */

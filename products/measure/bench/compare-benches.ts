@@ -1,9 +1,48 @@
 /**
- * Two benchmarks side by side, load by load: which differences are more than noise. A run is one sample, since its requests
- * share batches; so means over runs are compared where both sides have two or more, and else means over windows of the run.
+ * bench compare: two benchmarks side by side, and which differences are more than noise.
+ *
+ *   fw bench compare before.json after.json
  */
-import { type BenchResult, loadWords } from './bench-result.ts';
+
+import { writePage } from '../../../engine/core/files/ndjson-out.ts';
+import { dataError, EXIT, usageError } from '../../../engine/core/item/failure.ts';
+import { aligned, counted, cut, number } from '../../../engine/core/item/wording.ts';
+import { visible } from '../../../engine/core/json/visible.ts';
+import { command } from '../../../engine/flow/command.ts';
+import { loadWords, readResults } from './bench-result.ts';
 import { differenceOfMeans, mean } from './bench-statistics.ts';
+import type { BenchResult } from './json.ts';
+
+export default command({
+  name: 'bench compare',
+  summary: 'Compare two files of fw bench --json: which differences are more than noise.',
+  positional: 'A.json B.json',
+  examples: [
+    'fw bench compare before.json after.json',
+    "fw bench compare before.json after.json --json | jq '.comparisons[].differences[]'",
+  ],
+  options: { json: { type: 'boolean', description: 'Write the figures as JSON.' } },
+
+  async run({ json }, paths) {
+    const [a, b] = paths;
+    if (a === undefined || b === undefined || paths.length > 2)
+      throw usageError(
+        `expected two files of fw bench --json, found ${paths.length}: fw bench compare A.json B.json`,
+      );
+    const compared = compareBenches(readResults(a), readResults(b));
+    if (compared.comparisons.length === 0)
+      throw dataError(
+        `expected a load that both have, found in ${a}: ${compared.onlyA.join('; ')}; in ${b}: ${compared.onlyB.join('; ')}`,
+      );
+    await writePage(
+      json ? `${JSON.stringify({ compare: 1, a, b, ...compared }, null, 1)}\n` : comparePage(compared, a, b),
+    );
+    return EXIT.ok;
+  },
+});
+
+// Two benchmarks side by side, load by load: which differences are more than noise. A run is one sample, since its requests
+// share batches; so means over runs are compared where both sides have two or more, and else means over windows of the run.
 
 export interface Difference {
   /** `request_throughput`, `mean_ttft_ms`, … */
@@ -183,4 +222,63 @@ function notesOf(
       notes.push(`${failed} requests of ${name} failed or were not finished: they are in no latency`);
   }
   return notes;
+}
+
+const WORDS: Readonly<Record<string, string>> = {
+  request_throughput: 'requests/s',
+  output_throughput: 'tokens/s out',
+  mean_ttft_ms: 'mean TTFT ms',
+  p99_ttft_ms: 'p99 TTFT ms',
+  mean_tpot_ms: 'mean TPOT ms',
+  mean_itl_ms: 'mean ITL ms',
+  mean_e2el_ms: 'mean E2EL ms',
+  p99_e2el_ms: 'p99 E2EL ms',
+};
+
+const OF = {
+  runs: 'means of runs',
+  windows: 'windows of a run',
+  intervals: 'intervals of the percentile',
+} as const;
+
+/** `a` and `b` are the names of the two. */
+export function comparePage({ comparisons, onlyA, onlyB }: Compared, a: string, b: string): string {
+  const [nameA, nameB] = [a, b].map(name => visible(cut(name, 100)));
+  const lines = [`A ${nameA}`, `B ${nameB}`];
+  for (const { load, servers, differences, notes } of comparisons) {
+    lines.push('', `${load} on ${counted(servers, 'server')}`);
+    const head = ['', 'A', 'B', 'B against A', '95 %', '', 'by'];
+    const rows = differences.map(each => [
+      `  ${WORDS[each.key] ?? each.key}`,
+      figure(each.a),
+      figure(each.b),
+      each.change === null ? '–' : percent(each.change),
+      each.interval === null ? '–' : `${percent(each.interval[0])} to ${percent(each.interval[1])}`,
+      verdictOf(each),
+      each.of === null ? '' : OF[each.of],
+    ]);
+    lines.push(...aligned([head, ...rows], [1, 2, 3, 4]));
+    for (const note of notes) lines.push(`  note: ${visible(cut(note, 300))}`);
+  }
+  for (const [name, only] of [
+    ['A', onlyA],
+    ['B', onlyB],
+  ] as const)
+    if (only.length > 0) lines.push('', `in ${name} alone: ${only.join('; ')}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function verdictOf({ verdict, of, why }: Difference): string {
+  if (why !== null) return `${verdict}: ${why}`;
+  return verdict === 'no difference' && of === 'intervals' ? 'no difference shown' : verdict;
+}
+
+function figure(value: number | null): string {
+  if (value === null) return '–';
+  return value >= 1000 ? number(Math.round(value)) : value.toFixed(2);
+}
+
+function percent(share: number): string {
+  const text = (100 * share).toFixed(1);
+  return `${Number(text) > 0 ? '+' : ''}${Number(text) === 0 ? '0.0' : text.replace('-', '\u2212')} %`;
 }

@@ -2,10 +2,11 @@
  * One load on one or more servers, from the first request to the end of the last answer. A closed loop keeps so many
  * requests under way; an open loop sends each when it is due, however late the answers are.
  */
+
+import { seeded } from '../../kit/permute.ts';
 import type { Line, Request } from './bench-wire.ts';
 import type { Samples } from './samples.ts';
-import { dueTimes } from './schedule.ts';
-import { Stopped } from './timed-answer.ts';
+import { type Outcome, Stopped } from './timed-answer.ts';
 
 export type Load =
   | { kind: 'closed'; concurrency: number }
@@ -59,112 +60,198 @@ const SWEEP_MS = 1_000;
 const HOPELESS = 200;
 
 export function drive(driving: Driving): Promise<Driven> {
-  const { lines, load, extent, now, after, signal } = driving;
-  const start = now();
-  const samples = driving.samples(start);
-  const most = extent.requests ?? Number.POSITIVE_INFINITY;
-  const until = extent.ms === null ? Number.POSITIVE_INFINITY : start + extent.ms;
-  let sent = 0;
-  let settled = 0;
-  let isOver = false; // nothing more is sent
-  let last = start;
-  let turn = 0;
-  let unsent = 0;
-  const spread = load.kind === 'closed' ? (driving.spread ?? 0) : 0;
-  let lastSent = start;
+  return new Promise(resolve => new Drive(driving, resolve).begin());
+}
 
-  return new Promise(resolve => {
-    let callOffSweep = () => {};
-    let callOffNext = () => {};
-    const sweep = (): void => {
-      callOffSweep = after(SWEEP_MS, () => {
-        for (const line of lines) line.sweep(driving.patience);
-        sweep();
-      });
-    };
-    const finish = (): void => {
-      if (!isOver || settled < sent) return;
-      callOffSweep();
-      signal.removeEventListener('abort', stop);
-      const from = start + spread;
-      const steady = spread > 0 && lastSent > from ? { from, to: lastSent } : null;
-      resolve({ samples, duration: last - start, start, sent, steady });
-    };
-    const end = (): void => {
-      isOver = true;
-      callOffNext();
-      finish();
-    };
-    const stop = (): void => {
-      end();
-      for (const line of lines) line.abort(new Stopped('stopped'));
-    };
+class Drive {
+  readonly #driving: Driving;
+  readonly #resolve: (driven: Driven) => void;
+  readonly #start: number;
+  readonly #until: number;
+  readonly #samples: Samples;
+  readonly #spread: number;
+  #sent = 0;
+  #settled = 0;
+  /** nothing more is sent */
+  #isOver = false;
+  /** the end of the last answer */
+  #last: number;
+  #lastSent: number;
+  #turn = 0;
+  /** in a row, for want of a connection */
+  #unsent = 0;
+  #callOffSweep = (): void => {};
+  #callOffNext = (): void => {};
 
-    /** The server with the fewest requests under way; of several the next in turn. */
-    const lineOf = (): Line => {
-      let found = lines[turn % lines.length] as Line;
-      for (let i = 1; i < lines.length; i++) {
-        const other = lines[(turn + i) % lines.length] as Line;
-        if (other.busy < found.busy) found = other;
+  constructor(driving: Driving, resolve: (driven: Driven) => void) {
+    const { load, extent, spread = 0 } = driving;
+    this.#driving = driving;
+    this.#resolve = resolve;
+    this.#start = driving.now();
+    this.#samples = driving.samples(this.#start);
+    this.#until = extent.ms === null ? Number.POSITIVE_INFINITY : this.#start + extent.ms;
+    this.#spread = load.kind === 'closed' ? spread : 0;
+    this.#last = this.#start;
+    this.#lastSent = this.#start;
+  }
+
+  begin(): void {
+    const { signal, load } = this.#driving;
+    signal.addEventListener('abort', this.#stop, { once: true });
+    if (signal.aborted) return this.#stop();
+    this.#sweep();
+    if (load.kind === 'closed') this.#beginClosed(load.concurrency, 0);
+    else this.#pump(this.#dueTimes(load));
+  }
+
+  #sweep(): void {
+    const { lines, after, patience } = this.#driving;
+    this.#callOffSweep = after(SWEEP_MS, () => {
+      for (const line of lines) line.sweep(patience);
+      this.#sweep();
+    });
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#callOffNext();
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (!this.#isOver || this.#settled < this.#sent) return;
+    this.#callOffSweep();
+    this.#driving.signal.removeEventListener('abort', this.#stop);
+    const [start, from] = [this.#start, this.#start + this.#spread];
+    const steady = this.#spread > 0 && this.#lastSent > from ? { from, to: this.#lastSent } : null;
+    const duration = this.#last - start;
+    this.#resolve({ samples: this.#samples, duration, start, sent: this.#sent, steady });
+  }
+
+  readonly #stop = (): void => {
+    this.#end();
+    for (const line of this.#driving.lines) line.abort(new Stopped('stopped'));
+  };
+
+  /** The server with the fewest requests under way; of several the next in turn. */
+  #line(): Line {
+    const { lines } = this.#driving;
+    const at = (i: number): Line => lines[(this.#turn + i) % lines.length] as Line;
+    let least = at(0);
+    for (let i = 1; i < lines.length; i++) if (at(i).busy < least.busy) least = at(i);
+    this.#turn++;
+    return least;
+  }
+
+  #send(due: number, ended: () => void): void {
+    const request = this.#driving.requestAt(this.#sent++);
+    this.#lastSent = due;
+    this.#line().send(request, due, ended, outcome => this.#settle(outcome));
+  }
+
+  #settle(outcome: Outcome): void {
+    const samples = this.#samples;
+    this.#settled++;
+    this.#last = Math.max(this.#last, outcome.end);
+    samples.add(outcome);
+    this.#driving.progress?.(this.#sent - this.#settled, this.#settled);
+    this.#unsent = !outcome.ok && outcome.isUnsent ? this.#unsent + 1 : 0;
+    const isHopeless = samples.completed === 0 && samples.failed >= HOPELESS;
+    if (this.#unsent >= HOPELESS || isHopeless) this.#end();
+    this.#finish();
+  }
+
+  get #hasAll(): boolean {
+    const { requests } = this.#driving.extent;
+    return requests !== null && this.#sent >= requests;
+  }
+
+  /** Of a closed loop those that are due by now, from number `begun` on; each is followed by the next once it has ended. */
+  #beginClosed(concurrency: number, begun: number): void {
+    const at = this.#driving.now();
+    for (let number = begun; number < concurrency && !this.#isOver; number++) {
+      const due = this.#start + (this.#spread * number) / concurrency;
+      if (due > at) {
+        this.#callOffNext = this.#driving.after(due - at, () => this.#beginClosed(concurrency, number));
+        return;
       }
-      turn++;
-      return found;
-    };
-    const send = (due: number, ended: () => void): void => {
-      const request = driving.requestAt(sent++);
-      lastSent = due;
-      lineOf().send(request, due, ended, outcome => {
-        settled++;
-        last = Math.max(last, outcome.end);
-        samples.add(outcome);
-        driving.progress?.(sent - settled, settled);
-        unsent = !outcome.ok && outcome.isUnsent ? unsent + 1 : 0;
-        if (unsent >= HOPELESS || (samples.completed === 0 && samples.failed >= HOPELESS)) end();
-        finish();
-      });
-    };
+      this.#next();
+    }
+    if (this.#hasAll) this.#end();
+  }
 
-    const closed = (concurrency: number): void => {
-      const next = (): void => {
-        const at = now();
-        if (isOver) return;
-        if (sent >= most || at >= until) return end();
-        send(at, next);
-      };
-      let begun = 0;
-      const begin = (): void => {
-        for (const at = now(); begun < concurrency && !isOver; begun++) {
-          const due = start + (spread * begun) / concurrency;
-          if (due > at) {
-            callOffNext = after(due - at, begin);
-            return;
-          }
-          next();
-        }
-        if (sent >= most) end();
-      };
-      begin();
-    };
+  readonly #next = (): void => {
+    const at = this.#driving.now();
+    if (this.#isOver) return;
+    if (this.#hasAll || at >= this.#until) return this.#end();
+    this.#send(at, this.#next);
+  };
 
-    const open = ({ rate, from = rate, burstiness, seed }: Load & { kind: 'open' }): void => {
-      const mean = (from + rate) / 2;
-      const count = extent.requests ?? Math.max(1, Math.round((mean * (extent.ms ?? 0)) / 1000));
-      const due = dueTimes({ rate, from, burstiness, count, seed });
-      // one timer for the next that is due; whatever is overdue then is sent at once
-      const pump = (): void => {
-        if (isOver) return;
-        for (let at = now(); sent < count && start + (due[sent] as number) <= at; )
-          send(start + (due[sent] as number), () => {});
-        if (sent >= count) return end();
-        callOffNext = after(Math.max(0, start + (due[sent] as number) - now()), pump);
-      };
-      pump();
-    };
+  #dueTimes({ rate, from = rate, burstiness, seed }: Load & { kind: 'open' }): Float64Array {
+    const { requests, ms } = this.#driving.extent;
+    const mean = (from + rate) / 2;
+    const count = requests ?? Math.max(1, Math.round((mean * (ms ?? 0)) / 1000));
+    return dueTimes({ rate, from, burstiness, count, seed });
+  }
 
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) return stop();
-    sweep();
-    if (load.kind === 'closed') closed(load.concurrency);
-    else open(load);
-  });
+  /** One timer for the next that is due; whatever is overdue then is sent at once. */
+  #pump(due: Float64Array): void {
+    const { now, after } = this.#driving;
+    if (this.#isOver) return;
+    const next = (): number => this.#start + (due[this.#sent] as number);
+    for (let at = now(); this.#sent < due.length && next() <= at; ) this.#send(next(), () => {});
+    if (this.#sent >= due.length) return this.#end();
+    this.#callOffNext = after(Math.max(0, next() - now()), () => this.#pump(due));
+  }
+}
+
+// When requests are due in an open loop: all times before the first is sent, from a seed, so that a run can be repeated.
+
+export interface Arrivals {
+  /** requests a second; Infinity: all at once */
+  rate: number;
+  /** of a ramp: the rate at its beginning, which grows evenly in time to `rate` */
+  from?: number;
+  /** shape of the gamma distribution of the gaps: 1 is Poisson, less comes in bursts, Infinity is constant */
+  burstiness: number;
+  count: number;
+  seed: number;
+}
+
+/**
+ * Milliseconds from the start, ascending. The gaps, that before the first among them, are Gamma(b, 1 / (rate b)), and all
+ * are stretched so that the last request is due at count / rate: as vllm bench serve does, so that two runs of one rate
+ * have that rate, and not the one that was drawn. Of a ramp the last one is due at its end, 2 count / (from + rate).
+ */
+export function dueTimes({ rate, from = rate, burstiness, count, seed }: Arrivals): Float64Array {
+  const due = new Float64Array(count);
+  if (rate === Number.POSITIVE_INFINITY) return due;
+  const random = seeded(seed);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    at += burstiness === Number.POSITIVE_INFINITY ? 1 : gamma(burstiness, random);
+    due[i] = at;
+  }
+  // arrivals of rate 1 in their own time; what has come by a time t of a ramp is from t + (rate - from) t² / 2T
+  const end = (2 * count) / (from + rate);
+  const curve = (rate - from) / end / 2;
+  for (let i = 0; i < count; i++) {
+    const share = ((due[i] as number) / at) * count;
+    due[i] = (1000 * 2 * share) / (from + Math.sqrt(from * from + 4 * curve * share));
+  }
+  return due;
+}
+
+/** Marsaglia and Tsang (2000); below 1 by the power of a uniform number, as they say. Scale 1. */
+function gamma(shape: number, random: () => number): number {
+  if (shape < 1) return gamma(shape + 1, random) * (1 - random()) ** (1 / shape);
+  if (shape === 1) return -Math.log(1 - random());
+  const d = shape - 1 / 3;
+  const c = 1 / Math.sqrt(9 * d);
+  for (;;) {
+    // Box and Muller
+    const x = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+    const v = (1 + c * x) ** 3;
+    if (v > 0 && Math.log(1 - random()) < 0.5 * x * x + d - d * v + d * Math.log(v)) return d * v;
+  }
 }

@@ -4,13 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import type { Run } from './bench.ts';
-import { FORMULAS, METRICS, PERCENTILES, type Spread } from './bench-figures.ts';
-import { type BenchResult, type Load as LoadJson, latencyKeys } from './bench-result.ts';
+import { FORMULAS, METRICS, type Metric, PERCENTILES, type Spread } from './bench-figures.ts';
+
+import type { ServerFacts } from './bench-servers.ts';
 import { meanInterval } from './bench-statistics.ts';
 import type { Load } from './drive-load.ts';
-import type { ServerFacts } from './server-facts.ts';
 
-export interface Told {
+/** What the file has of a benchmark, beside its runs. */
+export interface About {
   version: string;
   model: string;
   label: string | null;
@@ -22,6 +23,36 @@ export interface Told {
   seed: number;
   isDetailed: boolean;
 }
+
+/**
+ * A run as its file has it, as far as pages and comparisons read it. Null in what was read of a file, of what nobody measured;
+ * the file has 0 there, as that of vLLM.
+ */
+export interface BenchResult extends Figures {
+  date: string;
+  label: string | null;
+  model_id: string;
+  num_prompts: number;
+  duration: number;
+  completed: number;
+  failed: number;
+  total_input_tokens: number | null;
+  total_output_tokens: number | null;
+  request_throughput: number;
+  request_goodput: number | null;
+  output_throughput: number | null;
+  total_token_throughput: number | null;
+  max_concurrent_requests: number;
+  fw: Omit<ReturnType<typeof ownOf>, 'unknown'> & {
+    /** keys whose 0 stands for what nobody measured; files of older versions do not say it */
+    unknown?: string[];
+  };
+}
+const FIGURES = ['mean', 'median', 'std', 'p90', 'p95', 'p99'] as const;
+type Figures = { [key in `${(typeof FIGURES)[number]}_${Metric}_ms`]: number | null };
+
+export const latencyKeys = (metric: Metric): (keyof Figures)[] =>
+  FIGURES.map(figure => `${figure}_${metric}_ms` as const);
 
 type Json = Record<string, unknown>;
 
@@ -43,7 +74,7 @@ function unknownIn({ metrics, inputTokens, outputTokens }: Run['figures']): stri
   return [...latencies, ...tokens];
 }
 
-export function jsonOf(run: Run, told: Told): BenchResult {
+export function jsonOf(run: Run, about: About): BenchResult {
   const { figures, load, driven } = run;
   const { metrics } = figures;
   const sampled = driven.samples;
@@ -51,9 +82,9 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     date: stampOf(run.began),
     endpoint_type: 'openai-chat',
     backend: 'openai-chat',
-    label: told.label,
-    model_id: told.model,
-    tokenizer_id: told.model,
+    label: about.label,
+    model_id: about.model,
+    tokenizer_id: about.model,
     num_prompts: driven.sent,
     request_rate: load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY ? load.rate : 'inf',
     burstiness:
@@ -78,8 +109,8 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     max_concurrent_requests: figures.peakConcurrency,
     rtfx: 0,
   };
-  if (told.isDetailed) {
-    const details = sampled.details();
+  if (about.isDetailed) {
+    const details = sampled.details;
     Object.assign(result, {
       input_lens: details.map(({ input }) => input),
       output_lens: details.map(({ output }) => output),
@@ -99,15 +130,15 @@ export function jsonOf(run: Run, told: Told): BenchResult {
     result[`std_${metric}_ms`] = orZero(spread.std);
     for (const p of PERCENTILES) if (p !== 50) result[`p${p}_${metric}_ms`] = orZero(spread.at[p] as number);
   }
-  result.fw = ownOf(run, told);
+  result.fw = ownOf(run, about);
   return result as unknown as BenchResult;
 }
 
-function ownOf(run: Run, told: Told): Json {
+function ownOf(run: Run, about: About) {
   const { figures, client, limits, driven } = run;
   return {
-    bench: 1,
-    version: told.version,
+    bench: 1 as const,
+    version: about.version,
     began: new Date(run.began).toISOString(),
     run: run.run,
     of: run.of,
@@ -115,18 +146,18 @@ function ownOf(run: Run, told: Told): Json {
     endpoints: run.endpoints,
     goodput: run.goal,
     workload: {
-      source: told.source,
-      seed: told.seed,
+      source: about.source,
+      seed: about.seed,
       first_request: run.first,
       repeated: run.repeated,
-      body: told.body,
-      body_sha256: createHash('sha256').update(told.body).digest('hex'),
+      body: about.body,
+      body_sha256: createHash('sha256').update(about.body).digest('hex'),
       input_tokens: spreadJson(figures.input),
       output_tokens: spreadJson(figures.output),
       cached_share: ms(figures.cachedShare),
       uncounted: figures.uncounted,
     },
-    verdict: limits.length > 0 ? 'client-limited' : 'ok',
+    verdict: limits.length > 0 ? ('client-limited' as const) : ('ok' as const),
     client: {
       limits,
       loop_utilisation: ms(client.loopUtilisation),
@@ -138,7 +169,7 @@ function ownOf(run: Run, told: Told): Json {
       lateness_p99_ms: ms(client.latenessP99),
       coalesced_share: ms(figures.coalescedShare),
     },
-    servers: run.endpoints.map(url => factsJson(told.servers.find(each => each.url === url))),
+    servers: run.endpoints.map(url => factsJson(about.servers.find(each => each.url === url))),
     server: serverJson(run),
     steady: figures.steady && {
       seconds: figures.steady.seconds,
@@ -165,14 +196,14 @@ function ownOf(run: Run, told: Told): Json {
   };
 }
 
-function factsJson(facts: ServerFacts | undefined): Json | null {
+function factsJson(facts: ServerFacts | undefined) {
   if (facts === undefined) return null;
   const { url, version, root, maxModelLength, settings } = facts;
   return { url, version, root, max_model_len: maxModelLength, settings };
 }
 
 /** Null where no server has metrics, and no GPU was seen. */
-function serverJson({ server, figures }: Run): Json | null {
+function serverJson({ server, figures }: Run) {
   if (server.seen === 0 && server.gpu === null) return null;
   const { ttft, tpot, e2el } = figures.metrics;
   const gap = (ours: number, theirs: number | null): number | null =>
@@ -182,7 +213,9 @@ function serverJson({ server, figures }: Run): Json | null {
     seen: server.seen,
     restarted: server.restarted,
     requests: server.requests,
-    ...Object.fromEntries(Object.entries(mean).map(([name, value]) => [`mean_${name}_ms`, ms(value)])),
+    ...(Object.fromEntries(
+      Object.entries(mean).map(([name, value]) => [`mean_${name}_ms`, ms(value)]),
+    ) as Record<`mean_${keyof typeof mean}_ms`, number | null>),
     gap_ttft_ms: gap(ttft.mean, mean.ttft),
     gap_tpot_ms: gap(tpot.mean, mean.tpot),
     gap_e2el_ms: gap(e2el.mean, mean.e2el),
@@ -201,20 +234,23 @@ function serverJson({ server, figures }: Run): Json | null {
 }
 
 /** A load as JSON can say it, which has no infinity. */
-export function loadJson(load: Load): LoadJson {
-  if (load.kind === 'closed') return { kind: 'closed', concurrency: load.concurrency };
+export function loadJson(load: Load) {
+  if (load.kind === 'closed') return { kind: 'closed' as const, concurrency: load.concurrency };
   const number = (value: number): number | 'inf' => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
   const { rate, burstiness, from } = load;
   return {
-    kind: 'open',
+    kind: 'open' as const,
     rate: number(rate),
     burstiness: number(burstiness),
     ...(from !== undefined && { from }),
   };
 }
 
-function spreadJson({ n, mean, std, min, max, at }: Spread): Json {
-  const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])]));
+function spreadJson({ n, mean, std, min, max, at }: Spread) {
+  const percentiles = Object.fromEntries(PERCENTILES.map(p => [`p${p}`, ms(at[p])])) as Record<
+    `p${(typeof PERCENTILES)[number]}`,
+    number | null
+  >;
   return { n, mean: ms(mean), std: ms(std), min: ms(min), max: ms(max), ...percentiles };
 }
 
@@ -223,7 +259,7 @@ function underWayEachSecond({ samples, start, duration }: Run['driven']): number
   const changes = new Array<number>(Math.ceil(duration / 1000) + 1).fill(0);
   const at = (ms: number): number =>
     Math.min(changes.length - 1, Math.max(0, Math.ceil((ms - start) / 1000 - 0.5)));
-  for (const [sent, end] of samples.spans()) {
+  for (const [sent, end] of samples.spans) {
     changes[at(sent)] = (changes[at(sent)] as number) + 1;
     changes[at(end)] = (changes[at(end)] as number) - 1;
   }
@@ -235,8 +271,8 @@ function underWayEachSecond({ samples, start, duration }: Run['driven']): number
 }
 
 /** 95 %; null for an end that the sample is too small to have. */
-function intervalsJson({ figures: { bounds, windows, outputTokens } }: Run): Json {
-  const all: Json = {};
+function intervalsJson({ figures: { bounds, windows, outputTokens } }: Run) {
+  const all: Record<string, [number | null, number | null] | null> = {};
   for (const metric of ['ttft', 'tpot', 'e2el'] as const) {
     const whole = windows && meanInterval(windows[metric]);
     all[`mean_${metric}_ms`] = whole && [ms(whole.low), ms(whole.high)];

@@ -1,63 +1,10 @@
 /** A run while it goes on: what a person watches, as a row of a table on a terminal, and as a line in a log. */
 import { counted, number } from '../../../engine/core/item/wording.ts';
-import { percentile, sorted } from './bench-statistics.ts';
-import type { Samples } from './samples.ts';
-
-/** Rates are those of the last seconds, percentiles those of the last answers; NaN and null where there is none. */
-export interface Live {
-  seconds: number;
-  completed: number;
-  failed: number;
-  underWay: number;
-  requestRate: number;
-  tokenRate: number;
-  /** ms */
-  ttft50: number;
-  ttft99: number;
-  tpot50: number;
-  /** as the servers said last */
-  server: { running: number; waiting: number; kv: number | null; gpu: number | null } | null;
-}
-
-const WINDOW_MS = 5_000;
-/** Answers whose percentiles are shown: sorting more of them would make the client late. */
-const RECENT = 500;
-
-export interface Looking {
-  samples: Samples;
-  start: number;
-  now(): number;
-  underWay(): number;
-  server(): Live['server'];
-}
-
-/** Each call looks anew; rates are since a call some seconds ago. */
-export function liveOf({ samples, start, now, underWay, server }: Looking): () => Live {
-  const marks = [{ at: start, completed: 0, tokens: 0 }];
-  return () => {
-    const at = now();
-    const { completed, outputTokens: tokens } = samples;
-    while (marks.length > 1 && (marks[1]?.at as number) <= at - WINDOW_MS) marks.shift();
-    const [from] = marks as [(typeof marks)[number]];
-    marks.push({ at, completed, tokens });
-    const rate = (count: number): number => (at > from.at ? (1000 * count) / (at - from.at) : 0);
-    const recent = (name: 'ttft' | 'tpot'): Float64Array =>
-      sorted(samples.recent(name, RECENT).filter(value => !Number.isNaN(value)));
-    const [ttft, tpot] = [recent('ttft'), recent('tpot')];
-    return {
-      seconds: (at - start) / 1000,
-      completed,
-      failed: samples.failed,
-      underWay: underWay(),
-      requestRate: rate(completed - from.completed),
-      tokenRate: rate(tokens - from.tokens),
-      ttft50: percentile(ttft, 50),
-      ttft99: percentile(ttft, 99),
-      tpot50: percentile(tpot, 50),
-      server: server(),
-    };
-  };
-}
+import type { Host, Run } from './bench.ts';
+import { loadWords } from './bench-result.ts';
+import { notesOf } from './bench-tables.ts';
+import { say } from './request-sources.ts';
+import type { Live } from './samples.ts';
 
 const COLUMNS: readonly [head: string, width: number, cell: (live: Live) => string][] = [
   ['s', 5, ({ seconds }) => seconds.toFixed(0)],
@@ -125,4 +72,45 @@ export function liveWords(live: Live): string {
       `the servers run ${number(server.running)}, ${number(server.waiting)} wait${server.kv === null ? '' : `, KV ${share(server.kv)}`}${server.gpu === null ? '' : `, GPU ${share(server.gpu)}`}`,
     );
   return words.join(' · ');
+}
+
+const ON_TERMINAL_MS = 500;
+const IN_LOG_MS = 10_000;
+
+/** `outputTokens`: what made-up requests ask for; null where that is not known. */
+export function hostOf(signal: AbortSignal, outputTokens: number | null): Host {
+  const { stderr } = process;
+  const { isTTY } = stderr;
+  let timer: NodeJS.Timeout | undefined;
+  let name = '';
+  let hasHead = false;
+  let look: (() => Live) | null = null;
+
+  const draw = (live: Live): void =>
+    void stderr.write(`\r\x1b[K${liveRow(name, live, stderr.columns || 80)}`);
+  return {
+    signal,
+    warn: say,
+    began(load, servers, run) {
+      name = `${loadWords(load)}${servers > 1 ? ` on ${servers}` : ''}${run > 1 ? `, run ${run}` : ''}`;
+      if (!isTTY) say(`${loadWords(load)} on ${counted(servers, 'server')}${run > 1 ? `, run ${run}` : ''}`);
+      else if (!hasHead) stderr.write(`${liveHead(stderr.columns || 80)}\n`);
+      hasHead = true;
+    },
+    live(next) {
+      look = next;
+      timer = setInterval(
+        () => (isTTY ? draw(next()) : say(`${name}: ${liveWords(next())}`)),
+        isTTY ? ON_TERMINAL_MS : IN_LOG_MS,
+      ).unref();
+    },
+    ended(run: Run) {
+      clearInterval(timer);
+      if (isTTY && look !== null) {
+        draw(look());
+        stderr.write('\n');
+      }
+      for (const note of notesOf(run, outputTokens)) say(note);
+    },
+  };
 }

@@ -1,22 +1,23 @@
 /** What fw bench asks, as its flags say: made-up prompts, those of a ledger's lengths, or the user's own. */
 
+import type { Agents } from '../../../engine/asking/agents/load-agents.ts';
+import type { Guided } from '../../../engine/asking/agents/request-body.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
 import { counted, cut } from '../../../engine/core/item/wording.ts';
-import type { OptionsOf } from '../../../engine/flow/options.ts';
+import type { Given } from './bench-options.ts';
 import type { Target } from './bench-servers.ts';
 import {
   askedOfAdapters,
   chatPath,
+  fitWords,
+  type Lengths,
+  lengthsIn,
   ownWorkload,
+  type Synthetic,
   syntheticWorkload,
   type Workload,
 } from './bench-workload.ts';
-import { fitWords } from './fit.ts';
-import { type Lengths, lengthsIn } from './ledger-lengths.ts';
 import { type OwnLines, ownRequests } from './own-requests.ts';
-import type { OPTIONS } from './taken-flags.ts';
-
-export type Given = OptionsOf<typeof OPTIONS> & { seed: number };
 
 export const say = (message: string): void => void process.stderr.write(`fw bench: ${message}\n`);
 
@@ -68,56 +69,63 @@ export function adaptersOf(text: string | undefined): string[] {
   return names;
 }
 
-interface Sources {
-  target: Target;
-  synthetic: { inputTokens: number; outputTokens: number } | null;
-  lengths: Lengths | null;
-  adapters: readonly string[];
-  own: OwnLines | null;
-  agents: Parameters<typeof ownRequests>[1]['agents'];
-}
-
 /** Of the prompts that warm up, where the user's own are measured: about so long is enough. */
 const USUAL_FIT = { template: 20, perWord: 1.2 };
 export const WARM_UP_LENGTHS = { inputTokens: 200, outputTokens: 16 };
 
-export async function workloadOf(
-  options: Given,
-  { target, synthetic, lengths: replayed, adapters, own, agents }: Sources,
-): Promise<Workload> {
-  const { endpoints, model, servedAs, maxModelLength } = target;
+interface Source {
+  target: Target;
+  /** of made-up prompts; of those that warm up, where lines are asked */
+  lengths: Synthetic;
+  /** the user's own lines, and by which agents they are asked; null: prompts are made up */
+  own: OwnLines | null;
+  agents: Agents | undefined;
+  guided: Guided;
+  /** what the lines are of: `the input`, the name of a file */
+  of: string;
+  warn(message: string): void;
+}
+
+/** What is asked of servers that are there. Exit 69 where they do not count tokens, 64 or 65 for a line that cannot be asked. */
+export async function workloadOf({ target, lengths, own, agents, ...more }: Source): Promise<Workload> {
+  const { endpoints, model, servedAs } = target;
   const [first] = endpoints as [(typeof endpoints)[number]];
-  const lengths = synthetic ?? WARM_UP_LENGTHS;
-  const longest = replayed
-    ? replayed.pairs.reduce((most, [prompt, answer]) => Math.max(most, prompt + answer), 0)
-    : (lengths.inputTokens + lengths.outputTokens) * (1 + options.spread);
-  if (synthetic !== null && maxModelLength !== undefined && longest > maxModelLength)
-    throw usageError(
-      `expected prompts and answers that fit into the ${maxModelLength} tokens of the model, found ${Math.ceil(longest)}: fewer --input-tokens or --output-tokens, less --spread, or the --ledger of a model with no more`,
-    );
-  const fit = synthetic === null ? USUAL_FIT : await fitWords(first, model, options.seed);
-  const { 'prefix-tokens': prefixTokens, spread, seed } = options;
-  const made = syntheticWorkload(chatPath(first), model, fit, {
-    ...lengths,
-    prefixTokens,
-    spread,
-    seed,
-    adapters,
-    ...(replayed && { lengths: replayed }),
-  });
+  const { seed, adapters = [] } = lengths;
+  const fit = own === null ? await fitWords(first, model, seed) : USUAL_FIT;
+  const made = syntheticWorkload(chatPath(first), model, fit, lengths);
   if (own === null) return made;
   const requests = await ownRequests(own, {
     agents,
-    guided: options.guided as 'on',
+    guided: more.guided,
     seed,
     prefix: first.prefix,
     modelOf: named => (named === undefined ? model : (servedAs.get(named) ?? named)),
-    warn: say,
+    warn: more.warn,
   });
-  const source = `${counted(requests.length, 'request')} of ${counted(own.lines.length, 'line')} of the input`;
+  const source = `${counted(requests.length, 'request')} of ${counted(own.lines.length, 'line')} of ${more.of}`;
   return ownWorkload(
     adapters.length > 0 ? `${source}, for ${adapters.join(', ')} in turn` : source,
     askedOfAdapters(requests, adapters),
     made,
   );
+}
+
+/** Exit 64 where made-up prompts and answers do not fit into the context of the model. */
+export function expectToFit(
+  most: number | undefined,
+  { inputTokens, outputTokens, spread, lengths: replayed }: Synthetic,
+): void {
+  const longest = replayed
+    ? replayed.pairs.reduce((longer, [prompt, answer]) => Math.max(longer, prompt + answer), 0)
+    : (inputTokens + outputTokens) * (1 + spread);
+  if (most !== undefined && longest > most)
+    throw usageError(
+      `expected prompts and answers that fit into the ${most} tokens of the model, found ${Math.ceil(longest)}: fewer --input-tokens or --output-tokens, less --spread, or the --ledger of a model with no more`,
+    );
+}
+
+/** Models that are asked for by name: undefined stands for the one that the servers have. */
+export function modelsOf(own: OwnLines | null, agents: Agents | undefined): (string | undefined)[] {
+  if (agents) return [...agents.byKey.values()].map(({ model }) => model);
+  return own === null ? [undefined] : [];
 }

@@ -10,8 +10,9 @@ import {
   lookAtGpus,
   noteGpu,
 } from '../../../engine/asking/endpoints/gpu.ts';
-import { type Clock, TIMING, type Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
+import { type Clock, systemClock, TIMING, type Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
 import {
+  type Load,
   metricsPath,
   type Page,
   pageOf,
@@ -43,32 +44,17 @@ const COUNTS = {
 } as const;
 type Count = keyof typeof COUNTS;
 
-/** A number that no server said is null. */
-export interface ServerView {
-  /** servers that have metrics, of those that were asked */
-  seen: number;
-  of: number;
-  /** one of them began again in the run: what it counts is left out */
-  restarted: boolean;
-  /** requests of which they counted the end */
-  requests: number | null;
-  /** mean over those requests, ms */
-  mean: Readonly<Record<ServerTime, number | null>>;
-  promptTokens: number | null;
-  outputTokens: number | null;
-  preemptions: number | null;
-  /** tokens found in the prefix cache / tokens looked up */
-  prefixHits: number | null;
-  /** the largest share of the KV cache in use at any server, 0 to 1 */
-  kvMax: number | null;
+/** What the servers say of a run. */
+export type ServerView = ReturnType<typeof viewOf>;
+
+/** Each second, in order. */
+interface Timeline {
   /** requests in the batches and in the queues of all servers together */
-  runningMean: number | null;
-  runningMax: number | null;
-  waitingMean: number | null;
-  waitingMax: number | null;
-  gpu: Gpu | null;
-  /** each second, in order */
-  timeline: { running: number[]; waiting: number[]; kv: number[]; gpu: (number | null)[] };
+  running: number[];
+  waiting: number[];
+  /** the largest share of the KV cache in use at any server, 0 to 1 */
+  kv: number[];
+  gpu: (number | null)[];
 }
 
 export interface Watched {
@@ -97,20 +83,15 @@ export function watchServers(
 ): ServerWatch {
   const gpus = lookAtGpus({ endpoints, clock, timing, warn });
 
-  async function pageOfEndpoint(endpoint: Endpoint): Promise<Page | null> {
-    const asking = askingOf(endpoint, { clock, timing }, clock.now() + timing.probeTimeout);
-    const heard = await asking.get(metricsPath(endpoint.prefix));
-    if (heard instanceof Error || heard.status !== 200) return null;
-    const page = pageOf(heard.body);
-    return readLoad(page) === null ? null : page;
-  }
+  const pageOfEndpoint = (endpoint: Endpoint): Promise<Page | null> =>
+    pageFrom(endpoint, { clock, timing, until: clock.now() + timing.probeTimeout });
 
   async function begin(servers: number): Promise<Watched> {
     const asked = endpoints.slice(0, servers);
     const before = await Promise.all(asked.map(pageOfEndpoint));
     const seen = asked.filter((_, at) => before[at] !== null);
     const hasKv = before.some(page => page !== null && saysKv(page));
-    const timeline: ServerView['timeline'] = { running: [], waiting: [], kv: [], gpu: [] };
+    const timeline: Timeline = { running: [], waiting: [], kv: [], gpu: [] };
     const gpuSum: GpuSum = { ms: 0, use: 0, memory: 0 };
     let isLooking = false;
 
@@ -161,18 +142,62 @@ export function watchServers(
   return { begin, close: async () => void (await gpus.close()) };
 }
 
+/** /metrics of a server; null where it has none, or says nothing of its load. */
+async function pageFrom(
+  endpoint: Endpoint,
+  { clock, timing, until }: { clock: Clock; timing: Timing; until: number },
+): Promise<Page | null> {
+  const heard = await askingOf(endpoint, { clock, timing }, until).get(metricsPath(endpoint.prefix));
+  if (heard instanceof Error || heard.status !== 200) return null;
+  const page = pageOf(heard.body);
+  return readLoad(page) === null ? null : page;
+}
+
+export interface LoadSample extends Load {
+  /** performance.now() */
+  at: number;
+}
+
+export interface LoadWatcher {
+  samples(from: number, to: number): LoadSample[];
+  /** the requests that run or wait at this moment; null where the server does not say */
+  busy(): Promise<number | null>;
+  stop(): void;
+}
+
+/** What one server says of its load, each second until it is stopped: parts of that time can be looked at. */
+export function watchLoad(endpoint: Endpoint): LoadWatcher {
+  const world = { clock: systemClock, timing: TIMING, until: Number.POSITIVE_INFINITY };
+  const all: LoadSample[] = [];
+  const look = async (): Promise<Load | null> => {
+    const page = await pageFrom(endpoint, world);
+    return page === null ? null : readLoad(page);
+  };
+  let isLooking = false;
+  const timer = setInterval(async () => {
+    if (isLooking) return; // it is late: two looks at once would say no more
+    isLooking = true;
+    const load = await look();
+    if (load !== null) all.push({ ...load, at: performance.now() });
+    isLooking = false;
+  }, LOOK_MS);
+  return {
+    samples: (from, to) => all.filter(({ at }) => at >= from && at <= to),
+    async busy() {
+      const load = await look();
+      return load && load.running + load.waiting;
+    },
+    stop: () => clearInterval(timer),
+  };
+}
+
 interface Pair {
   first: Page;
   last: Page;
 }
 
-/** From the pages before and after a run, of each server that has both. */
-export function viewOf(
-  all: readonly Pair[],
-  of: number,
-  timeline: ServerView['timeline'],
-  gpu: Gpu | null,
-): ServerView {
+/** From the pages before and after a run, of each server that has both. A number that no server said is null. */
+export function viewOf(all: readonly Pair[], of: number, timeline: Timeline, gpu: Gpu | null) {
   const beganAgain = ({ first, last }: Pair): boolean =>
     Object.values(COUNTS).some(names => (sumOf(last, names) ?? 0) < (sumOf(first, names) ?? 0));
   const pairs = all.filter(pair => !beganAgain(pair));
@@ -203,12 +228,17 @@ export function viewOf(
         };
   const [running, waiting, kv] = [level(timeline.running), level(timeline.waiting), level(timeline.kv)];
   return {
+    /** servers that have metrics, of those that were asked */
     seen: pairs.length,
     of,
+    /** one of them began again in the run: what it counts is left out */
     restarted: pairs.length < all.length,
+    /** of which they counted the end */
     requests: delta([`${TIMES.e2el}_count`]),
+    /** over those requests, ms */
     mean,
     ...tokens,
+    /** tokens found in the prefix cache / tokens looked up */
     prefixHits: prefixHits === null || !prefixQueries ? null : prefixHits / prefixQueries,
     kvMax: pairs.some(({ last }) => saysKv(last)) ? kv.max : null,
     runningMean: running.mean,

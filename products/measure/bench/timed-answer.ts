@@ -78,182 +78,191 @@ export interface ReadingOptions {
   keepText: boolean;
 }
 
-export interface Reading {
-  head(status: number, contentType: string | undefined, at: number): void;
+/** One answer, from its head to its end. */
+export class Reading {
+  readonly #stamps: Stamps;
+  readonly #key: Key | undefined;
+  readonly #keepText: boolean;
+  #status = 0;
+  /** of a stream; null of a body that is kept whole */
+  #splitter: EventSplitter | null = null;
+  readonly #body = createPieces();
+  #size = 0;
+  #wrong: Pick<Failed, 'code' | 'cause' | 'message'> | null = null;
+
+  #now = 0;
+  #firstEvent = Number.NaN;
+  #firstAnswer = Number.NaN;
+  readonly #contents: number[] = [];
+  #coalesced = 0;
+  #lastChunk = -1;
+  #chunks = 0;
+  #usage: Answered['usage'] = null;
+  #isFinished = false;
+  #text = '';
+
+  constructor(stamps: Stamps, { key, keepText }: ReadingOptions) {
+    this.#stamps = stamps;
+    this.#key = key;
+    this.#keepText = keepText;
+  }
+
+  head(status: number, contentType: string | undefined, at: number): void {
+    this.#now = at;
+    this.#status = status;
+    if (status === 200 && contentType?.toLowerCase().startsWith('text/event-stream'))
+      this.#splitter = eventSplitter(data => this.#take(data));
+  }
+
   /** Never throws: what is wrong with a chunk is the outcome. False where no more of it is needed. */
-  chunk(bytes: Buffer, at: number): boolean;
+  chunk(bytes: Buffer, at: number): boolean {
+    this.#now = at;
+    this.#chunks++;
+    this.#size += bytes.length;
+    const isGood = this.#status === 200;
+    try {
+      if (this.#splitter !== null) {
+        if (this.#size > LONGEST_STREAM) throw new TooLong('a stream longer than 1 GiB');
+        this.#splitter.feed(bytes);
+      } else if (this.#size <= (isGood ? LARGEST_BODY : MOST_WORDS)) this.#body.add(bytes);
+      else if (isGood) throw new TooLong('an answer larger than 16 MiB');
+      else return false;
+    } catch (error) {
+      this.#refuse('answer-too-long', 'answer too long', causeOf(error as Error, this.#key));
+    }
+    return this.#wrong === null;
+  }
+
   /** The answer has ended, or broke with an error. */
-  end(at: number, error?: Error): Outcome;
-}
+  end(at: number, error?: Error): Outcome {
+    const status = this.#status;
+    const isRefused = status !== 0 && status !== 200 && (error === undefined || this.#size > MOST_WORDS);
+    if (this.#wrong === null && isRefused) this.#refused(status);
+    else if (this.#wrong === null && error !== undefined) {
+      // what breaks behind the last word of an answer takes nothing from it
+      if (!this.#isFinished) this.#refuse(...brokenBy(error, this.#key));
+    } else if (this.#wrong === null) this.#ending(at);
+    this.#body.take();
+    if (!this.#isFinished)
+      this.#refuse(
+        'call-failed',
+        'stream cut short',
+        'the stream ended without a finish_reason and without [DONE]',
+      );
+    if (this.#wrong === null) return this.#answered(at);
+    const isUnsent = status === 0 && error !== undefined && unsentFor(error) !== undefined;
+    return {
+      ok: false,
+      ...this.#stamps,
+      ...this.#wrong,
+      isIncomplete: error instanceof Stopped,
+      isUnsent,
+      end: at,
+    };
+  }
 
-export function readingOf(stamps: Stamps, { key, keepText }: ReadingOptions): Reading {
-  let status = 0;
-  let splitter: EventSplitter | null = null;
-  const kept = createPieces();
-  let size = 0;
-  let wrong: Pick<Failed, 'code' | 'cause' | 'message'> | null = null;
+  #answered(at: number): Answered {
+    const contents = this.#contents;
+    const usage = this.#usage;
+    const { sent } = this.#stamps;
+    const first = contents[0] ?? Number.NaN;
+    const last = contents.at(-1) ?? at;
+    const tokens = usage?.completion ?? 0;
+    return {
+      ok: true,
+      ...this.#stamps,
+      ttft: first - sent,
+      firstEvent: this.#firstEvent - sent,
+      firstAnswer: this.#firstAnswer - sent,
+      e2el: (this.#splitter !== null ? last : at) - sent,
+      tpot: tokens > 1 ? (last - first) / (tokens - 1) : Number.NaN,
+      contents,
+      coalesced: this.#coalesced,
+      usage,
+      end: at,
+      ...(this.#keepText && { text: this.#text }),
+    };
+  }
 
-  let now = 0;
-  let firstEvent = Number.NaN;
-  let firstAnswer = Number.NaN;
-  const contents: number[] = [];
-  let coalesced = 0;
-  let lastChunk = -1;
-  let chunks = 0;
-  let usage: Answered['usage'] = null;
-  let isFinished = false;
-  let text = '';
-
-  function take(data: string): void {
+  #take(data: string): void {
     if (data === '[DONE]') {
-      isFinished = true;
+      this.#isFinished = true;
       return;
     }
     let event: unknown;
     try {
       event = JSON.parse(data);
     } catch {
-      refuse('call-failed', 'no JSON in the stream', `an event that is not JSON: ${quoted(data)}`);
-      return;
+      return this.#notJson(`an event that is not JSON: ${this.#quoted(data)}`);
     }
-    if (!isObject(event))
-      return refuse('call-failed', 'no JSON in the stream', `an event that is no object: ${quoted(data)}`);
+    if (!isObject(event)) return this.#notJson(`an event that is no object: ${this.#quoted(data)}`);
     if (event.error !== undefined && event.error !== null)
-      return refuse('call-failed', 'error in the stream', serverWords(Buffer.from(data), key));
-    if (isObject(event.usage)) usage = usageIn(event.usage) ?? usage;
+      return this.#refuse('call-failed', 'error in the stream', serverWords(Buffer.from(data), this.#key));
+    if (isObject(event.usage)) this.#usage = usageIn(event.usage) ?? this.#usage;
     const choice: unknown = Array.isArray(event.choices) ? event.choices[0] : undefined;
     if (!isObject(choice)) return;
-    if (Number.isNaN(firstEvent)) firstEvent = now;
-    if (choice.finish_reason !== undefined && choice.finish_reason !== null) isFinished = true;
+    if (Number.isNaN(this.#firstEvent)) this.#firstEvent = this.#now;
+    if (choice.finish_reason !== undefined && choice.finish_reason !== null) this.#isFinished = true;
     const { answer, hasContent } = contentOf(choice);
     if (!hasContent) return;
-    if (lastChunk === chunks) coalesced++;
-    lastChunk = chunks;
-    contents.push(now);
-    if (answer !== '') {
-      if (Number.isNaN(firstAnswer)) firstAnswer = now;
-      if (keepText) text += answer;
-    }
+    if (this.#lastChunk === this.#chunks) this.#coalesced++;
+    this.#lastChunk = this.#chunks;
+    this.#contents.push(this.#now);
+    if (answer === '') return;
+    if (Number.isNaN(this.#firstAnswer)) this.#firstAnswer = this.#now;
+    if (this.#keepText) this.#text += answer;
   }
 
-  function refuse(code: Code, cause: string, message: string): void {
-    wrong ??= { code, cause, message };
+  /** The first trouble is the outcome. */
+  #refuse(code: Code, cause: string, message: string): void {
+    this.#wrong ??= { code, cause, message };
+  }
+
+  #notJson(message: string): void {
+    this.#refuse('call-failed', 'no JSON in the stream', message);
+  }
+
+  #refused(status: number): void {
+    const body = this.#body.take();
+    const words = serverWords(body, this.#key);
+    const label = `HTTP ${status}`;
+    this.#refuse(refusalCode(status, body), label, words === '' ? label : `${label}: ${words}`);
   }
 
   /** The last of a stream, which may lack its blank line, or the body of an answer that was not streamed. */
-  function ending(at: number): void {
+  #ending(at: number): void {
     try {
-      if (splitter === null) whole(at);
-      else splitter.end();
+      if (this.#splitter === null) this.#whole(at);
+      else this.#splitter.end();
     } catch (error) {
-      refuse('answer-too-long', 'answer too long', causeOf(error as Error, key));
+      this.#refuse('answer-too-long', 'answer too long', causeOf(error as Error, this.#key));
     }
   }
 
-  const quoted = (data: string): string =>
-    JSON.stringify(serverWords(Buffer.from(data.slice(0, 400)), key, 120));
+  #quoted(data: string): string {
+    return JSON.stringify(serverWords(Buffer.from(data.slice(0, 400)), this.#key, 120));
+  }
 
-  function whole(at: number): void {
-    const body = kept.take();
+  #whole(at: number): void {
+    const body = this.#body.take();
+    const bad = (message: string): void => this.#refuse('call-failed', 'bad answer', message);
     let reply: unknown;
     try {
       reply = JSON.parse(body.toString());
     } catch {
-      return refuse(
-        'call-failed',
-        'bad answer',
-        `HTTP 200 with a body that is not JSON: ${quoted(body.toString('utf8', 0, 400))}`,
-      );
+      return bad(`HTTP 200 with a body that is not JSON: ${this.#quoted(body.toString('utf8', 0, 400))}`);
     }
-    if (!isObject(reply))
-      return refuse('call-failed', 'bad answer', 'HTTP 200 with a body that is no object');
-    if (reply.error !== undefined && reply.error !== null)
-      return refuse('call-failed', 'bad answer', serverWords(body, key));
-    usage = isObject(reply.usage) ? usageIn(reply.usage) : null;
-    isFinished = true;
-    now = at;
-    if (keepText && Array.isArray(reply.choices) && isObject(reply.choices[0])) {
-      const [{ message, text: said }] = reply.choices as [JsonObject];
-      text =
-        isObject(message) && typeof message.content === 'string'
-          ? message.content
-          : typeof said === 'string'
-            ? said
-            : '';
-    }
+    if (!isObject(reply)) return bad('HTTP 200 with a body that is no object');
+    if (reply.error !== undefined && reply.error !== null) return bad(serverWords(body, this.#key));
+    this.#usage = isObject(reply.usage) ? usageIn(reply.usage) : null;
+    this.#isFinished = true;
+    this.#now = at;
+    const choice: unknown = Array.isArray(reply.choices) ? reply.choices[0] : undefined;
+    if (!this.#keepText || !isObject(choice)) return;
+    const { message, text } = choice;
+    const whole = isObject(message) && typeof message.content === 'string' ? message.content : text;
+    this.#text = typeof whole === 'string' ? whole : '';
   }
-
-  return {
-    head(code, contentType, at) {
-      now = at;
-      status = code;
-      if (code === 200 && contentType?.toLowerCase().startsWith('text/event-stream'))
-        splitter = eventSplitter(take);
-    },
-    chunk(bytes, at) {
-      now = at;
-      chunks++;
-      size += bytes.length;
-      try {
-        if (splitter !== null) {
-          if (size > LONGEST_STREAM) throw new TooLong('a stream longer than 1 GiB');
-          splitter.feed(bytes);
-        } else if (size <= (status === 200 ? LARGEST_BODY : MOST_WORDS)) kept.add(bytes);
-        else if (status === 200) throw new TooLong('an answer larger than 16 MiB');
-        else return false;
-      } catch (error) {
-        refuse('answer-too-long', 'answer too long', causeOf(error as Error, key));
-      }
-      return wrong === null;
-    },
-    end(at, error) {
-      const wasStreamed = splitter !== null;
-      const isRefused = status !== 0 && status !== 200 && (error === undefined || size > MOST_WORDS);
-      if (wrong === null && isRefused) {
-        const body = kept.take();
-        const words = serverWords(body, key);
-        const label = `HTTP ${status}`;
-        refuse(refusalCode(status, body), label, words === '' ? label : `${label}: ${words}`);
-      } else if (wrong === null && error !== undefined) {
-        // what breaks behind the last word of an answer takes nothing from it
-        if (!isFinished) refuse(...brokenBy(error, key));
-      } else if (wrong === null) ending(at);
-      kept.take();
-      if (wrong === null && !isFinished)
-        refuse(
-          'call-failed',
-          'stream cut short',
-          'the stream ended without a finish_reason and without [DONE]',
-        );
-      if (wrong !== null)
-        return {
-          ok: false,
-          ...stamps,
-          ...wrong,
-          isIncomplete: error instanceof Stopped,
-          isUnsent: status === 0 && error !== undefined && unsentFor(error) !== undefined,
-          end: at,
-        };
-      const { sent } = stamps;
-      const first = contents[0] ?? Number.NaN;
-      const last = contents.at(-1) ?? at;
-      const counted = usage?.completion ?? 0;
-      return {
-        ok: true,
-        ...stamps,
-        ttft: first - sent,
-        firstEvent: firstEvent - sent,
-        firstAnswer: firstAnswer - sent,
-        e2el: (wasStreamed ? last : at) - sent,
-        tpot: counted > 1 ? (last - first) / (counted - 1) : Number.NaN,
-        contents,
-        coalesced,
-        usage,
-        end: at,
-        ...(keepText && { text }),
-      };
-    },
-  };
 }
 
 /** Ends a request because the whole run is stopped. */
@@ -284,7 +293,7 @@ function contentOf({ delta, text }: JsonObject): { answer: string; hasContent: b
   if (!isObject(delta)) return { answer: '', hasContent: false };
   const { content, reasoning, reasoning_content: older, tool_calls: tools } = delta;
   const answer = typeof content === 'string' ? content : '';
-  const isMore = [reasoning, older].some(said => typeof said === 'string' && said !== '');
+  const isMore = [reasoning, older].some(thought => typeof thought === 'string' && thought !== '');
   return { answer, hasContent: answer !== '' || isMore || (Array.isArray(tools) && tools.length > 0) };
 }
 

@@ -4,8 +4,21 @@ import { seconds } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import { labelsOf, type Page, sumOf } from '../../../engine/asking/endpoints/server-load.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
-import { type Answer, answers, type Facts, type Guided, isSilence, type Silence } from './endpoint-facts.ts';
-import { type Check, note, type Observation, ok, quoted, shown, trouble } from './finding.ts';
+import {
+  type Answer,
+  answers,
+  type Check,
+  type Facts,
+  type Guided,
+  isSilence,
+  note,
+  type Observation,
+  ok,
+  quoted,
+  type Silence,
+  shown,
+  trouble,
+} from './endpoint-facts.ts';
 
 export const answering: Check[] = [
   { name: 'answers', expected: 'a completion', look: answersAtAll },

@@ -3,7 +3,7 @@
 import { seconds } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import type { Hindrance } from '../../../engine/asking/pool/probe.ts';
 import type { Facts } from './endpoint-facts.ts';
-import { type Check, note, ok, shown, trouble } from './finding.ts';
+import { type Check, note, ok, shown, trouble } from './endpoint-facts.ts';
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 

@@ -9,7 +9,7 @@ import {
 } from '../../../engine/asking/endpoints/server-load.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
 import type { Facts } from './endpoint-facts.ts';
-import { type Check, listed, note, type Observation, ok, shown, trouble } from './finding.ts';
+import { type Check, listed, note, type Observation, ok, shown, trouble } from './endpoint-facts.ts';
 
 /** A chain hands all earlier answers on: its later prompts are some thousand tokens long. */
 const SHORT_CONTEXT = 4_096;

@@ -15,12 +15,13 @@ import {
 } from '../../../engine/asking/endpoints/settings.ts';
 import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
+import { visible } from '../../../engine/core/json/visible.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { durationOf } from '../../../engine/flow/options.ts';
 import { POOL_OPTIONS } from '../../../engine/running/open-pool.ts';
-import { renderReport } from './doctor-text.ts';
+import type { Finding, Mark } from './endpoint-facts.ts';
 import { examine } from './examine.ts';
-import { judge } from './judge.ts';
+import { type Examined, judge, type Report } from './judge.ts';
 
 const WIDEST = 120;
 /** After this time the endpoints that are still waited for are named; ms. */
@@ -44,7 +45,7 @@ export default command({
     timeout: {
       type: 'string',
       default: '60s',
-      description: 'How long the examination of an endpoint may take; all are examined at the same time.',
+      description: 'Most time to examine an endpoint; all are examined at once.',
     },
     json: { type: 'boolean', description: 'Write the report as JSON.' },
   },
@@ -89,4 +90,66 @@ function waitingFor(pending: readonly EndpointSetting[], most: number): string {
   const named = pending.slice(0, MAX_NAMED).map(({ url }) => url);
   const others = pending.length > MAX_NAMED ? ` and ${pending.length - MAX_NAMED} more` : '';
   return `waiting for ${named.join(', ')}${others}, for ${seconds(most)} at most (--timeout)`;
+}
+
+const COLOURS: Record<Mark, string> = { ok: '32', note: '33', trouble: '31' };
+const MARK_WIDTH = 9;
+
+export interface Look {
+  colour: boolean;
+  /** columns */
+  width: number;
+}
+
+export function renderReport({ endpoints, together }: Report, look: Look): string {
+  const blocks = endpoints.map(endpoint => [headOf(endpoint), ...findingLines(endpoint.findings, look)]);
+  if (together.length > 0) blocks.push(['together', ...findingLines(together, look)]);
+  blocks.push([summary(endpoints, together)]);
+  return `${blocks.map(lines => lines.join('\n')).join('\n\n')}\n`;
+}
+
+function headOf({ url, server, version, model, reachable }: Examined): string {
+  const what = reachable
+    ? [server === 'unknown' ? '' : server, version ?? '', model ? `· ${model}` : '']
+    : [];
+  return visible([url, ...what].filter(Boolean).join(' '));
+}
+
+function findingLines(findings: readonly Finding[], { colour, width }: Look): string[] {
+  const names = Math.max(...findings.map(({ check }) => check.length)) + 2;
+  const indent = 2 + MARK_WIDTH + names;
+  return findings.flatMap(({ check, mark, found, expected, advice }) => {
+    const told = wrapped(visible(found), width - indent);
+    if (mark !== 'ok') told.push(...wrapped(`expected: ${visible(expected)}`, width - indent));
+    if (advice !== undefined) told.push(...wrapped(`→ ${visible(advice)}`, width - indent));
+    const padded = mark.padEnd(MARK_WIDTH);
+    const marked = colour ? `\u001b[${COLOURS[mark]}m${padded}\u001b[0m` : padded;
+    return told.map((line, at) =>
+      at === 0 ? `  ${marked}${check.padEnd(names)}${line}` : `${' '.repeat(indent)}${line}`,
+    );
+  });
+}
+
+/** Lines of at most `most` characters where there is a space to break at. */
+function wrapped(text: string, most: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > Math.max(30, most)) {
+      lines.push(line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+function summary(endpoints: readonly Examined[], between: readonly Finding[]): string {
+  const all = [...endpoints.flatMap(({ findings }) => findings), ...between];
+  const count = (mark: Mark) => all.filter(finding => finding.mark === mark).length;
+  const several = (many: number, one: string) => `${many} ${one}${many === 1 ? '' : 's'}`;
+  const usable = endpoints.filter(one => one.usable).length;
+  return (
+    `${usable} of ${several(endpoints.length, 'endpoint')} usable · ` +
+    `${count('ok')} ok, ${several(count('note'), 'note')}, ${several(count('trouble'), 'trouble')}`
+  );
 }

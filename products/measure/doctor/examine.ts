@@ -31,8 +31,7 @@ import {
 } from '../../../engine/asking/pool/probe.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { type Facts, type Guided, isSilence, type Kind } from './endpoint-facts.ts';
-import { readAnswer, readStream } from './examined-answer.ts';
-import { newWord, type Questions, questionsFor } from './questions.ts';
+import { newWord, type Questions, questionsFor, readAnswer, readStream } from './examined-answer.ts';
 
 /** A server in use must hardly notice. */
 const MOST_CALLS = 12;

@@ -2,8 +2,7 @@
 import { judgeOptions } from '../../../engine/audit/judging.ts';
 import { judgeLines } from '../../../engine/audit/verdict.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
-import { kappa } from '../../kit/agreement.ts';
-import { clusteredShare, isSingle } from '../../kit/clusters.ts';
+import { clusteredShare, isSingle, kappa } from '../../kit/agreement.ts';
 import type { Figure, Interval, Share } from '../../kit/statistics.ts';
 import { type Observation, observe } from '../../report/observe.ts';
 import { eachLine } from '../../report/read-lines.ts';

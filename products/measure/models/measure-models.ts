@@ -2,9 +2,12 @@
  * The same items through several models, one after the other: each is run as `fw run` would, by the asking stages of the
  * pipeline and without a ledger, since an answer on record takes no time.
  */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { type PoolFile, poolAt, readPoolFile } from '../../../engine/asking/endpoints/settings.ts';
+import { readYaml, type YamlFile } from '../../../engine/core/config/yaml.ts';
 import { makeFolder } from '../../../engine/core/files/durable.ts';
 import { expandPaths, expectResults } from '../../../engine/core/files/input-files.ts';
 import { letGo, originOf, textOf } from '../../../engine/core/files/origin.ts';
@@ -20,31 +23,9 @@ import { runToFiles } from '../../../engine/running/to-files.ts';
 import { stages } from '../../../stages/index.ts';
 import { spreadOf } from '../bench/bench-figures.ts';
 import { type Judging, outcomesOf, type Quality, qualityOf } from './answer-figures.ts';
-import type { Candidate, Choice } from './models-file.ts';
 
 /** What one model did; times and tokens are of all that was asked, retries among it. */
-export interface Measured {
-  name: string;
-  endpoints: string[];
-  /** as the servers call it; null where it could not be asked */
-  model: string | null;
-  gpus: number;
-  price: number | null;
-  /** why there are no figures, or not of all items; null where there are */
-  broken: string | null;
-  /** s, from when its servers were known to answer until the last line was written */
-  seconds: number;
-  calls: number;
-  retries: number;
-  promptTokens: number;
-  completionTokens: number;
-  cachedTokens: number;
-  /** of a call, ms */
-  latency: { p50: number; p99: number } | null;
-  /** of its GPUs, where the pool says how to see them */
-  gpuUse: number | null;
-  quality: Quality;
-}
+export type Measured = Omit<Awaited<ReturnType<typeof measureOne>>, 'exit'>;
 
 export interface World extends Pick<Run, 'progress' | 'stoppable'> {
   /** hears what there is to say, each message with the name of the model that it is about */
@@ -134,7 +115,7 @@ async function measureOne(
   { path, asking, base }: { path: string; asking: Run['row']; base: string },
   { say, progress, stoppable }: World,
   { target, ...judging }: Judging & { target: string },
-): Promise<Measured & { exit: number }> {
+) {
   const latencies: number[] = [];
   let last = '';
   const tell = (message: string): void => {
@@ -181,17 +162,22 @@ async function measureOne(
     exit,
     name,
     endpoints: file.endpoints.map(({ url }) => url),
+    /** as the servers call it; null where it could not be asked */
     model: (made as Awaited<ReturnType<typeof makePool>> | null)?.model ?? null,
     gpus,
     price,
+    /** why there are no figures, or not of all items; null where there are */
     broken: isWhole ? null : exit > 128 ? 'stopped before all items were answered' : firstOf(last),
+    /** from when its servers were known to answer until the last line was written */
     seconds,
     calls: stats?.calls ?? 0,
     retries: stats?.retries ?? 0,
     promptTokens: stats?.usage.prompt ?? 0,
     completionTokens: stats?.usage.completion ?? 0,
     cachedTokens: stats?.usage.cached ?? 0,
+    /** of a call, ms */
     latency: spread.n === 0 ? null : { p50: spread.at[50] as number, p99: spread.at[99] as number },
+    /** of its GPUs, where the pool says how to see them */
     gpuUse: uses.length === 0 ? null : uses.reduce((sum, use) => sum + use, 0) / uses.length,
     quality: isWhole ? await qualityOf(target, judging) : NO_QUALITY,
   };
@@ -214,3 +200,61 @@ const NO_QUALITY: Quality = {
   label: null,
   reference: null,
 };
+
+// The file of a choice: which pipeline, which items, which pools, and what to agree with.
+
+export interface Candidate {
+  name: string;
+  pool: PoolFile;
+  gpus: number;
+  /** of one GPU for an hour; null where none is named */
+  price: number | null;
+}
+
+export interface Choice {
+  /** paths as they can be opened */
+  pipeline: string;
+  input: string[] | null;
+  limit: number | null;
+  set: string[];
+  outcome: string | null;
+  label: string | null;
+  reference: string | null;
+  out: string | null;
+  models: Candidate[];
+}
+
+interface Written extends Partial<Omit<Choice, 'input' | 'models'>> {
+  pipeline: string;
+  input?: string | string[];
+  models: { name: string; pool: string | object; gpus?: number; price?: number }[];
+}
+
+/** Exit 65 with line and column for whatever is wrong with it. */
+export function readChoice(path: string): Choice {
+  // a pool may have a key in it
+  const file = readYaml(path, 'bench-models', { secretive: true });
+  const { pipeline, input, models, ...rest } = file.value as Written;
+  const { limit = null, set = [], outcome = null, label = null, reference = null, out = null } = rest;
+  for (const [at, { name }] of models.entries())
+    if (models.findIndex(other => other.name.toLowerCase() === name.toLowerCase()) < at)
+      throw file.complain(['models', at, 'name'], `expected different names, found '${name}' twice`);
+  return {
+    pipeline: resolve(dirname(path), pipeline),
+    input: input === undefined ? null : [input].flat(),
+    limit,
+    set,
+    outcome,
+    label,
+    reference,
+    out,
+    models: models.map(({ name, pool: written, gpus, price = null }, at) => {
+      const pool = poolOf(file, written, ['models', String(at), 'pool']);
+      return { name, pool, gpus: gpus ?? pool.endpoints.length, price };
+    }),
+  };
+}
+
+function poolOf(file: YamlFile, pool: string | object, at: readonly string[]): PoolFile {
+  return typeof pool === 'string' ? readPoolFile(resolve(dirname(file.path), pool)) : poolAt(file, at);
+}

@@ -2,7 +2,20 @@
 import { basename } from 'node:path';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { type Dot, dotChart } from '../../kit/chart.ts';
-import { count, decimal, esc, figure, page, percent, table, tile } from '../../kit/html.ts';
+import {
+  count,
+  decimal,
+  figure,
+  type Html,
+  html,
+  joined,
+  page,
+  percent,
+  short,
+  type Text,
+  table,
+  tile,
+} from '../../kit/html.ts';
 import type { Figure } from '../../kit/statistics.ts';
 import {
   type Column,
@@ -20,14 +33,19 @@ export function modelsPage(all: ModelsJson): string {
   const broken = all.models.filter(each => each.broken !== null);
   return page({
     title: `A choice of ${counted(all.models.length, 'model')}`,
-    header: `<h1>Which model for ${esc(basename(all.pipeline))}?</h1>
-<p class="dim">${counted(all.items, 'item')}, the same for each, one model after the other; ${esc(all.began)}; fw ${esc(all.version)}</p>
-${broken.map(({ name, broken: why }) => `<p><b>${esc(name)} was not measured</b>: ${esc(why ?? '')}</p>`).join('\n')}
+    header: html`<h1>Which model for ${short(basename(all.pipeline))}?</h1>
+<p class="dim">${counted(all.items, 'item')}, the same for each, one model after the other; ${short(all.began)}; fw ${short(all.version)}</p>
+${joined(
+  broken.map(
+    ({ name, broken: why }) => html`<p><b>${short(name)} was not measured</b>: ${short(why ?? '')}</p>`,
+  ),
+  '\n',
+)}
 ${tiles(measured, all)}`,
-    main: `<h2>All models</h2>
+    main: html`<h2>All models</h2>
 ${mainTable(all, qualityColumns(all))}
 ${mainTable(all, speedColumns(all))}
-<p class="dim">Accepted: items that verification accepts. Valid at first try: answers of agents that fitted as they were first given; in brackets the 95 % interval (Wilson). GPU hours: the GPUs of a model × the time that it took.${all.label === null && all.reference === null ? '' : ` Agreement is over items that were accepted: the same ${esc(all.outcome ?? '')}.`}</p>
+<p class="dim">Accepted: items that verification accepts. Valid at first try: answers of agents that fitted as they were first given; in brackets the 95 % interval (Wilson). GPU hours: the GPUs of a model × the time that it took.${all.label === null && all.reference === null ? '' : ` Agreement is over items that were accepted: the same ${short(all.outcome ?? '')}.`}</p>
 ${rungTable(all)}
 ${agreementTable(all)}
 ${charts(measured)}
@@ -35,66 +53,66 @@ ${servers(all)}`,
   });
 }
 
-function tiles(models: readonly ModelJson[], { label, reference }: ModelsJson): string {
+function tiles(models: readonly ModelJson[], { label, reference }: ModelsJson): Text {
   const best = (of: (each: ModelJson) => number | null, isMost: boolean): ModelJson | undefined =>
     models
       .filter(each => of(each) !== null)
       .sort((a, b) => ((of(a) as number) - (of(b) as number)) * (isMost ? -1 : 1))[0];
-  const parts: string[] = [];
+  const parts: Html[] = [];
   const fastest = best(each => each.items_per_second, true);
   if (fastest)
     parts.push(
       tile(
         'Fastest',
-        esc(fastest.name),
+        short(fastest.name),
         `${decimal(fastest.items_per_second)} items/s, ${decimal(fastest.output_tokens_per_second, 0)} tokens/s`,
       ),
     );
   const valid = best(each => each.first_try?.value ?? null, true);
-  if (valid) parts.push(tile('Most often valid at first try', esc(valid.name), share(valid.first_try)));
+  if (valid) parts.push(tile('Most often valid at first try', short(valid.name), share(valid.first_try)));
   const key = label === null ? ('reference' as const) : ('label' as const);
   const right = best(each => each[key]?.share?.value ?? null, true);
   if (right)
     parts.push(
       tile(
-        label === null ? `Most like ${esc(reference ?? '')}` : `Most often as ${esc(label)}`,
-        esc(right.name),
+        label === null ? `Most like ${short(reference ?? '')}` : `Most often as ${short(label)}`,
+        short(right.name),
         share(right[key]?.share ?? null),
       ),
     );
   const cheapest = best(each => each.cost_per_1000_items, false);
   if (cheapest)
     parts.push(
-      tile('Cheapest', esc(cheapest.name), `${decimal(cheapest.cost_per_1000_items)} for 1,000 items`),
+      tile('Cheapest', short(cheapest.name), `${decimal(cheapest.cost_per_1000_items)} for 1,000 items`),
     );
-  return parts.length === 0 ? '' : `<div class="tiles">${parts.join('\n')}</div>`;
+  return parts.length === 0 ? '' : html`<div class="tiles">${joined(parts, '\n')}</div>`;
 }
 
-function mainTable(all: ModelsJson, columns: readonly Column[]): string {
+function mainTable(all: ModelsJson, columns: readonly Column[]): Text {
   return table(
-    ['model', ...columns.map(([head]) => esc(head))],
+    ['model', ...columns.map(([head]) => short(head))],
     all.models.map(each => [
-      esc(each.name),
-      ...columns.map(([, cell]) => (each.items > 0 ? esc(cell(each)) : '–')),
+      short(each.name),
+      ...columns.map(([, cell]) => (each.items > 0 ? short(cell(each)) : '–')),
     ]),
   );
 }
 
-function rungTable(all: ModelsJson): string {
+function rungTable(all: ModelsJson): Text {
   const { heads, rows } = rungsOf(all);
   if (heads.length === 0) return '';
   const left = all.models.flatMap(({ name, left: causes }) =>
-    Object.entries(causes).map(([code, times]) => [esc(name), esc(code), count(times)]),
+    Object.entries(causes).map(([code, times]) => [short(name), short(code), count(times)]),
   );
-  return `<h3>Items by rung</h3>
+  return html`<h3>Items by rung</h3>
 ${table(
   ['model', ...heads],
-  rows.map((counts, at) => [esc(all.models[at]?.name ?? ''), ...counts.map(count)]),
+  rows.map((counts, at) => [short(all.models[at]?.name ?? ''), ...counts.map(count)]),
 )}
-${left.length === 0 ? '' : `<h3>Not accepted</h3>\n${table(['model', 'cause', 'items'], left)}`}`;
+${left.length === 0 ? '' : html`<h3>Not accepted</h3>\n${table(['model', 'cause', 'items'], left)}`}`;
 }
 
-function agreementTable({ models, label, reference }: ModelsJson): string {
+function agreementTable({ models, label, reference }: ModelsJson): Text {
   const rows = models.flatMap(({ name, ...each }) =>
     (
       [
@@ -106,8 +124,8 @@ function agreementTable({ models, label, reference }: ModelsJson): string {
         ? []
         : [
             [
-              esc(name),
-              esc(of),
+              short(name),
+              short(of),
               count(agreement.matched),
               share(agreement.share),
               agreement.kappa === null ? '–' : `${decimal(agreement.kappa.value)}${rangeOf(agreement.kappa)}`,
@@ -117,17 +135,17 @@ function agreementTable({ models, label, reference }: ModelsJson): string {
   );
   return rows.length === 0
     ? ''
-    : `<h3>Agreement</h3>\n${table(['model', 'with', 'items in both', 'the same', 'kappa'], rows)}`;
+    : html`<h3>Agreement</h3>\n${table(['model', 'with', 'items in both', 'the same', 'kappa'], rows)}`;
 }
 
-function charts(models: readonly ModelJson[]): string {
+function charts(models: readonly ModelJson[]): Text {
   if (models.length < 2) return '';
   const dot = (
     title: string,
     axis: string,
     of: (each: ModelJson) => { value: number; low: number; high: number } | null,
     show: (value: number) => string,
-  ): string => {
+  ): Text => {
     const rows: Dot[] = models.flatMap(each => {
       const found = of(each);
       return found === null ? [] : [{ label: each.name, ...found }];
@@ -136,7 +154,7 @@ function charts(models: readonly ModelJson[]): string {
     const to = Math.max(...rows.map(({ high }) => high));
     const behind = table(
       ['model', axis, 'low', 'high'],
-      rows.map(({ label, value, low, high }) => [esc(label), show(value), show(low), show(high)]),
+      rows.map(({ label, value, low, high }) => [short(label), show(value), show(low), show(high)]),
     );
     return figure(title, dotChart({ title, axis, rows, show, from: 0, to }), behind);
   };
@@ -179,17 +197,20 @@ function charts(models: readonly ModelJson[]): string {
       value => decimal(value, 3),
     ),
   ].filter(text => text !== '');
-  return parts.length === 0 ? '' : `<h2>Side by side</h2>\n${parts.join('\n')}`;
+  return parts.length === 0 ? '' : html`<h2>Side by side</h2>\n${joined(parts, '\n')}`;
 }
 
 /** What the server did not count is no 0. */
 const tokens = (of: number | null): string => (of === null ? '–' : count(of));
 
-function servers({ models }: ModelsJson): string {
+function servers({ models }: ModelsJson): Text {
   const rows = models.map(each => [
-    esc(each.name),
-    each.model === null ? '–' : esc(each.model),
-    each.endpoints.map(esc).join('<br>'),
+    short(each.name),
+    each.model === null ? '–' : short(each.model),
+    joined(
+      each.endpoints.map(url => short(url)),
+      '<br>',
+    ),
     count(each.gpus),
     each.price === null ? '–' : decimal(each.price),
     decimal(each.seconds, 1),
@@ -199,7 +220,7 @@ function servers({ models }: ModelsJson): string {
     tokens(each.cached_tokens),
     tokens(each.completion_tokens),
   ]);
-  return `<h2>What was asked</h2>
+  return html`<h2>What was asked</h2>
 ${table(['model', 'as the servers call it', 'endpoints', 'GPUs', 'price of a GPU hour', 'seconds', 'calls', 'asked again', 'tokens in', 'from a prefix cache', 'tokens out'], rows)}`;
 }
 

@@ -4,7 +4,7 @@ import { aligned, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import { decimal, percent } from '../../kit/html.ts';
 import type { Interval } from '../../kit/statistics.ts';
-import { csvLine } from '../bench/bench-rows.ts';
+import { csvLine } from '../bench/bench-result.ts';
 import type { Agreement } from './answer-figures.ts';
 import type { Measured, Outcome } from './measure-models.ts';
 

@@ -9,9 +9,8 @@ import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { writeDocument } from '../../../engine/core/files/saving.ts';
 import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
-import { OPTIONS } from '../bench/taken-flags.ts';
-import { measureModels } from './measure-models.ts';
-import { readChoice } from './models-file.ts';
+import { OPTIONS } from '../bench/bench-options.ts';
+import { measureModels, readChoice } from './measure-models.ts';
 import { modelsPage } from './models-page.ts';
 import { modelsCsv, modelsJson, modelsTable } from './models-result.ts';
 

@@ -6,10 +6,9 @@
 
 import type { Interval } from '../../kit/statistics.ts';
 import { meanInterval } from '../bench/bench-statistics.ts';
-import type { Entry } from './entry.ts';
-import { goalValue, keptBy, meanOf, type Point } from './point.ts';
+import { type Entry, goalValue, keptBy, meanOf, type Point } from './point.ts';
+import { rungOf, STEP } from './race.ts';
 import { findsRate, hourlyOf } from './rank.ts';
-import { rungOf, STEP } from './rate.ts';
 import { inSession, SettingFailed, type World } from './session.ts';
 import type { Bound, Setting } from './tune-file.ts';
 

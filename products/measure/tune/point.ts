@@ -1,21 +1,14 @@
 /** What a measurement found: figures of requests, of the server and of the client, as a line of tune.ndjson has them. */
 
-import { spreadOf } from '../bench/bench-figures.ts';
+import type { Interval } from '../../kit/statistics.ts';
+import { cachedShareOf, type Spread, spreadOf } from '../bench/bench-figures.ts';
 import { mean, ranksOf } from '../bench/bench-statistics.ts';
 import { type ClientFacts, limitsOf } from '../bench/client-health.ts';
-import type { Samples } from '../bench/samples.ts';
-import type { LoadSample, ServerView } from './server-samples.ts';
-import { viewOf } from './server-samples.ts';
-import type { Bound, Goal } from './tune-file.ts';
-
-export interface Latency {
-  n: number;
-  mean: number | null;
-  p50: number | null;
-  p90: number | null;
-  p95: number | null;
-  p99: number | null;
-}
+import { lateness, type Samples } from '../bench/samples.ts';
+import type { LoadSample } from '../bench/server-view.ts';
+import { findsRate } from './rank.ts';
+import type { Bound, Goal, Setting, Study } from './tune-file.ts';
+import type { Failure } from './tuned-server.ts';
 
 /** Requests that keep a bound, of all that were answered or failed. */
 export interface Within {
@@ -23,39 +16,20 @@ export interface Within {
   of: number;
 }
 
-export interface Point {
-  load: { kind: 'closed'; concurrency: number } | { kind: 'open'; rate: number; requests: number };
-  seconds: number;
-  completed: number;
-  failed: number;
-  /** what the first failure said */
-  failure: string | null;
-  /** closed: answers that came in these seconds; open: the offered rate times the share that was answered */
-  requests_per_s: number;
-  output_tokens_per_s: number;
-  /** requests that keep all bounds, and their tokens; null without slo */
-  good_per_s: number | null;
-  good_tokens_per_s: number | null;
-  within: Record<string, Within>;
-  ttft_ms: Latency;
-  tpot_ms: Latency;
-  e2el_ms: Latency;
-  input_tokens: { mean: number | null; std: number | null };
-  output_tokens: { mean: number | null; std: number | null };
-  /** prompt and completion tokens of some of the requests: what the space is ranked by */
-  lengths: (readonly [prompt: number, completion: number])[];
-  /** of the prompt tokens, those that a prefix cache had; null where the server does not say */
-  cached_share: number | null;
-  /** answers without usage: their tokens are unknown */
-  uncounted: number;
-  server: ServerView | null;
-  client: {
-    verdict: 'ok' | 'client-limited';
-    limits: string[];
-    /** as fw bench has them: shares, cores, ms; null where it does not apply */
-    facts: Record<string, number | null>;
-  };
+/** What the server said of itself over a measurement: means and peaks. */
+export interface LoadView {
+  running: number;
+  running_max: number;
+  waiting: number;
+  waiting_max: number;
+  /** share of the KV cache in use */
+  kv: number;
+  kv_max: number;
+  preemptions: number;
 }
+
+/** A line of tune.ndjson has it, and tune.json. */
+export type Point = ReturnType<typeof pointOf>;
 
 /** Answers of a run, a number each; `weight` is the share of an answer that belongs to what is measured. */
 export interface Answers {
@@ -71,30 +45,75 @@ export interface Answers {
   bounds: readonly Bound[];
   loads: readonly LoadSample[];
   client: ClientFacts;
-  load: Point['load'];
+  load: { kind: 'closed'; concurrency: number } | { kind: 'open'; rate: number; requests: number };
 }
 
 const MOST_LENGTHS = 200;
 
-const figure = (value: number | undefined): number | null =>
-  value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(8));
+const figure = (value: number | null | undefined): number | null =>
+  value === null || value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(8));
 
-export function pointOf(answers: Answers): Point {
-  const { samples, weight, isEnded, failed, ms, fromDue, bounds, load } = answers;
-  const [sent, due, ttft, tpot, e2el] = (['sent', 'due', 'ttft', 'tpot', 'e2el'] as const).map(
-    samples.of,
-  ) as [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];
-  const late = (index: number): number => (fromDue ? (sent[index] as number) - (due[index] as number) : 0);
-  const of = {
-    ttft: ttft.map((value, index) => value + late(index)),
-    tpot,
-    e2el: e2el.map((value, index) => value + late(index)),
-  };
+export function pointOf(answers: Answers) {
+  const { samples, isEnded, weight, failed, ms, bounds, load } = answers;
+  const times = timesOf(answers);
   const ended = Array.from(weight.keys()).filter(isEnded);
-  const picked = (values: Float64Array): number[] => ended.map(index => values[index] as number);
+  const picked = (values: Float64Array): Float64Array => Float64Array.from(ended, at => values[at] as number);
+  const [prompt, completion] = [samples.of('prompt'), samples.of('completion')];
+  const latencies = {
+    ttft: spreadOf(picked(times.ttft)),
+    tpot: spreadOf(picked(times.tpot)),
+    e2el: spreadOf(picked(times.e2el)),
+  };
   // an answer without that time (one token has no TPOT) does not break its bound
   const keeps = (index: number, { metric, ms: most }: Bound): boolean =>
-    !((of[metric][index] as number) > most);
+    !((times[metric][index] as number) > most);
+  const of = ended.length + failed;
+  const within = bounds.map(
+    bound => [bound.name, { good: ended.filter(index => keeps(index, bound)).length, of }] as const,
+  );
+  return {
+    load,
+    seconds: figure(ms / 1000) as number,
+    completed: ended.length,
+    failed,
+    /** what the first one said */
+    failure: failed === 0 ? null : (samples.failures()[0]?.message.slice(0, 300) ?? null),
+    ...ratesOf(answers, ended.length, index => bounds.every(bound => keeps(index, bound))),
+    within: Object.fromEntries(within) as Record<string, Within>,
+    ttft_ms: latencyOf(latencies.ttft),
+    tpot_ms: latencyOf(latencies.tpot),
+    e2el_ms: latencyOf(latencies.e2el),
+    input_tokens: meanAndStd(picked(prompt)),
+    output_tokens: meanAndStd(picked(completion)),
+    /** prompt and completion tokens of some of the requests: what the space is ranked by */
+    lengths: ended
+      .slice(0, MOST_LENGTHS)
+      .map(index => [prompt[index] ?? 0, completion[index] ?? 0] as const)
+      .filter(([tokensIn, tokensOut]) => tokensIn > 0 && tokensOut > 0),
+    /** of the prompt tokens, those that a prefix cache had; null where the server does not say */
+    cached_share: figure(cachedShareOf(picked(prompt), picked(samples.of('cached')))),
+    /** answers without usage: their tokens are unknown */
+    uncounted: samples.uncounted,
+    server: viewOf(answers.loads),
+    client: clientOf(answers.client, latencies.ttft),
+  };
+}
+
+/** Latencies by request; those of an open loop count from when it was due. */
+function timesOf({ samples, fromDue }: Answers): Record<Bound['metric'], Float64Array> {
+  const [ttft, e2el] = [samples.of('ttft'), samples.of('e2el')];
+  const late = fromDue ? lateness(samples) : null;
+  const since = (values: Float64Array): Float64Array =>
+    late === null ? values : values.map((value, index) => value + (late[index] as number));
+  return { ttft: since(ttft), tpot: samples.of('tpot'), e2el: since(e2el) };
+}
+
+/** Requests and tokens a second, of all answers and of those that are good. */
+function ratesOf(
+  { samples, weight, failed, ms, bounds, load }: Answers,
+  ended: number,
+  isGood: (index: number) => boolean,
+) {
   const completion = samples.of('completion');
   let [requests, tokens, good, goodTokens] = [0, 0, 0, 0];
   for (const [index, share] of weight.entries()) {
@@ -102,84 +121,73 @@ export function pointOf(answers: Answers): Point {
     const made = share * (completion[index] || 0);
     requests += share;
     tokens += made;
-    if (!bounds.every(bound => keeps(index, bound))) continue;
+    if (!isGood(index)) continue;
     good += share;
     goodTokens += made;
   }
   // an open loop offers a rate: of what was sent at it, the share that was answered, without the ends of the run
-  const perSecond =
-    load.kind === 'closed' ? 1000 / ms : ended.length === 0 ? 0 : load.rate / (ended.length + failed);
-
-  const promptTokens = samples.of('prompt');
-  const prompt = spreadOf(picked(promptTokens));
-  const output = spreadOf(picked(completion));
-  const latencies = {
-    ttft: spreadOf(picked(of.ttft)),
-    tpot: spreadOf(picked(tpot)),
-    e2el: spreadOf(picked(of.e2el)),
-  };
-  const seen = {
-    medianTtft: latencies.ttft.at[50] as number,
-    p99Ttft: latencies.ttft.at[99] as number,
-  };
-  const limits = limitsOf(answers.client, seen);
-  const latency = (name: keyof typeof latencies): Latency => {
-    const { n, mean: middle, at } = latencies[name];
-    return {
-      n,
-      mean: figure(middle),
-      p50: figure(at[50]),
-      p90: figure(at[90]),
-      p95: figure(at[95]),
-      p99: figure(at[99]),
-    };
-  };
+  const perSecond = load.kind === 'closed' ? 1000 / ms : ended === 0 ? 0 : load.rate / (ended + failed);
+  const rate = (count: number): number => figure(count * perSecond) ?? 0;
   return {
-    load,
-    seconds: figure(ms / 1000) as number,
-    completed: ended.length,
-    failed,
-    failure: failed === 0 ? null : (samples.failures()[0]?.message.slice(0, 300) ?? null),
-    requests_per_s: figure(requests * perSecond) ?? 0,
-    output_tokens_per_s: figure(tokens * perSecond) ?? 0,
-    good_per_s: bounds.length === 0 ? null : (figure(good * perSecond) ?? 0),
-    good_tokens_per_s: bounds.length === 0 ? null : (figure(goodTokens * perSecond) ?? 0),
-    within: Object.fromEntries(
-      bounds.map(bound => [
-        bound.name,
-        { good: ended.filter(index => keeps(index, bound)).length, of: ended.length + failed },
-      ]),
-    ),
-    ttft_ms: latency('ttft'),
-    tpot_ms: latency('tpot'),
-    e2el_ms: latency('e2el'),
-    input_tokens: { mean: figure(prompt.mean), std: figure(prompt.std) },
-    output_tokens: { mean: figure(output.mean), std: figure(output.std) },
-    lengths: ended
-      .slice(0, MOST_LENGTHS)
-      .map(index => [promptTokens[index] ?? 0, completion[index] ?? 0] as const)
-      .filter(([tokensIn, tokensOut]) => tokensIn > 0 && tokensOut > 0),
-    cached_share: cachedShare(picked(promptTokens), picked(samples.of('cached'))),
-    uncounted: samples.uncounted,
-    server: viewOf(answers.loads),
-    client: {
-      verdict: limits.length > 0 ? 'client-limited' : 'ok',
-      limits,
-      facts: Object.fromEntries(
-        Object.entries(answers.client).map(([name, value]) => [name, figure(value ?? Number.NaN)]),
-      ),
-    },
+    /** closed: answers that came in these seconds; open: the offered rate times the share that was answered */
+    requests_per_s: rate(requests),
+    output_tokens_per_s: rate(tokens),
+    /** requests that keep all bounds, and their tokens; null without slo */
+    good_per_s: bounds.length === 0 ? null : rate(good),
+    good_tokens_per_s: bounds.length === 0 ? null : rate(goodTokens),
   };
 }
 
-function cachedShare(prompt: readonly number[], cached: readonly number[]): number | null {
-  let [all, known] = [0, 0];
-  for (const [index, tokens] of cached.entries()) {
-    if (Number.isNaN(tokens)) continue;
-    all += prompt[index] as number;
-    known += tokens;
-  }
-  return all > 0 ? figure(known / all) : null;
+const latencyOf = ({ n, mean: middle, at }: Spread) => ({
+  n,
+  mean: figure(middle),
+  p50: figure(at[50]),
+  p90: figure(at[90]),
+  p95: figure(at[95]),
+  p99: figure(at[99]),
+});
+
+function meanAndStd(tokens: Float64Array) {
+  const { mean: middle, std } = spreadOf(tokens);
+  return { mean: figure(middle), std: figure(std) };
+}
+
+function clientOf(client: ClientFacts, { at }: Spread) {
+  const limits = limitsOf(client, { medianTtft: at[50] as number, p99Ttft: at[99] as number });
+  return {
+    verdict: limits.length > 0 ? ('client-limited' as const) : ('ok' as const),
+    limits,
+    /** as fw bench has them: shares, cores, ms; null where it does not apply */
+    facts: Object.fromEntries(Object.entries(client).map(([name, value]) => [name, figure(value)])),
+  };
+}
+
+/** null where the server said nothing. */
+export function viewOf(samples: readonly LoadSample[]): LoadView | null {
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  return meanView(
+    samples.map(({ running, waiting, kv }) => ({
+      ...{ running, waiting, kv, running_max: running, waiting_max: waiting, kv_max: kv },
+      preemptions: 0,
+    })),
+    Math.max(0, last.preemptions - first.preemptions),
+  );
+}
+
+/** Means of views, and their peaks; there is one at least. */
+export function meanView(views: readonly LoadView[], preemptions: number): LoadView {
+  const middle = (of: (view: LoadView) => number): number => Number(mean(views.map(of)).toPrecision(6));
+  const most = (of: (view: LoadView) => number): number => Math.max(...views.map(of));
+  return {
+    running: middle(({ running }) => running),
+    running_max: most(({ running_max }) => running_max),
+    waiting: middle(({ waiting }) => waiting),
+    waiting_max: most(({ waiting_max }) => waiting_max),
+    kv: middle(({ kv }) => kv),
+    kv_max: most(({ kv_max }) => kv_max),
+    preemptions,
+  };
 }
 
 /** What there should be most of. Of a cost, tokens for a unit of money: `hourly` is what the server costs an hour. */
@@ -220,3 +228,44 @@ export function requestsFor(bounds: readonly Bound[]): number {
 }
 
 export const meanOf = (values: readonly number[]): number => mean(values);
+
+/** What is known of a setting that was started. */
+export interface Entry {
+  setting: Setting;
+  /** `broken`: it does not keep the bounds of the load, at no rate that was tried */
+  state: 'measured' | 'behind' | 'broken' | 'failed';
+  failure: Failure | null;
+  blocks: Point[];
+  /** of the goal, over blocks at full load */
+  full: Interval | null;
+  /** the rates that were tried, in their order */
+  rates: { rate: number; kept: boolean; points: Point[] }[];
+  /** the highest of them that was kept */
+  rate: number | null;
+  /** of the goal: at full load, or at that rate */
+  value: number | null;
+}
+
+export const UNITS: { [goal in Study['goal']]: string } = {
+  tokens: 'output tokens/s',
+  requests: 'requests/s',
+  goodput: 'good requests/s',
+  cost: 'output tokens for a unit of money',
+};
+
+export function entryWords(study: Study, { state, failure, value, rate, rates, full }: Entry): string {
+  if (failure !== null) return `${failure.kind}: ${failure.message}`;
+  const unit = findsRate(study) ? 'requests/s' : UNITS[study.goal];
+  const at = full === null ? '' : `${figureOf(full.value)} ${unit} at full load`;
+  if (state === 'broken')
+    return `${at}; the bounds are not kept${rates.length > 0 ? ` at ${rates.map(each => each.rate).join(', ')} requests/s` : ''}`;
+  if (state === 'behind') return `${at}; not better than the best`;
+  return rate === null
+    ? at
+    : `${at}; ${rate} requests/s within the bounds, ${figureOf(value)} ${UNITS[study.goal]}`;
+}
+
+export function figureOf(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  return Math.abs(value) >= 1000 ? String(Math.round(value)) : value.toPrecision(4);
+}

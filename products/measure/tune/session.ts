@@ -7,9 +7,9 @@ import { systemClock } from '../../../engine/asking/endpoints/pool-clock.ts';
 import type { Endpoint } from '../../../engine/asking/pool/pool-state.ts';
 import { dataError } from '../../../engine/core/item/failure.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
+import { factsOf } from '../bench/bench-servers.ts';
 import type { Workload } from '../bench/bench-workload.ts';
-import { factsOf } from '../bench/server-facts.ts';
-import { type Meter, meterOf, type Steady } from './measure-setting.ts';
+import { Meter, Steady } from './measure-setting.ts';
 import { keptBy, type Point, requestsFor } from './point.ts';
 import type { Marked } from './processes.ts';
 import { concurrencyOf, numberAt } from './rank.ts';
@@ -50,14 +50,6 @@ export class SettingFailed extends Error {
   }
 }
 
-export interface Session {
-  /** The next block of the load at full, from 1 on. */
-  block(number: number): Promise<Point>;
-  /** Requests at a rate; the points of it, of which there are two where one did not tell, or `twice`: other arrivals each. */
-  rate(rate: number, twice?: boolean): Promise<Point[]>;
-  close(): Promise<void>;
-}
-
 /** Characters of a body that are kept. */
 const MOST_BODY = 20_000;
 const isMemory = ({ kind }: Failure): boolean => kind === 'out-of-memory';
@@ -65,69 +57,131 @@ const isMemory = ({ kind }: Failure): boolean => kind === 'out-of-memory';
 /** Of requests that fail a few may be an accident. */
 const MOST_FAILED = 0.02;
 
-export function openSession(world: World, which: Which): Session {
-  const { study, record, signal, say } = world;
-  let live: { server: Server; meter: Meter; version: string | null; log: string } | null = null;
-  let steady: Steady | null = null;
+/** A server that runs, and what measures it. */
+interface Live {
+  server: Server;
+  meter: Meter;
+  version: string | null;
+  log: string;
+}
 
-  const before = record.failure(which);
-  if (before !== undefined) throw new SettingFailed(before);
+export class Session {
+  readonly #world: World;
+  readonly #which: Which;
+  readonly #name: string;
+  #live: Live | null = null;
+  #steady: Steady | null = null;
 
-  function fail(failure: Failure, left: readonly Marked[], log: string): never {
-    const names = left.map(({ name, pid }) => `${name} (process ${pid})`);
-    record.noteFailure(which, failure, names, log);
-    const last = failure.lines.at(-1);
-    say(`${last === undefined ? 'it said nothing' : `it said last: ${last}`}; all of it is in ${log}`);
-    throw new SettingFailed(failure);
+  /** @throws SettingFailed where the record has it */
+  constructor(world: World, which: Which) {
+    this.#world = world;
+    this.#which = which;
+    this.#name = settingWords(which.setting);
+    const failure = world.record.failure(which);
+    if (failure !== undefined) throw new SettingFailed(failure);
   }
 
-  async function begin(): Promise<NonNullable<typeof live>> {
-    if (live !== null) return live;
+  /** The next block of the load at full, from 1 on. */
+  async block(number: number): Promise<Point> {
+    const { study, record } = this.#world;
+    const { setting } = this.#which;
+    const what = `block ${number}`;
+    const recorded = record.point(this.#which, what);
+    if (recorded !== undefined) return recorded;
+    const live = await this.#begin();
+    if (this.#steady === null) {
+      const concurrency = concurrencyOf(study, setting);
+      // as many as run at once have ended: then some are at each part of their way
+      const ramp = Math.min(concurrency, numberAt(setting, SEQS, concurrency));
+      this.#steady = new Steady(live.meter, concurrency, ramp, study.blockMs);
+    }
+    return this.#note(live, what, await this.#steady.next());
+  }
+
+  /** Requests at a rate; the points of it, of which there are two where one did not tell, or `twice`: other arrivals each. */
+  async rate(rate: number, twice = false): Promise<Point[]> {
+    const { study, record } = this.#world;
+    const { phase, run } = this.#which;
+    const least = Math.max(requestsFor(study.slo), Math.ceil((rate * lengthOf(study)) / 1000));
+    // those of a race are the same for all settings; a confirmation has others, for one may be lucky with these
+    const arrivals = study.seed + (phase === 'confirm' ? 2 * run : 0);
+    const points: Point[] = [];
+    for (let again = 0; again < 2; again++) {
+      const seed = (arrivals + again) % 2 ** 32;
+      const what = `rate ${rate}, seed ${seed}`;
+      let point = record.point(this.#which, what);
+      if (point === undefined) {
+        const live = await this.#begin();
+        await this.#stopSteady();
+        point = await this.#note(live, what, await live.meter.atRate(rate, least, seed));
+      }
+      points.push(point);
+      if (!twice && keptBy(points, study.slo).sure) break;
+    }
+    return points;
+  }
+
+  async close(): Promise<void> {
+    await this.#end();
+  }
+
+  /** The server, started where it does not run yet; once more where memory may have been held. */
+  async #begin(): Promise<Live> {
+    if (this.#live !== null) return this.#live;
+    const { record, signal, say, times } = this.#world;
     signal.throwIfAborted();
-    const command = commandOf(study, which.setting);
-    say(`starts ${settingWords(which.setting)}`);
+    say(`starts ${this.#name}`);
     for (let tries = 1; ; tries++) {
-      const log = world.logFor();
-      const endpoint = world.endpoint();
+      const log = this.#world.logFor();
       try {
-        const server = await startServer({
-          command,
-          endpoint,
-          mark: world.mark,
-          log,
-          readyMs: study.readyMs,
-          times: world.times,
-          signal,
-        });
-        live = await ready(server, command, log);
-        return live;
+        this.#live = await this.#start(log);
+        return this.#live;
       } catch (error) {
-        await endpoint.wire.close();
         if (!(error instanceof StartFailed)) throw error;
-        tellLeft(error.left);
+        const { failure, left } = error;
+        this.#sayLeft(left);
         // what a server before this one held of a GPU may not be free yet
-        const mayBeHeld = record.lines.some(({ kind }) => kind === 'start') || isMemory(error.failure);
-        if (tries === 2 || !mayBeHeld || error.failure.kind === 'never-healthy')
-          fail(error.failure, error.left, log);
-        say(
-          `${settingWords(which.setting)}: ${error.failure.message}; once more in ${world.times.pause / 1000} s`,
-        );
-        await wait(world.times.pause, undefined, { signal });
+        const mayBeHeld = record.lines.some(({ kind }) => kind === 'start') || isMemory(failure);
+        if (tries === 2 || !mayBeHeld || failure.kind === 'never-healthy') this.#fail(failure, left, log);
+        say(`${this.#name}: ${failure.message}; once more in ${times.pause / 1000} s`);
+        await wait(times.pause, undefined, { signal });
       }
     }
   }
 
-  async function ready(server: Server, command: string, log: string): Promise<NonNullable<typeof live>> {
+  async #start(log: string): Promise<Live> {
+    const { study, signal, mark, times } = this.#world;
+    const command = commandOf(study, this.#which.setting);
+    const endpoint = this.#world.endpoint();
     try {
-      const { workload, model } = await world.workload();
+      const server = await startServer({
+        command,
+        endpoint,
+        mark,
+        log,
+        readyMs: study.readyMs,
+        times,
+        signal,
+      });
+      return await this.#ready(server, command, log);
+    } catch (error) {
+      await endpoint.wire.close();
+      throw error;
+    }
+  }
+
+  async #ready(server: Server, command: string, log: string): Promise<Live> {
+    const { study, record, signal } = this.#world;
+    try {
+      const { workload, model } = await this.#world.workload();
       const [facts] = await factsOf([server.endpoint], model, systemClock);
       const version = facts?.version ?? null;
-      const known = record.version();
-      if (known !== undefined && known !== version)
+      const before = record.version();
+      if (before !== undefined && before !== version)
         throw dataError(
-          `expected the server version ${known ?? 'unknown'}, as in the measurements so far, found ${version ?? 'unknown'}: name another --out`,
+          `expected the server version ${before ?? 'unknown'}, as in the measurements so far, found ${version ?? 'unknown'}: name another --out`,
         );
-      record.start(which, {
+      record.start(this.#which, {
         ready_s: Number((server.readyMs / 1000).toFixed(2)),
         proof: server.proof,
         command,
@@ -140,100 +194,66 @@ export function openSession(world: World, which: Which): Session {
           body: cut(workload.requestAt(0).body.toString(), MOST_BODY),
         },
       });
-      const meter = meterOf({ server, workload, bounds: study.slo, signal });
-      await meter.warmUp(concurrencyOf(study, which.setting));
+      const meter = new Meter({ server, workload, bounds: study.slo, signal });
+      await meter.warmUp(concurrencyOf(study, this.#which.setting));
       return { server, meter, version, log };
     } catch (error) {
       const ended = server.ended();
       const left = await server.stop();
-      tellLeft(left);
-      if (ended !== null) fail(ended, left, log);
+      this.#sayLeft(left);
+      if (ended !== null) this.#fail(ended, left, log);
       throw error;
     }
   }
 
-  function tellLeft(left: readonly Marked[]): void {
-    for (const { name, pid } of left)
-      say(`${settingWords(which.setting)}: left ${name} (process ${pid}) behind, which was ended`);
-  }
-
-  /** A measurement on which the server is gone, or nothing is answered, is no figure. */
-  async function check(point: Point | null): Promise<Point> {
+  /** Records what was measured. A measurement on which the server is gone, or nothing is answered, is no figure. */
+  async #note({ server, version, log }: Live, what: string, point: Point | null): Promise<Point> {
+    const { record, signal } = this.#world;
     signal.throwIfAborted();
-    const { server, log } = live as NonNullable<typeof live>;
     const ended = server.ended();
-    const failed = point === null || point.failed > MOST_FAILED * (point.completed + point.failed);
-    if (ended === null && point !== null && !failed) return point;
+    const all = (point?.completed ?? 0) + (point?.failed ?? 0);
+    if (ended === null && point !== null && point.failed <= MOST_FAILED * all) {
+      record.notePoint(this.#which, what, point, { version, log });
+      return point;
+    }
     const failure: Failure = ended ?? {
       kind: 'requests-failed',
-      message: `${point === null ? 'all' : `${point.failed} of ${point.completed + point.failed}`} requests failed: ${point?.failure ?? steady?.cause() ?? 'no answer'}`,
+      message: `${point === null ? 'all' : `${point.failed} of ${all}`} requests failed: ${point?.failure ?? this.#steady?.cause() ?? 'no answer'}`,
       lines: lastLines(log),
     };
-    const left = await end();
-    return fail(failure, left, log);
+    return this.#fail(failure, await this.#end(), log);
   }
 
-  async function end(): Promise<Marked[]> {
-    if (live === null) return [];
-    const { server, meter } = live;
-    live = null;
-    await steady?.stop();
-    steady = null;
+  #fail(failure: Failure, left: readonly Marked[], log: string): never {
+    const { record, say } = this.#world;
+    const names = left.map(({ name, pid }) => `${name} (process ${pid})`);
+    record.noteFailure(this.#which, failure, names, log);
+    const last = failure.lines.at(-1);
+    say(`${last === undefined ? 'it said nothing' : `it said last: ${last}`}; all of it is in ${log}`);
+    throw new SettingFailed(failure);
+  }
+
+  #sayLeft(left: readonly Marked[]): void {
+    for (const { name, pid } of left)
+      this.#world.say(`${this.#name}: left ${name} (process ${pid}) behind, which was ended`);
+  }
+
+  async #stopSteady(): Promise<void> {
+    await this.#steady?.stop();
+    this.#steady = null;
+  }
+
+  async #end(): Promise<Marked[]> {
+    if (this.#live === null) return [];
+    const { server, meter } = this.#live;
+    this.#live = null;
+    await this.#stopSteady();
     await meter.close();
     const left = await server.stop();
     await server.endpoint.wire.close();
-    tellLeft(left);
+    this.#sayLeft(left);
     return left;
   }
-
-  const note = (what: string, point: Point): void => {
-    const { version, log } = live as NonNullable<typeof live>;
-    record.notePoint(which, what, point, { version, log });
-  };
-
-  return {
-    async block(number) {
-      const what = `block ${number}`;
-      const known = record.point(which, what);
-      if (known !== undefined) return known;
-      const { meter } = await begin();
-      if (steady === null) {
-        const concurrency = concurrencyOf(study, which.setting);
-        // as many as run at once have ended: then some are at each part of their way
-        const ramp = Math.min(concurrency, numberAt(which.setting, SEQS, concurrency));
-        steady = meter.steady(concurrency, ramp, study.blockMs);
-      }
-      const point = await check(await steady.next());
-      note(what, point);
-      return point;
-    },
-
-    async rate(rate, twice = false) {
-      const least = Math.max(requestsFor(study.slo), Math.ceil((rate * lengthOf(study)) / 1000));
-      // those of a race are the same for all settings; a confirmation has others, for one may be lucky with these
-      const arrivals = study.seed + (which.phase === 'confirm' ? 2 * which.run : 0);
-      const points: Point[] = [];
-      for (let again = 0; again < 2; again++) {
-        const seed = (arrivals + again) % 2 ** 32;
-        const what = `rate ${rate}, seed ${seed}`;
-        let point = record.point(which, what);
-        if (point === undefined) {
-          const { meter } = await begin();
-          await steady?.stop();
-          steady = null;
-          point = await check(await meter.atRate(rate, least, seed));
-          note(what, point);
-        }
-        points.push(point);
-        if (!twice && keptBy(points, study.slo).sure) break;
-      }
-      return points;
-    },
-
-    async close() {
-      await end();
-    },
-  };
 }
 
 /** A queue that grows is not seen in a time which is hardly longer than the bound. */
@@ -251,7 +271,7 @@ export async function inSession<T>(
   which: Which,
   use: (session: Session) => Promise<T>,
 ): Promise<T> {
-  const session = openSession(world, which);
+  const session = new Session(world, which);
   try {
     return await use(session);
   } finally {

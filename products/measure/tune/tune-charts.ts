@@ -1,19 +1,19 @@
 /** The pictures of the page: what each setting did at full load, and latency against the rate. */
 import { curveChart, type Dot, dotChart } from '../../kit/chart.ts';
-import { esc, figure, table } from '../../kit/html.ts';
-import { figureOf } from './entry.ts';
+import { figure, html, joined, short, type Text, table } from '../../kit/html.ts';
+import { figureOf } from './point.ts';
 import { findsRate } from './rank.ts';
 import { namesOf, valuesOf } from './tune-file.ts';
 import type { TuneResult } from './tune-result.ts';
 
-export function charts(result: TuneResult): string {
+export function charts(result: TuneResult): Text {
   const parts = [fullLoad(result), ...(findsRate(result.study) ? [byRate(result)] : [])].filter(
     part => part !== '',
   );
-  return parts.length === 0 ? '' : `<h2>Pictures</h2>\n${parts.join('\n')}`;
+  return parts.length === 0 ? '' : html`<h2>Pictures</h2>\n${joined(parts, '\n')}`;
 }
 
-function fullLoad({ settings, study }: TuneResult): string {
+function fullLoad({ settings, study }: TuneResult): Text {
   const measured = settings.flatMap(({ setting, full, state }) =>
     full === null ? [] : [{ setting, full, state }],
   );
@@ -28,16 +28,16 @@ function fullLoad({ settings, study }: TuneResult): string {
   }));
   const drawn = dotChart({ title, axis: unit, rows, show: figureOf, from: 0, to: 0 });
   const behind = table(
-    [esc(namesOf(study.present)), esc(unit), 'low', 'high'],
+    [short(namesOf(study.present)), short(unit), 'low', 'high'],
     measured.map(({ setting, full }) => [
-      esc(valuesOf(setting)),
+      short(valuesOf(setting)),
       figureOf(full.value),
       figureOf(full.low),
       figureOf(full.high),
     ]),
   );
   return figure(
-    esc(title),
+    short(title),
     drawn,
     behind,
     'The line is the 95 % interval over blocks. Pale: stopped early, or the bounds are not kept.',
@@ -46,7 +46,7 @@ function fullLoad({ settings, study }: TuneResult): string {
 
 const MOST_CURVES = 6;
 
-function byRate({ settings, study }: TuneResult): string {
+function byRate({ settings, study }: TuneResult): Text {
   const [bound] = study.slo;
   if (bound === undefined) return '';
   const key = `p${bound.percentile}` as 'p99';
@@ -74,10 +74,10 @@ function byRate({ settings, study }: TuneResult): string {
     dots: true,
   });
   const behind = table(
-    [esc(namesOf(study.present)), 'requests/s', 'ms', 'kept'],
+    [short(namesOf(study.present)), 'requests/s', 'ms', 'kept'],
     settings.flatMap(({ setting, rates }) =>
       rates.map(({ rate, kept, points }) => [
-        esc(valuesOf(setting)),
+        short(valuesOf(setting)),
         figureOf(rate),
         figureOf(points[0]?.[`${bound.metric}_ms`][key]),
         kept ? 'yes' : 'no',
@@ -85,7 +85,7 @@ function byRate({ settings, study }: TuneResult): string {
     ),
   );
   return figure(
-    esc(title),
+    short(title),
     drawn,
     behind,
     curves.length > MOST_CURVES ? `The first ${MOST_CURVES} settings.` : '',

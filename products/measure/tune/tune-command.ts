@@ -17,9 +17,8 @@ import { type Preset, readPreset } from '../../simulator/presets.ts';
 import { MOST_RACED, rank } from './rank.ts';
 import { tune } from './tune.ts';
 import { gridOf, MEMORY, readStudy, type Setting, type Study, studyKey } from './tune-file.ts';
-import { openFolder } from './tune-folder.ts';
 import { tunePage } from './tune-page.ts';
-import { openRecord } from './tune-record.ts';
+import { openFolder, openRecord } from './tune-record.ts';
 import { readAsked } from './tune-requests.ts';
 import { autoTuneLines, resultOf } from './tune-result.ts';
 import { rankingTable, settingTable, summary } from './tune-words.ts';
@@ -39,13 +38,13 @@ export default command({
   options: {
     plan: {
       type: 'boolean',
-      description: 'Rank the space in virtual time, and start nothing. Needs a preset in the file.',
+      description: 'Rank the settings in virtual time and start nothing. Needs a preset in the file.',
     },
     out: {
       type: 'string',
       file: 'write-folder',
       description:
-        'Folder of the measurements, the logs and the results. Default: the name of the file without its extension. The same folder again goes on from what was measured.',
+        'Folder for measurements, logs and results. The same folder again continues from there. Default: the name of the file without its extension.',
     },
     json: { type: 'boolean', description: 'Write the results as JSON to standard output.' },
   },

@@ -4,12 +4,12 @@ import { poolSettings } from '../../../engine/asking/endpoints/settings.ts';
 import { createEndpoint, type Endpoint } from '../../../engine/asking/pool/pool-state.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
-import { seeded } from '../../kit/seeded.ts';
+import { seeded } from '../../kit/permute.ts';
 import { openTarget } from '../bench/bench-servers.ts';
-import { chatPath, ownWorkload, syntheticWorkload, type Workload } from '../bench/bench-workload.ts';
-import { fitWords } from '../bench/fit.ts';
-import { type OwnLines, ownRequests, readOwnLines } from '../bench/own-requests.ts';
-import type { Lengths } from './predict-setting.ts';
+import type { Workload } from '../bench/bench-workload.ts';
+import { type OwnLines, readOwnLines } from '../bench/own-requests.ts';
+import { modelsOf, WARM_UP_LENGTHS, workloadOf } from '../bench/request-sources.ts';
+import type { Lengths } from './rank.ts';
 import type { Study } from './tune-file.ts';
 
 export interface Asked {
@@ -22,10 +22,6 @@ export interface Asked {
 }
 
 const MOST_LINE_BYTES = 8 * 1024 * 1024;
-/** Of prompts that warm up where the user's own are measured. */
-const USUAL_FIT = { template: 20, perWord: 1.2 };
-const WARM_UP = { inputTokens: 200, outputTokens: 16 };
-
 /** Reads what is to be asked; opens no connection. Exit 65 where it is nothing to ask. */
 export async function readAsked(
   study: Study,
@@ -49,41 +45,24 @@ export async function readAsked(
         },
       }
     : undefined;
-  const named = agents
-    ? [...agents.byKey.values()].map(({ model }) => model)
-    : own === null
-      ? [undefined]
-      : [];
   const [setting] = settings.endpoints;
 
   return {
     endpoint: () => createEndpoint(setting as NonNullable<typeof setting>, 0, settings.key),
 
     async workload() {
-      const target = await openTarget({ settings, models: named, warn, signal });
+      const target = await openTarget({ settings, models: modelsOf(own, agents), warn, signal });
       try {
-        const [first] = target.endpoints as [Endpoint];
-        const { model, servedAs } = target;
         const lengths = {
-          inputTokens: load.input_tokens ?? WARM_UP.inputTokens,
-          outputTokens: own === null ? (load.output_tokens as number) : WARM_UP.outputTokens,
+          inputTokens: load.input_tokens ?? WARM_UP_LENGTHS.inputTokens,
+          outputTokens: own === null ? (load.output_tokens as number) : WARM_UP_LENGTHS.outputTokens,
           prefixTokens: load.prefix_tokens ?? 0,
           spread: load.spread ?? 0,
           seed,
         };
-        const fit = own === null ? await fitWords(first, model, seed) : USUAL_FIT;
-        const made = syntheticWorkload(chatPath(first), model, fit, lengths);
-        if (own === null) return { workload: made, model };
-        const requests = await ownRequests(own, {
-          agents,
-          guided: 'on',
-          seed,
-          prefix: first.prefix,
-          modelOf: name => (name === undefined ? model : (servedAs.get(name) ?? name)),
-          warn,
-        });
-        const source = `${counted(requests.length, 'request')} of ${counted(own.lines.length, 'line')} of ${load.file}`;
-        return { workload: ownWorkload(source, requests, made), model };
+        const of = load.file ?? '';
+        const workload = await workloadOf({ target, lengths, own, agents, guided: 'on', of, warn });
+        return { workload, model: target.model };
       } finally {
         await target.close();
       }
@@ -115,8 +94,10 @@ function ownLengths({ lines }: OwnLines, output: number | undefined): Lengths[] 
     const answer =
       output ?? (Number.isSafeInteger(most) && (most as number) > 0 ? (most as number) : undefined);
     if (answer === undefined) return null;
-    const said = isObject(body) ? (body.messages ?? body.prompt ?? '') : (line.prompt ?? line.messages ?? '');
-    const text = typeof said === 'string' ? said : JSON.stringify(said);
+    const asked = isObject(body)
+      ? (body.messages ?? body.prompt ?? '')
+      : (line.prompt ?? line.messages ?? '');
+    const text = typeof asked === 'string' ? asked : JSON.stringify(asked);
     return { prompt: Math.max(1, Math.ceil(text.length / CHARACTERS_PER_TOKEN)), output: answer, shared: 0 };
   });
   return lengths.includes(null) ? null : (lengths as Lengths[]);

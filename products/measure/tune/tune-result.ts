@@ -5,48 +5,13 @@
 import { createHash } from 'node:crypto';
 import type { Interval } from '../../kit/statistics.ts';
 import type { Confirmation } from './confirm.ts';
-import { type Entry, figureOf, UNITS } from './entry.ts';
-import { meanOf, type Point } from './point.ts';
-import { findsRate, type Ranked } from './rank.ts';
-import type { ServerView } from './server-samples.ts';
+import { type Entry, figureOf, type LoadView, meanOf, meanView, type Point, UNITS } from './point.ts';
 import type { Outcome } from './tune.ts';
 import { commandOf, isSame, type Setting, type Study, settingWords } from './tune-file.ts';
 import type { PointLine, Record, StartLine } from './tune-record.ts';
 
-export interface TuneResult {
-  tune: 1;
-  fw: string;
-  date: string;
-  study: Pick<
-    Study,
-    'serve' | 'endpoint' | 'space' | 'present' | 'load' | 'slo' | 'goal' | 'price' | 'gpus' | 'seed'
-  > & {
-    block_s: number;
-    unit: string;
-    key: string;
-  };
-  workload: {
-    source: string;
-    model: string;
-    body: string;
-    body_sha256: string;
-    input_tokens: Point['input_tokens'];
-    output_tokens: Point['output_tokens'];
-    cached_share: number | null;
-  } | null;
-  server: { versions: (string | null)[]; proofs: string[]; settings: { [name: string]: string } };
-  starts: { memory: number; race: number; confirm: number };
-  ranking: { preset: string | null; scale: number | null; settings: Ranked[] };
-  memory: Outcome['memory'];
-  settings: (Entry & { command: string; requests: number; server: ServerView | null })[];
-  confirmation: (Confirmation & { runs: number }) | null;
-  verdict: 'better' | 'no difference' | 'present is best' | 'worse' | 'present fails' | 'nothing measured';
-  recommended: { setting: Setting; command: string } | null;
-  words: string;
-  why: string[];
-  client: { points: number; limited: number; limits: string[] };
-  formulas: { [word: string]: string };
-}
+export type TuneResult = ReturnType<typeof resultOf>;
+type Verdict = Confirmation['verdict'] | 'present is best' | 'nothing measured';
 
 export interface Telling {
   study: Study;
@@ -57,7 +22,7 @@ export interface Telling {
   preset: string | null;
 }
 
-export function resultOf({ study, key, record, outcome, fw, preset }: Telling): TuneResult {
+export function resultOf({ study, key, record, outcome, fw, preset }: Telling) {
   const { best, present, confirmation, entries, ranked, scale, memory } = outcome;
   const { serve, endpoint, space, load, slo, goal, price, gpus, seed } = study;
   const started = record.lines.filter((line): line is StartLine => line.kind === 'start');
@@ -67,7 +32,7 @@ export function resultOf({ study, key, record, outcome, fw, preset }: Telling): 
   const verdict = verdictOf(outcome);
   const isBetter = best !== null && (verdict === 'better' || verdict === 'present fails');
   return {
-    tune: 1,
+    tune: 1 as const,
     fw,
     date: new Date().toISOString(),
     study: {
@@ -113,7 +78,7 @@ export function resultOf({ study, key, record, outcome, fw, preset }: Telling): 
       requests: entry.blocks
         .concat(entry.rates.flatMap(each => each.points))
         .reduce((sum, { completed }) => sum + completed, 0),
-      server: meanView(entry.blocks),
+      server: viewOver(entry.blocks),
     })),
     confirmation: confirmation && { ...confirmation, runs: confirmation.best.length },
     verdict,
@@ -135,7 +100,7 @@ function kindsOf(limits: readonly string[]): string[] {
   return [...kinds.values()];
 }
 
-const FORMULAS: TuneResult['formulas'] = {
+const FORMULAS: { readonly [word: string]: string } = {
   block:
     'a part of a closed loop that keeps more requests under way than the server runs at once; an answer counts in it by the share of its tokens that came in it; the beginning of the load is left out',
   full: 'mean over blocks, with its 95 % interval (t)',
@@ -144,7 +109,7 @@ const FORMULAS: TuneResult['formulas'] = {
   gain: '(best - present) / present, mean over runs that were started in turn, with the 95 % interval (t) of the paired differences; of two rates it is at least as wide as the 2 % between two that are tried',
 };
 
-function verdictOf({ best, present, confirmation }: Outcome): TuneResult['verdict'] {
+function verdictOf({ best, present, confirmation }: Outcome): Verdict {
   if (best === null) return 'nothing measured';
   if (best === present) return 'present is best';
   return confirmation?.verdict ?? 'no difference';
@@ -156,11 +121,7 @@ export const percentOf = (share: number): string =>
 export const gainWords = ({ value, low, high }: Interval): string =>
   `${percentOf(value)} (95 % interval ${percentOf(low)} to ${percentOf(high)})`;
 
-function wordsOf(
-  study: Study,
-  { best, present, confirmation }: Outcome,
-  verdict: TuneResult['verdict'],
-): string {
+function wordsOf(study: Study, { best, present, confirmation }: Outcome, verdict: Verdict): string {
   const unit = UNITS[study.goal];
   const of = (values: readonly number[]): string => figureOf(meanOf(values));
   if (best === null) return 'No setting could be measured, or none keeps the bounds: nothing is recommended.';
@@ -185,26 +146,20 @@ function wordsOf(
 }
 
 /** Means of what the server said over blocks at full load; peaks are the highest. */
-export function meanView(points: readonly Point[]): ServerView | null {
+export function viewOver(points: readonly Point[]): LoadView | null {
   const views = points.flatMap(({ server }) => server ?? []);
-  if (views.length === 0) return null;
-  const middle = (of: (view: ServerView) => number): number => Number(meanOf(views.map(of)).toPrecision(6));
-  const most = (of: (view: ServerView) => number): number => Math.max(...views.map(of));
-  return {
-    running: middle(({ running }) => running),
-    running_max: most(({ running_max }) => running_max),
-    waiting: middle(({ waiting }) => waiting),
-    waiting_max: most(({ waiting_max }) => waiting_max),
-    kv: middle(({ kv }) => kv),
-    kv_max: most(({ kv_max }) => kv_max),
-    preemptions: views.reduce((sum, { preemptions }) => sum + preemptions, 0),
-  };
+  return views.length === 0
+    ? null
+    : meanView(
+        views,
+        views.reduce((sum, { preemptions }) => sum + preemptions, 0),
+      );
 }
 
 /** What the server said at full load, of both settings: batch, queue, KV cache, preemptions. */
 function whyOf(best: Entry, present: Entry): string[] {
-  const told = (entry: Entry): string[] => {
-    const view = meanView(entry.blocks);
+  const viewWords = (entry: Entry): string[] => {
+    const view = viewOver(entry.blocks);
     const name = entry === present ? 'present' : settingWords(entry.setting);
     if (view === null) return [`${name}: the server does not tell its load`];
     const { running, waiting, kv_max: kv, preemptions } = view;
@@ -212,8 +167,10 @@ function whyOf(best: Entry, present: Entry): string[] {
       `${name}: ${running.toFixed(0)} ran and ${waiting.toFixed(0)} waited at full load; the KV cache was ${Math.round(100 * kv)} % full at most; ${preemptions} preemptions`,
     ];
   };
-  const reasons = isSame(best.setting, present.setting) ? told(present) : [...told(present), ...told(best)];
-  const [then, now] = [meanView(present.blocks), meanView(best.blocks)];
+  const reasons = isSame(best.setting, present.setting)
+    ? viewWords(present)
+    : [...viewWords(present), ...viewWords(best)];
+  const [then, now] = [viewOver(present.blocks), viewOver(best.blocks)];
   if (then === null || now === null || best === present) return reasons;
   if (now.running > 1.1 * then.running && then.kv_max < 0.9)
     reasons.push(
@@ -260,5 +217,3 @@ export function autoTuneLines(result: TuneResult): string {
 
 const bound = ({ slo }: Pick<Study, 'slo'>): string =>
   String(slo.find(({ metric }) => metric === 'e2el')?.ms ?? 0);
-
-export const isRateStudy = (result: Pick<TuneResult, 'study'>): boolean => findsRate(result.study);

@@ -1,6 +1,6 @@
 /** A study on a terminal: what was foretold, what was measured, what to do. */
 import { aligned, counted, number } from '../../../engine/core/item/wording.ts';
-import { figureOf } from './entry.ts';
+import { figureOf } from './point.ts';
 import { findsRate, type Ranked } from './rank.ts';
 import type { Study } from './tune-file.ts';
 import type { TuneResult } from './tune-result.ts';

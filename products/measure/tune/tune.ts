@@ -12,12 +12,10 @@
 import type { Preset } from '../../simulator/presets.ts';
 import { meanInterval } from '../bench/bench-statistics.ts';
 import { type Confirmation, confirm } from './confirm.ts';
-import { type Entry, entryWords } from './entry.ts';
-import { goalValue, keptBy, meanOf, type Point } from './point.ts';
-import type { Lengths } from './predict-setting.ts';
-import { MOST_BLOCKS, ruling } from './race.ts';
+import { type Entry, entryWords, goalValue, keptBy, meanOf, type Point } from './point.ts';
+import { MOST_BLOCKS, mostFor, ruling, rungOf, search } from './race.ts';
+import type { Lengths } from './rank.ts';
 import { chosen, findsRate, hourlyOf, MOST_RACED, type Ranked, rank, rankOne, scaled } from './rank.ts';
-import { mostFor, rungOf, search } from './rate.ts';
 import { inSession, raced, type Session, SettingFailed, type World } from './session.ts';
 import { gridOf, isSame, MEMORY, SEQS, type Setting, type Study, settingWords, TOKENS } from './tune-file.ts';
 import type { Failure } from './tuned-server.ts';

@@ -1,9 +1,9 @@
 /** The pages of one batch: how it goes, and its answers to look through. */
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
+import { type Html, html, NONE } from '../../kit/html.ts';
 import { type BatchRecord, expiresAt, type Status } from '../batches/batch-state.ts';
 import { type Result, resultOf } from './answer-view.ts';
 import type { Slice } from './file-part.ts';
-import { type Html, html, NONE } from './html.ts';
 import { actions, failureList } from './overview.ts';
 import { bar, rows, shownBy, table, text } from './page-updates.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './view-texts.ts';

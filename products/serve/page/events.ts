@@ -3,8 +3,8 @@
  * that does not read gets fewer of them, never late ones.
  */
 import type { ServerResponse } from 'node:http';
+import { shown } from '../../kit/html.ts';
 import { ApiError } from '../errors.ts';
-import { shown } from './html.ts';
 
 export interface Viewer {
   response: ServerResponse;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../engine/core/config/package.ts';
-import { Html, html, NONE } from './html.ts';
+import { Html, html, NONE } from '../../kit/html.ts';
 
 /** Styles, scripts, forms and streams from here alone; `same-origin` since browsers send `Origin: null` without any referrer. */
 export const HEADERS: Readonly<Record<string, string>> = {

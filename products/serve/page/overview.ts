@@ -1,6 +1,6 @@
 /** The first page: batches, endpoints, who asks how much. */
 import { number } from '../../../engine/core/item/wording.ts';
-import { type Html, html, NONE } from './html.ts';
+import { type Html, html, NONE } from '../../kit/html.ts';
 import { bar, cell, rows, shownBy, table, text } from './page-updates.ts';
 import {
   type BatchView,

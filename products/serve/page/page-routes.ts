@@ -5,6 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Html } from '../../kit/html.ts';
 import type { Caller } from '../access.ts';
 import type { Create } from '../batches/create-batch.ts';
 import { ApiError, badRequest, notFound } from '../errors.ts';
@@ -15,7 +16,6 @@ import type { Uploads } from '../uploads.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
 import { linesAt } from './file-part.ts';
-import type { Html } from './html.ts';
 import { ASSETS, errorPage, HEADERS, loginPage, page } from './layout.ts';
 import { isAdmin, type Kind, lookingAt, type Stores } from './looking.ts';
 import { overviewPage } from './overview.ts';

@@ -2,7 +2,7 @@
  * Elements that page.js keeps up to date: each says in an attribute which of the values it shows. A list has the template of
  * its rows, made by the same function as the rows themselves.
  */
-import { type Html, html } from './html.ts';
+import { type Html, html } from '../../kit/html.ts';
 
 /** Its text is the value `name`. */
 export const text = (name: string, value: string): Html => html`<span data-text="${name}">${value}</span>`;

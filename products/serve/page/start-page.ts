@@ -1,8 +1,8 @@
 /** The page on which a batch is started, and what its forms say as the body of a request to make one. */
 import { number, timeWords } from '../../../engine/core/item/wording.ts';
+import { type Html, html, NONE } from '../../kit/html.ts';
 import { ENDPOINTS } from '../batches/create-batch.ts';
 import type { FileRecord } from '../file-store.ts';
-import { type Html, html, NONE } from './html.ts';
 
 export interface StartPage {
   /** of who is logged in, newest first */

@@ -1,14 +1,74 @@
-/** What is said below vLLM's table: all loads side by side, with intervals, and whether the figures may be believed. */
+/**
+ * What a terminal shows of a benchmark: the table of vllm bench serve, line by line as it prints it, since scripts search for
+ * its labels; below it all loads side by side, with intervals, and whether the figures may be believed.
+ */
+
 import { aligned, counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Run } from './bench.ts';
-import { loadWords as wordsOf } from './bench-result.ts';
+import type { Figures, Metric } from './bench-figures.ts';
+import { loadWords } from './bench-result.ts';
 import { type Bounds, meanInterval } from './bench-statistics.ts';
 import type { Load } from './drive-load.ts';
-import { loadJson } from './json.ts';
+import type { BenchResult } from './json.ts';
 
-/** `4 at a time`, `2/s`. */
-export const loadWords = (load: Load): string => wordsOf(loadJson(load));
+const WIDTH = 50;
+
+/** As Python's `"{s:{c}^{n}}".format(s, n=50, c)`: the odd one goes to the right. */
+function centred(text: string, fill: string): string {
+  const left = Math.floor((WIDTH - text.length) / 2);
+  return text === ''
+    ? fill.repeat(WIDTH)
+    : `${fill.repeat(left)}${text}${fill.repeat(WIDTH - text.length - left)}`;
+}
+
+const line = (label: string, value: string): string => `${label.padEnd(40)} ${value.padEnd(10)}`;
+/** What nobody measured is no 0: `nan` is what a script still reads as a number. */
+const whole = (label: string, value: number): string =>
+  line(label, Number.isNaN(value) ? 'nan' : String(value));
+const fixed = (label: string, value: number): string =>
+  line(label, Number.isNaN(value) ? 'nan' : value.toFixed(2));
+
+const HEADS: Record<Metric, [name: string, head: string]> = {
+  ttft: ['TTFT', 'Time to First Token'],
+  tpot: ['TPOT', 'Time per Output Token (excl. 1st token)'],
+  itl: ['ITL', 'Inter-token Latency'],
+  e2el: ['E2EL', 'End-to-end Latency'],
+};
+
+/** With a line break at its end. */
+export function vllmTable(figures: Figures, load: Load): string {
+  const { metrics, goodput } = figures;
+  const lines = [
+    centred(' Serving Benchmark Result ', '='),
+    whole('Successful requests:', figures.completed),
+    whole('Failed requests:', figures.failed),
+    ...(load.kind === 'closed' ? [whole('Maximum request concurrency:', load.concurrency)] : []),
+    ...(load.kind === 'open' && load.rate !== Number.POSITIVE_INFINITY && load.from === undefined
+      ? [fixed('Request rate configured (RPS):', load.rate)]
+      : []),
+    fixed('Benchmark duration (s):', figures.duration),
+    whole('Total input tokens:', figures.inputTokens),
+    whole('Total generated tokens:', figures.outputTokens),
+    fixed('Request throughput (req/s):', figures.requestThroughput),
+    ...(goodput === null ? [] : [fixed('Request goodput (req/s):', goodput)]),
+    fixed('Output token throughput (tok/s):', figures.outputThroughput),
+    fixed('Peak output token throughput (tok/s):', figures.peakEvents),
+    fixed('Peak concurrent requests:', figures.peakConcurrency),
+    fixed('Total token throughput (tok/s):', figures.totalThroughput),
+  ];
+  for (const [metric, [name, head]] of Object.entries(HEADS)) {
+    const spread = metrics[metric as Metric];
+    lines.push(
+      centred(head, '-'),
+      fixed(`Mean ${name} (ms):`, spread.mean),
+      fixed(`Median ${name} (ms):`, spread.at[50] as number),
+      fixed(`P99 ${name} (ms):`, spread.at[99] as number),
+    );
+  }
+  lines.push(centred('', '='));
+  return `${lines.join('\n')}\n`;
+}
 
 const figure = (value: number | null | undefined, digits = 1): string => {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
@@ -191,4 +251,47 @@ export function notesOf(
       `${of}requests were sent ${client.latenessP99.toFixed(1)} ms late at the 99th percentile; E2EL from the due time: p50 ${figure(figures.e2elDue.at[50])}, p99 ${figure(figures.e2elDue.at[99])} ms`,
     );
   return notes;
+}
+
+// Tokens a second that fall where more is asked at once: a server that batches does not do that by itself, so why?
+
+/** Less than this share of what a smaller load had. */
+const FALLS_BELOW = 0.95;
+const FULL = 0.95;
+
+/** A sentence for each closed loop that gave less than a smaller one on as many servers. */
+export function fallingLoads(results: readonly BenchResult[]): string[] {
+  const notes: string[] = [];
+  const closed = results.flatMap(run => {
+    const { load } = run.fw;
+    const rate = run.fw.steady?.output_throughput ?? run.output_throughput;
+    return load.kind === 'closed' && rate !== null ? [{ run, at: load.concurrency, rate }] : [];
+  });
+  for (const { run, at, rate } of closed) {
+    const better = closed
+      .filter(other => other.at < at && other.run.fw.endpoints.length === run.fw.endpoints.length)
+      .sort((a, b) => b.rate - a.rate)[0];
+    if (better === undefined || !(rate < FALLS_BELOW * better.rate)) continue;
+    notes.push(
+      `${loadWords(run.fw.load)}: ${number(Math.round(rate))} tokens/s out, less than the ${number(Math.round(better.rate))} of ${loadWords(better.run.fw.load)}: ${reasonOf(run)}`,
+    );
+  }
+  return notes;
+}
+
+function reasonOf({ failed, fw: { verdict, server } }: BenchResult): string {
+  const reasons: string[] = [];
+  if (verdict === 'client-limited') reasons.push('the client was the limit');
+  if (failed > 0) reasons.push(`${counted(failed, 'request')} failed`);
+  if (server?.preemptions)
+    reasons.push(
+      `the servers preempted ${counted(server.preemptions, 'request')}, whose work was done again`,
+    );
+  if ((server?.kv_max ?? 0) > FULL) reasons.push('the KV cache was full');
+  if (server && (server.waiting_mean ?? 0) > (server.running_mean ?? 0))
+    reasons.push('more requests waited than ran: the batch is small (--max-num-seqs)');
+  if (reasons.length > 0) return reasons.join('; ');
+  return server === null
+    ? 'the servers have no metrics that would say why'
+    : 'neither the client nor the queue, the KV cache or preemptions say why';
 }
