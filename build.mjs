@@ -93,7 +93,7 @@ const TOGETHER = [
   },
   {
     name: 'answers',
-    test: /\/engine\/answers\/(defaults|edits|kinds|repetition|text-check)\.ts/,
+    test: /\/engine\/answers\/(blank|defaults|edits|kinds|repetition|text-check)\.ts/,
   },
   {
     name: 'explain',

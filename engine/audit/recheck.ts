@@ -8,11 +8,9 @@ import { wordsOf } from '../answers/answer-limits.ts';
 import { readAnswer } from '../answers/read-answer.ts';
 import { compileSchema } from '../answers/schema.ts';
 import { type Check, ownCheck } from '../answers/schema-check.ts';
-import type { Agent } from '../asking/agents/agent-file.ts';
-import { arrangementOf, seenLast, turnsOf, wrongArrangement } from '../asking/agents/arrangement.ts';
-import { sawIn } from '../asking/agents/ask-chain.ts';
+import { arrangementOf, sawIn, seenLast, turnsOf, wrongArrangement } from '../asking/agents/arrangement.ts';
 import { checkOf } from '../asking/agents/form.ts';
-import { type Agents, folderOfAgents, loadAgentFiles } from '../asking/agents/load-agents.ts';
+import { type Agent, type Agents, folderOfAgents, loadAgentFiles } from '../asking/agents/load-agents.ts';
 import { readSmallFile } from '../core/config/yaml.ts';
 import { dataError, ItemFailure } from '../core/item/failure.ts';
 import {

@@ -4,8 +4,7 @@
  * was asked, so that no model's answer is taken for another's.
  */
 import { hash } from 'node:crypto';
-import type { CallLine, Header } from './ledger-format.ts';
-import { keyIn } from './ledger-format.ts';
+import { type CallLine, type Header, keyIn } from './ledger-format.ts';
 
 const BEFORE_MODEL = Buffer.from('","model":"');
 const UNNAMED = Buffer.from(',"unnamed":true');

@@ -6,17 +6,15 @@
 import { mapSchemas } from '../../answers/keywords.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import { type Check, ownCheck } from '../../answers/schema-check.ts';
-import type { Agent } from '../../asking/agents/agent-file.ts';
-import { asksAgain } from '../../asking/agents/ask.ts';
-import { checkOf } from '../../asking/agents/form.ts';
+import { asksAgain, checkOf } from '../../asking/agents/form.ts';
 import {
+  type Agent,
   type Agents,
   folderOfAgents,
   loadAgentFiles,
   packagedAgents,
 } from '../../asking/agents/load-agents.ts';
-import { resolveOrdering } from '../../asking/agents/orderings.ts';
-import { isSharedName, rowIdOf } from '../../asking/agents/share.ts';
+import { isSharedName, resolveOrdering, rowIdOf } from '../../asking/agents/orderings.ts';
 import { Fatal } from '../../core/item/failure.ts';
 import { type Item, sampleMark } from '../../core/item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';

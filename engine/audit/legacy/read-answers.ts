@@ -8,10 +8,9 @@ import { type Answer, answersIn, isProvenance, markedRepairs } from '../../answe
 import { codeOf } from '../../answers/read-answer.ts';
 import { READ_BACK, rungOfEntries } from '../../answers/rules.ts';
 import type { Check } from '../../answers/schema-check.ts';
-import type { Agent } from '../../asking/agents/agent-file.ts';
-import { askedAgainFor, asksAgain } from '../../asking/agents/ask.ts';
-import { sawIn } from '../../asking/agents/ask-chain.ts';
-import type { Agents } from '../../asking/agents/load-agents.ts';
+import { sawIn } from '../../asking/agents/arrangement.ts';
+import { askedAgainFor, asksAgain } from '../../asking/agents/form.ts';
+import type { Agent, Agents } from '../../asking/agents/load-agents.ts';
 import type { Code } from '../../core/item/codes.ts';
 import {
   type Failure,

@@ -8,7 +8,7 @@
  */
 
 import type { Answer } from '../../answers/answers-of-line.ts';
-import { contextAfter, showsPrompt } from '../../asking/agents/context.ts';
+import { contextAfter, showsPrompt } from '../../asking/agents/arrangement.ts';
 import type { Agents } from '../../asking/agents/load-agents.ts';
 import { orderingLabel } from '../../asking/agents/orderings.ts';
 import { ItemFailure } from '../../core/item/failure.ts';

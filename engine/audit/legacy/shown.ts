@@ -10,7 +10,7 @@ import { list, markedRepairs } from '../../answers/answers-of-line.ts';
 import { readAnswer } from '../../answers/read-answer.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import type { Check } from '../../answers/schema-check.ts';
-import { showsPrompt, turnText } from '../../asking/agents/context.ts';
+import { showsPrompt, turnText } from '../../asking/agents/arrangement.ts';
 import type { Agents } from '../../asking/agents/load-agents.ts';
 import type { Repair } from '../../core/item/item.ts';
 import { isObject, type JsonObject, parsePointer, setAt } from '../../core/json/pointer.ts';

@@ -4,11 +4,11 @@ import { hashOfText } from '../../answers/answer-limits.ts';
 import {
   arrangementOf,
   dueIn,
+  sawIn,
   seenLast,
   turnsOf,
   wrongArrangement,
 } from '../../asking/agents/arrangement.ts';
-import { sawIn } from '../../asking/agents/ask-chain.ts';
 import { type Item, isRawRequest, type Rung, rungOf, type Step, worse } from '../../core/item/item.ts';
 import { troubleIn } from '../../core/item/response.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';

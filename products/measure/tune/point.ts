@@ -4,8 +4,7 @@ import { spreadOf } from '../bench/bench-figures.ts';
 import { mean, ranksOf } from '../bench/bench-statistics.ts';
 import { type ClientFacts, limitsOf } from '../bench/client-health.ts';
 import type { Samples } from '../bench/samples.ts';
-import type { LoadSample, ServerView } from './server-samples.ts';
-import { viewOf } from './server-samples.ts';
+import { type LoadSample, type ServerView, viewOf } from './server-samples.ts';
 import type { Bound, Goal } from './tune-file.ts';
 
 export interface Latency {

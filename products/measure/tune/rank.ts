@@ -3,8 +3,7 @@
  * start. An engine knows max_num_seqs, max_num_batched_tokens and gpu_memory_utilization; settings that differ in other
  * names are equal to it.
  */
-import type { Preset } from '../../simulator/presets.ts';
-import { withFlags } from '../../simulator/presets.ts';
+import { type Preset, withFlags } from '../../simulator/presets.ts';
 import { closedRun, type Ended, type Lengths, openRun, throughputOf } from './predict-setting.ts';
 import { lastKept, mostFor, rungOf } from './rate.ts';
 import {
