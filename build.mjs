@@ -115,7 +115,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(changes|key-index|holder|ledger|lock|record|request-texts|watch-lock|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
   },
 ];
 

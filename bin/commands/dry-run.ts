@@ -11,7 +11,7 @@ import type { Agent, Agents } from '../../engine/asking/agents/load-agents.ts';
 import { resolveOrderings, rowIdOf, sharedName } from '../../engine/asking/agents/orderings.ts';
 import { mostTokens } from '../../engine/asking/agents/request-body.ts';
 import type { PoolFile } from '../../engine/asking/endpoints/settings.ts';
-import { openRecorded } from '../../engine/asking/ledger/read-only-ledger.ts';
+import { openRecorded } from '../../engine/asking/ledger/ledger.ts';
 import { createIdSet } from '../../engine/core/files/idset.ts';
 import { count, newAccount } from '../../engine/core/item/account.ts';
 import { EXIT } from '../../engine/core/item/failure.ts';

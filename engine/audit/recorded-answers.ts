@@ -5,8 +5,14 @@
 
 import { createKeys } from '../asking/ledger/key-index.ts';
 import { isAnswer, isSealed, keyIn } from '../asking/ledger/ledger-format.ts';
-import { callIn, type LedgerDamage, ledgerFiles, linesOf, parsed } from '../asking/ledger/read-ledger.ts';
-import { openLines } from '../asking/ledger/record.ts';
+import {
+  callIn,
+  type LedgerDamage,
+  ledgerFiles,
+  linesOf,
+  openLines,
+  parsed,
+} from '../asking/ledger/read-ledger.ts';
 import type { RecordedAnswer } from '../core/item/call.ts';
 import { dataError } from '../core/item/failure.ts';
 import { number } from '../core/item/wording.ts';

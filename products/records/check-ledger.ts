@@ -5,8 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import type { Check } from '../../engine/answers/schema-check.ts';
-import { nameIn, nameOfVerdict } from '../../engine/asking/ledger/answer-identity.ts';
-import { createKeys, type Keys } from '../../engine/asking/ledger/key-index.ts';
+import { createKeys, type Keys, nameIn, nameOfVerdict } from '../../engine/asking/ledger/key-index.ts';
 import { idOfText, isAnswer, type Kind, kindIn, textIdIn } from '../../engine/asking/ledger/ledger-format.ts';
 import { callIn, type Line, linesOf, parsed, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { hasBody, type Texts, textIdsIn, textsOf } from '../../engine/asking/ledger/request-texts.ts';

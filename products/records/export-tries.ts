@@ -1,6 +1,6 @@
 /** Every try of a ledger as a document of its own, for who audits it: schemas/export.schema.json. */
 
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
+import { nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { type CallHead, callsOf, type Line, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { type Request, readRequest, type Texts, textsOf } from '../../engine/asking/ledger/request-texts.ts';
 import type { TokenLogprob, WholeAnswer } from '../../engine/core/item/item.ts';

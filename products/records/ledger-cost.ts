@@ -1,11 +1,10 @@
 /** What the calls of a ledger cost: tokens, tries and time, with what was paid for nothing apart. */
 
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
-import { type Held, holding } from '../../engine/asking/ledger/held.ts';
-import { createKeys } from '../../engine/asking/ledger/key-index.ts';
+import { createKeys, nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { type CallHead, callsOf, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { cut } from '../../engine/core/item/wording.ts';
 import type { Answers } from './answer-outcomes.ts';
+import { type Held, holding } from './held.ts';
 
 export interface Sum {
   tries: number;

@@ -1,7 +1,7 @@
 /** ledger ls: the runs of a ledger, a line each. */
 import { join, relative } from 'node:path';
-import { type Holder, holdersIn, stateOf } from '../../engine/asking/ledger/holder.ts';
 import type { Header } from '../../engine/asking/ledger/ledger-format.ts';
+import { type Holder, holdersIn, stateOf } from '../../engine/asking/ledger/lock.ts';
 import { writePage } from '../../engine/core/files/stdout.ts';
 import { aligned } from '../../engine/core/item/aligned.ts';
 import { counted, cut, number } from '../../engine/core/item/wording.ts';

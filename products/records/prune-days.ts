@@ -1,7 +1,7 @@
 /** Removing what is old: whole days of a ledger, by the names of their folders. What was removed is asked again. */
 import { readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/holder.ts';
+import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/lock.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 
 export interface Pruned {

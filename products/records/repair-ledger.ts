@@ -2,6 +2,7 @@
  * A whole ledger out of a damaged one: each file's whole lines, byte for byte, into a new folder. The old one is only
  * read. What is lost is told by file and offset; the calls among it are asked again by the next run.
  */
+
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import type { Place } from '../../engine/asking/ledger/key-index.ts';
@@ -21,11 +22,11 @@ import {
   callsOf,
   type Line,
   linesOf,
+  openLines,
   parsed,
   stageIn,
   type Tell,
 } from '../../engine/asking/ledger/read-ledger.ts';
-import { openLines } from '../../engine/asking/ledger/record.ts';
 import { hasBody, textIdsIn } from '../../engine/asking/ledger/request-texts.ts';
 import { writeWhole } from '../../engine/core/files/ndjson-out.ts';
 import { ioError, usageError } from '../../engine/core/item/failure.ts';

@@ -1,8 +1,7 @@
 /** ledger show: every try of an item, or of one call, with what was sent and what came back. */
 
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
-import { type CallHead, callIn } from '../../engine/asking/ledger/read-ledger.ts';
-import { openLines } from '../../engine/asking/ledger/record.ts';
+import { nameOfCall } from '../../engine/asking/ledger/key-index.ts';
+import { type CallHead, callIn, openLines } from '../../engine/asking/ledger/read-ledger.ts';
 import { contentText, type Request, readRequest } from '../../engine/asking/ledger/request-texts.ts';
 import { writePage } from '../../engine/core/files/stdout.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';

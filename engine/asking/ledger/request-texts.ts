@@ -2,8 +2,7 @@
 import { isObject } from '../../core/json/pointer.ts';
 import type { Place } from './key-index.ts';
 import { CRC, ID_LENGTH, isText, RAW_BODY, REQUEST, textIdIn } from './ledger-format.ts';
-import { type Line, parsed } from './read-ledger.ts';
-import { openLines } from './record.ts';
+import { type Line, openLines, parsed } from './read-ledger.ts';
 
 const QUOTE = 0x22;
 const BEFORE_HEAD = '","head":"';
