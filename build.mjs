@@ -68,7 +68,7 @@ const lean = {
 const TOGETHER = [
   {
     name: 'words',
-    test: /\/core\/(item|json)\/|\/(audit\/accept|config\/package|config\/version|endpoints\/pool-clock|flow\/command)\.ts/,
+    test: /\/core\/(item|json)\/|\/(config\/package|config\/version|endpoints\/pool-clock|flow\/command)\.ts/,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|select|validate)\.ts/ },
@@ -89,7 +89,7 @@ const TOGETHER = [
   },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(expected-ids|judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(calls|expected-ids|labels|tally|verdict)\.ts|\/legacy\/(answer-schemas|legacy-result|strict|strict-items)\.ts/,
   },
   {
     name: 'answers',

@@ -12,16 +12,7 @@ export interface Place {
   length: number;
 }
 
-export interface Keys {
-  readonly size: number;
-  /** False where the key was there already: the first line wins. */
-  add(key: string, place: Place): boolean;
-  /** null where the key is unknown */
-  placeOf(key: string): Place | null;
-  /** A small number (1 to 255) noted beside a known key; 0 where none was. */
-  note(key: string, value: number): void;
-  noteOf(key: string): number;
-}
+export type Keys = ReturnType<typeof createKeys>;
 
 const FIRST_SLOTS = 1024;
 /** beyond this share of full slots, probing takes longer than it is worth */
@@ -38,15 +29,16 @@ interface Slots {
   note: Uint8Array;
 }
 
-export function createKeys(): Keys {
+export function createKeys() {
   let slots = slotsOf(FIRST_SLOTS);
   let size = 0;
 
   return {
-    get size() {
+    get size(): number {
       return size;
     },
-    add(key, { file, offset, length }) {
+    /** False where the key was there already: the first line wins. */
+    add(key: string, { file, offset, length }: Place): boolean {
       const high = highOf(key);
       const low = lowOf(key);
       const at = find(slots, high, low);
@@ -59,17 +51,19 @@ export function createKeys(): Keys {
       if (size > slots.count * FULLEST) slots = grown(slots);
       return true;
     },
-    placeOf(key) {
+    /** null where the key is unknown */
+    placeOf(key: string): Place | null {
       const at = find(slots, highOf(key), lowOf(key));
       const length = slots.length[at] as number;
       if (length === 0) return null;
       return { file: slots.file[at] as number, offset: slots.offset[at] as number, length };
     },
-    note(key, value) {
+    /** A small number (1 to 255) noted beside a known key; 0 where none was. */
+    note(key: string, value: number): void {
       const at = find(slots, highOf(key), lowOf(key));
       if (slots.length[at] !== 0) slots.note[at] = value;
     },
-    noteOf: key => slots.note[find(slots, highOf(key), lowOf(key))] as number,
+    noteOf: (key: string): number => slots.note[find(slots, highOf(key), lowOf(key))] as number,
   };
 }
 

@@ -6,7 +6,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Answer, AsksWith, End, OnRecord, RecordedAnswer } from '../../core/item/call.ts';
+import type { Answer, AsksWith, End, RecordedAnswer } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { type Fatal, ioError, usageError } from '../../core/item/failure.ts';
 import type { Rung } from '../../core/item/item.ts';
@@ -21,7 +21,15 @@ import {
   type Served,
 } from './ledger-format.ts';
 import { type Lock, type LockOptions, takeLock } from './lock.ts';
-import { Answers, acceptedIn, changedModel, changedStage, noteFor, readRecord } from './record.ts';
+import {
+  Answers,
+  acceptedIn,
+  changedModel,
+  changedStage,
+  noteFor,
+  type OnRecord,
+  readRecord,
+} from './record.ts';
 import { filesOf } from './scan-files.ts';
 import { type Appended, type Fsync, nameOf, Writer, type WriterOptions } from './writer.ts';
 
@@ -44,44 +52,10 @@ export interface LedgerOptions {
   onBroken: (error: Fatal) => void;
 }
 
-export interface Ledger {
-  /** answers on record when it was opened */
-  readonly answers: number;
-  /** the last round of --retry-failed that had an answer then; 0 where none had */
-  readonly lastRound: number;
-  /** the model of the last run */
-  readonly lastModel: string | undefined;
-  /** why nothing can be recorded, and so nothing asked; null where it can */
-  readonly closed: Fatal | null;
-  /** ms that this process has spent in writes so far */
-  readonly blocked: number;
-  /** Makes its file, if it is not there yet: before a call is paid for. Returns what prevents that. */
-  ready(): Fatal | null;
-  /** Once, before the first append: what serves. Says what has changed since the last run. */
-  begin(served: Served, endpoints: readonly string[]): void;
-  /** What a further stage on the same pool asks with. */
-  stage(asksWith: AsksWith): void;
-  /**
-   * The answer to the call of this key, of this run too; where its request names no model, that of one of `asked`. Exit 65
-   * where its bytes have changed since the ledger was opened.
-   */
-  find(key: string, asked?: readonly string[]): Answer | null;
-  /** requests without a model whose answers on record are another model's */
-  readonly ofOthers: { count: number; model: string };
-  /** Whether there is one, of this run too. */
-  has(key: string): boolean;
-  /** `done` is called once the record is written, or with what stood in its way. */
-  append(record: CallRecord, done?: (error?: Fatal) => void): void;
-  /** Answers that an earlier run accepted which judged by older rules than this stage does; see flow's Pool. */
-  acceptedBefore(asksWith: AsksWith): Iterable<RecordedAnswer>;
-  /** What was made of the answer to `key`; not written again where the same is on record. */
-  judge(key: string, rung: Rung, code?: Code): void;
-  /** `how` is put on record, if the ledger has a file of this run. */
-  close(how?: End): Promise<void>;
-}
+export type Ledger = ReturnType<typeof openLedger>;
 
 /** Exit 64 where another run has it, 65 where it is damaged, 74 where it cannot be read. */
-export function openLedger(options: LedgerOptions): Ledger {
+export function openLedger(options: LedgerOptions) {
   const { path, fsync, version, label, files, asksWith, shard, gone, warn, onBroken } = options;
   const started = new Date();
   const isFile = path.endsWith('.ndjson');
@@ -98,25 +72,25 @@ export function openLedger(options: LedgerOptions): Ledger {
   const { keys, ofOthers } = calls;
   const lines = new RunLines({ path: own, ownFolder: !isFile, fsync, onBroken }, asksWith);
 
-  function warnOfChanges(stage: AsksWith): void {
-    const before = record.stages.get(stage.stage);
-    const changes = before ? changedStage(before.facts, stage) : [];
-    if (changes.length === 0) return;
-    warn(
-      `since the run of ${before?.started}: ${changes.join('; ')}; calls that this changes are asked again`,
-    );
-  }
-
   return {
-    answers: record.answers, // as of now: further ones are this run's
+    /** answers on record when it was opened */
+    answers: record.answers,
+    /** the last round of --retry-failed that had an answer then; 0 where none had */
     lastRound: record.lastRound,
+    /** the model of the last run */
     lastModel: record.header?.model,
+    /** why nothing can be recorded, and so nothing asked; null where it can */
     closed,
-    get blocked() {
+    /** requests without a model whose answers on record are another model's */
+    ofOthers,
+    /** ms that this process has spent in writes so far */
+    get blocked(): number {
       return lines.blocked;
     },
-    ready: () => closed ?? lines.ready(),
-    begin({ model, root }, endpoints) {
+    /** Makes its file, if it is not there yet: before a call is paid for. Returns what prevents that. */
+    ready: (): Fatal | null => closed ?? lines.ready(),
+    /** Once, before the first append: what serves. Says what has changed since the last run. */
+    begin({ model, root }: Served, endpoints: readonly string[]): void {
       const header: Header = {
         ...{ fw: FORMAT, version, started: started.toISOString(), host: hostname(), pid: process.pid },
         ...{ label, files, model, ...(root !== undefined && { root }), endpoints },
@@ -124,40 +98,56 @@ export function openLedger(options: LedgerOptions): Ledger {
       lines.header = header;
       const changed = record.header && changedModel(record.header, header);
       if (changed) warn(`since the run of ${record.header?.started}: ${changed}`);
-      warnOfChanges(asksWith);
+      warnOfChanges(record, asksWith, warn);
     },
-    stage(more) {
+    /** What a further stage on the same pool asks with. */
+    stage(more: AsksWith): void {
       if (lines.hasStage(more)) return;
-      warnOfChanges(more);
+      warnOfChanges(record, more, warn);
       lines.addStage(more);
     },
-    ofOthers,
-    find: (key, asked) => (asked === undefined ? calls.find(key) : calls.findOf(asked, key)),
-    has: key => keys.placeOf(key) !== null,
-    acceptedBefore({ stage, rules }) {
-      const facts = [...record.stages.values()].map(known => known.facts);
-      const isOlder = (known: AsksWith): boolean => (known.rules ?? 1) < (rules ?? 1);
-      const last = record.stages.get(stage)?.facts;
-      if (last ? !isOlder(last) : !facts.some(isOlder)) return [];
-      return acceptedIn(paths, keys, lock.renew);
-    },
-    append: (call, done) =>
+    /**
+     * The answer to the call of this key, of this run too; where its request names no model, that of one of `asked`. Exit 65
+     * where its bytes have changed since the ledger was opened.
+     */
+    find: (key: string, asked?: readonly string[]): Answer | null =>
+      asked === undefined ? calls.find(key) : calls.findOf(asked, key),
+    /** Whether there is one, of this run too. */
+    has: (key: string): boolean => keys.placeOf(key) !== null,
+    /** Answers that an earlier run accepted which judged by older rules than this stage does; see flow's Pool. */
+    acceptedBefore: (asksWith: AsksWith): Iterable<RecordedAnswer> =>
+      wasJudgedByOlderRules(record, asksWith) ? acceptedIn(paths, keys, lock.renew) : [],
+    /** `done` is called once the record is written, or with what stood in its way. */
+    append: (call: CallRecord, done?: (error?: Fatal) => void): void =>
       lines.call(call, (error, offset, length) => {
-        // another item of this run may ask the same again, and is to hear what a later run would
-        if (error === null && call.outcome === 'answer')
-          calls.add(call, { file: paths.length, offset, length });
+        if (error === null) calls.add(call, { file: paths.length, offset, length });
         done?.(error ?? undefined);
       }),
-    judge(key, rung, code) {
+    /** What was made of the answer to `key`; not written again where the same is on record. */
+    judge(key: string, rung: Rung, code?: Code): void {
       const line = closed === null ? calls.verdict(key, rung, code) : null;
       if (line !== null) lines.write(line);
     },
-    async close(how) {
+    /** `how` is put on record, if the ledger has a file of this run. */
+    async close(how?: End): Promise<void> {
       await lines.close(how);
       calls.close();
       lock.release();
     },
   };
+}
+
+function warnOfChanges({ stages }: OnRecord, stage: AsksWith, warn: (message: string) => void): void {
+  const before = stages.get(stage.stage);
+  const changes = before ? changedStage(before.facts, stage) : [];
+  if (changes.length === 0) return;
+  warn(`since the run of ${before?.started}: ${changes.join('; ')}; calls that this changes are asked again`);
+}
+
+function wasJudgedByOlderRules({ stages }: OnRecord, { stage, rules }: AsksWith): boolean {
+  const isOlder = (known: AsksWith): boolean => (known.rules ?? 1) < (rules ?? 1);
+  const last = stages.get(stage)?.facts;
+  return last ? isOlder(last) : [...stages.values()].some(({ facts }) => isOlder(facts));
 }
 
 /** What is on record, of this run too, and whose an answer is whose request names no model. */
@@ -189,7 +179,9 @@ class RunCalls extends Answers {
     return null;
   }
 
-  add({ key, unnamed, model }: CallRecord, place: Place): void {
+  /** Another item of this run may ask the same again, and is to hear what a later run would. */
+  add({ key, outcome, unnamed, model }: CallRecord, place: Place): void {
+    if (outcome !== 'answer') return;
     this.keys.add(key, place);
     if (!unnamed) return;
     this.keys.add(nameFor(key, model), place);
@@ -309,24 +301,21 @@ function alone(path: string): Locked {
 }
 
 /** A ledger that is only looked into: without a lock, and without a file of its own. */
-export interface Recorded extends OnRecord {
-  /** of the last run */
-  readonly lastModel: string | undefined;
-  /** The answer to the call of this key; `model`: who was asked, where the request names nobody. */
-  find(key: string, model?: string): Answer | null;
-  close(): void;
-}
+export type Recorded = ReturnType<typeof openRecorded>;
 
 /** Of `path`, a folder or one file; nothing is on record where it is not there. Exit 65 where it is damaged. */
-export function openRecorded(path: string, warn: (message: string) => void): Recorded {
+export function openRecorded(path: string, warn: (message: string) => void) {
   const paths = existsSync(path) ? filesOf(path) : [];
   const calls = new Answers(paths);
   const record = readRecord(paths, calls.keys, { warn });
   return {
     lastRound: record.lastRound,
+    /** of the last run */
     lastModel: record.header?.model,
-    has: key => calls.keys.placeOf(key) !== null,
-    find: (key, model) => calls.find(key, model === undefined ? key : nameFor(key, model)),
-    close: () => calls.close(),
+    has: (key: string): boolean => calls.keys.placeOf(key) !== null,
+    /** The answer to the call of this key; `model`: who was asked, where the request names nobody. */
+    find: (key: string, model?: string): Answer | null =>
+      calls.find(key, model === undefined ? key : nameFor(key, model)),
+    close: (): void => calls.close(),
   };
 }

@@ -16,7 +16,7 @@ import type { Repair } from '../../core/item/item.ts';
 import { isObject, type JsonObject, parsePointer, setAt } from '../../core/json/pointer.ts';
 import { same } from '../../core/json/same.ts';
 import { shorten } from '../../core/json/show.ts';
-import type { Violation } from './leftovers.ts';
+import { broken, type Violation } from './leftovers.ts';
 import { withoutOwnNames } from './own-names.ts';
 
 const NAME = 'agent_name';
@@ -235,7 +235,7 @@ function objectEnd(text: string, from: number): number | null {
 function other(turn: number, expected: string): Violation {
   const at = `/conversation_history/${turn}/input`;
   const rule = expected === 'the text of initial_prompt' ? 'other prompt' : 'other input';
-  return { code: 'not-strict', rule, at, expected, got: 'another' };
+  return broken(rule, at, expected, 'another');
 }
 
 /** Of an answer that carries the name of another agent of the folder: whose answer is it? Null for nearly all. */
@@ -248,13 +248,8 @@ export function findOtherName(result: JsonObject, { names, synthesis }: Agents):
     const own = turn ? names.get(turn.agent) : synthesis?.key;
     if (key === undefined || own === undefined || key === own) continue;
     const place = turn ? `/conversation_history/${at}/output/${NAME}` : `/business_decision/${NAME}`;
-    return {
-      code: 'not-strict',
-      rule: 'name of another agent',
-      at: place,
-      expected: `the name of ${own}, or one that no other agent has`,
-      got: JSON.stringify(name),
-    };
+    const expected = `the name of ${own}, or one that no other agent has`;
+    return broken('name of another agent', place, expected, JSON.stringify(name));
   }
   return null;
 }

@@ -1,6 +1,5 @@
 /** What the answers of one model were worth: valid at once or later, by rung, and alike to a truth or to another run. */
-import { judgeOptions } from '../../../engine/audit/judging.ts';
-import { judgeLines } from '../../../engine/audit/verdict.ts';
+import { judgeOptions, judgeLines } from '../../../engine/audit/verdict.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
 import { kappa } from '../../kit/agreement.ts';
 import { clusteredShare, isSingle } from '../../kit/clusters.ts';
