@@ -69,7 +69,6 @@ export function openLedger(options: LedgerOptions) {
     const calls = new RunCalls([...paths, own], warn);
     return { paths, calls, record: readRecord(paths, calls.keys, { warn, onLine: lock.renew }) };
   });
-  const { keys, ofOthers } = calls;
   const lines = new RunLines({ path: own, ownFolder: !isFile, fsync, onBroken }, asksWith);
 
   return {
@@ -82,7 +81,7 @@ export function openLedger(options: LedgerOptions) {
     /** why nothing can be recorded, and so nothing asked; null where it can */
     closed,
     /** requests without a model whose answers on record are another model's */
-    ofOthers,
+    ofOthers: calls.ofOthers,
     /** ms that this process has spent in writes so far */
     get blocked(): number {
       return lines.blocked;
@@ -113,10 +112,10 @@ export function openLedger(options: LedgerOptions) {
     find: (key: string, asked?: readonly string[]): Answer | null =>
       asked === undefined ? calls.find(key) : calls.findOf(asked, key),
     /** Whether there is one, of this run too. */
-    has: (key: string): boolean => keys.placeOf(key) !== null,
+    has: (key: string): boolean => calls.keys.placeOf(key) !== null,
     /** Answers that an earlier run accepted which judged by older rules than this stage does; see flow's Pool. */
     acceptedBefore: (asksWith: AsksWith): Iterable<RecordedAnswer> =>
-      wasJudgedByOlderRules(record, asksWith) ? acceptedIn(paths, keys, lock.renew) : [],
+      wasJudgedByOlderRules(record, asksWith) ? acceptedIn(paths, calls.keys, lock.renew) : [],
     /** `done` is called once the record is written, or with what stood in its way. */
     append: (call: CallRecord, done?: (error?: Fatal) => void): void =>
       lines.call(call, (error, offset, length) => {

@@ -1,5 +1,5 @@
 /** What the answers of one model were worth: valid at once or later, by rung, and alike to a truth or to another run. */
-import { judgeOptions, judgeLines } from '../../../engine/audit/verdict.ts';
+import { judgeLines, judgeOptions } from '../../../engine/audit/verdict.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
 import { kappa } from '../../kit/agreement.ts';
 import { clusteredShare, isSingle } from '../../kit/clusters.ts';
