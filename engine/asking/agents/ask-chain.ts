@@ -49,12 +49,14 @@ class Chaining {
   readonly #askers: Map<string, Ask>;
   readonly #questionsOf: ReturnType<typeof questioner>;
   readonly #workload: Workload;
+  readonly #shares: boolean;
 
   constructor(agents: Agents, pool: Pool, options: ChainOptions) {
     this.#agents = agents;
     this.#askers = new Map([...agents.byKey].map(([key, agent]) => [key, asker(agent, pool, options)]));
     this.#questionsOf = questioner(agents, options);
     this.#workload = options.workload ?? newWorkload();
+    this.#shares = options.share === true;
   }
 
   async ask(line: Item, ordering: readonly string[] | null, decides: boolean): Promise<Item> {
@@ -99,13 +101,18 @@ class Chaining {
       if (failed && sees.some(turn => steps[turn]?.output === undefined)) break;
       const round = roundAfter(failedAt(at), agent, failure?.code === 'interrupted');
       const ask = this.#askerOf(agent);
-      const asked = await ask({
-        ...questionTo(agent, { ...kept, steps }, sees.length > 0, askedBy(ordering, arrangement, at)),
-        begins: at === 0,
-        context: shown.to(sees),
-        saw: sawIn(sees.map(turn => steps[turn] as Step)),
-        round,
-      });
+      const asks = this.#shares ? askedBy(ordering, arrangement, at) : null;
+      const { id, shared, twin, row, opening, redact } = questionTo(
+        agent,
+        { ...kept, steps },
+        sees.length > 0,
+        asks,
+      );
+      const context = shown.to(sees);
+      const saw = sawIn(isSequential ? steps : sees.map(turn => steps[turn] as Step));
+      const begins = at === 0;
+      // no spread: it costs a tenth of a question
+      const asked = await ask({ id, shared, twin, row, begins, context, opening, saw, round, redact });
       steps[at] = asked.step;
       if (asked.failure === undefined) {
         due.answered();
@@ -131,18 +138,18 @@ class Chaining {
     const lacking = lackingIn(item);
     if (lacking !== null)
       throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${lacking}`, { agent });
-    const question = this.#questionsOf(item, item.ordering)(agent, item, steps.length > 0, null);
+    const questionTo = this.#questionsOf(item, item.ordering);
+    const { id, shared, twin, row, opening, redact } = questionTo(agent, item, steps.length > 0, null);
     const arrangement = arrangementOf(item);
     const all = steps.map(step => step.agent);
     const ordering = isUsual(arrangement) ? all : (item.ordering ?? []);
     const shown = new Shown(item, steps, { agents: this.#agents, arrangement, ordering });
     const sees = seenLast(ordering, arrangement);
-    const asked = await this.#askerOf(agent)({
-      ...question,
-      context: shown.to(sees),
-      saw: sawIn(sees.map(turn => steps[turn] as Step)),
-      round: roundAfter(decision, agent, failure?.code === 'interrupted'),
-    });
+    const context = shown.to(sees);
+    const saw = sawIn(sees.map(turn => steps[turn] as Step));
+    const round = roundAfter(decision, agent, failure?.code === 'interrupted');
+    const ask = this.#askerOf(agent);
+    const asked = await ask({ id, shared, twin, row, context, opening, saw, round, redact });
     const answered = { ...kept, decision: asked.step };
     if (asked.failure) throw failing(answered, { agent, failure: asked.failure });
     return answered;

@@ -142,9 +142,15 @@ async function askInRound(
 
 /** The step before anybody has answered. */
 function unanswered({ agent, policy }: Asker, { saw, round, shared }: Question): Step {
-  const usage = { prompt: 0, completion: 0 };
   const step: Step = {
-    ...{ agent: agent.key, rung: 'failed', saw, repairs: [], calls: [], attempts: 0, usage, policy },
+    agent: agent.key,
+    rung: 'failed',
+    saw,
+    repairs: [],
+    calls: [],
+    attempts: 0,
+    usage: { prompt: 0, completion: 0 },
+    policy,
   };
   if (round > 0) step.round = round;
   if (shared !== undefined) step.shared = shared;
@@ -158,8 +164,18 @@ function callOf(
 ): Call {
   return {
     path: '/chat/completions',
-    ...{ model, body, head: own.head, tail: own.tail, key, item: shared ?? id, row, agent: agent.key },
-    ...{ begins: begins && attempt === 1, round, attempt, ...(redact && { redact }) },
+    model,
+    body,
+    head: own.head,
+    tail: own.tail,
+    key,
+    item: shared ?? id,
+    row,
+    begins: begins && attempt === 1,
+    agent: agent.key,
+    round,
+    attempt,
+    ...(redact && { redact }),
   };
 }
 
