@@ -69,7 +69,7 @@ const TOGETHER = [
   {
     // what every verb needs that reads lines and writes lines, in one file: it imports none of the others
     name: 'text',
-    test: /\/core\/(item|json|files\/(?!side-file))|\/flow\/(?!provenance)|\/config\/package\.ts|\/(stages|bin\/commands)\/index\.ts|\/bin\/(dispatch|flags|habits|stray-input)\.ts|\/kit\/execute\.ts|\/running\/(asking|dry-pool|named-files|open-pool|overwriting|run|run-ending|side-files|stage-options|stopping|to-files)\.ts|\/audit\/(accept|asked-lines|expected-ids)\.ts|\/stages\/select\.ts|\/endpoints\/pool-clock\.ts|\/node_modules\/(highland|util-deprecate)\//,
+    test: /\/core\/(item|json|files\/(?!side-file))|\/flow\/(?!provenance)|\/config\/package\.ts|\/(stages|bin\/commands)\/index\.ts|\/bin\/(dispatch|flags|habits|stray-input)\.ts|\/kit\/execute\.ts|\/running\/(asking|dry-pool|named-files|open-pool|overwriting|run|run-ending|side-files|stage-options|stopping|to-files)\.ts|\/audit\/expected-ids\.ts|\/stages\/select\.ts|\/endpoints\/pool-clock\.ts|\/node_modules\/(highland|util-deprecate)\//,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
@@ -90,7 +90,7 @@ const TOGETHER = [
   },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(judging|labels|shared|tally|verdict)\.ts|\/legacy\/(answer-schemas|derivation|legacy-result|strict)\.ts/,
+    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(calls|labels|tally|verdict)\.ts|\/legacy\/(answer-schemas|legacy-result|strict|strict-items)\.ts/,
   },
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {
@@ -117,7 +117,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(changes|key-index|holder|ledger|lock|record|request-texts|watch-lock|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
   },
 ];
 

@@ -11,7 +11,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { filesOf } from '../engine/asking/ledger/files.ts';
+import { filesOf } from '../engine/asking/ledger/scan-files.ts';
 import { machine, table, writeSection } from './page.ts';
 import { balanceOf } from './soak/balance.ts';
 import { collect } from './soak/collect.ts';

@@ -9,10 +9,9 @@
  * Fails   as chain does
  */
 import { arrangementOf } from '../engine/asking/agents/arrangement.ts';
-import { takesUp } from '../engine/asking/agents/asked-again.ts';
-import { orderWords } from '../engine/asking/agents/asked-order.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
-import { resolveOrdering } from '../engine/asking/agents/orderings.ts';
+import { orderWords, resolveOrdering } from '../engine/asking/agents/orderings.ts';
+import { takesUp } from '../engine/asking/agents/reopen.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
 

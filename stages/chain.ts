@@ -9,10 +9,15 @@
  * Fails   no-valid-answer, zero-confidence, prompt-too-long, call-…: the steps before it are kept
  */
 import { ARRANGEMENT_OPTIONS, arranged, expectArrangeable } from '../engine/asking/agents/arrangement.ts';
-import { takesUp } from '../engine/asking/agents/asked-again.ts';
-import { leftOutWords, orderTeller, orderWords } from '../engine/asking/agents/asked-order.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
-import { orderingOfItem, resolveOrderings } from '../engine/asking/agents/orderings.ts';
+import {
+  leftOutWords,
+  orderingOfItem,
+  orderTeller,
+  orderWords,
+  resolveOrderings,
+} from '../engine/asking/agents/orderings.ts';
+import { takesUp } from '../engine/asking/agents/reopen.ts';
 import { usageError } from '../engine/core/item/failure.ts';
 import { stage } from '../engine/flow/stage.ts';
 

@@ -19,15 +19,21 @@
  * make up the whole. A failed row is one item, whatever the orderings. In JSON null is no value, as if the key were absent.
  */
 
+import { AGENTS_OPTION, agentsOf } from '../engine/asking/agents/asking-options.ts';
+import { labelledOrderings } from '../engine/asking/agents/orderings.ts';
+import { openResults } from '../engine/audit/legacy/read-results.ts';
+import type { OptionsOf } from '../engine/flow/options.ts';
+import { stage, type Tools } from '../engine/flow/stage.ts';
 import {
   countItems,
   INGEST_OPTIONS,
+  type Orderings,
   openRequests,
-  openResults,
   openTable,
-} from '../engine/audit/legacy/ingesting.ts';
-import { stage } from '../engine/flow/stage.ts';
+} from '../engine/tables/ingesting.ts';
 import { readTable, tableBatches } from '../engine/tables/read-table.ts';
+
+const OPTIONS = { ...INGEST_OPTIONS, ...AGENTS_OPTION } as const;
 
 export default stage({
   name: 'ingest',
@@ -37,23 +43,28 @@ export default stage({
     "fw ingest 'parts/*.csv' --id name --template ask.liquid --limit 20",
     "fw ingest --format legacy --source prompts.csv 'out/*_legacy.json' | fw select --failed",
   ],
-  options: INGEST_OPTIONS,
+  options: OPTIONS,
 
   // results whose answers all failed are what --retry-failed is for
   needsGood: options => options.format !== 'legacy',
 
-  counts: countItems,
+  counts: (options, tools) => countItems(options, tools, orderingsOf(options, tools)),
 
   async source(options, tools) {
-    if (options.format === 'legacy') return openResults(options, tools);
+    if (options.format === 'legacy') return openResults(options, tools, () => agentsOf(options, tools));
     if (options.format === 'openai-batch') return openRequests(options, tools);
-    const { reading } = await openTable(options, tools);
+    const { reading } = await openTable(options, tools, orderingsOf(options, tools));
     return inputs => readTable(inputs, reading);
   },
 
   async written(options, tools) {
     if (options.format === 'legacy' || options.format === 'openai-batch') return null;
-    const { reading, linesOf } = await openTable(options, tools);
+    const { reading, linesOf } = await openTable(options, tools, orderingsOf(options, tools));
     return inputs => tableBatches(inputs, reading, linesOf);
   },
 });
+
+function orderingsOf(options: OptionsOf<typeof OPTIONS>, tools: Tools): Orderings {
+  const { orderings } = options;
+  return () => (orderings === undefined ? null : labelledOrderings(orderings, agentsOf(options, tools)));
+}

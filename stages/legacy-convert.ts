@@ -13,9 +13,9 @@
  */
 
 import { AGENTS_OPTION, agentsOf } from '../engine/asking/agents/asking-options.ts';
-import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/accept.ts';
-import { findInDerivation } from '../engine/audit/legacy/derivation.ts';
 import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/audit/legacy/legacy-result.ts';
+import { findInDerivation } from '../engine/audit/legacy/strict-items.ts';
+import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/verdict.ts';
 import { documentFrame } from '../engine/core/files/document-output.ts';
 import { sideFile } from '../engine/core/files/side-file.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';

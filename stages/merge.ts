@@ -18,13 +18,10 @@
  */
 
 import { resolve } from 'node:path';
-import { rankBy } from '../engine/audit/best.ts';
-import { answerSchemas } from '../engine/audit/legacy/answer-schemas.ts';
-import { findInLegacy } from '../engine/audit/legacy/strict.ts';
 import { mergeFiles, mergeInto } from '../engine/audit/merge-files.ts';
+import { refusedResults } from '../engine/audit/verdict.ts';
 import { expandPaths, expectResults, identityOf } from '../engine/core/files/input-files.ts';
 import { usageError } from '../engine/core/item/failure.ts';
-import { isLegacy } from '../engine/core/item/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { refuseTables } from '../engine/flow/looks-like.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -95,9 +92,6 @@ function twiceIn(files: readonly string[]): string | null {
 
 /** What verify refuses as bad is as bad here. */
 function merging({ agents, ...rest }: { agents?: string; 'max-line'?: number }, base: string) {
-  const schemas = answerSchemas({ agents }, base);
-  return {
-    maxLine: rest['max-line'] ?? COMMON['max-line'].default,
-    rankOf: rankBy(line => isLegacy(line) && findInLegacy(line, schemas).length > 0),
-  };
+  const maxLine = rest['max-line'] ?? COMMON['max-line'].default;
+  return { maxLine, isRefused: refusedResults(agents, base) };
 }

@@ -8,9 +8,10 @@
  * Writes  { …, steps: [ { agent: url, response: { status_code, body }, … } ] }: the body is the server's own
  * Fails   bad-request, prompt-too-long, call-…: what a server answered to a refused request is kept in its step
  */
-import { takesUp } from '../engine/asking/agents/asked-again.ts';
+
 import { ASK_OPTIONS } from '../engine/asking/agents/asking-options.ts';
 import { requester } from '../engine/asking/agents/raw-request.ts';
+import { takesUp } from '../engine/asking/agents/reopen.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { stage } from '../engine/flow/stage.ts';
 

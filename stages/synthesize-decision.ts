@@ -11,12 +11,11 @@
  * Fails   zero-confidence, after every temperature of the agent's `ask_again`; and as chain does
  */
 
-import { asksAgain } from '../engine/asking/agents/ask.ts';
-import { type Chain, lackingIn } from '../engine/asking/agents/ask-chain.ts';
-import { ASKING_CODES, takesUp } from '../engine/asking/agents/asked-again.ts';
-import { orderWords } from '../engine/asking/agents/asked-order.ts';
+import { lackingIn } from '../engine/asking/agents/arrangement.ts';
 import { ASK_OPTIONS, agentsOf, openChain } from '../engine/asking/agents/asking-options.ts';
-import { reopened } from '../engine/asking/agents/reopen.ts';
+import { asksAgain } from '../engine/asking/agents/form.ts';
+import { orderWords } from '../engine/asking/agents/orderings.ts';
+import { ASKING_CODES, reopened, takesUp } from '../engine/asking/agents/reopen.ts';
 import type { Code } from '../engine/core/item/codes.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
 import type { Item } from '../engine/core/item/item.ts';
@@ -53,7 +52,7 @@ export default stage({
     if (unknown !== undefined)
       throw usageError(`--redo: expected some of ${ASKING_CODES.join(', ')}, found '${unknown}'`);
     const retry = options['retry-failed'] === true;
-    let chain: Promise<Chain> | null = null;
+    let chain: ReturnType<typeof openChain> | null = null;
     return async line => {
       const { failure } = line;
       const item = retry ? { ...reopened(line), ...(failure && { failure }) } : line;

@@ -11,10 +11,15 @@
  *         with failed lines.
  */
 import { writeFileSync } from 'node:fs';
-import { agentsFor, JUDGE_OPTIONS, judgeOptions } from '../engine/audit/judging.ts';
 import { openOnRecord } from '../engine/audit/on-record.ts';
-import { describeVerdict, reportOf } from '../engine/audit/tally.ts';
-import { judgeLines } from '../engine/audit/verdict.ts';
+import {
+  agentsFor,
+  describeVerdict,
+  JUDGE_OPTIONS,
+  judgeLines,
+  judgeOptions,
+  reportOf,
+} from '../engine/audit/verdict.ts';
 import { flagsFor } from '../engine/core/files/saving.ts';
 import { ioError } from '../engine/core/item/failure.ts';
 import { throughout } from '../engine/flow/each-line.ts';

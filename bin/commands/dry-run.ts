@@ -3,16 +3,15 @@
  * calls are on record and how many are to be made, about how many tokens, the disk that the results need, and what fails.
  * The stage that asks works as ever, over a pool that only knows what the ledger has; nothing is written, and no lock taken.
  */
+
 import { existsSync } from 'node:fs';
-import type { Agent } from '../../engine/asking/agents/agent-file.ts';
 import { arrangementOf, turnsOf } from '../../engine/asking/agents/arrangement.ts';
 import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
-import type { Agents } from '../../engine/asking/agents/load-agents.ts';
-import { resolveOrderings } from '../../engine/asking/agents/orderings.ts';
-import { mostTokens } from '../../engine/asking/agents/sampling-fields.ts';
-import { rowIdOf, sharedName } from '../../engine/asking/agents/share.ts';
+import type { Agent, Agents } from '../../engine/asking/agents/load-agents.ts';
+import { resolveOrderings, rowIdOf, sharedName } from '../../engine/asking/agents/orderings.ts';
+import { mostTokens } from '../../engine/asking/agents/request-body.ts';
 import type { PoolFile } from '../../engine/asking/endpoints/settings.ts';
-import { openRecorded } from '../../engine/asking/ledger/read-only-ledger.ts';
+import { openRecorded } from '../../engine/asking/ledger/ledger.ts';
 import { createIdSet } from '../../engine/core/files/idset.ts';
 import { count, newAccount } from '../../engine/core/item/account.ts';
 import { EXIT } from '../../engine/core/item/failure.ts';

@@ -7,7 +7,7 @@
 import { createIdTable, hashOf } from '../core/files/idset.ts';
 import type { Place } from '../core/files/line-places.ts';
 import { type Item, idOf, isItem, isRawRequest, RUNGS, rungOf } from '../core/item/item.ts';
-import { number } from '../core/item/wording.ts';
+import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import { describeNamed, type Named, name, noneNamed } from './expected-ids.ts';
 
@@ -31,140 +31,138 @@ export function rankBy(isRefused: (line: Item) => boolean): RankOf {
 /** What became of a line: it is the best of its id so far, or is not, or has another prompt than the one at `of`. */
 export type Noted = 'best' | 'worse' | { of: string };
 
-export interface Best {
-  /** Notes a line of file `which`. One with another prompt has an entry of its own, which `conflictAt` knows. */
-  note(which: number, place: Place, line: Item): Noted;
-  /** `file:line` of the line whose id an entry has, with another prompt; undefined for any other entry. */
-  conflictAt(entry: number): string | undefined;
-  /** Whether a line that was read again has the id that it had. */
-  isStill(entry: number, line: Item): boolean;
-  /** The number of the file that has the best line of an id; -1 where there is none. */
-  fileOf(id: string): number;
-  /** how many there are, in the order in which their ids first came */
-  readonly size: number;
-  at(entry: number): { file: number; place: Place };
-  /** lines that gave way to another of the same id */
-  readonly replaced: number;
-  /** How many of the best lines nobody may count though they say of themselves that they are results. */
-  refused(): number;
-  /** What was found, for the account. */
-  notes(): string[];
-}
-
 const FIRST_ENTRIES = 1024;
 
-/** `files` are names, for the notes. */
-export function createBest(files: readonly string[], rankOf: RankOf): Best {
-  const ids = createIdTable();
-  const twice = files.map(noneNamed);
-  let replaced = 0;
-  let withoutId = 0;
-  let offsets = new Float64Array(FIRST_ENTRIES);
-  let lengths = new Float64Array(FIRST_ENTRIES);
-  let numbers = new Uint32Array(FIRST_ENTRIES);
-  let standsIn = new Uint32Array(FIRST_ENTRIES);
-  let lastSeenIn = new Uint32Array(FIRST_ENTRIES);
-  let prompts = new Float64Array(FIRST_ENTRIES); // NaN where a line says none
-  let ranks = new Uint8Array(FIRST_ENTRIES);
-  let size = 0;
-  const conflicts = new Map<number, { id: string; of: string }>();
+export class Best {
+  /** lines that gave way to another of the same id */
+  replaced = 0;
+  /** how many there are, in the order in which their ids first came */
+  size = 0;
+  readonly #files: readonly string[];
+  readonly #rankOf: RankOf;
+  readonly #ids = createIdTable();
+  readonly #twice: Named[];
+  readonly #conflicts = new Map<number, { id: string; of: string }>();
+  #withoutId = 0;
+  #offsets = new Float64Array(FIRST_ENTRIES);
+  #lengths = new Float64Array(FIRST_ENTRIES);
+  #numbers = new Uint32Array(FIRST_ENTRIES);
+  #standsIn = new Uint32Array(FIRST_ENTRIES);
+  #lastSeenIn = new Uint32Array(FIRST_ENTRIES);
+  #prompts = new Float64Array(FIRST_ENTRIES); // NaN where a line says none
+  #ranks = new Uint8Array(FIRST_ENTRIES);
 
-  return {
-    note(which, place, line) {
-      const id = idOf(line);
-      const rank = rankOf(line);
-      if (id === null) withoutId += 1;
-      const prompt = promptOf(line);
-      const entry = id === null ? size : ids.numberOf(id, size);
-      if (entry === size) {
-        add(which, place, { rank, prompt });
-        return 'best';
-      }
-      const known = prompts[entry] as number;
-      if (!Number.isNaN(known) && !Number.isNaN(prompt) && known !== prompt) {
-        const number = numbers[entry] as number;
-        const of = `${files[standsIn[entry] as number]}${number > 0 ? `:${number}` : ''}`;
-        conflicts.set(size, { id: id as string, of });
-        add(which, place, { rank, prompt });
-        return { of };
-      }
-      if (Number.isNaN(known)) prompts[entry] = prompt;
-      if (lastSeenIn[entry] === which) name(twice[which] as Named, id as string);
-      lastSeenIn[entry] = which;
-      replaced += 1;
-      if (rank >> 1 > (ranks[entry] as number) >> 1) return 'worse';
-      put(entry, which, place, rank);
+  /** `files` are names, for the notes. */
+  constructor(files: readonly string[], rankOf: RankOf) {
+    this.#files = files;
+    this.#rankOf = rankOf;
+    this.#twice = files.map(noneNamed);
+  }
+
+  /** Notes a line of file `which`. One with another prompt has an entry of its own, which `conflictAt` knows. */
+  note(which: number, place: Place, line: Item): Noted {
+    const id = idOf(line);
+    const rank = this.#rankOf(line);
+    if (id === null) this.#withoutId += 1;
+    const prompt = promptOf(line);
+    const entry = id === null ? this.size : this.#ids.numberOf(id, this.size);
+    if (entry === this.size) {
+      this.#add(which, place, { rank, prompt });
       return 'best';
-    },
-    conflictAt: entry => conflicts.get(entry)?.of,
-    isStill(entry, line) {
-      const id = idOf(line);
-      const conflict = conflicts.get(entry);
-      if (conflict !== undefined) return conflict.id === id;
-      return id === null || (ids.has(id) && ids.numberOf(id, 0) === entry);
-    },
-    fileOf: id => (ids.has(id) ? (standsIn[ids.numberOf(id, 0)] as number) : -1),
-    get size() {
-      return size;
-    },
-    at: entry => ({
-      file: standsIn[entry] as number,
-      place: {
-        offset: offsets[entry] as number,
-        length: lengths[entry] as number,
-        number: numbers[entry] as number,
-      },
-    }),
-    refused: () => ranks.subarray(0, size).reduce((sum, rank) => sum + (rank === REFUSED ? 1 : 0), 0),
-    get replaced() {
-      return replaced;
-    },
-    notes() {
-      const notes: string[] = [];
-      if (replaced > 0)
-        notes.push(`${number(replaced)} ${lines(replaced)} replaced by a better or newer one`);
-      for (const [which, named] of twice.entries()) {
-        if (named.count > 0) notes.push(`ids more than once in ${files[which]}: ${describeNamed(named)}`);
-      }
-      if (conflicts.size > 0) {
-        const named = noneNamed();
-        for (const { id } of conflicts.values()) name(named, id);
-        notes.push(
-          `ids with two different prompts, the later lines marked as failed: ${describeNamed(named)}; were rows of the table moved in between?`,
-        );
-      }
-      if (withoutId > 0)
-        notes.push(
-          `${number(withoutId)} ${lines(withoutId)} without an id ${withoutId === 1 ? 'was kept as it is' : 'were kept as they are'}`,
-        );
-      return notes;
-    },
-  };
-
-  function add(file: number, place: Place, { rank, prompt }: { rank: number; prompt: number }): void {
-    if (size === ranks.length) grow();
-    lastSeenIn[size] = file;
-    prompts[size] = prompt;
-    put(size++, file, place, rank);
+    }
+    const known = this.#prompts[entry] as number;
+    if (!Number.isNaN(known) && !Number.isNaN(prompt) && known !== prompt) {
+      const number = this.#numbers[entry] as number;
+      const of = `${this.#files[this.#standsIn[entry] as number]}${number > 0 ? `:${number}` : ''}`;
+      this.#conflicts.set(this.size, { id: id as string, of });
+      this.#add(which, place, { rank, prompt });
+      return { of };
+    }
+    if (Number.isNaN(known)) this.#prompts[entry] = prompt;
+    if (this.#lastSeenIn[entry] === which) name(this.#twice[which] as Named, id as string);
+    this.#lastSeenIn[entry] = which;
+    this.replaced += 1;
+    if (rank >> 1 > (this.#ranks[entry] as number) >> 1) return 'worse';
+    this.#put(entry, which, place, rank);
+    return 'best';
   }
 
-  function put(entry: number, file: number, place: Place, rank: number): void {
-    offsets[entry] = place.offset;
-    lengths[entry] = place.length;
-    numbers[entry] = place.number;
-    standsIn[entry] = file;
-    ranks[entry] = rank;
+  /** `file:line` of the line whose id an entry has, with another prompt; undefined for any other entry. */
+  conflictAt(entry: number): string | undefined {
+    return this.#conflicts.get(entry)?.of;
   }
 
-  function grow(): void {
-    const room = ranks.length * 2;
-    offsets = copied(new Float64Array(room), offsets);
-    lengths = copied(new Float64Array(room), lengths);
-    numbers = copied(new Uint32Array(room), numbers);
-    standsIn = copied(new Uint32Array(room), standsIn);
-    lastSeenIn = copied(new Uint32Array(room), lastSeenIn);
-    prompts = copied(new Float64Array(room), prompts);
-    ranks = copied(new Uint8Array(room), ranks);
+  /** Whether a line that was read again has the id that it had. */
+  isStill(entry: number, line: Item): boolean {
+    const id = idOf(line);
+    const conflict = this.#conflicts.get(entry);
+    if (conflict !== undefined) return conflict.id === id;
+    return id === null || (this.#ids.has(id) && this.#ids.numberOf(id, 0) === entry);
+  }
+
+  /** The number of the file that has the best line of an id; -1 where there is none. */
+  fileOf(id: string): number {
+    return this.#ids.has(id) ? (this.#standsIn[this.#ids.numberOf(id, 0)] as number) : -1;
+  }
+
+  at(entry: number): { file: number; place: Place } {
+    const offset = this.#offsets[entry] as number;
+    const length = this.#lengths[entry] as number;
+    const number = this.#numbers[entry] as number;
+    return { file: this.#standsIn[entry] as number, place: { offset, length, number } };
+  }
+
+  /** How many of the best lines nobody may count though they say of themselves that they are results. */
+  refused(): number {
+    return this.#ranks.subarray(0, this.size).reduce((sum, rank) => sum + (rank === REFUSED ? 1 : 0), 0);
+  }
+
+  /** What was found, for the account. */
+  notes(): string[] {
+    const notes: string[] = [];
+    const lines = (count: number): string => counted(count, 'line');
+    if (this.replaced > 0) notes.push(`${lines(this.replaced)} replaced by a better or newer one`);
+    for (const [which, named] of this.#twice.entries())
+      if (named.count > 0) notes.push(`ids more than once in ${this.#files[which]}: ${describeNamed(named)}`);
+    if (this.#conflicts.size > 0) {
+      const named = noneNamed();
+      for (const { id } of this.#conflicts.values()) name(named, id);
+      notes.push(
+        `ids with two different prompts, the later lines marked as failed: ${describeNamed(named)}; were rows of the table moved in between?`,
+      );
+    }
+    const count = this.#withoutId;
+    if (count > 0)
+      notes.push(
+        `${lines(count)} without an id ${count === 1 ? 'was kept as it is' : 'were kept as they are'}`,
+      );
+    return notes;
+  }
+
+  #add(file: number, place: Place, { rank, prompt }: { rank: number; prompt: number }): void {
+    if (this.size === this.#ranks.length) this.#grow();
+    this.#lastSeenIn[this.size] = file;
+    this.#prompts[this.size] = prompt;
+    this.#put(this.size++, file, place, rank);
+  }
+
+  #put(entry: number, file: number, { offset, length, number }: Place, rank: number): void {
+    this.#offsets[entry] = offset;
+    this.#lengths[entry] = length;
+    this.#numbers[entry] = number;
+    this.#standsIn[entry] = file;
+    this.#ranks[entry] = rank;
+  }
+
+  #grow(): void {
+    const room = this.#ranks.length * 2;
+    this.#offsets = copied(new Float64Array(room), this.#offsets);
+    this.#lengths = copied(new Float64Array(room), this.#lengths);
+    this.#numbers = copied(new Uint32Array(room), this.#numbers);
+    this.#standsIn = copied(new Uint32Array(room), this.#standsIn);
+    this.#lastSeenIn = copied(new Uint32Array(room), this.#lastSeenIn);
+    this.#prompts = copied(new Float64Array(room), this.#prompts);
+    this.#ranks = copied(new Uint8Array(room), this.#ranks);
   }
 }
 
@@ -182,5 +180,3 @@ function copied<T extends { set(from: T): void }>(to: T, from: T): T {
   to.set(from);
   return to;
 }
-
-const lines = (count: number): string => (count === 1 ? 'line' : 'lines');

@@ -2,12 +2,17 @@
  * Each answer has calls of its own: what a model said of one item, or as one agent, is nobody else's. Items of a row that
  * share a question (--share) name it, and have its calls together. Of each call 20 bytes are kept.
  */
+
+import { hash } from 'node:crypto';
 import { createIdTable, hashOf } from '../core/files/idset.ts';
 import type { Item, Step } from '../core/item/item.ts';
-import type { Violation } from './legacy/leftovers.ts';
+import type { AnswerSchemas } from './legacy/answer-schemas.ts';
+import { broken, type Violation } from './legacy/leftovers.ts';
 
 /** As a ledger knows a call. Another name is nobody's key, and says nothing. */
 const KEY = /^[0-9a-f]{32}$/;
+
+const RULE = 'call of another answer';
 
 /** The returned function says which call of an item belongs to another answer; null for nearly all. */
 export function callsOfOthers(): (item: Item) => Violation | null {
@@ -28,10 +33,15 @@ export function callsOfOthers(): (item: Item) => Violation | null {
       for (const [nth, call] of calls.entries()) {
         if (typeof call !== 'string' || !KEY.test(call)) continue;
         if (own.has(call))
-          return broken(`${place}/calls/${nth}`, 'a call of its own', 'that of another step');
+          return broken(RULE, `${place}/calls/${nth}`, 'a call of its own', 'that of another step');
         own.add(call);
         if (owners.numberOf(call, owner) !== owner)
-          return broken(`${place}/calls/${nth}`, 'a call that no other item has', `that of another, ${call}`);
+          return broken(
+            RULE,
+            `${place}/calls/${nth}`,
+            'a call that no other item has',
+            `that of another, ${call}`,
+          );
       }
     }
     return null;
@@ -42,12 +52,42 @@ export function callsOfOthers(): (item: Item) => Violation | null {
 function otherCount({ calls = [], attempts, rejected = [] }: Partial<Step>, at: string): Violation | null {
   if (calls.length === 0 || !calls.every(call => typeof call === 'string' && KEY.test(call))) return null;
   if (attempts !== calls.length)
-    return broken(`${at}/attempts`, `${calls.length}, one for each call`, `${attempts}`);
+    return broken(RULE, `${at}/attempts`, `${calls.length}, one for each call`, `${attempts}`);
   if (!Array.isArray(rejected) || rejected.length === calls.length - 1) return null;
   const expected = `the ${calls.length - 1} answers before the last`;
-  return broken(`${at}/rejected`, expected, `${rejected.length}`);
+  return broken(RULE, `${at}/rejected`, expected, `${rejected.length}`);
 }
 
-function broken(at: string, expected: string, got: string): Violation {
-  return { code: 'not-strict', rule: 'call of another answer', at, expected, got };
+/**
+ * Answers that items of a row share (--share): each of them has the same calls and the same answer. Of each question 20
+ * bytes are kept. The returned function says what is wrong with the shared answers of an item; null for one that shares
+ * none.
+ */
+export function sharedAnswers(schemas: AnswerSchemas): (item: Item) => Violation | null {
+  const answers = createIdTable();
+  return item => {
+    const { steps } = item;
+    for (let at = 0; at < (steps?.length ?? 0); at++) {
+      const { shared, calls, output, raw } = (steps as Step[])[at] ?? ({} as Step);
+      if (shared === undefined) continue;
+      if (typeof shared !== 'string' || !schemas.mayShare(item, at))
+        return broken(
+          'shared answer',
+          `/steps/${at}/shared`,
+          'the name of a question that the ordering of the item has',
+          `'${shared}'`,
+        );
+      if (output === undefined) continue;
+      const digest = hash('sha256', JSON.stringify([calls, output, raw]), 'hex');
+      const known = Number.parseInt(digest.slice(0, 8), 16);
+      if (answers.numberOf(shared, known) !== known)
+        return broken(
+          'shared answer',
+          `/steps/${at}/output`,
+          `the answer that other items have to ${shared}`,
+          'another one',
+        );
+    }
+    return null;
+  };
 }

@@ -3,17 +3,26 @@
  * be had again (legacy results). Only hashes are kept; the file is read again to name what is missing.
  */
 
-import { createIdSet, createIdTable } from '../core/files/idset.ts';
+import { createIdSet, createIdTable, hashOf } from '../core/files/idset.ts';
 import { openLines, type ScannedLine } from '../core/files/line-places.ts';
 import { dataError } from '../core/item/failure.ts';
-import { failureOf, type Item, idOf, isFailed, isLegacy, sampleMark } from '../core/item/item.ts';
+import {
+  failureOf,
+  type Item,
+  idOf,
+  isFailed,
+  isItem,
+  isLegacy,
+  isRawRequest,
+  type Step,
+  sampleMark,
+} from '../core/item/item.ts';
 import { isTexts } from '../core/item/line-shape.ts';
 import { cut } from '../core/item/wording.ts';
-import type { JsonObject } from '../core/json/pointer.ts';
+import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { visible } from '../core/json/visible.ts';
 import { noIds } from '../flow/looks-like.ts';
-import { askedLines } from './asked-lines.ts';
-import type { Violation } from './legacy/leftovers.ts';
+import { broken, type Violation } from './legacy/leftovers.ts';
 
 /** Ids that a message names; the rest is a number. */
 const MAX_NAMED_IDS = 10;
@@ -53,26 +62,11 @@ export function identityOf(line: JsonObject): Identity {
   return { id: idOf(line), row, failed: isFailed(line) };
 }
 
-export interface IdCheck {
-  /** Notes a line; false where its id was there before. A line without an id is always a first. */
-  see(line: Identity): boolean;
-  /** What the line has in another form than the one of the list that was asked; null too where the list says no more than ids. */
-  otherThanAsked(line: Item): Violation | null;
-  readonly duplicates: Named;
-  /** ids that nobody expected; none without a list */
-  readonly unknown: Named;
-  /** Reads the list again for ids that were not seen; null without a list. */
-  missing(): { expected: number; missing: Named } | null;
-}
-
 /**
  * Checks ids against a list, if there is one, and each other. A legacy result is known by `prompt_id/ordering`, an item
  * by its own id; so an item of the list stands for both, and one with a row but no ordering for any ordering of it.
  */
-export function checkIds(
-  path: string | undefined,
-  { stage, maxLine }: { stage: string; maxLine: number },
-): IdCheck {
+export function checkIds(path: string | undefined, { stage, maxLine }: { stage: string; maxLine: number }) {
   const seen = createIdSet();
   const expected = path === undefined ? null : createIdTable();
   const asked = askedLines(visible(path ?? ''));
@@ -86,8 +80,10 @@ export function checkIds(
 
   return {
     duplicates,
+    /** ids that nobody expected; none without a list */
     unknown,
-    see({ id, row: number, failed }) {
+    /** Notes a line; false where its id was there before. A line without an id is always a first. */
+    see({ id, row: number, failed }: Identity): boolean {
       if (id === null) {
         if (expected !== null && !failed) name(unknown, '(a line without an id)');
         return true;
@@ -100,7 +96,8 @@ export function checkIds(
       if (!expected.has(id) && (row === null || !expected.has(row))) name(unknown, id);
       return first;
     },
-    otherThanAsked(line) {
+    /** What the line has in another form than the one of the list that was asked; null too where the list says no more than ids. */
+    otherThanAsked(line: Item): Violation | null {
       if (expected === null) return null;
       const { id, row } = identityOf(line);
       const key = [id, row === undefined ? null : anyOrderingOf(row)].find(
@@ -108,7 +105,8 @@ export function checkIds(
       );
       return typeof key === 'string' ? asked.otherThan(expected.numberOf(key, 0), line) : null;
     },
-    missing() {
+    /** Reads the list again for ids that were not seen; null without a list. */
+    missing(): { expected: number; missing: Named } | null {
       if (path === undefined) return null;
       const missing = noneNamed();
       const listed = readList(path, keys => {
@@ -195,3 +193,83 @@ function keysOf(line: ScannedLine, parse: () => Item, list: string): string[] {
   const mark = sampleMark(item);
   return [id, isTexts(ordering) ? `${row}/${ordering.join()}${mark}` : anyOrderingOf(`${row}${mark}`)];
 }
+
+/** In the order in which they are compared. */
+const PARTS = [
+  ['prompt', 'the prompt'],
+  ['input', 'the columns'],
+  ['row', 'the row'],
+  ['ordering', 'the ordering'],
+] as const;
+
+/**
+ * What was asked, line by line, to hold answers to: of each line only hashes of 8 bytes are kept, of its prompt, its
+ * columns, its row and its ordering. A line that is an id alone says none of them. `list` is the name of
+ * the file, for messages.
+ */
+function askedLines(list: string) {
+  let parts = new Float64Array(PARTS.length * 1024);
+  let size = 0;
+  return {
+    /** Adds what the next line says; returns its number, from 0. */
+    add(line: JsonObject | null): number {
+      if (size * PARTS.length === parts.length) {
+        const more = new Float64Array(parts.length * 2);
+        more.set(parts);
+        parts = more;
+      }
+      parts.set(line === null ? NOTHING : partsOf(line), size * PARTS.length);
+      return size++;
+    },
+    /** What `line` has in another form than the line of that number; null for nearly all. */
+    otherThan(number: number, line: Item): Violation | null {
+      const found = partsOf(line);
+      for (const [nth, [key, words]] of PARTS.entries()) {
+        const asked = parts[number * PARTS.length + nth] as number;
+        const got = found[nth] as number;
+        if (Number.isNaN(asked) || asked === got) continue;
+        if (Number.isNaN(got) && !mustHave(key, line)) continue;
+        const at = `/${key === 'prompt' ? placeOfPrompt(line) : key}`;
+        const expected = `${words} of its line in ${list} (--ids)`;
+        return broken('other than asked', at, expected, Number.isNaN(got) ? 'nothing' : 'another');
+      }
+      return null;
+    },
+  };
+}
+
+const NOTHING = PARTS.map(() => Number.NaN);
+
+/** Results that were read back without their table have no columns, and know their row by another name. */
+function mustHave(key: (typeof PARTS)[number][0], line: Item): boolean {
+  if (key === 'prompt') return true;
+  if (key === 'ordering' || !isItem(line)) return false;
+  const { steps, decision } = line;
+  const answers = [
+    ...(Array.isArray(steps) ? steps : []),
+    ...(decision ? [decision] : []),
+  ] as (Step | null)[];
+  return answers.some(step => Array.isArray(step?.calls) && step.calls.length > 0);
+}
+
+const placeOfPrompt = (line: JsonObject): string =>
+  ['prompt', 'initial_prompt', 'messages', 'request'].find(key => key in line) ?? 'prompt';
+
+/** NaN for what a line does not say. */
+function partsOf(line: JsonObject): number[] {
+  const { input, row, prompt_id, ordering } = line;
+  const asked = line[placeOfPrompt(line)];
+  const own = isLegacy(line) ? prompt_id : row;
+  return [
+    typeof asked === 'string'
+      ? hashOf(asked)
+      : Array.isArray(asked) || isRawRequest(asked)
+        ? hashOf(JSON.stringify(asked))
+        : Number.NaN,
+    isObject(input) ? hashOf(JSON.stringify(Object.entries(input).sort(byKey))) : Number.NaN,
+    Number.isSafeInteger(own) ? (own as number) : Number.NaN,
+    isTexts(ordering) ? hashOf(ordering.join()) : Number.NaN,
+  ];
+}
+
+const byKey = ([a]: [string, unknown], [b]: [string, unknown]): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -11,7 +11,7 @@ import type { Item } from '../core/item/item.ts';
 import { isObject } from '../core/json/pointer.ts';
 import { show } from '../core/json/show.ts';
 import { visible } from '../core/json/visible.ts';
-import type { Violation } from './legacy/leftovers.ts';
+import { broken, type Violation } from './legacy/leftovers.ts';
 
 /** A name of a file that says an ordering; others say none. */
 const NAMES_ORDERING = /^sequential_/;
@@ -41,7 +41,7 @@ export function labelCheck(agents: () => Agents): (line: Item) => Violation | nu
       const claimed = orderingIn(label);
       if (claimed === null || claimed === own) continue;
       const expected = `${claimed}, as in ${says}`;
-      return { code: 'not-strict', rule: 'ordering', at: '/ordering', expected, got: show(own) };
+      return broken('ordering', '/ordering', expected, show(own));
     }
     return null;
   };

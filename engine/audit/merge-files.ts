@@ -16,11 +16,12 @@ import { failureOf, type Item, idOf, saysEnd } from '../core/item/item.ts';
 import { number, shown } from '../core/item/wording.ts';
 import { openVouchers, type Vouchers } from '../flow/provenance.ts';
 import { withFailure } from '../flow/stage.ts';
-import { createBest, type RankOf } from './best.ts';
+import { Best, rankBy } from './best.ts';
 
 export interface MergeOptions {
   maxLine: number;
-  rankOf: RankOf;
+  /** whether a line is one that nobody may count, whatever it says of itself */
+  isRefused: (line: Item) => boolean;
   account: Account;
 }
 
@@ -34,7 +35,7 @@ export function mergeFiles(
   paths: readonly string[],
   { signal, ...options }: MergeOptions & { signal: AbortSignal },
 ): Highland.Stream<Item> {
-  const merging = openMerge(paths, { ...options, newest: 'file' });
+  const merging = new Merge(paths, options, 'file');
   let indexed: Promise<void> | null = null;
   return _<Item>((push, next) => {
     indexed ??= merging.index(signal);
@@ -66,7 +67,7 @@ export async function mergeInto(
   options: MergeOptions,
 ): Promise<(items: Highland.Stream<Item>) => Highland.Stream<Item>> {
   const { account } = options;
-  const merging = openMerge(old, { ...options, newest: 'flow' });
+  const merging = new Merge(old, options, 'flow');
   await merging.index();
   const rest = _<Item>((push, next) => {
     let item: Item | null = null;
@@ -100,93 +101,102 @@ export async function mergeInto(
       .concat(rest);
 }
 
-function openMerge(
-  paths: readonly string[],
-  { maxLine, rankOf, account, newest }: MergeOptions & { newest: 'file' | 'flow' },
-) {
-  const files = paths.map(path => openResults(path, { stage: 'merge', maxLine }));
-  let vouchers: Vouchers | null = null;
-  const flow = files.length;
-  const best = createBest([...paths, 'what is merged into them'], rankOf);
-  const ends: string[] = [];
-  let lastWord: Item | null = null; // of the newest file, that it ended early
-  let scanned = 0;
-  let handed = 0;
-  let at = 0;
+class Merge {
+  readonly #paths: readonly string[];
+  readonly #options: MergeOptions;
+  readonly #newest: 'file' | 'flow';
+  readonly #files: LineFile[];
+  readonly #best: Best;
+  readonly #ends: string[] = [];
+  #vouchers: Vouchers | null = null;
+  #lastWord: Item | null = null; // of the newest file, that it ended early
+  #scanned = 0;
+  #handed = 0;
+  #at = 0;
 
-  return { index, take, next, close };
+  constructor(paths: readonly string[], options: MergeOptions, newest: 'file' | 'flow') {
+    this.#paths = paths;
+    this.#options = options;
+    this.#newest = newest;
+    this.#files = paths.map(path => openResults(path, { stage: 'merge', maxLine: options.maxLine }));
+    this.#best = new Best([...paths, 'what is merged into them'], rankBy(options.isRefused));
+  }
 
   /** Finds the best line of each id. Without a signal it does not stop before it has. */
-  async function index(signal?: AbortSignal): Promise<void> {
-    const besides = besidesOf(paths);
-    if (besides.length > 0) vouchers = await openVouchers(besides, { stage: 'merge', maxLine });
-    for (const [which, file] of files.entries()) {
+  async index(signal?: AbortSignal): Promise<void> {
+    const { maxLine } = this.#options;
+    const besides = besidesOf(this.#paths);
+    if (besides.length > 0) this.#vouchers = await openVouchers(besides, { stage: 'merge', maxLine });
+    for (const [which, file] of this.#files.entries()) {
       for (const line of file.scan()) {
         if (line === null)
           await new Promise(setImmediate); // signals have their turn
         else {
-          const item = vouched(file.item(line));
-          scanned += 1;
-          if (saysEnd(item)) noteEnd(which, item);
-          else best.note(which, line, item);
+          const item = this.#vouched(file.item(line));
+          this.#scanned += 1;
+          if (saysEnd(item)) this.#noteEnd(which, item);
+          else this.#best.note(which, line, item);
         }
         if (signal?.aborted) return;
       }
     }
   }
 
-  function vouched(line: Item): Item {
-    return vouchers?.vouch(line) ?? line;
-  }
-
-  /** An old file's early end is what the newer are there to mend; that of the newest is still true of the result. */
-  function noteEnd(which: number, item: Item): void {
-    ends.push(`${paths[which]} ended early: ${shown(failureOf(item)?.message ?? '')}`);
-    if (newest === 'file' && which === files.length - 1) lastWord ??= item;
-  }
-
   /** The line of the flow to pass on, or null. A line that was passed on is final: the first of an id stays. */
-  function take(line: Item): Item | null {
+  take(line: Item): Item | null {
     if (saysEnd(line)) return line;
+    const flow = this.#files.length;
     const id = idOf(line);
-    const isFirst = id === null || best.fileOf(id) !== flow;
-    const noted = best.note(flow, NOWHERE, line);
+    const isFirst = id === null || this.#best.fileOf(id) !== flow;
+    const noted = this.#best.note(flow, NOWHERE, line);
     if (typeof noted === 'object') return conflicting(line, noted.of);
     return noted === 'best' && isFirst ? line : null;
   }
 
   /** The best lines of the files one by one, then the newest file's last word; null at the end. */
-  function next(): Item | null {
+  next(): Item | null {
     let item: Item | null = null;
-    while (item === null && at < best.size) {
-      const entry = at++;
-      const { file, place } = best.at(entry);
-      if (file === flow) continue;
-      item = vouched((files[file] as LineFile).read(place));
-      if (!best.isStill(entry, item)) throw changed(paths[file] as string);
-      const of = best.conflictAt(entry);
-      if (of !== undefined) item = conflicting(item, of, `${paths[file]}:${place.number}`);
+    while (item === null && this.#at < this.#best.size) {
+      const entry = this.#at++;
+      const { file, place } = this.#best.at(entry);
+      if (file === this.#files.length) continue;
+      item = this.#vouched((this.#files[file] as LineFile).read(place));
+      if (!this.#best.isStill(entry, item)) throw changed(this.#paths[file] as string);
+      const of = this.#best.conflictAt(entry);
+      if (of !== undefined) item = conflicting(item, of, `${this.#paths[file]}:${place.number}`);
     }
-    if (item === null) [item, lastWord] = [lastWord, null];
-    if (item !== null) handed += 1;
-    else tell();
+    if (item === null) [item, this.#lastWord] = [this.#lastWord, null];
+    if (item !== null) this.#handed += 1;
+    else this.#closeAccount();
     return item;
   }
 
-  function tell(): void {
-    account.read += scanned - handed;
-    account.aside += scanned - handed;
-    account.notes.push(...best.notes(), ...ends);
-    const refused = best.refused();
+  close(): void {
+    for (const file of this.#files) file.close();
+  }
+
+  #vouched(line: Item): Item {
+    return this.#vouchers?.vouch(line) ?? line;
+  }
+
+  /** An old file's early end is what the newer are there to mend; that of the newest is still true of the result. */
+  #noteEnd(which: number, item: Item): void {
+    this.#ends.push(`${this.#paths[which]} ended early: ${shown(failureOf(item)?.message ?? '')}`);
+    if (this.#newest === 'file' && which === this.#files.length - 1) this.#lastWord ??= item;
+  }
+
+  #closeAccount(): void {
+    const { account } = this.#options;
+    const given = this.#scanned - this.#handed;
+    const refused = this.#best.refused();
+    account.read += given;
+    account.aside += given;
+    account.notes.push(...this.#best.notes(), ...this.#ends);
     account.findings += refused;
     if (refused > 0)
       account.notes.push(
         `results that verify refuses, of which no better line came: ${number(refused)}; they are left as they were`,
       );
-  }
-
-  function close(): void {
-    for (const file of files) file.close();
   }
 }
 

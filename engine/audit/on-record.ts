@@ -7,40 +7,33 @@ import { hashOfText, keptOf, wordsOf } from '../answers/answer-limits.ts';
 import { list } from '../answers/answers-of-line.ts';
 import { AGENT_NAME } from '../answers/rules.ts';
 import { replay, valueEntries } from '../answers/trace.ts';
-import { arrangementOf, contextShown, seenLast, turnsOf } from '../asking/agents/arrangement.ts';
-import { readReply } from '../asking/agents/ask.ts';
-import { turnText } from '../asking/agents/context.ts';
-import { checkOf } from '../asking/agents/form.ts';
+import { arrangementOf, contextShown, seenLast, turnsOf, turnText } from '../asking/agents/arrangement.ts';
+import { checkOf, readReply } from '../asking/agents/form.ts';
 import type { Agents } from '../asking/agents/load-agents.ts';
+import { createKeys } from '../asking/ledger/key-index.ts';
+import { isAnswer, isSealed, keyIn } from '../asking/ledger/ledger-format.ts';
+import {
+  callIn,
+  type LedgerDamage,
+  ledgerFiles,
+  linesOf,
+  openLines,
+  parsed,
+} from '../asking/ledger/read-ledger.ts';
+import type { RecordedAnswer } from '../core/item/call.ts';
+import { dataError } from '../core/item/failure.ts';
 import { type Item, idOf, isItem, isRawRequest, type Repair, type Step, worse } from '../core/item/item.ts';
 import { counted, number } from '../core/item/wording.ts';
 import { differenceIn, isObject, type JsonObject, same, valueAt } from '../core/json/pointer.ts';
 import { show } from '../core/json/show.ts';
 import { visible } from '../core/json/visible.ts';
-import { describeNamed, type Named, name, noneNamed } from './expected-ids.ts';
-import type { Violation } from './legacy/leftovers.ts';
+import { describeNamed, name, noneNamed } from './expected-ids.ts';
+import { broken, type Violation } from './legacy/leftovers.ts';
 import { withOwnNames, withoutOwnNames } from './legacy/own-names.ts';
-import { openRecorded, type RecordedCall } from './recorded-answers.ts';
 
-export interface OnRecord {
-  /** The first answer of a line that is not as it is on record. `said`: the line of provenance of a legacy result. */
-  find(line: Item, said?: JsonObject): Violation | null;
-  /** Of a line that names no calls, such as one of a batch: it is counted as one of which nothing is known. */
-  findNone(line: Item): null;
-  /** what was compared, and what could not be */
-  readonly sum: RecordSum;
-  notes(): string[];
-  findings(): string[];
-  close(): void;
-}
+export type OnRecord = ReturnType<typeof openOnRecord>;
 
-export interface RecordSum {
-  /** answers that were compared with the one on record */
-  compared: number;
-  /** answers whose calls the ledger does not have, or that name none; and the lines that have such */
-  unrecorded: number;
-  lines: Named;
-}
+const RULE = 'other than on record';
 
 /** An answer, in an item or in a legacy result with its provenance. */
 interface Claim {
@@ -55,9 +48,10 @@ interface Claim {
 }
 
 /** `agents` are those of items, or of legacy results. Exit 65 where no ledger is at `path`. */
-export function openOnRecord(path: string, agents: (of: 'items' | 'results') => Agents): OnRecord {
+export function openOnRecord(path: string, agents: (of: 'items' | 'results') => Agents) {
   const recorded = openRecorded(path);
-  const sum: RecordSum = { compared: 0, unrecorded: 0, lines: noneNamed() };
+  /** answers compared; and those whose calls the ledger does not have, or that name none, with the lines that have such */
+  const sum = { compared: 0, unrecorded: 0, lines: noneNamed() };
 
   function findIn(claims: Iterable<Claim>, by: Agents): { wrong: Violation | null; missing: number } {
     let missing = 0;
@@ -75,7 +69,8 @@ export function openOnRecord(path: string, agents: (of: 'items' | 'results') => 
   }
 
   return {
-    find(line, said) {
+    /** The first answer of a line that is not as it is on record. `said`: the line of provenance of a legacy result. */
+    find(line: Item, said?: JsonObject): Violation | null {
       const by = agents(isItem(line) ? 'items' : 'results');
       const { wrong, missing } = isRawRequest(line.request)
         ? findInRaw(line)
@@ -84,13 +79,14 @@ export function openOnRecord(path: string, agents: (of: 'items' | 'results') => 
       if (missing > 0) name(sum.lines, idOf(line) ?? '(a line without an id)');
       return wrong;
     },
-    findNone(line) {
+    /** Of a line that names no calls, such as one of a batch: it is counted as one of which nothing is known. */
+    findNone(line: Item): null {
       sum.unrecorded += 1;
       name(sum.lines, idOf(line) ?? '(a line without an id)');
       return null;
     },
     sum,
-    notes() {
+    notes(): string[] {
       const { compared, unrecorded, lines } = sum;
       const notes = [`${counted(compared, 'answer')} compared with the ledger ${visible(path)}`];
       if (unrecorded > 0)
@@ -99,7 +95,7 @@ export function openOnRecord(path: string, agents: (of: 'items' | 'results') => 
         );
       return [...notes, ...recorded.notes()];
     },
-    findings: () =>
+    findings: (): string[] =>
       sum.compared > 0 || sum.unrecorded === 0
         ? []
         : [
@@ -115,7 +111,7 @@ export function openOnRecord(path: string, agents: (of: 'items' | 'results') => 
     if (call === null || step === undefined) return { wrong: null, missing: 1 };
     sum.compared += 1;
     const other = (at: string, what: string): { wrong: Violation; missing: number } => ({
-      wrong: broken(at, `${what} on record`, 'another'),
+      wrong: broken(RULE, at, `${what} on record`, 'another'),
       missing: 0,
     });
     if (call.item !== id || call.agent !== request?.url) return other('/steps/0/calls', 'the call that is');
@@ -182,21 +178,23 @@ function otherCall(
 ): Violation | null {
   const { calls = [], attempts, round: own } = step;
   const place = `${at}/calls/${calls.length - 1}`;
-  if (agent !== step.agent) return broken(place, `a call of ${step.agent}`, `one of ${agent}`);
-  if (asked !== item) return broken(place, `a call of ${show(item)}`, `one of ${show(asked)}`);
+  if (agent !== step.agent) return broken(RULE, place, `a call of ${step.agent}`, `one of ${agent}`);
+  if (asked !== item) return broken(RULE, place, `a call of ${show(item)}`, `one of ${show(asked)}`);
   // a line of provenance does not say the round
   if (step.usage !== undefined && round !== (own ?? 0))
-    return broken(`${at}/round`, `round ${round}, as on record`, show(own));
-  return attempt === attempts ? null : broken(`${at}/attempts`, `${attempt}, as on record`, show(attempts));
+    return broken(RULE, `${at}/round`, `round ${round}, as on record`, show(own));
+  return attempt === attempts
+    ? null
+    : broken(RULE, `${at}/attempts`, `${attempt}, as on record`, show(attempts));
 }
 
 /** What the step says that the model said: its text, or the hash of it. */
 function otherText({ at, output: place, step }: Claim, { text }: RecordedCall): Violation | null {
   const { raw, sha256 } = step;
   if (raw !== undefined)
-    return raw === text ? null : broken(`${at}/raw`, `the text on record, ${show(text)}`, show(raw));
+    return raw === text ? null : broken(RULE, `${at}/raw`, `the text on record, ${show(text)}`, show(raw));
   if (sha256 === undefined || sha256 === hashOfText(text)) return null;
-  return broken(place, `the answer on record, ${show(text)}`, 'one of another text');
+  return broken(RULE, place, `the answer on record, ${show(text)}`, 'one of another text');
 }
 
 /** What the text on record is read as today, with the changes that fw made to it afterwards. */
@@ -216,18 +214,28 @@ function otherAnswer(claim: Claim, call: RecordedCall, agents: Agents): Violatio
   // what was filled in is no answer of the model, and is marked as that
   const isFilled = after.length > 0 && after.every(({ rule }) => rule === 'null-default');
   if (problem !== undefined && !isFilled)
-    return broken(place, 'an answer that the rules of today accept', `${problem.code}: ${problem.message}`);
+    return broken(
+      RULE,
+      place,
+      'an answer that the rules of today accept',
+      `${problem.code}: ${problem.message}`,
+    );
   if (!same(entries.slice(0, repairs.length), repairs) || (after.length > 0 && !isFilled))
-    return broken(`${claim.at}/repairs`, `the changes that its text needs, ${show(repairs)}`, show(entries));
+    return broken(
+      RULE,
+      `${claim.at}/repairs`,
+      `the changes that its text needs, ${show(repairs)}`,
+      show(entries),
+    );
   if (step.rung !== undefined && worse(step.rung, reading.rung) !== step.rung && !isFilled)
-    return broken(`${claim.at}/rung`, `${reading.rung}, as its text is read`, show(step.rung));
+    return broken(RULE, `${claim.at}/rung`, `${reading.rung}, as its text is read`, show(step.rung));
   const filled = replay(reading.output, after);
   const isNamed = entries.some(({ rule }) => rule === AGENT_NAME);
   const given = isNamed && isObject(filled) ? withOwnNames(filled, agent, agents).output : filled;
   const below = differenceIn(given, step.output);
   if (below === null) return null;
   const expected = `what its text on record says, ${show(valueAt(given, below))}`;
-  return broken(place + below, expected, show(valueAt(step.output, below)));
+  return broken(RULE, place + below, expected, show(valueAt(step.output, below)));
 }
 
 /** The user's message is all that an agent was shown beside its persona. */
@@ -236,7 +244,7 @@ function otherContext({ at, step, context }: Claim, { messages, redacted }: Reco
   const user = messages.find(({ role }) => role === 'user');
   if (user?.content === context) return null;
   const expected = `what ${step.agent} was shown, as on record: the prompt and the answers before it`;
-  return broken(at, expected, 'an answer to something else');
+  return broken(RULE, at, expected, 'an answer to something else');
 }
 
 /** The answers before, which were not accepted; the tokens of all; and what the server said of the last one's. */
@@ -251,14 +259,83 @@ function otherRest({ at, step }: Claim, find: (key: string) => RecordedCall | nu
     sum.completion += call.usage.completion;
     const raw = rejected?.[nth]?.raw;
     if (raw !== undefined && keptOf(call.text, call.whole).raw !== raw)
-      return broken(`${at}/rejected/${nth}/raw`, `the text on record, ${show(call.text)}`, show(raw));
+      return broken(RULE, `${at}/rejected/${nth}/raw`, `the text on record, ${show(call.text)}`, show(raw));
     if (nth === calls.length - 1 && logprobs !== undefined && !same(logprobs, call.logprobs))
-      return broken(`${at}/logprobs`, 'those on record', 'others');
+      return broken(RULE, `${at}/logprobs`, 'those on record', 'others');
   }
   if (usage.prompt === sum.prompt && usage.completion === sum.completion) return null;
-  return broken(`${at}/usage`, `${sum.prompt} and ${sum.completion} tokens, as on record`, show(usage));
+  return broken(RULE, `${at}/usage`, `${sum.prompt} and ${sum.completion} tokens, as on record`, show(usage));
 }
 
-function broken(at: string, expected: string, got: string): Violation {
-  return { code: 'not-strict', rule: 'other than on record', at, expected, got };
+/**
+ * The answers that a ledger has on record, to hold results to: where each is, by the key of its call (36 bytes each, in
+ * typed arrays). The lines are read when they are asked for.
+ */
+interface RecordedCall extends RecordedAnswer {
+  item: string;
+  round: number;
+  attempt: number;
+  /** tokens */
+  usage: { prompt: number; completion: number };
+  /** texts were left out of the request */
+  redacted: boolean;
+  /** the call's own messages: of a prompt the user's, and what was said of rejected answers */
+  messages: JsonObject[];
+  /** of a raw request: its body */
+  body?: unknown;
 }
+
+/** Reads the ledger at `path` once. Exit 65 where there is none. */
+function openRecorded(path: string) {
+  const keys = createKeys();
+  const damages: LedgerDamage[] = [];
+  let more = 0;
+  const tell = (damage: LedgerDamage): void => {
+    if (damage.kind === 'torn') return; // nobody used what is in it
+    if (damages.length < MOST_NAMED) damages.push(damage);
+    else more += 1;
+  };
+  const paths = ledgerFiles(path, tell);
+  for (const [file, each] of paths.entries())
+    for (const { at, bytes } of linesOf(each, tell))
+      if (isAnswer(bytes)) keys.add(keyIn(bytes), { file, offset: at, length: bytes.length });
+  const lines = openLines(paths);
+
+  return {
+    /** answers on record */
+    get size(): number {
+      return keys.size;
+    },
+    /** The first answer to a key, which is the one that is replayed; null where there is none. */
+    find(key: string): RecordedCall | null {
+      const place = keys.placeOf(key);
+      if (place === null) return null;
+      const line = lines.read(place);
+      const where = `${paths[place.file]}: the line at byte ${place.offset}`;
+      if (!isSealed(line)) throw dataError(`${where} has changed while it was read`);
+      const call = callIn(line);
+      // of a key the first 64 bits are kept
+      if (call?.answer === undefined || call.finish === undefined || call.key !== key) return null;
+      const { item, agent, round, attempt, answer, whole, logprobs, finish, redacted } = call;
+      const usage = call.usage ?? { prompt: 0, completion: 0 };
+      const { request } = parsed(line.toString()) ?? {};
+      const { messages, body } = isObject(request) ? request : {};
+      return {
+        ...{ item, agent, round, attempt, text: answer, finish, usage, redacted: redacted === true },
+        ...(whole && { whole }),
+        ...(logprobs && { logprobs }),
+        messages: Array.isArray(messages) ? messages.filter(isObject) : [],
+        ...(body !== undefined && { body }),
+      };
+    },
+    /** what of the ledger cannot be read, for the account */
+    notes: (): string[] => [
+      ...damages.map(({ path: file, message }) => `--ledger: ${file}: ${message}`),
+      ...(more > 0 ? [`--ledger: and ${number(more)} more places that cannot be read`] : []),
+    ],
+    close: lines.close,
+  };
+}
+
+/** Damages that are named; a file can have millions. */
+const MOST_NAMED = 10;

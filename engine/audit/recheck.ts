@@ -8,11 +8,9 @@ import { wordsOf } from '../answers/answer-limits.ts';
 import { readAnswer } from '../answers/read-answer.ts';
 import { compileSchema } from '../answers/schema.ts';
 import { type Check, ownCheck } from '../answers/schema-check.ts';
-import type { Agent } from '../asking/agents/agent-file.ts';
-import { arrangementOf, seenLast, turnsOf, wrongArrangement } from '../asking/agents/arrangement.ts';
-import { sawIn } from '../asking/agents/ask-chain.ts';
+import { arrangementOf, sawIn, seenLast, turnsOf, wrongArrangement } from '../asking/agents/arrangement.ts';
 import { checkOf } from '../asking/agents/form.ts';
-import { type Agents, folderOfAgents, loadAgentFiles } from '../asking/agents/load-agents.ts';
+import { type Agent, type Agents, folderOfAgents, loadAgentFiles } from '../asking/agents/load-agents.ts';
 import { readSmallFile } from '../core/config/yaml.ts';
 import { dataError, ItemFailure } from '../core/item/failure.ts';
 import {
@@ -47,15 +45,8 @@ export const SCHEMA_OPTION = {
   },
 } as const satisfies OptionSchemas;
 
-export interface Judges {
-  /** Throws ItemFailure (unknown-agent) for an agent that the folder does not have. */
-  ofStep(agent: string): Judge;
-  /** null where a record only has to be a JSON object */
-  ofRecord(record: JsonObject): Judge | null;
-}
-
 /** `schema` is a path, or `legacy`; `agents` a folder. Both resolve from `base`, and are read when first needed. */
-export function judges(options: { schema?: string; agents?: string }, base: string): Judges {
+export function judges(options: { schema?: string; agents?: string }, base: string) {
   let agents: Agents | null = null;
   let legacy: Judge | null = null;
   const known = new Map<string, Judge>();
@@ -76,14 +67,14 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
     return legacy;
   };
   return {
-    ofStep(key) {
+    /** Throws ItemFailure (unknown-agent) for an agent that the folder does not have. */
+    ofStep(key: string): Judge {
       const judge = known.get(key);
       if (judge !== undefined) return judge;
       const agent = loaded().byKey.get(key);
       if (agent === undefined) {
-        throw new ItemFailure('unknown-agent', `expected an agent of the agents folder, found '${key}'`, {
-          agent: key,
-        });
+        const message = `expected an agent of the agents folder, found '${key}'`;
+        throw new ItemFailure('unknown-agent', message, { agent: key });
       }
       const made: Judge = {
         check: checkOf(agent),
@@ -93,7 +84,8 @@ export function judges(options: { schema?: string; agents?: string }, base: stri
       known.set(key, made);
       return made;
     },
-    ofRecord(record) {
+    /** null where a record only has to be a JSON object */
+    ofRecord(record: JsonObject): Judge | null {
       if (named !== null) return named;
       return options.schema === 'legacy' || isLegacy(record) ? legacyJudge() : null;
     },

@@ -14,81 +14,65 @@ import {
 import { number } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import type { Named } from './expected-ids.ts';
-import { isUntold } from './legacy/derivation.ts';
+import { isUntold } from './legacy/strict-items.ts';
 
 export type Rungs = Record<Rung, number>;
-
-export interface Tally {
-  read: number;
-  /** in = clean + repaired + coerced + unknown + defaulted + failed */
-  rungs: Rungs;
-  /** accepted lines whose id had not been there before */
-  accepted: number;
-  /** items, legacy results and other records that did not come in failed */
-  kinds: Map<string, { accepted: number; refused: number }>;
-  /** of each agent, the decision under its agent's name: items = clean + repaired + … + failed + unasked */
-  agents: Map<string, Rungs & { unasked: number }>;
-  /** failed lines by the stage that failed them and the code; of this one too */
-  stages: Map<string, Map<string, number>>;
-  /** lines that came in failed, by code and stage */
-  failed: Map<string, number>;
-  /** lines refused here, by the rule that they broke first */
-  refused: Map<string, number>;
-  /** changes to answers and records, by the rule that made them */
-  rules: Map<string, number>;
-  /** lines = different ids + repeated ids + lines without one */
-  withoutId: number;
-  /** agents who decided, and items without a decision: unasked, where it is one agent who decides */
-  deciders: Set<string>;
-  undecided: number;
-  /** legacy results that a line of --provenance is of */
-  vouched: number;
-  /** answers in items of which neither the model's text is there nor its hash */
-  untold: number;
-  /** of each agent, its answers in items by how it was sampled (Step.policy) */
-  policies: Map<string, Map<string, number>>;
-}
-
-export function newTally(): Tally {
-  return {
-    read: 0,
-    rungs: noRungs(),
-    accepted: 0,
-    kinds: new Map(),
-    agents: new Map(),
-    stages: new Map(),
-    failed: new Map(),
-    refused: new Map(),
-    rules: new Map(),
-    withoutId: 0,
-    deciders: new Set(),
-    undecided: 0,
-    vouched: 0,
-    untold: 0,
-    policies: new Map(),
-  };
-}
+type Counts = Map<string, number>;
 
 const noRungs = (): Rungs => Object.fromEntries(RUNGS.map(rung => [rung, 0])) as Rungs;
 
-export function addOne(counts: Map<string, number>, key: string, times = 1): void {
+export class Tally {
+  read = 0;
+  /** in = clean + repaired + coerced + unknown + defaulted + failed */
+  rungs = noRungs();
+  /** accepted lines whose id had not been there before */
+  accepted = 0;
+  /** items, legacy results and other records that did not come in failed */
+  kinds = new Map<string, { accepted: number; refused: number }>();
+  /** of each agent, the decision under its agent's name: items = clean + repaired + … + failed + unasked */
+  agents = new Map<string, Rungs & { unasked: number }>();
+  /** failed lines by the stage that failed them and the code; of this one too */
+  stages = new Map<string, Counts>();
+  /** lines that came in failed, by code and stage */
+  failed: Counts = new Map();
+  /** lines refused here, by the rule that they broke first */
+  refused: Counts = new Map();
+  /** changes to answers and records, by the rule that made them */
+  rules: Counts = new Map();
+  /** lines = different ids + repeated ids + lines without one */
+  withoutId = 0;
+  /** agents who decided, and items without a decision: unasked, where it is one agent who decides */
+  deciders = new Set<string>();
+  undecided = 0;
+  /** legacy results that a line of --provenance is of */
+  vouched = 0;
+  /** answers in items of which neither the model's text is there nor its hash */
+  untold = 0;
+  /** of each agent, its answers in items by how it was sampled (Step.policy) */
+  policies = new Map<string, Counts>();
+}
+
+/** What a map has under a name, made where it has nothing; beyond as many names as are kept, under that of the rest. */
+function under<T>(map: Map<string, T>, key: string, make: () => T): T {
+  const name = nameIn(map, key);
+  const known = map.get(name) ?? make();
+  map.set(name, known);
+  return known;
+}
+
+const newCounts = (): Counts => new Map();
+
+export function addOne(counts: Counts, key: string): void {
   const name = nameIn(counts, key);
-  counts.set(name, (counts.get(name) ?? 0) + times);
+  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 export type Kind = 'items' | 'legacy results' | 'batch results' | 'other records';
 
 export function addVerdict(tally: Tally, kind: Kind, isAccepted: boolean): void {
-  countsOf(tally, kind)[isAccepted ? 'accepted' : 'refused'] += 1;
-}
-
-function countsOf({ kinds }: Tally, kind: string): { accepted: number; refused: number } {
-  let counts = kinds.get(kind);
-  if (counts === undefined) {
-    counts = { accepted: 0, refused: 0 };
-    kinds.set(kind, counts);
-  }
-  return counts;
+  const counts = tally.kinds.get(kind) ?? { accepted: 0, refused: 0 };
+  counts[isAccepted ? 'accepted' : 'refused'] += 1;
+  tally.kinds.set(kind, counts);
 }
 
 /** Counts a line as it leaves, failed where it was refused, and the answers in it. */
@@ -96,7 +80,7 @@ export function addLine(tally: Tally, line: Item): void {
   tally.read += 1;
   tally.rungs[rungOf(line)] += 1;
   const failure = failureOf(line);
-  if (failure !== undefined) addOne(codesOf(tally, failure.stage), failure.code);
+  if (failure !== undefined) addOne(under(tally.stages, failure.stage, newCounts), failure.code);
   if (!isItem(line)) {
     const { _fw: mark } = line as { _fw?: Mark | null };
     if (mark) addRules(tally, mark.repairs);
@@ -116,13 +100,6 @@ export function addLine(tally: Tally, line: Item): void {
   } else tally.undecided += 1;
 }
 
-function codesOf({ stages }: Tally, stage: string): Map<string, number> {
-  const name = nameIn(stages, stage);
-  const codes = stages.get(name) ?? new Map<string, number>();
-  stages.set(name, codes);
-  return codes;
-}
-
 /** Once, after the last line: what only the whole can tell. */
 export function closeTally({ deciders, undecided, agents }: Tally): void {
   const [decider, ...others] = deciders;
@@ -135,25 +112,12 @@ function addStep(tally: Tally, step: Step | null): void {
   if (typeof agent !== 'string' || rung === undefined || !RUNGS.includes(rung)) return;
   agentIn(tally, agent)[worse(rung, saw ?? rung)] += 1;
   addRules(tally, repairs);
-  if (typeof policy === 'string') addOne(policiesOf(tally, agent), policy);
+  if (typeof policy === 'string') addOne(under(tally.policies, agent, newCounts), policy);
   if (step && isUntold(step as unknown as JsonObject)) tally.untold += 1;
 }
 
-function policiesOf({ policies }: Tally, agent: string): Map<string, number> {
-  const name = nameIn(policies, agent);
-  const known = policies.get(name) ?? new Map<string, number>();
-  policies.set(name, known);
-  return known;
-}
-
 function agentIn({ agents }: Tally, agent: string): Rungs & { unasked: number } {
-  const name = nameIn(agents, agent);
-  let rungs = agents.get(name);
-  if (rungs === undefined) {
-    rungs = { ...noRungs(), unasked: 0 };
-    agents.set(name, rungs);
-  }
-  return rungs;
+  return under(agents, agent, () => ({ ...noRungs(), unasked: 0 }));
 }
 
 function addRules(tally: Tally, repairs: unknown): void {
@@ -182,18 +146,15 @@ export function describeVerdict(verdict: Verdict): string[] {
       ...(counted.some(({ unasked }) => unasked > 0) ? ['unasked' as const] : []),
     ];
     lines.push(row('answers of', columns));
-    for (const [agent, counts] of agents)
-      lines.push(
-        row(
-          agent,
-          columns.map(column => number(counts[column])),
-        ),
-      );
+    for (const [agent, of] of agents) {
+      const cells = columns.map(column => number(of[column]));
+      lines.push(row(agent, cells));
+    }
   }
   for (const [kind, { accepted, refused }] of kinds) {
     lines.push(`${kind}: ${number(accepted)} accepted, ${number(refused)} refused`);
   }
-  const counts = (of: Map<string, number>): string =>
+  const counts = (of: Counts): string =>
     [...of]
       .sort((a, b) => b[1] - a[1])
       .map(([what, times]) => `${number(times)} ${what}`)

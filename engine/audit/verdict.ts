@@ -1,15 +1,21 @@
 /** Verification as an account: each line is accepted, refused, or was failed before; and the whole is judged at the end. */
 
 import { dueIn } from '../asking/agents/arrangement.ts';
+import { type Agents, folderOfAgents, loadAgents, packagedAgents } from '../asking/agents/load-agents.ts';
 import { type AnswerPlace, answerPlace } from '../asking/agents/reopen.ts';
+import { expandPaths } from '../core/files/input-files.ts';
 import { isFromDocument } from '../core/files/origin.ts';
+import { usageError } from '../core/item/failure.ts';
 import {
+  ACCEPTED,
   carryRung,
   type Failure,
   failureOf,
   type Item,
   isItem,
+  isLegacy,
   isLegacyLike,
+  RUNGS,
   type Rung,
   rungOf,
   worse,
@@ -18,20 +24,23 @@ import { isTexts } from '../core/item/line-shape.ts';
 import { isBatchResult } from '../core/item/response.ts';
 import { counted, number } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
-import { provenanceCarried, type Vouchers } from '../flow/provenance.ts';
-import { withFailure } from '../flow/stage.ts';
-import { callsOfOthers } from './calls.ts';
+import { COMMON } from '../flow/join.ts';
+import { namesIn, type OptionSchemas } from '../flow/options.ts';
+import { openVouchers, provenanceCarried, type Vouchers } from '../flow/provenance.ts';
+import { type Tools, withFailure } from '../flow/stage.ts';
+import { callsOfOthers, sharedAnswers } from './calls.ts';
 import { checkIds, describeNamed, identityOf, type Named } from './expected-ids.ts';
-import type { DocumentCheck } from './labels.ts';
-import type { AnswerSchemas } from './legacy/answer-schemas.ts';
-import type { Violation } from './legacy/leftovers.ts';
+import { type DocumentCheck, documentCheck, labelCheck } from './labels.ts';
+import { type AnswerSchemas, answerSchemas } from './legacy/answer-schemas.ts';
+import { broken, type Violation } from './legacy/leftovers.ts';
 import { findInLegacy, isDocument } from './legacy/strict.ts';
 import { findInItem, findInRecord } from './legacy/strict-items.ts';
 import type { OnRecord } from './on-record.ts';
-import { sharedAnswers } from './shared.ts';
-import { addLine, addOne, addVerdict, closeTally, type Kind, newTally, type Verdict } from './tally.ts';
+import { addLine, addOne, addVerdict, closeTally, type Kind, Tally, type Verdict } from './tally.ts';
 
-export interface JudgeOptions {
+export { describeVerdict, reportOf } from './tally.ts';
+
+export interface LineOptions {
   stage: string;
   accept: ReadonlySet<Rung>;
   schemas: AnswerSchemas;
@@ -50,22 +59,17 @@ export interface JudgeOptions {
   maxLine: number;
 }
 
-export interface LinesJudge {
-  /** The line for the next stage: itself, or with its failure. */
-  judge(line: Item): Item;
-  /** Once, after the last line: what only the whole can tell, by id and by number. */
-  close(): Verdict;
-}
+export type LinesJudge = ReturnType<typeof judgeLines>;
 
-export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOptions): LinesJudge {
-  const { accept, schemas, findInLabel, documents, onRecord, vouchers } = by;
-  const tally = newTally();
-  const findShared = sharedAnswers(schemas);
-  const findCall = callsOfOthers();
+export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: LineOptions) {
+  const { schemas, documents, onRecord, vouchers } = by;
+  const tally = new Tally();
+  const find = finder(by);
   const ids = checkIds(list, { stage, maxLine });
   let others = 0; // accepted records of another kind, of which nobody asked for any
   return {
-    judge(line) {
+    /** The line for the next stage: itself, or with its failure. */
+    judge(line: Item): Item {
       const said = provenanceCarried(vouchers?.vouch(line) ?? line);
       const kind = lineKind(line);
       // an item that does not say itself that it failed is refused here
@@ -74,7 +78,7 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
       if (kind === 'other records' || kind === 'batch results')
         carryRung(line, worse(rungOf(line), 'unknown'));
       documents?.see(line);
-      const found = before === undefined ? findIn(line, said) : null;
+      const found = before === undefined ? find(line, kind, said) : null;
       const isAnswers = kind === 'items' || kind === 'legacy results';
       const other = found && isAnswers ? ids.otherThanAsked(line) : null;
       if (other) found?.push(other);
@@ -86,7 +90,7 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
       // what a stage has changed since says so itself
       else if (line._fw === undefined && vouchers?.isOfOthers(line)) found?.unshift(OTHER_ANSWERS);
       const judged = found?.length
-        ? withFailure(line, refusal(stage, found, placeIn(line, found[0] as Violation)))
+        ? withFailure(line, refusal(stage, found, placeIn(line, found[0] as Violation, schemas)))
         : line;
       const identity = identityOf(line);
       if (identity.id === null) tally.withoutId += 1;
@@ -103,7 +107,8 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
       addLine(tally, judged);
       return judged;
     },
-    close() {
+    /** Once, after the last line: what only the whole can tell, by id and by number. */
+    close(): Verdict {
       closeTally(tally);
       const { duplicates, unknown } = ids;
       const listed = ids.missing();
@@ -129,51 +134,51 @@ export function judgeLines({ expect, ids: list, stage, maxLine, ...by }: JudgeOp
       return { ...tally, ...(record && { record }), ids: { ...listed, unknown, duplicates }, findings };
     },
   };
-
-  /** Which answer is to be asked again: that which is refused, or the one that is missing. */
-  function placeIn(line: Item, { at, rule }: Violation): AnswerPlace | null {
-    const place = answerPlace(line, at);
-    if (place !== null || !isItem(line)) return place;
-    const decider = at === '/decision' && line.decision === undefined ? schemas.decider() : null;
-    if (decider !== null) return { agent: decider, at };
-    const due = at === '/steps' && rule === 'ordering' ? dueIn(line) : null;
-    const { steps = [] } = line;
-    if (!isTexts(due) || !steps.every((step, turn) => step.agent === due[turn])) return null;
-    const agent = due[steps.length];
-    return agent === undefined ? null : { agent, at: `/steps/${steps.length}` };
-  }
-
-  function findIn(line: Item, said?: JsonObject): Violation[] {
-    const kind = lineKind(line);
-    if (kind === 'items') {
-      const found = findInItem(line, accept, schemas);
-      for (const apart of [findShared(line), findCall(line)]) if (apart !== null) found.push(apart);
-      return found;
-    }
-    const found =
-      kind === 'legacy results' ? findInLegacy(line, schemas, said) : isDocument(line) ? [MISPLACED] : [];
-    const mislabelled = kind === 'legacy results' && findInLabel?.(line);
-    if (mislabelled) found.push(mislabelled);
-    found.push(...findInRecord(line, accept));
-    return found;
-  }
 }
 
-const OTHER_ANSWERS: Violation = {
-  code: 'not-strict',
-  rule: 'other answers than its provenance',
-  at: '',
-  expected: 'the answers that its line of provenance has the hash of',
-  got: 'others: somebody edited the result, or the file of provenance is of another run',
-};
+/** Which answer is to be asked again: that which is refused, or the one that is missing. */
+function placeIn(line: Item, { at, rule }: Violation, schemas: AnswerSchemas): AnswerPlace | null {
+  const place = answerPlace(line, at);
+  if (place !== null || !isItem(line)) return place;
+  const decider = at === '/decision' && line.decision === undefined ? schemas.decider() : null;
+  if (decider !== null) return { agent: decider, at };
+  const due = at === '/steps' && rule === 'ordering' ? dueIn(line) : null;
+  const { steps = [] } = line;
+  if (!isTexts(due) || !steps.every((step, turn) => step.agent === due[turn])) return null;
+  const agent = due[steps.length];
+  return agent === undefined ? null : { agent, at: `/steps/${steps.length}` };
+}
 
-const MISPLACED: Violation = {
-  code: 'not-strict',
-  rule: 'document among lines',
-  at: '',
-  expected: 'a result',
-  got: 'a document, which is read as one where its results are a list and it begins the input',
-};
+/** What is wrong with each line, before it is compared with others and with what is on record. */
+function finder({ accept, schemas, findInLabel }: Pick<LineOptions, 'accept' | 'schemas' | 'findInLabel'>) {
+  const findShared = sharedAnswers(schemas);
+  const findCall = callsOfOthers();
+  return (line: Item, kind: Kind, said: JsonObject | undefined): Violation[] => {
+    const isResult = kind === 'legacy results';
+    const [found, apart] =
+      kind === 'items'
+        ? [findInItem(line, accept, schemas), [findShared(line), findCall(line)]]
+        : [
+            isResult ? findInLegacy(line, schemas, said) : isDocument(line) ? [MISPLACED] : [],
+            [isResult ? findInLabel?.(line) : null, ...findInRecord(line, accept)],
+          ];
+    for (const one of apart) if (one) found.push(one);
+    return found;
+  };
+}
+
+const OTHER_ANSWERS = broken(
+  'other answers than its provenance',
+  '',
+  'the answers that its line of provenance has the hash of',
+  'others: somebody edited the result, or the file of provenance is of another run',
+);
+const MISPLACED = broken(
+  'document among lines',
+  '',
+  'a result',
+  'a document, which is read as one where its results are a list and it begins the input',
+);
 
 function lineKind(line: Item): Kind {
   if (isItem(line)) return 'items';
@@ -191,4 +196,93 @@ function refusal(stage: string, found: readonly Violation[], place: AnswerPlace 
   if (found.length > MAX_NAMED_PLACES) named.push(`and ${found.length - MAX_NAMED_PLACES} more`);
   const { code } = found[0] as Violation;
   return { stage, ...place, code, message: named.join('; ') };
+}
+
+const KNOWN: readonly Rung[] = RUNGS.filter(rung => rung !== 'failed');
+
+export const ACCEPT_OPTION = {
+  accept: {
+    type: 'array',
+    items: { type: 'string' },
+    default: ACCEPTED,
+    description: `Rungs that count, also comma-separated: ${KNOWN.join(', ')}.`,
+  },
+} as const satisfies OptionSchemas;
+
+/** The options of verification that say by what a line is judged. */
+export const JUDGE_OPTIONS = {
+  ...ACCEPT_OPTION,
+  agents: {
+    type: 'string',
+    file: 'read-folder',
+    from: 'base',
+    description:
+      'Folder of the agents whose schemas answers must fit; default for items: FW_AGENTS, else ./agents, else the packaged FairWatch; for legacy results: the packaged FairWatch.',
+  },
+  decision: {
+    type: 'boolean',
+    default: true,
+    description: 'Require the decision of the synthesis; --no-decision accepts items of chain --no-decision.',
+  },
+  provenance: {
+    type: 'array',
+    items: { type: 'string' },
+    file: 'read-many',
+    description:
+      'File that legacy-convert --provenance wrote: it has the rungs of legacy results. Default: the one beside each FILE, such as out.jsonl.provenance.ndjson.',
+  },
+} as const satisfies OptionSchemas;
+
+/** The agents of items, and of legacy results, with all that their folder says: each read when it is first needed. */
+export function agentsFor(named: string | undefined, base: string): (of: 'items' | 'results') => Agents {
+  const loaded = new Map<string, Agents>();
+  return of => {
+    const folder = of === 'results' && named === undefined ? packagedAgents() : folderOfAgents(named, base);
+    const agents = loaded.get(folder) ?? loadAgents(folder);
+    loaded.set(folder, agents);
+    return agents;
+  };
+}
+
+interface JudgeOptions {
+  accept: string[];
+  agents?: string;
+  decision: boolean;
+  provenance?: string[];
+  'max-line'?: number;
+}
+
+/** What lines are judged by, as the options say. */
+export async function judgeOptions(
+  { accept, agents, decision, provenance, ...rest }: JudgeOptions,
+  { base }: Pick<Tools, 'base'>,
+) {
+  const reading = { stage: 'verify', maxLine: rest['max-line'] ?? COMMON['max-line'].default };
+  const vouchers = provenance && (await openVouchers(await expandPaths(provenance), reading));
+  const schemas = answerSchemas({ agents, decision }, base);
+  return {
+    accept: acceptedRungs(accept),
+    schemas,
+    findInLabel: labelCheck(() => schemas.ofResults()),
+    documents: documentCheck(),
+    ...(vouchers && { vouchers }),
+  };
+}
+
+/** `--accept`: the rungs that count, for the stages that judge rungs. */
+/** Exit 64 for what is no rung. A list that is given says all: without `unknown` in it, unknown results are refused. */
+export function acceptedRungs(texts: readonly string[]): ReadonlySet<Rung> {
+  const rungs = new Set(namesIn(texts) as Rung[]);
+  for (const rung of rungs) {
+    if (!KNOWN.includes(rung)) {
+      throw usageError(`--accept: expected some of ${KNOWN.join(', ')}, found '${rung}'`);
+    }
+  }
+  return rungs;
+}
+
+/** Whether a line is a legacy result that verification refuses; `agents` as `answerSchemas` has them. */
+export function refusedResults(agents: string | undefined, base: string): (line: Item) => boolean {
+  const schemas = answerSchemas({ agents }, base);
+  return line => isLegacy(line) && findInLegacy(line, schemas).length > 0;
 }

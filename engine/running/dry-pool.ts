@@ -1,6 +1,6 @@
 /** A pool that asks nobody: it answers what is on record, and notes what would be asked. */
 
-import type { Recorded } from '../asking/ledger/read-only-ledger.ts';
+import type { Recorded } from '../asking/ledger/ledger.ts';
 import { type Call, CallFailure, type Pool } from '../core/item/call.ts';
 
 export interface DryPool extends Pool {

@@ -140,7 +140,7 @@ export async function makePool(
   if (!path) return createPool({ ...poolSettings(settings, process.env), ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
-  const { whenFree } = await import('../asking/ledger/watch-lock.ts');
+  const { whenFree } = await import('../asking/ledger/lock.ts');
   let made: EndpointPool | null = null;
   const open = (gone: ReadonlySet<string>) =>
     openLedger({

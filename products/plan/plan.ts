@@ -1,7 +1,6 @@
 /** A plan: the items of a pipeline, as many servers as are asked for and fewer, and what holds the run back. */
 
-import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
-import { inputGuard } from '../../engine/asking/agents/expects.ts';
+import { agentsOf, inputGuard } from '../../engine/asking/agents/asking-options.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { dataError, ItemFailure, usageError } from '../../engine/core/item/failure.ts';
 import { failureOf, type Item } from '../../engine/core/item/item.ts';

@@ -5,7 +5,7 @@
  *
  * A request in a plan is the number of a call and not its bytes: nobody reads them on the other side.
  */
-import { isSharedCall } from '../../engine/asking/agents/share.ts';
+import { isSharedCall } from '../../engine/asking/agents/orderings.ts';
 import type { Answer, Call, Pool } from '../../engine/core/item/call.ts';
 import { type Replies, repliesOf, tooLong } from '../simulator/chat.ts';
 import { type Message, type Prefix, prefixOf, promptAfter } from '../simulator/tokens.ts';

@@ -1,7 +1,6 @@
 /** What was made of the answers of a ledger, by key, in typed arrays: a million of them take some 50 MB. */
 
-import { nameIn, nameOfVerdict } from '../../engine/asking/ledger/answer-identity.ts';
-import { createKeys } from '../../engine/asking/ledger/key-index.ts';
+import { createKeys, nameIn, nameOfVerdict } from '../../engine/asking/ledger/key-index.ts';
 import { isAnswer, isVerdict } from '../../engine/asking/ledger/ledger-format.ts';
 import { linesOf, parsed, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { RUNGS } from '../../engine/core/item/item.ts';

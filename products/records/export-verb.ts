@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import ndjson from 'ndjson';
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
+import { nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { isOutcome } from '../../engine/asking/ledger/ledger-format.ts';
 import { type CallHead, callsOf, type Line, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { readRequest, type Texts, textsOf } from '../../engine/asking/ledger/request-texts.ts';

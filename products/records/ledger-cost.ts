@@ -1,14 +1,13 @@
 /** ledger cost: what the calls of a ledger cost, by agent, endpoint and outcome. */
 
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
-import { type Held, holding } from '../../engine/asking/ledger/held.ts';
-import { createKeys } from '../../engine/asking/ledger/key-index.ts';
+import { createKeys, nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { type CallHead, callsOf, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { aligned, counted, cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { type Answers, readAnswers } from './answer-outcomes.ts';
+import { type Held, holding } from './held.ts';
 import { LEDGER, openReading, tokensOf, toStderr } from './reading-options.ts';
 
 export default command({

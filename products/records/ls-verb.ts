@@ -1,7 +1,7 @@
 /** ledger ls: the runs of a ledger, a line each. */
 import { join, relative } from 'node:path';
-import { type Holder, holdersIn, stateOf } from '../../engine/asking/ledger/holder.ts';
 import { ENDS, type Header, isCall, isEnd, isHeader } from '../../engine/asking/ledger/ledger-format.ts';
+import { type Holder, holdersIn, stateOf } from '../../engine/asking/ledger/lock.ts';
 import { callIn, linesOf, parsed } from '../../engine/asking/ledger/read-ledger.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { nameIn } from '../../engine/core/item/account.ts';

@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/holder.ts';
+import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/lock.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';

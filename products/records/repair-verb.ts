@@ -19,11 +19,11 @@ import {
   callsOf,
   type Line,
   linesOf,
+  openLines,
   parsed,
   stageIn,
   type Tell,
 } from '../../engine/asking/ledger/read-ledger.ts';
-import { openLines } from '../../engine/asking/ledger/record.ts';
 import { hasBody, textIdsIn } from '../../engine/asking/ledger/request-texts.ts';
 import { version } from '../../engine/core/config/package.ts';
 import { writePage, writeWhole } from '../../engine/core/files/ndjson-out.ts';

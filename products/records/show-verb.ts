@@ -1,10 +1,14 @@
 /** ledger show: every try of an item, or of one call, with what was sent and what came back. */
 
-import { nameOfCall } from '../../engine/asking/ledger/answer-identity.ts';
-import type { Place } from '../../engine/asking/ledger/key-index.ts';
+import { nameOfCall, type Place } from '../../engine/asking/ledger/key-index.ts';
 import type { Header } from '../../engine/asking/ledger/ledger-format.ts';
-import { type CallHead, callIn, callsOf, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
-import { openLines } from '../../engine/asking/ledger/record.ts';
+import {
+  type CallHead,
+  callIn,
+  callsOf,
+  openLines,
+  type Tell,
+} from '../../engine/asking/ledger/read-ledger.ts';
 import {
   contentText,
   type Request,

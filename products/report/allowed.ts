@@ -1,6 +1,6 @@
 /** What the schema of an agent lets an outcome be: the values of its enum, the texts of its choice, true and false. */
-import type { Agent } from '../../engine/asking/agents/agent-file.ts';
 import {
+  type Agent,
   type Agents,
   folderOfAgents,
   loadAgentFiles,

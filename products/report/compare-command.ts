@@ -3,7 +3,7 @@
  *
  *   fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02
  */
-import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
+import { JUDGE_OPTIONS } from '../../engine/audit/verdict.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';

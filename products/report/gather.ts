@@ -2,8 +2,7 @@
 import { basename } from 'node:path';
 import { folderOfAgents, loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { resolveOrdering } from '../../engine/asking/agents/orderings.ts';
-import { judgeOptions } from '../../engine/audit/judging.ts';
-import { judgeLines } from '../../engine/audit/verdict.ts';
+import { judgeLines, judgeOptions } from '../../engine/audit/verdict.ts';
 import { besidesOf } from '../../engine/core/files/input-files.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';

@@ -4,7 +4,7 @@
  *   fw report 'out/*_legacy.jsonl' --source prompts.csv --outcome approval_decision --approve approve --group ethnicity_signal > report.html
  *   fw report decisions.csv --outcome approve --approve 1 --group race --json
  */
-import { JUDGE_OPTIONS } from '../../engine/audit/judging.ts';
+import { JUDGE_OPTIONS } from '../../engine/audit/verdict.ts';
 import { version } from '../../engine/core/config/package.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';

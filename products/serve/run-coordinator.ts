@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { lockFolder } from '../../engine/asking/ledger/watch-lock.ts';
+import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError } from '../../engine/core/item/failure.ts';

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import { lockFolder } from '../../engine/asking/ledger/watch-lock.ts';
+import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';

@@ -1,11 +1,10 @@
 /**
  * What is to be known of all lines before they are cut into shards. Whether the items are of the kind that the agents are
- * for: the first item of all decides (engine/asking/agents/expects.ts), so no worker judges it again. And which models requests
+ * for: the first item of all decides (engine/asking/agents/asking-options.ts), so no worker judges it again. And which models requests
  * name: workers that serve these get them.
  */
 
-import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
-import { inputGuard } from '../../engine/asking/agents/expects.ts';
+import { agentsOf, inputGuard } from '../../engine/asking/agents/asking-options.ts';
 import { folderOfAgents } from '../../engine/asking/agents/load-agents.ts';
 import { originOf, textOf } from '../../engine/core/files/origin.ts';
 import { type Item, isItem, isRawRequest } from '../../engine/core/item/item.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { checkOf } from '../../engine/asking/agents/form.ts';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
-import { openingsOf } from '../../engine/asking/agents/openings.ts';
+import { openingsOf } from '../../engine/asking/agents/request-body.ts';
 import { folder } from '../fw.ts';
 
 const HEAD = 'key: one\nshort: one\ndisplay: One\nrole: agent\nsampling: { temperature: 0, max_tokens: 9 }\n';

@@ -1,7 +1,7 @@
 /** The context of an agent, to the byte: the legacy `input` of a turn is this text. */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { contextAfter } from '../../engine/asking/agents/context.ts';
+import { contextAfter } from '../../engine/asking/agents/arrangement.ts';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { packageRoot } from '../../engine/core/config/package.ts';
 import type { Step } from '../../engine/core/item/item.ts';

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { inputGuard } from '../../engine/asking/agents/expects.ts';
+import { inputGuard } from '../../engine/asking/agents/asking-options.ts';
 import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
 import { Fatal, ItemFailure } from '../../engine/core/item/failure.ts';
 import type { Item, Step } from '../../engine/core/item/item.ts';

@@ -3,8 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
-import { type Openings, openingsOf } from '../../engine/asking/agents/openings.ts';
-import { bodies } from '../../engine/asking/agents/request-body.ts';
+import { bodies, type Openings, openingsOf } from '../../engine/asking/agents/request-body.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

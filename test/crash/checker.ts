@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
 import { bodyOf } from '../../engine/asking/ledger/request-texts.ts';
+import { filesOf } from '../../engine/asking/ledger/scan-files.ts';
 import { AGENTS, type Endpoints, sha256, wordOf } from './endpoint.ts';
 
 interface Step {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { unnamedIn } from '../../engine/asking/ledger/answer-identity.ts';
+import { unnamedIn } from '../../engine/asking/ledger/key-index.ts';
 import { callLine } from '../../engine/asking/ledger/ledger-format.ts';
 import { startSimulator } from '../../products/simulator/simulator.ts';
 import { every } from '../all.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { keyOf } from '../../engine/asking/agents/request-body.ts';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
+import { filesOf } from '../../engine/asking/ledger/scan-files.ts';
 import { packagedSchema } from '../../engine/core/config/package.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -1,7 +1,8 @@
 /** What a ledger says when it is opened by a run that asks with something else than the last one. */
+
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Served } from '../../engine/asking/ledger/changes.ts';
+import type { Served } from '../../engine/asking/ledger/ledger-format.ts';
 import type { AsksWith } from '../../engine/core/item/call.ts';
 import { folder } from '../fw.ts';
 import { ASKS, appended, opened, recordOf } from './records.ts';

@@ -1,12 +1,13 @@
 /** A ledger that was cut or changed on disk: what it still answers is right, or it is refused; never a wrong answer. */
+
 import { appendFileSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
 import { createKeys } from '../../engine/asking/ledger/key-index.ts';
-import { answerIn, openLines, readRecord } from '../../engine/asking/ledger/record.ts';
-import { scan } from '../../engine/asking/ledger/scan-files.ts';
+import { answerIn, openLines } from '../../engine/asking/ledger/read-ledger.ts';
+import { readRecord } from '../../engine/asking/ledger/record.ts';
+import { filesOf, scan } from '../../engine/asking/ledger/scan-files.ts';
 import { EXIT, Fatal } from '../../engine/core/item/failure.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
+import { filesOf } from '../../engine/asking/ledger/scan-files.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';

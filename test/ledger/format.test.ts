@@ -1,4 +1,5 @@
 /** The lines: whatever is written reads back as it was, byte for byte, and every flipped bit is found. */
+
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { loadAgents, packagedAgents } from '../../engine/asking/agents/load-agents.ts';
@@ -17,7 +18,7 @@ import {
   roomFor,
   writeSealed,
 } from '../../engine/asking/ledger/ledger-format.ts';
-import { answerIn } from '../../engine/asking/ledger/record.ts';
+import { answerIn } from '../../engine/asking/ledger/read-ledger.ts';
 import { bodyOf } from '../../engine/asking/ledger/request-texts.ts';
 import { RUNGS } from '../../engine/core/item/item.ts';
 import { anyText, holds, keyFor, recordOf } from './records.ts';

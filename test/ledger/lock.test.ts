@@ -5,8 +5,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, wr
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Lock, takeLock } from '../../engine/asking/ledger/lock.ts';
-import { whenFree } from '../../engine/asking/ledger/watch-lock.ts';
+import { type Lock, takeLock, whenFree } from '../../engine/asking/ledger/lock.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';

@@ -1,11 +1,12 @@
 /** Answers of megabytes: a ledger keeps of them what an item keeps, and a replay is the run, byte for byte. */
+
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { saidOf } from '../../engine/answers/answer-limits.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
-import { readReply } from '../../engine/asking/agents/ask.ts';
+import { readReply } from '../../engine/asking/agents/form.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
+import { filesOf } from '../../engine/asking/ledger/scan-files.ts';
 import { every } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';

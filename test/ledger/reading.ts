@@ -1,8 +1,8 @@
 /** For tests: what stands in the files of a ledger, and a small folder of agents. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { filesOf } from '../../engine/asking/ledger/files.ts';
 import { roomFor, writeSealed } from '../../engine/asking/ledger/ledger-format.ts';
+import { filesOf } from '../../engine/asking/ledger/scan-files.ts';
 
 export type Line = Record<string, unknown>;
 

@@ -1,9 +1,9 @@
 /** What tests of the ledger write: records of calls, whole ledgers of them, and how their properties run. */
+
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import type { Served } from '../../engine/asking/ledger/changes.ts';
 import { type Ledger, type LedgerOptions, openLedger } from '../../engine/asking/ledger/ledger.ts';
-import type { CallRecord } from '../../engine/asking/ledger/ledger-format.ts';
+import type { CallRecord, Served } from '../../engine/asking/ledger/ledger-format.ts';
 import type { AsksWith } from '../../engine/core/item/call.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { runs } from '../all.ts';

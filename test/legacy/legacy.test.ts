@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
-import { contextAfter } from '../../engine/asking/agents/context.ts';
+import { contextAfter } from '../../engine/asking/agents/arrangement.ts';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { legacyResult, utcOf } from '../../engine/audit/legacy/legacy-result.ts';
 import { packagedSchema } from '../../engine/core/config/package.ts';

@@ -1,12 +1,13 @@
 /** Legacy results back into items: whatever was written comes back, whatever is no answer is asked again, nothing is lost. */
+
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { rungOfEntries } from '../../engine/answers/rules.ts';
-import { sawIn } from '../../engine/asking/agents/ask-chain.ts';
-import { takesUp } from '../../engine/asking/agents/asked-again.ts';
+import { sawIn } from '../../engine/asking/agents/arrangement.ts';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
+import { takesUp } from '../../engine/asking/agents/reopen.ts';
 import { legacyResult, provenanceOf } from '../../engine/audit/legacy/legacy-result.ts';
 import { withOwnNames } from '../../engine/audit/legacy/own-names.ts';
 import { changedStep } from '../../engine/audit/recheck.ts';

@@ -2,9 +2,10 @@
  * What a reply with HTTP 200 must be, as a table: by what vLLM, llama.cpp, OpenAI and the proxies before them send. A row
  * says what is read of a body, or the words in which a person is told that nobody knows what it says.
  */
+
 import { expect, test } from 'vitest';
 import { compileSchema } from '../../engine/answers/schema.ts';
-import { readReply } from '../../engine/asking/agents/ask.ts';
+import { readReply } from '../../engine/asking/agents/form.ts';
 import { readCompletion } from '../../engine/asking/endpoints/completion.ts';
 import { callOf, echo, idOf, nonceIn, open, outcome, serve } from './serving.ts';
 

@@ -4,8 +4,7 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { newAccount } from '../../engine/core/item/account.ts';
-import type { AsksWith, Call } from '../../engine/core/item/call.ts';
-import { CallFailure } from '../../engine/core/item/call.ts';
+import { type AsksWith, type Call, CallFailure } from '../../engine/core/item/call.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { type Stage, stagesOf, type Tools } from '../../engine/flow/stage.ts';

@@ -1,8 +1,7 @@
 /** Servers that are started and stopped: real processes, in groups of their own. What fails is named, and nothing stays. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createEndpoint } from '../../engine/asking/pool/pool-state.ts';

@@ -1,8 +1,7 @@
 /** A record that has every measurement already: each is made in virtual time when it is asked for, so no server is started. */
 
 import { seeded } from '../../products/kit/permute.ts';
-import type { Point } from '../../products/measure/tune/point.ts';
-import { requestsFor } from '../../products/measure/tune/point.ts';
+import { type Point, requestsFor } from '../../products/measure/tune/point.ts';
 import {
   closedRun,
   concurrencyOf,

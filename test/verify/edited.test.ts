@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { findInDerivation, isUntold } from '../../engine/audit/legacy/derivation.ts';
+import { findInDerivation, isUntold } from '../../engine/audit/legacy/strict-items.ts';
 import { whoSaid } from '../../engine/audit/value-provenance.ts';
 import type { Item, Step } from '../../engine/core/item/item.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import _ from 'highland';
 import { expect, test } from 'vitest';
-import { createBest, rankBy } from '../../engine/audit/best.ts';
+import { Best } from '../../engine/audit/best.ts';
 import { mergeFiles, mergeInto } from '../../engine/audit/merge-files.ts';
 import { openLines, openResults } from '../../engine/core/files/line-places.ts';
 import { originOf, textOf } from '../../engine/core/files/origin.ts';
@@ -22,7 +22,7 @@ async function merged(old: string, newer: string, signal = new AbortController()
   const account = newAccount('merge');
   const stream = mergeFiles([paths.old, paths.new], {
     maxLine: 1 << 20,
-    rankOf: rankBy(() => false),
+    isRefused: () => false,
     signal,
     account,
   });
@@ -130,7 +130,7 @@ test('what comes as a flow takes the same places as from a file, and the account
     async (old, newer) => {
       const { items: all } = await merged(old.join('\n'), newer.join('\n'));
       const account = newAccount('merge');
-      const into = await mergeInto([paths.old], { maxLine: 1 << 20, rankOf: rankBy(() => false), account });
+      const into = await mergeInto([paths.old], { maxLine: 1 << 20, isRefused: () => false, account });
       const flow = _(newer.map(text => JSON.parse(text) as Item));
       const out = await new Promise<Item[]>((resolve, reject) =>
         into(flow).stopOnError(reject).toArray(resolve),
@@ -182,7 +182,7 @@ test.each(['files', 'a flow'])(
         if (from === 'files') ({ items: out } = await merged(before.join('\n'), after.join('\n')));
         else {
           writeFileSync(paths.old, before.join('\n'));
-          const options = { maxLine: 1 << 20, rankOf: rankBy(() => false), account: newAccount('merge') };
+          const options = { maxLine: 1 << 20, isRefused: () => false, account: newAccount('merge') };
           const into = await mergeInto([paths.old], options);
           const flow = _(after.map(text => JSON.parse(text) as Item));
           out = await new Promise((resolve, reject) => into(flow).stopOnError(reject).toArray(resolve));
@@ -219,7 +219,7 @@ test('a file that shrinks while it is read ends it with 74, whenever that is', a
   const { signal } = new AbortController();
   const stream = mergeFiles([paths.old, paths.new], {
     maxLine: 1 << 20,
-    rankOf: rankBy(() => false),
+    isRefused: () => false,
     signal,
     account,
   });
@@ -241,7 +241,7 @@ test('a file that shrinks while it is read ends it with 74, whenever that is', a
 test('a line that is another one when it is read again ends it with 74', async () => {
   writeFileSync(paths.old, '{"id":"a","prompt":"?"}\n{"id":"b","prompt":"?"}\n');
   writeFileSync(paths.new, '');
-  const options = { maxLine: 1 << 20, rankOf: rankBy(() => false), account: newAccount('merge') };
+  const options = { maxLine: 1 << 20, isRefused: () => false, account: newAccount('merge') };
   const into = await mergeInto([paths.old], options);
   writeFileSync(paths.old, '{"id":"a","prompt":"?"}\n{"id":"c","prompt":"?"}\n');
   const error = await new Promise(resolve => {
@@ -254,7 +254,7 @@ test('a line that is another one when it is read again ends it with 74', async (
 
 test('of 70,000 files each is known by its own name', () => {
   const names = Array.from({ length: 70_000 }, (_name, n) => `file ${n}`);
-  const best = createBest(names, () => 0);
+  const best = new Best(names, () => 0);
   const place = { offset: 0, length: 1, number: 7 };
   for (const [which] of names.entries()) best.note(which, place, { id: `${which}`, prompt: '?' });
   expect(best.at(69_999).file).toBe(69_999);

@@ -1,6 +1,7 @@
 /** Results of the study and the items that they were made of, as many as one likes: the i-th follows from i alone. */
+
 import { join } from 'node:path';
-import { sawIn } from '../../engine/asking/agents/ask-chain.ts';
+import { sawIn } from '../../engine/asking/agents/arrangement.ts';
 import { loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { legacyResult } from '../../engine/audit/legacy/legacy-result.ts';
 import { type Item, type Step, worse } from '../../engine/core/item/item.ts';

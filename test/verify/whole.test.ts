@@ -2,10 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { agentsFor, judgeOptions } from '../../engine/audit/judging.ts';
 import { openOnRecord } from '../../engine/audit/on-record.ts';
 import { describeVerdict } from '../../engine/audit/tally.ts';
-import { judgeLines } from '../../engine/audit/verdict.ts';
+import { agentsFor, judgeLines, judgeOptions } from '../../engine/audit/verdict.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { every } from '../all.ts';

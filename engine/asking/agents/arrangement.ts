@@ -3,13 +3,15 @@
  * asks turn by turn in any arrangement; what differs is the text that an agent is shown. An item keeps its arrangement, so
  * that whoever asks it again, or judges it, knows what its answers were given after.
  */
+
 import { wordsOf } from '../../answers/answer-limits.ts';
 import { ItemFailure, usageError } from '../../core/item/failure.ts';
-import type { Item, Step } from '../../core/item/item.ts';
+import { type Item, type Rung, type Step, worse } from '../../core/item/item.ts';
 import { isObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
-import { turnText } from './context.ts';
+import type { Agent } from './agent-file.ts';
 import type { Agents } from './load-agents.ts';
+import { escaped } from './request-body.ts';
 
 const CHOICES = {
   topology: ['sequential', 'independent', 'peer'],
@@ -69,10 +71,10 @@ export function wrongArrangement({
   arrangement,
 }: Item): { at: string; expected: string; got: string } | null {
   if (arrangement === undefined) return null;
-  const said: { [key: string]: unknown } = isObject(arrangement) ? arrangement : {};
+  const given: { [key: string]: unknown } = isObject(arrangement) ? arrangement : {};
   for (const [key, values] of Object.entries(CHOICES))
-    if (!(values as readonly unknown[]).includes(said[key]))
-      return { at: `/arrangement/${key}`, expected: `one of ${values.join(', ')}`, got: show(said[key]) };
+    if (!(values as readonly unknown[]).includes(given[key]))
+      return { at: `/arrangement/${key}`, expected: `one of ${values.join(', ')}`, got: show(given[key]) };
   return null;
 }
 
@@ -151,23 +153,71 @@ export function expectArrangeable(agents: Agents, passed: string | undefined): v
       );
 }
 
+interface ShownBy {
+  agents: Agents;
+  arrangement: Arrangement;
+  ordering: readonly string[];
+}
+
 /** The prompt and the answers of the turns `sees`, as an agent is shown them. */
 export function contextShown(
   prompt: string,
   steps: readonly Step[],
   sees: readonly number[],
-  by: { agents: Agents; arrangement: Arrangement; ordering: readonly string[] },
+  by: ShownBy,
 ): string {
-  let context = prompt;
-  for (const at of sees) {
-    const { agent, output } = steps[at] as Step;
-    const label =
-      by.arrangement.labels === 'named'
-        ? (by.agents.byKey.get(agent)?.display ?? agent)
-        : `Agent ${by.ordering.indexOf(agent) + 1}`;
-    context += turnText(label, wordsOf(passedOn(output, by)));
+  return prompt + sees.map(at => turnShown(steps[at] as Step, by)).join('');
+}
+
+function turnShown({ agent, output }: Step, by: ShownBy): string {
+  const isNamed = by.arrangement.labels === 'named';
+  const label = isNamed
+    ? (by.agents.byKey.get(agent)?.display ?? agent)
+    : `Agent ${by.ordering.indexOf(agent) + 1}`;
+  return turnText(label, wordsOf(passedOn(output, by)));
+}
+
+/**
+ * What the agents of one item are shown, escaped for a JSON string: each answer is written once, whoever is shown it. In
+ * the usual arrangement nobody is asked where an answer cannot be shown (see `contextAfter`).
+ */
+export class Shown {
+  readonly #prompt: string;
+  readonly #steps: readonly Step[];
+  readonly #by: ShownBy;
+  readonly #turns: string[];
+
+  constructor(item: Item, steps: readonly Step[], by: ShownBy) {
+    this.#prompt = escaped(promptOf(item));
+    this.#steps = steps;
+    this.#by = by;
+    this.#turns = isUsual(by.arrangement)
+      ? steps.map(step => escaped(contextAfter('', [step], by.agents)))
+      : [];
   }
-  return context;
+
+  /** The answer of a turn that was just given, as JSON without spaces. */
+  add(at: number, compact: string): void {
+    const { agents, arrangement } = this.#by;
+    const { agent } = this.#steps[at] as Step;
+    if (isUsual(arrangement))
+      this.#turns[at] = escaped(turnText((agents.byKey.get(agent) as Agent).display, compact));
+  }
+
+  /** What an agent is shown that sees these turns. */
+  to(sees: readonly number[]): string {
+    let context = this.#prompt;
+    for (const at of sees)
+      context += this.#turns[at] ??= escaped(turnShown(this.#steps[at] as Step, this.#by));
+    return context;
+  }
+}
+
+/** '' where the item has messages of its own. */
+function promptOf({ prompt, messages }: Item): string {
+  if (messages !== undefined && prompt === undefined) return '';
+  if (typeof prompt === 'string' && prompt.trim() !== '') return prompt;
+  throw new ItemFailure('empty-prompt', 'expected a prompt (text), found none');
 }
 
 function passedOn(
@@ -187,4 +237,64 @@ function passedOn(
     return passed === 'full' || verdict.includes(key) === (passed === 'verdict');
   };
   return Object.fromEntries(Object.entries(output).filter(([key]) => isPassed(key)));
+}
+
+/**
+ * What one answer adds to the context of the agents after it; `words` as `wordsOf` has them. The chain asks with this
+ * text, and the `input` of a turn in the legacy document is this text again, so both are built here.
+ */
+export function turnText(display: string, words: string): string {
+  return `\n\n${display}:\n${words}`;
+}
+
+/**
+ * The context after `steps`. A step without an output is never left out: the next agent would answer as if nobody had
+ * been asked, and the answer would pass for one of the whole chain. Such an item fails with `no-valid-answer`; a step
+ * of an agent that the folder does not have, with `unknown-agent`.
+ */
+export function contextAfter(prompt: string, steps: readonly Step[], agents: Agents): string {
+  let context = prompt;
+  for (const { agent, output } of steps) {
+    const display = agents.byKey.get(agent)?.display;
+    if (display === undefined) {
+      throw new ItemFailure(
+        'unknown-agent',
+        `expected an agent of the agents folder, found a step of '${agent}'`,
+        { agent },
+      );
+    }
+    if (output === undefined) {
+      throw new ItemFailure(
+        'no-valid-answer',
+        `expected an answer of ${agent} to build on, found a failed step`,
+        { agent },
+      );
+    }
+    context += turnText(display, wordsOf(output));
+  }
+  return context;
+}
+
+/**
+ * Whether a text that an agent was shown holds the prompt. Older scripts may have put words of their own around it, so
+ * nothing more can be asked of their turns.
+ */
+export function showsPrompt(input: string, prompt: string): boolean {
+  // a fifth of the time of startsWith, and of a verify it was a tenth
+  return input.slice(0, prompt.length) === prompt || input.includes(prompt.trim());
+}
+
+/** Why nobody may decide on these steps; null where all of the ordering have answered. */
+export function lackingIn(item: Item): string | null {
+  const { ordering, steps = [] } = item;
+  const unanswered = steps.find(step => step.output === undefined);
+  if (unanswered) return `a failed step of ${unanswered.agent}`;
+  if (steps.length === 0) return 'none';
+  const missing = ordering && turnsOf(ordering, arrangementOf(item))[steps.length]?.agent;
+  return missing === undefined ? null : `none of ${missing}`;
+}
+
+/** The worst rung among answers, and among those that they were given after. */
+export function sawIn(steps: readonly Step[]): Rung {
+  return steps.reduce<Rung>((rung, step) => worse(rung, worse(step.rung, step.saw)), 'clean');
 }

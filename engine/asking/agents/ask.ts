@@ -3,35 +3,26 @@
  * or the attempts are used up. Whatever happens becomes a step: a failed one keeps what was paid for.
  */
 
-import {
-  hashOfText,
-  isTooLong,
-  keptOf,
-  saidOf,
-  TOO_LONG,
-  takesTooMuch,
-} from '../../answers/answer-limits.ts';
+import { hashOfText, keptOf, saidOf } from '../../answers/answer-limits.ts';
 import { fill, type Rule } from '../../answers/fill.ts';
-import { readAnswer } from '../../answers/read-answer.ts';
-import { failed, type Reading } from '../../answers/reading.ts';
+import type { Reading } from '../../answers/reading.ts';
 import type { Check } from '../../answers/schema-check.ts';
-import { CallFailure, type Pool, type RecordedAnswer } from '../../core/item/call.ts';
+import { type Answer, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
-import type { Rejected, Rung, Step, TokenLogprob, WholeAnswer } from '../../core/item/item.ts';
-import { isObject, parsePointer, valueAt } from '../../core/json/pointer.ts';
-import type { Agent, AskAgain } from './agent-file.ts';
-import { complaintOf } from './complaint.ts';
-import { checkOf } from './form.ts';
-import { type Bodies, bodies, type Guided, type Opening, policyOf } from './request-body.ts';
+import type { Rejected, Rung, Step } from '../../core/item/item.ts';
+import { isObject, parsePointer } from '../../core/json/pointer.ts';
+import type { Agent } from './agent-file.ts';
+import { askedAgainFor, asksAgain, checkOf, readReply } from './form.ts';
+import { bodies, firstSample, type Guided, limitWords, policyOf, type Sample } from './request-body.ts';
 import {
+  type Asking,
+  type AttemptedStep,
   attemptRequest,
-  firstSample,
+  complaintOf,
   laterRound,
-  type Sample,
   sampleAfresh,
   wasRecovered,
 } from './rounds.ts';
-import { limitWords, type Sampling } from './sampling-fields.ts';
 
 export interface AskOptions {
   /** answers asked for before the step fails */
@@ -42,24 +33,13 @@ export interface AskOptions {
   defaults?: ReadonlyMap<string, readonly Rule[]>;
 }
 
-export interface Question {
-  /** of the item */
-  id: string;
-  /** the name of the question where other items of the row share it: it is asked and recorded under that */
-  shared?: string | undefined;
-  /** what its seed is made of in place of the id: twins have the same */
-  twin?: string | undefined;
+export interface Question extends AttemptedStep {
   /** what the items of its row have in common, where there are several */
   row?: string | undefined;
   /** the first question of its item */
   begins?: boolean | undefined;
-  /** what the agent is shown, escaped for a JSON string */
-  context: string;
-  /** where its messages are not one persona and one prompt */
-  opening?: Opening | undefined;
   /** the worst rung among the answers in the context */
   saw: Rung;
-  round: number;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[] | undefined;
 }
@@ -80,12 +60,9 @@ export function asker(agent: Agent, pool: Pool, options: AskOptions): Ask {
   return question => askOne({ agent, model, pool, options, check, own, policy }, question);
 }
 
-interface Asker {
-  agent: Agent;
-  pool: Pool;
+interface Asker extends Asking {
   options: AskOptions;
   check: Check;
-  own: Bodies;
   model: string;
   policy: string;
 }
@@ -108,8 +85,63 @@ async function askInRound(
   question: Question,
   later: () => number | null,
 ): Promise<AskResult | null> {
-  const { agent, model, pool, options, check, own, policy } = asker;
-  const { id, shared, row, begins, saw, round, redact } = question;
+  const { agent, pool, options, check } = asker;
+  const again = agent.askAgain;
+  const step = unanswered(asker, question);
+  let sample = firstSample(agent);
+  let invalid = 0; // answers that did not fit
+  let redone = 0; // answers that fit, but for the value that is asked again (a confidence of zero)
+
+  for (;;) {
+    const { body, key } = attemptRequest(asker, question, step.attempts + 1, sample);
+    if (pool.onRecord?.lastRound && !pool.onRecord.has(key) && later() !== null) return null;
+    step.attempts += 1;
+    step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
+    let answer: Answer;
+    try {
+      answer = await pool.call(callOf(asker, question, { attempt: step.attempts, body, key }));
+    } catch (error) {
+      if (!(error instanceof CallFailure)) throw error;
+      return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
+    }
+    addUsage(step, answer.usage);
+    const { text, whole } = saidOf(answer);
+    const logprobs = agent.sampling.logprobs ? answer.logprobs : undefined;
+    const since = performance.now();
+    const reading = readReply({ text, whole, logprobs, finish: answer.finish }, check);
+    const mending = performance.now() - since;
+
+    const { problem } = reading;
+    const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
+    if (problem === undefined && !redo) {
+      pool.judge(key, reading.rung, undefined, mending);
+      const asked = answered(step, text, reading as Answered);
+      if (logprobs !== undefined) asked.step.logprobs = logprobs;
+      return asked;
+    }
+    const kept = keptOf(text, whole);
+    const { temperature } = sample;
+    const refusal: Rejected = redo
+      ? { ...kept, code: 'zero-confidence', message: askedAgainFor(reading.output, again), temperature }
+      : { ...kept, code: problem?.code as Code, message: problem?.message as string };
+    if (redo) redone += 1;
+    else invalid += 1;
+
+    const next = redo ? sampleAfresh(again, redone) : askWithWhy(sample, refusal, reading.turnEnd, check);
+    const isUsedUp = invalid >= options.attempts;
+    if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
+      const asked = givenUp(asker, step, { text, kept, reading, refusal, redo });
+      pool.judge(key, asked.step.rung, refusal.code, mending);
+      return asked;
+    }
+    pool.judge(key, 'failed', refusal.code, mending);
+    step.rejected = [...(step.rejected ?? []), refusal];
+    sample = next;
+  }
+}
+
+/** The step before anybody has answered. */
+function unanswered({ agent, policy }: Asker, { saw, round, shared }: Question): Step {
   const step: Step = {
     agent: agent.key,
     rung: 'failed',
@@ -122,113 +154,38 @@ async function askInRound(
   };
   if (round > 0) step.round = round;
   if (shared !== undefined) step.shared = shared;
-  const again = agent.askAgain;
-  let sample = firstSample(agent);
-  let invalid = 0; // answers that did not fit
-  let redone = 0; // answers that fit, but for the value that is asked again (a confidence of zero)
-
-  for (;;) {
-    const { body, key } = attemptRequest(asker, question, step.attempts + 1, sample);
-    if (pool.onRecord?.lastRound && !pool.onRecord.has(key) && later() !== null) return null;
-    step.attempts += 1;
-    step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
-    let text: string;
-    let whole: WholeAnswer | undefined;
-    let logprobs: TokenLogprob[] | undefined;
-    let reading: Reading;
-    let mending = 0;
-    try {
-      const call = {
-        path: '/chat/completions',
-        model,
-        body,
-        head: own.head,
-        tail: own.tail,
-        key,
-        item: shared ?? id,
-        row,
-        begins: begins && step.attempts === 1,
-        agent: agent.key,
-        round,
-        attempt: step.attempts,
-        ...(redact && { redact }),
-      };
-      const answer = await pool.call(call);
-      addUsage(step, answer.usage);
-      ({ text, whole } = saidOf(answer));
-      logprobs = agent.sampling.logprobs ? answer.logprobs : undefined;
-      const since = performance.now();
-      reading = readReply({ text, whole, logprobs, finish: answer.finish }, check);
-      mending = performance.now() - since;
-    } catch (error) {
-      if (!(error instanceof CallFailure)) throw error;
-      return { step, failure: { code: error.code, message: `${agent.key}: ${error.message}` } };
-    }
-
-    const { problem } = reading;
-    const redo = problem?.code !== 'truncated' && asksAgain(again, reading.output);
-    if (problem === undefined && !redo) {
-      pool.judge(key, reading.rung, undefined, mending);
-      const asked = answered(step, text, reading as Answered);
-      if (logprobs !== undefined) asked.step.logprobs = logprobs;
-      return asked;
-    }
-    const kept = keptOf(text, whole);
-    const refusal: Rejected = redo
-      ? {
-          ...kept,
-          code: 'zero-confidence',
-          message: askedAgainFor(reading.output, again),
-          temperature: sample.temperature,
-        }
-      : { ...kept, code: problem?.code as Code, message: problem?.message as string };
-    if (redo) redone += 1;
-    else invalid += 1;
-
-    const next = redo ? sampleAfresh(again, redone) : told(sample, refusal, reading.turnEnd, check);
-    const isUsedUp = invalid >= options.attempts;
-    if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
-      const rules = options.defaults?.get(agent.schemaName);
-      const { sampling } = agent;
-      const asked = givenUp({ step, text, kept, reading, refusal, redo, check, rules, again, sampling });
-      pool.judge(key, asked.step.rung, refusal.code, mending);
-      return asked;
-    }
-    pool.judge(key, 'failed', refusal.code, mending);
-    step.rejected = [...(step.rejected ?? []), refusal];
-    sample = next;
-  }
+  return step;
 }
 
-/** What an answer is read as, whether it came just now or is on record. */
-export function readReply(
-  { text, whole, logprobs, finish }: Omit<RecordedAnswer, 'agent'>,
-  check: Check,
-): Reading {
-  if (logprobs !== undefined && takesTooMuch(logprobs))
-    return failed('answer-too-long', `${TOO_LONG}, got logprobs that take more; ask for fewer top_logprobs`);
-  const reading = readAnswer(text, check, { finish });
-  const isFine = whole === undefined && !isTooLong(text, reading.output);
-  if (isFine || reading.problem?.code === 'truncated') return reading;
-  const message = `${TOO_LONG}, got ${whole?.characters ?? text.length} characters`;
-  const code = check.text ? 'answer-too-long' : 'no-json-found';
-  return { rung: 'failed', repairs: [], problem: { code, message } };
-}
-
-/** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */
-export function asksAgain(again: AskAgain | undefined, output: unknown): boolean {
-  if (again === undefined || output === undefined) return false;
-  const value = valueAt(output, again.at);
-  return value !== undefined && again.when.includes(value);
-}
-
-export function askedAgainFor(output: unknown, again: AskAgain | undefined): string {
-  const value = again && valueAt(output, again.at);
-  return `${again?.at} is ${JSON.stringify(value) ?? 'missing'}`;
+function callOf(
+  { agent, model, own }: Asker,
+  { id, shared, row, begins, round, redact }: Question,
+  { attempt, body, key }: { attempt: number; body: Buffer; key: string },
+): Call {
+  return {
+    path: '/chat/completions',
+    model,
+    body,
+    head: own.head,
+    tail: own.tail,
+    key,
+    item: shared ?? id,
+    row,
+    begins: begins && attempt === 1,
+    agent: agent.key,
+    round,
+    attempt,
+    ...(redact && { redact }),
+  };
 }
 
 /** The next attempt, with the answer that was refused and why. */
-function told({ temperature }: Sample, refusal: Rejected, turnEnd: number | undefined, check: Check): Sample {
+function askWithWhy(
+  { temperature }: Sample,
+  refusal: Rejected,
+  turnEnd: number | undefined,
+  check: Check,
+): Sample {
   // a model that reads its own loop goes on with it; with another seed it may not get into one
   if (refusal.code === 'repeats-itself') return { temperature };
   // the tokens of a template would be read as what they say: as a turn of somebody else
@@ -251,34 +208,23 @@ function answered(step: Step, text: string, { rung, output, compact, repairs }: 
   return { step: done, compact };
 }
 
-interface GivenUp {
-  step: Step;
+interface LastAnswer {
   text: string;
   kept: Pick<Rejected, 'raw' | 'whole'>;
   reading: Reading;
   refusal: Rejected;
   redo: boolean;
-  check: Check;
-  rules: readonly Rule[] | undefined;
-  again: AskAgain | undefined;
-  sampling: Sampling;
 }
 
 /** The last answer was refused too: defaults if they were asked for and suffice, else a failed step. */
-function givenUp({
-  step,
-  text,
-  kept,
-  reading,
-  refusal,
-  redo,
-  check,
-  rules,
-  again,
-  sampling,
-}: GivenUp): AskResult {
+function givenUp(
+  { agent: { askAgain, schemaName, sampling }, options, check }: Asker,
+  step: Step,
+  { text, kept, reading, refusal, redo }: LastAnswer,
+): AskResult {
+  const rules = options.defaults?.get(schemaName);
   if (rules !== undefined && !redo && isObject(reading.output)) {
-    const filled = fill(reading.output, rules, check, again ? [parsePointer(again.at)] : []);
+    const filled = fill(reading.output, rules, check, askAgain ? [parsePointer(askAgain.at)] : []);
     if (filled.repairs.length > 0 && check(filled.value).length === 0) {
       const repairs = [...reading.repairs, ...filled.repairs];
       const { value: output } = filled;

@@ -1,16 +1,21 @@
 /** The options of every stage that asks agents, and what they become. */
+
 import { resolve } from 'node:path';
-import { usageError } from '../../core/item/failure.ts';
+import { compileSchema } from '../../answers/schema.ts';
+import type { RecordedAnswer } from '../../core/item/call.ts';
+import type { Code } from '../../core/item/codes.ts';
+import { ItemFailure, usageError } from '../../core/item/failure.ts';
+import type { Item } from '../../core/item/item.ts';
+import { counted } from '../../core/item/wording.ts';
 import { parsePointer } from '../../core/json/pointer.ts';
+import { summarise } from '../../core/json/show.ts';
 import { grouped, namesIn, type OptionSchemas, type OptionsOf } from '../../flow/options.ts';
 import type { Tools } from '../../flow/stage.ts';
-import { type Chain, chainOf, type Pointer } from './ask-chain.ts';
-import { inputGuard } from './expects.ts';
-import { checkOf } from './form.ts';
+import { type Chain, chainOf } from './ask-chain.ts';
+import { checkOf, readReply } from './form.ts';
 import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load-agents.ts';
-import { openingsOf } from './openings.ts';
-import { describeRejudged, RULES, rejudge } from './rejudge.ts';
-import type { Guided } from './request-body.ts';
+import type { Pointer } from './question.ts';
+import { type Guided, openingsOf } from './request-body.ts';
 
 export const AGENTS_OPTION = {
   agents: {
@@ -159,4 +164,108 @@ export async function openChain(
 function pointerOf(text: string): Pointer {
   if (text.startsWith('/')) return { text, segments: parsePointer(text) };
   throw usageError(`--redact: expected a JSON Pointer such as /input/name, found '${text}'`);
+}
+
+/**
+ * Whether items are of the kind that a folder of agents is for: `expects` in its folder.yaml, a JSON Schema of an
+ * item's `input`. Agents answer whatever they are asked, so a support ticket judged as a loan looks like any other
+ * result. Looks at an item before it is asked about. Throws Fatal (64), or ItemFailure (`unexpected-input`).
+ */
+export type Guard = (item: Item) => void;
+
+/**
+ * The first item with columns decides. Does it fit, a later one that does not is damaged, and fails alone. Does it not,
+ * agents that nobody named for this run are not asked (64), and those that somebody named are, with a warning. Items without columns,
+ * and those that were read from legacy results, whose columns may have been lost, are only warned of.
+ */
+export function inputGuard(agents: Agents, warn: (message: string) => void): Guard {
+  const { expects, folder, naming } = agents;
+  const namedBy = naming?.by ?? null;
+  if (expects === undefined) return () => {};
+  const check = compileSchema(expects.schema, expects.path);
+  const what = typeof expects.schema.title === 'string' ? ` (${expects.schema.title})` : '';
+  let verdict: 'fits' | 'does not' | null = null;
+  let warned = false;
+  const warnOnce = (message: string): void => {
+    if (!warned) warn(message);
+    warned = true;
+  };
+  return item => {
+    const { input } = item;
+    if (input === undefined) {
+      if (namedBy === null)
+        warnOnce(
+          `the item ${item.id} has no columns (input), so it is unknown whether the agents of ${folder} are meant for it${what}`,
+        );
+      return;
+    }
+    if (verdict === 'does not') return;
+    const problems = check(input);
+    if (problems.length === 0) {
+      if (!isReadBack(item)) verdict = 'fits';
+      return;
+    }
+    const found = `found the item ${item.id} with other columns: ${summarise(problems)}`;
+    const expected = `expected items with the columns that the agents of ${folder} are for${what}`;
+    if (isReadBack(item)) return warnOnce(`${expected}, ${found}`);
+    if (verdict === 'fits') throw new ItemFailure('unexpected-input', `${expected}, ${found}`);
+    if (namedBy !== null) {
+      verdict = 'does not';
+      return warnOnce(`${expected}, ${found}; they are asked anyway, as ${namedBy} says`);
+    }
+    throw usageError(
+      `${expected}, ${found}\n` +
+        `name your own agents with ${naming?.option}FOLDER, or ${naming?.else} (docs/agents.md)\n` +
+        `to ask these anyway: ${naming?.option}${folder}`,
+    );
+  };
+}
+
+/** Of legacy results: an answer that was read back has the mark of that. */
+function isReadBack({ steps = [], decision }: Item): boolean {
+  return [...steps, ...(decision ? [decision] : [])].some(({ repairs }) =>
+    repairs?.some(({ rule }) => rule === 'read-back'),
+  );
+}
+
+/**
+ * Rules of judging change from one version of fw to the next. Answers on record are judged again by today's rules, so
+ * an answer that was accepted may be asked again. A run says how many before it asks the first one. Version of the
+ * rules by which an answer is accepted. Raise it when an answer that was accepted is refused from now on. Runs of
+ * version 1 did not write it down.
+ */
+export const RULES = 4;
+
+export interface Rejudged {
+  /** answers of these agents that were accepted when they were recorded */
+  accepted: number;
+  /** those of them that today's rules refuse, by the code of the refusal */
+  refused: Map<Code, number>;
+}
+
+export function rejudge(answers: Iterable<RecordedAnswer>, agents: Agents): Rejudged {
+  const checks = new Map([...agents.byKey.values()].map(agent => [agent.key, checkOf(agent)]));
+  const rejudged: Rejudged = { accepted: 0, refused: new Map() };
+  for (const { agent, ...answer } of answers) {
+    const check = checks.get(agent);
+    if (check === undefined) continue;
+    rejudged.accepted += 1;
+    const { problem } = readReply(answer, check);
+    if (problem) rejudged.refused.set(problem.code, (rejudged.refused.get(problem.code) ?? 0) + 1);
+  }
+  return rejudged;
+}
+
+/** One sentence for a person; null where today's rules refuse none. */
+export function describeRejudged({ accepted, refused }: Rejudged): string | null {
+  const sum = [...refused.values()].reduce((all, one) => all + one, 0);
+  if (sum === 0) return null;
+  const causes = [...refused]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([code, count]) => `${count.toLocaleString('en')} ${code}`);
+  return (
+    `the ledger has ${counted(accepted, 'answer')} that an earlier version of fw accepted; ` +
+    `today's rules refuse ${sum.toLocaleString('en')} of them (${causes.join(', ')}). ` +
+    'This run asks again those that it needs, and every answer that had read one of them.'
+  );
 }

@@ -1,13 +1,18 @@
 /** By what the answers of an agent are judged: its schema, or that they are text. */
 
+import { isTooLong, TOO_LONG, takesTooMuch } from '../../answers/answer-limits.ts';
+import type { SchemaFinding } from '../../answers/findings.ts';
 import { kindsOf } from '../../answers/kinds.ts';
+import { readAnswer } from '../../answers/read-answer.ts';
+import { failed, type Reading } from '../../answers/reading.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import type { Check } from '../../answers/schema-check.ts';
 import { textCheck } from '../../answers/text-check.ts';
+import type { RecordedAnswer } from '../../core/item/call.ts';
 import { dataError } from '../../core/item/failure.ts';
-import type { JsonObject } from '../../core/json/pointer.ts';
-import { type Agent, placeInSchema } from './agent-file.ts';
-import { withOwnName } from './own-name.ts';
+import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';
+import { problem, show } from '../../core/json/show.ts';
+import { type Agent, type AskAgain, placeInSchema } from './agent-file.ts';
 
 const known = new WeakMap<Agent, Check>();
 
@@ -37,4 +42,97 @@ function checkOfSchema(agent: Agent, schema: JsonObject): Check {
   throw dataError(
     `${place('')}: expected a schema that some value fits, found one that allows none but null`,
   );
+}
+
+/**
+ * Whose answer an answer says it is. A model spells its own name as it likes; where it gives the name of another agent
+ * of the folder, it has quoted that agent, and its own answer is missing.
+ */
+interface Company {
+  /** keys of an answer that name its agent */
+  keys: readonly string[];
+  /** names of the other agents, as `bare` gives them */
+  others: ReadonlySet<string>;
+}
+
+const companies = new WeakMap<Agent, Company>();
+
+/** Lets the agents of a folder know each other. `keys`: those of an answer that name its agent. */
+export function introduce(agents: readonly Agent[], keys: readonly string[]): void {
+  for (const agent of agents) {
+    const own = new Set(namesOf(agent));
+    const others = agents.flatMap(namesOf).filter(name => name !== '' && !own.has(name));
+    companies.set(agent, { keys, others: new Set(others) });
+  }
+}
+
+function namesOf({ key, short, display, agent_name }: Agent): string[] {
+  return [key, short, display, agent_name].flatMap(name => (name === undefined ? [] : [bare(name)]));
+}
+
+/** A name without case, signs, spaces, and words that say no more than that it is an agent's. */
+function bare(name: string): string {
+  return name
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(/\([^()]{0,60}\)/g, ' ')
+    .replace(/(?<!\p{L})(?:the|ai|agent|assistant)(?!\p{L})/gu, ' ')
+    .replace(/[^\p{L}\p{N}]+/gu, '');
+}
+
+/** What is wrong with an answer of `agent` that carries the name of another one; empty where nothing is. */
+export function foreignNames(agent: Agent, output: unknown): SchemaFinding[] {
+  const company = companies.get(agent);
+  if (company === undefined || !isObject(output)) return [];
+  return company.keys.flatMap(key => {
+    const said = Object.hasOwn(output, key) ? output[key] : undefined;
+    if (typeof said !== 'string' || said.length > 200 || !company.others.has(bare(said))) return [];
+    const found = problem(`/${key}`, 'agent-name', 'your own answer', `that of another agent, ${show(said)}`);
+    return [{ ...found, instance: `/${key}`, data: said, parent: {}, params: {} }];
+  });
+}
+
+/** The check of an agent's answers, with their name. */
+export function withOwnName(agent: Agent, check: Check): Check {
+  if (check.text) return check;
+  const findings: Check['findings'] = (value, isChanged) => {
+    const found = check.findings(value, isChanged);
+    const foreign = foreignNames(agent, value);
+    return foreign.length === 0 ? found : [...foreign, ...found];
+  };
+  return Object.assign(
+    (value: unknown) => (foreignNames(agent, value).length > 0 ? findings(value) : check(value)),
+    {
+      ...check,
+      findings,
+      fittedLast: (value: object) => check.fittedLast(value) && foreignNames(agent, value).length === 0,
+    },
+  );
+}
+
+/** What an answer is read as, whether it came just now or is on record. */
+export function readReply(
+  { text, whole, logprobs, finish }: Omit<RecordedAnswer, 'agent'>,
+  check: Check,
+): Reading {
+  if (logprobs !== undefined && takesTooMuch(logprobs))
+    return failed('answer-too-long', `${TOO_LONG}, got logprobs that take more; ask for fewer top_logprobs`);
+  const reading = readAnswer(text, check, { finish });
+  const isFine = whole === undefined && !isTooLong(text, reading.output);
+  if (isFine || reading.problem?.code === 'truncated') return reading;
+  const message = `${TOO_LONG}, got ${whole?.characters ?? text.length} characters`;
+  const code = check.text ? 'answer-too-long' : 'no-json-found';
+  return { rung: 'failed', repairs: [], problem: { code, message } };
+}
+
+/** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */
+export function asksAgain(again: AskAgain | undefined, output: unknown): boolean {
+  if (again === undefined || output === undefined) return false;
+  const value = valueAt(output, again.at);
+  return value !== undefined && again.when.includes(value);
+}
+
+export function askedAgainFor(output: unknown, again: AskAgain | undefined): string {
+  const value = again && valueAt(output, again.at);
+  return `${again?.at} is ${JSON.stringify(value) ?? 'missing'}`;
 }

@@ -11,7 +11,9 @@ import { readYaml, type YamlFile } from '../../core/config/yaml.ts';
 import { dataError, usageError } from '../../core/item/failure.ts';
 import type { JsonObject } from '../../core/json/pointer.ts';
 import { type Agent, agentOf } from './agent-file.ts';
-import { introduce } from './own-name.ts';
+import { introduce } from './form.ts';
+
+export type { Agent } from './agent-file.ts';
 
 export interface Agents {
   folder: string;

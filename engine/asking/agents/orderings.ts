@@ -2,7 +2,11 @@
  * The one place where an ordering is understood. People write keys, short names, display names and names of files;
  * inside fw an ordering is an array of keys, and whatever is not understood is refused by name.
  */
+
+import type { Call } from '../../core/item/call.ts';
 import { Fatal, ItemFailure, usageError } from '../../core/item/failure.ts';
+import type { Item } from '../../core/item/item.ts';
+import { arrangementOf, askedBy, wrongArrangement } from './arrangement.ts';
 import type { Agents } from './load-agents.ts';
 
 /** 7! = 5,040 orderings; one agent more makes 40,320, and nobody means that. */
@@ -123,4 +127,97 @@ export function labelledOrderings(
   agents: Agents,
 ): { keys: string[]; label: string }[] {
   return resolveOrderings(wanted, agents).map(keys => ({ keys, label: orderingLabel(keys, agents) }));
+}
+
+/**
+ * What the orderings of one row have in common. Two orderings that begin alike ask the same questions up to where they
+ * part: the same agent, the same context, the same sampling. With --share such a question has one name, and so one
+ * seed, one key, one call and one line of the ledger. The id of an item in two parts: what all orderings of its row
+ * have in common, and what tells them apart. `ingest` ends ids with `/` and the ordering, and after that `#` and the
+ * number of a sample. Samples are never shared.
+ */
+export interface RowId {
+  row: string;
+  /** `/risk-data`; '' where the id does not say the ordering */
+  label: string;
+  /** `#2`; '' for none */
+  sample: string;
+}
+
+export function rowIdOf(
+  item: Item,
+  agents: Agents,
+  ordering: readonly string[] | undefined = item.ordering,
+): RowId {
+  const { sample } = item;
+  const whole = item.id as string;
+  const ending = Number.isSafeInteger(sample) ? `#${sample}` : '';
+  const isSample = ending !== '' && whole.endsWith(ending);
+  const text = isSample ? whole.slice(0, -ending.length) : whole;
+  const rest = isSample ? ending : '';
+  const isFrom = (label: string): boolean => text.endsWith(label) && text.length > label.length;
+  // as ingest writes it, and as a legacy result without its table is known
+  const labels = ordering?.length ? [`/${orderingLabel(ordering, agents)}`, `/${ordering.join()}`] : [];
+  const label = labels.find(isFrom) ?? '';
+  return { row: text.slice(0, text.length - label.length), label, sample: rest };
+}
+
+/**
+ * The name of the question that `asked` decide (keys of agents; the last is the one who is asked), for all items of a row
+ * whose ordering begins so: `50acc2a3e4e6/risk-data-*`; where nobody is shown anybody, for all items of the row. Null where nobody shares it: fewer than two agents are left,
+ * so that the rest of the ordering is settled.
+ */
+export function sharedName({ row, sample }: RowId, asked: readonly string[], agents: Agents): string | null {
+  if (agents.agents.length - asked.length < 2) return null;
+  return `${row}/${orderingLabel(asked, agents)}-*${sample}`;
+}
+
+/** Whether other items may ask the same. */
+export const isSharedCall = ({ item, row }: Call): boolean => row !== undefined && item.includes('-*');
+
+/** Whether `name` is one that an item of this ordering may have for its step number `at` (from 0). */
+export function isSharedName(name: unknown, item: Item, at: number, agents: Agents): boolean {
+  if (!Array.isArray(item.ordering) || typeof item.id !== 'string' || wrongArrangement(item)) return false;
+  const asked = askedBy(item.ordering, arrangementOf(item), at);
+  return asked !== null && sharedName(rowIdOf(item, agents), asked, agents) === name;
+}
+
+/**
+ * Who is asked, in which order, in words: said before the first call, since a critic who answers first judges nothing.
+ * `a, b, then final`: those of `ordering`, and who decides.
+ */
+export function orderWords(ordering: readonly string[], agents: Agents, decides: boolean): string {
+  const last = decides && agents.synthesis ? [agents.synthesis.key] : [];
+  return [...ordering, ...last].join(', ');
+}
+
+/** Agents of the folder that this ordering leaves out; nothing where it leaves out none. */
+export function leftOutWords(ordering: readonly string[], { agents }: Agents): string {
+  const others = agents.map(({ key }) => key).filter(key => !ordering.includes(key));
+  return others.length === 0 ? '' : `; not asked: ${others.join(', ')}`;
+}
+
+/** Told of each item before it is asked; says once what nobody has said before: an order of its own, or that nobody set one. */
+export function orderTeller(
+  standard: readonly string[],
+  agents: Agents,
+  warn: (message: string) => void,
+): (item: Item, ordering: readonly string[]) => void {
+  let isTold = false;
+  return (item, ordering) => {
+    if (isTold) return;
+    if (item.ordering !== undefined) {
+      if (ordering.join() === standard.join()) return;
+      isTold = true;
+      return warn(`the items say who answers after whom; the first: ${ordering.join(', ')}`);
+    }
+    const isSet = agents.orderings.has('default') || standard.length < 2;
+    if (isSet || arrangementOf(item).topology !== 'sequential') return;
+    isTold = true;
+    const other = standard.map((_, at) => standard[(at + 1) % standard.length]).join(', ');
+    warn(
+      `the agents answer in the order of their file names: ${standard.join(', ')}; ` +
+        `to set another one, write it into ${agents.folder}/orderings.yaml, such as default: [[${other}]]`,
+    );
+  };
 }

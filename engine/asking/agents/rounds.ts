@@ -2,9 +2,13 @@
  * What a ledger says of the rounds of a step: --retry-failed asks a failed step in the next round. The same command again
  * begins in the first one, and goes on through what later rounds have got.
  */
+
+import { kindsOf, nameOf } from '../../answers/kinds.ts';
+import type { Check } from '../../answers/schema-check.ts';
 import type { Pool } from '../../core/item/call.ts';
+import type { Rejected } from '../../core/item/item.ts';
 import type { Agent, AskAgain } from './agent-file.ts';
-import { type Bodies, type Opening, type Particulars, seedOf } from './request-body.ts';
+import { type Bodies, firstSample, type Opening, type Sample, seedOf } from './request-body.ts';
 
 export interface Asking {
   agent: Agent;
@@ -23,9 +27,6 @@ export interface AttemptedStep {
   opening?: Opening | undefined;
   round: number;
 }
-
-/** What one attempt asks differently from the first. */
-export type Sample = Pick<Particulars, 'temperature' | 'rejected'>;
 
 /** The body and the key of an attempt (1-based) in the round of `asked`. */
 export function attemptRequest(
@@ -65,10 +66,6 @@ function isOnRecord(asking: Asking, asked: AttemptedStep, attempt: number, sampl
   return asking.pool.onRecord?.has(attemptRequest(asking, asked, attempt, sample).key) === true;
 }
 
-export function firstSample({ sampling: { temperature } }: Agent): Sample {
-  return { temperature };
-}
-
 /**
  * After `redone` answers that only had a value which is asked again: a fresh sample, for telling the model which confidence
  * we would like to read would be putting it into its mouth. Null where all temperatures are used up.
@@ -76,4 +73,25 @@ export function firstSample({ sampling: { temperature } }: Agent): Sample {
 export function sampleAfresh(again: AskAgain | undefined, redone: number): Sample | null {
   const temperature = again?.temperatures[redone - 1];
   return temperature === undefined ? null : { temperature };
+}
+
+const CUT_OFF = 'it was cut off at the limit of tokens. Be shorter';
+
+/** What a model is told of an answer that was refused, before it is asked again. Other words ask everything again. */
+export function complaintOf({ code, message, whole }: Rejected, { text, schema }: Check): string {
+  if (text) {
+    const cause =
+      code === 'truncated' ? CUT_OFF : code === 'empty-answer' ? 'there was no text in it' : message;
+    return `That answer cannot be used: ${cause}. Answer again${text.isFree ? '' : ', and with nothing else'}.`;
+  }
+  const name = nameOf(kindsOf(schema));
+  const cause =
+    code === 'truncated'
+      ? CUT_OFF
+      : code === 'no-json-found'
+        ? whole === undefined
+          ? `there was no JSON ${name} in it`
+          : 'it was far too long'
+        : message;
+  return `That answer cannot be used: ${cause}. Answer again with exactly one JSON ${name} that fits, and nothing else.`;
 }

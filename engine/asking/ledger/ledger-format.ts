@@ -13,7 +13,6 @@ import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { End } from '../../core/item/call.ts';
 import type { Rung, TokenLogprob, Usage, WholeAnswer } from '../../core/item/item.ts';
-import type { Served } from './changes.ts';
 import { REDACTED, redactOwn } from './redact.ts';
 
 export const FORMAT = 'ledger 1';
@@ -63,6 +62,13 @@ export const ID_LENGTH = 16;
 export const REQUEST = ',"request":{';
 /** of a raw call, behind its path */
 export const RAW_BODY = ',"body":';
+
+/** A model as the endpoints say it. */
+export interface Served {
+  model: string;
+  /** the weights behind the name, where the server says */
+  root?: string;
+}
 
 export interface Header extends Served {
   fw: typeof FORMAT;

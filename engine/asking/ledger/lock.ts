@@ -1,14 +1,28 @@
 /**
- * One run at a time: two runs of the same thing would pay for the same answers. A lock says who holds it (holder.ts) and
+ * One run at a time: two runs of the same thing would pay for the same answers. A lock says who holds it and
  * is renewed while it is held, by its time of change, so that a holder who cannot be looked at can be waited for: in
  * another container, on another machine. Who finds that its lock was taken over stops.
  */
+
 import { createHash, randomBytes } from 'node:crypto';
-import { constants, copyFileSync, linkSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../../core/files/durable.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { makeFolder, readKept } from '../../core/files/durable.ts';
+import { begunAt, isRunning, pidNamespace } from '../../core/files/process.ts';
 import { EXIT, Fatal, ioError } from '../../core/item/failure.ts';
-import { type Holder, holderIn, readText, stateOf, thisProcess, wordsOf } from './holder.ts';
 
 /** ms between two renewals */
 const BEAT = 5_000;
@@ -178,4 +192,158 @@ function breakStale(
 
 function giveBack(path: string, holder: string): void {
   if (readText(path) === holder) rmSync(path, { force: true });
+}
+
+/**
+ * Who holds a lock, and whether that process still lives. It can be looked at by its id on this host, since this boot
+ * and within this PID namespace; ids are used again, so its start counts too. Of any other process only the lock itself
+ * tells: its holder renews it.
+ */
+export interface Holder {
+  host: string;
+  pid: number;
+  /** of the machine's last start; null where the system does not say */
+  boot: string | null;
+  /** the PID namespace, such as `pid:[4026531836]`: containers have their own; null where the system has none */
+  namespace?: string | null;
+  /** of the process, in clock ticks after boot; null where the system does not say */
+  begun: string | null;
+  since: string;
+  /** ms between two renewals of the lock; absent in locks of version 0.1.0, which were not renewed */
+  beat?: number;
+  /** tells two locks of one process apart */
+  token: string;
+}
+
+export function thisProcess(beat: number): Holder {
+  return {
+    host: hostname(),
+    pid: process.pid,
+    boot: bootId(),
+    namespace: pidNamespace(),
+    begun: begunAt(process.pid),
+    since: new Date().toISOString(),
+    beat,
+    token: randomBytes(8).toString('hex'),
+  };
+}
+
+/** `unseen` cannot be looked at from here. */
+export function stateOf({ host, pid, boot, namespace, begun, beat }: Holder): 'lives' | 'gone' | 'unseen' {
+  if (host !== hostname()) return 'unseen';
+  // another start of this machine, or another machine that has the same name
+  if (boot !== bootId()) return beat === undefined ? 'gone' : 'unseen';
+  const own = pidNamespace();
+  if (namespace !== undefined && namespace !== own) return 'unseen';
+  return isRunning({ host, namespace: own, pid, begun }) ? 'lives' : 'gone';
+}
+
+/** null where the text is no lock that fw wrote. */
+export function holderIn(text: string): Holder | null {
+  try {
+    const holder = JSON.parse(text) as Holder;
+    return typeof holder?.host === 'string' && Number.isInteger(holder.pid) ? holder : null;
+  } catch {
+    return null;
+  }
+}
+
+export function wordsOf(holder: Holder | null): string {
+  return holder ? `process ${holder.pid} on ${holder.host}, since ${holder.since}` : 'somebody unknown';
+}
+
+/** Who holds the locks in a folder; none where there is none. */
+export function holdersIn(folder: string): Holder[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return [];
+  }
+  const texts = names.filter(name => name.endsWith('.lock')).map(name => readText(join(folder, name)));
+  return texts.flatMap(text => (text === null ? null : holderIn(text)) ?? []);
+}
+
+const bootId = (): string | null => readText('/proc/sys/kernel/random/boot_id')?.trim() ?? null;
+
+export function readText(path: string): string | null {
+  try {
+    return readKept(path).toString();
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Waiting for a lock whose holder cannot be looked at. Its time of change is compared with itself and never with a
+ * clock of this machine; who does not renew it for twelve beats is gone. One that was only suspended finds its lock
+ * taken over when it continues, and stops. beats without a renewal after which a holder is gone
+ */
+const SILENT = 12;
+/** ms; what somebody else wrote into a lock is no reason to wait for days */
+const LONGEST_BEAT = 60_000;
+
+export interface Watching {
+  warn: (message: string) => void;
+  signal: AbortSignal;
+}
+
+/** `open` is handed the texts of locks whose holders are gone, and called again where it found one that may be. */
+export async function whenFree<T>(
+  open: (gone: ReadonlySet<string>) => T,
+  { warn, signal }: Watching,
+): Promise<T> {
+  const gone = new Set<string>();
+  for (;;) {
+    try {
+      return open(gone);
+    } catch (error) {
+      if (!(error instanceof Held) || error.watch === null || gone.has(error.watch.text)) throw error;
+      const { path, text, holder } = error.watch;
+      const { name } = error.what;
+      const beat = Math.min(LONGEST_BEAT, Math.max(1, Number(holder.beat) || 0));
+      warn(
+        `${name} is locked by ${wordsOf(holder)}, which cannot be checked from this machine; ` +
+          `waiting ${(SILENT * beat) / 1000} s to see whether it is alive`,
+      );
+      if (await isRenewed(path, text, beat, signal)) throw error;
+      gone.add(text);
+    }
+  }
+}
+
+/** Holds a folder of this process alone, waiting as `whenFree` does; `hint` is for who finds it held. */
+export function lockFolder(
+  folder: string,
+  as: string,
+  { hint, onLost, ...watching }: Watching & Pick<LockOptions, 'onLost'> & { hint: string },
+): Promise<Lock> {
+  const what = { name: folder, hint };
+  return whenFree(gone => takeLock(join(folder, 'locks'), as, { gone, what, onLost }), watching);
+}
+
+async function isRenewed(path: string, text: string, beat: number, signal: AbortSignal): Promise<boolean> {
+  const before = changedAt(path);
+  for (let beats = 0; beats < SILENT; beats++) {
+    await pause(beat, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return true;
+    // another text: it is another's by now, or was given back, and who opens finds out
+    if (readText(path) !== text) return false;
+    if (changedAt(path) !== before) return true;
+  }
+  return false;
+}
+
+/** In ns; by way of opening it, since network file systems ask the server only then. Null where it is not there. */
+function changedAt(path: string): bigint | null {
+  try {
+    const file = openSync(path, 'r');
+    try {
+      return fstatSync(file, { bigint: true }).mtimeNs;
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return null;
+  }
 }

@@ -2,14 +2,16 @@
  * Reading a ledger for the record and not for a run: what is no line of it is told and passed over, and no line is
  * believed to be what it begins like. Memory is bounded whatever the files hold.
  */
-import { statSync } from 'node:fs';
-import type { AsksWith } from '../../core/item/call.ts';
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { descriptors, readersOf } from '../../core/files/process.ts';
+import type { AsksWith, RecordedAnswer } from '../../core/item/call.ts';
 import { dataError, EXIT, Fatal } from '../../core/item/failure.ts';
+import type { Usage } from '../../core/item/item.ts';
 import { counted, cut } from '../../core/item/wording.ts';
 import { isObject } from '../../core/json/pointer.ts';
-import { filesOf } from './files.ts';
+import type { Place } from './key-index.ts';
 import { type CallLine, FORMAT, type Header, isCall, isHeader, withoutRequest } from './ledger-format.ts';
-import { type LedgerPart, scan } from './scan-files.ts';
+import { filesOf, type LedgerPart, scan } from './scan-files.ts';
 
 /** What of a ledger cannot be read. A torn tail is none: nothing that anybody used is lost with it. */
 export interface LedgerDamage {
@@ -157,4 +159,45 @@ export function parsed(text: string): Record<string, unknown> | null {
   } catch {
     return null;
   }
+}
+
+export interface AnswerLine extends RecordedAnswer {
+  key: string;
+  usage: Usage;
+}
+
+/** The answer of a sealed line; null where it is none as docs/ledger.md has it, though its checksum fits. */
+export function answerIn(bytes: Buffer): AnswerLine | null {
+  const call = callIn(bytes);
+  if (call?.answer === undefined || call.finish === undefined || call.usage === undefined) return null;
+  const { key, agent, answer: text, whole, logprobs, finish, usage } = call;
+  return { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
+}
+
+/** Lines read by their places; the bytes of the last one are used again. */
+export function openLines(paths: readonly string[]) {
+  // a ledger may have thousands of files
+  const most = readersOf(descriptors());
+  const open = new Map<number, number>();
+  let bytes = Buffer.allocUnsafe(1 << 12);
+  return {
+    read({ file, offset, length }: Place): Buffer {
+      let opened = open.get(file);
+      if (opened === undefined) {
+        const [oldest] = open;
+        if (open.size >= most && oldest) {
+          closeSync(oldest[1]);
+          open.delete(oldest[0]);
+        }
+        opened = openSync(paths[file] as string, 'r');
+        open.set(file, opened);
+      }
+      if (bytes.length < length) bytes = Buffer.allocUnsafe(2 * length);
+      return bytes.subarray(0, readSync(opened, bytes, 0, length, offset));
+    },
+    close(): void {
+      for (const opened of open.values()) closeSync(opened);
+      open.clear();
+    },
+  };
 }

@@ -1,13 +1,8 @@
-/** What is on record when a ledger is opened, and lines of it on demand. */
-
-import { closeSync, openSync, readSync } from 'node:fs';
-import { descriptors, readersOf } from '../../core/files/process.ts';
 import type { Answer, AsksWith, RecordedAnswer } from '../../core/item/call.ts';
-import { dataError, type Fatal } from '../../core/item/failure.ts';
-import { RUNGS, type Rung, type Usage } from '../../core/item/item.ts';
+import { dataError } from '../../core/item/failure.ts';
+import { RUNGS, type Rung } from '../../core/item/item.ts';
 import { counted } from '../../core/item/wording.ts';
-import { nameFor, nameOfVerdict, unnamedIn } from './answer-identity.ts';
-import type { Keys, Place } from './key-index.ts';
+import { createKeys, type Keys, nameFor, nameOfVerdict, unnamedIn } from './key-index.ts';
 import {
   type Header,
   isAnswer,
@@ -18,8 +13,9 @@ import {
   keyIn,
   readVerdict,
   roundIn,
+  type Served,
 } from './ledger-format.ts';
-import { callIn, headerIn, noHeader, notUnderstood, parsed, stageIn } from './read-ledger.ts';
+import { answerIn, headerIn, noHeader, notUnderstood, openLines, parsed, stageIn } from './read-ledger.ts';
 import { damaged, REPAIR, scan } from './scan-files.ts';
 
 /** The number that stands for a verdict beside its key. */
@@ -111,70 +107,72 @@ export function* acceptedIn(
   }
 }
 
-export interface AnswerLine extends RecordedAnswer {
-  key: string;
-  usage: Usage;
-}
+/** What is on record of calls, by what finds it (see key-index.ts); `paths` are those whose numbers the places have. */
+export class Answers {
+  readonly keys = createKeys();
+  readonly #paths: readonly string[];
+  readonly #lines: ReturnType<typeof openLines>;
 
-/** The answer of a sealed line; null where it is none as docs/ledger.md has it, though its checksum fits. */
-export function answerIn(bytes: Buffer): AnswerLine | null {
-  const call = callIn(bytes);
-  if (call?.answer === undefined || call.finish === undefined || call.usage === undefined) return null;
-  const { key, agent, answer: text, whole, logprobs, finish, usage } = call;
-  return { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
-}
+  constructor(paths: readonly string[]) {
+    this.#paths = paths;
+    this.#lines = openLines(paths);
+  }
 
-/** What a run says of a line that is whole and no answer. */
-export function noAnswer(path: string, at: number): Fatal {
-  return dataError(`${path}: ${notUnderstood(at)}${REPAIR}`);
-}
-
-/** What a name finds (see answer-identity.ts), if it is of that key; `paths` are those whose numbers the places have. */
-export function answersOf(
-  paths: readonly string[],
-  keys: Keys,
-  lines: ReturnType<typeof openLines>,
-): (key: string, name: string) => Answer | null {
-  return (key, name) => {
-    const place = keys.placeOf(name);
+  /** What a name finds, if it is of that key; null where nothing is. */
+  find(key: string, name = key): Answer | null {
+    const place = this.keys.placeOf(name);
     if (place === null) return null;
-    const line = lines.read(place);
-    if (!isSealed(line)) {
-      throw dataError(
-        `${paths[place.file]}: the line at byte ${place.offset} has changed since the ledger was opened`,
-      );
-    }
+    const line = this.#lines.read(place);
+    const where = `the line at byte ${place.offset}`;
+    const path = this.#paths[place.file];
+    if (!isSealed(line)) throw dataError(`${path}: ${where} has changed since the ledger was opened`);
     const answer = answerIn(line);
-    if (answer === null) throw noAnswer(paths[place.file] as string, place.offset);
-    const { key: found, agent: _agent, ...said } = answer;
-    return found === key ? { ...said, replayed: true } : null;
-  };
+    if (answer === null) throw dataError(`${path}: ${notUnderstood(place.offset)}${REPAIR}`);
+    const { key: found, agent: _agent, ...given } = answer;
+    return found === key ? { ...given, replayed: true } : null;
+  }
+
+  /** The first of the models that gave a key an answer, in words; null where it has none. */
+  modelOf(key: string): string | null {
+    const place = this.keys.placeOf(key);
+    return place && (unnamedIn(this.#lines.read(place), null) || 'another model');
+  }
+
+  close(): void {
+    this.#lines.close();
+  }
 }
 
-/** Lines read by their places; the bytes of the last one are used again. */
-export function openLines(paths: readonly string[]) {
-  // a ledger may have thousands of files
-  const most = readersOf(descriptors());
-  const open = new Map<number, number>();
-  let bytes = Buffer.allocUnsafe(1 << 12);
-  return {
-    read({ file, offset, length }: Place): Buffer {
-      let opened = open.get(file);
-      if (opened === undefined) {
-        const [oldest] = open;
-        if (open.size >= most && oldest) {
-          closeSync(oldest[1]);
-          open.delete(oldest[0]);
-        }
-        opened = openSync(paths[file] as string, 'r');
-        open.set(file, opened);
-      }
-      if (bytes.length < length) bytes = Buffer.allocUnsafe(2 * length);
-      return bytes.subarray(0, readSync(opened, bytes, 0, length, offset));
-    },
-    close(): void {
-      for (const opened of open.values()) closeSync(opened);
-      open.clear();
-    },
-  };
+/**
+ * What of a run has changed since the last one on the same ledger: told before anything is asked. In words, each a
+ * change that lets calls be asked again; none where nothing that is known has changed.
+ */
+export function changedStage(before: AsksWith, now: AsksWith): string[] {
+  const changes: string[] = [];
+  for (const [agent, facts] of Object.entries(now.agents)) {
+    const old = before.agents[agent];
+    if (old === undefined) {
+      changes.push(`${agent} is new`);
+      continue;
+    }
+    const parts = (['persona', 'schema', 'sampling', 'model'] as const).filter(
+      part => old[part] !== facts[part],
+    );
+    if (parts.length > 0) changes.push(`${agent}: ${parts.join(' and ')} changed`);
+  }
+  for (const agent of Object.keys(before.agents)) {
+    if (now.agents[agent] === undefined) changes.push(`${agent} is gone`);
+  }
+  for (const [name, value] of Object.entries(now.options)) {
+    const old = before.options[name];
+    if (old !== value) changes.push(`${name}: ${old ?? 'none'} before, ${value} now`);
+  }
+  return changes;
+}
+
+/** Two names of models where the endpoints serve another one, or another one under the same name; else null. */
+export function changedModel(before: Served, now: Served): string | null {
+  if (before.model !== now.model) return `the model was ${before.model} and is ${now.model}`;
+  if (before.root === undefined || now.root === undefined || before.root === now.root) return null;
+  return `the name ${now.model} meant ${before.root} and now means ${now.root}: the answers on record are those of ${before.root}`;
 }

@@ -2,8 +2,7 @@
 import { isObject } from '../../core/json/pointer.ts';
 import type { Place } from './key-index.ts';
 import { CRC, ID_LENGTH, isText, RAW_BODY, REQUEST, textIdIn } from './ledger-format.ts';
-import { type Line, parsed } from './read-ledger.ts';
-import { openLines } from './record.ts';
+import { type Line, openLines, parsed } from './read-ledger.ts';
 
 const QUOTE = 0x22;
 const BEFORE_HEAD = '","head":"';
@@ -53,27 +52,19 @@ export function bodyOf(line: Buffer, textOf: (id: string) => string | null): str
   return `${head}${text.slice(from, text.lastIndexOf(`}${CRC}`))}${tail}`;
 }
 
-export interface Texts {
-  /** To be told of every line, as it comes: it keeps the places of the texts. */
-  note(line: Line): void;
-  has(id: string): boolean;
-  /** null where it is lost */
-  contentOf(id: string): string | null;
-  /** The request of a call as it went over the wire, or as it was redacted; null where a text of it is lost. */
-  bodyOf(line: Line): string | null;
-  close(): void;
-}
+export type Texts = ReturnType<typeof textsOf>;
 
 /** Characters of texts that are kept in memory: a run has two texts for each agent. */
 const KEPT = 1 << 24;
 
 /** The texts of a file: a run names its own alone. */
-export function textsOf(path: string): Texts {
+export function textsOf(path: string) {
   const places = new Map<string, Place>();
   const lines = openLines([path]);
   const kept = new Map<string, string | null>();
   let length = 0;
 
+  /** null where it is lost */
   function contentOf(id: string): string | null {
     let content = kept.get(id);
     if (content === undefined) {
@@ -91,15 +82,17 @@ export function textsOf(path: string): Texts {
   }
 
   return {
-    note({ at, bytes }) {
+    /** To be told of every line, as it comes: it keeps the places of the texts. */
+    note({ at, bytes }: Line): void {
       if (!isText(bytes)) return;
       places.set(textIdIn(bytes), { file: 0, offset: at, length: bytes.length });
       kept.delete(textIdIn(bytes));
     },
-    has: id => places.has(id),
+    has: (id: string): boolean => places.has(id),
     contentOf,
-    bodyOf: ({ bytes }) => bodyOf(bytes, contentOf),
-    close: () => lines.close(),
+    /** The request of a call as it went over the wire, or as it was redacted; null where a text of it is lost. */
+    bodyOf: ({ bytes }: Line): string | null => bodyOf(bytes, contentOf),
+    close: (): void => lines.close(),
   };
 }
 

@@ -36,22 +36,6 @@ export interface WriterOptions {
   onBroken: (error: Fatal) => void;
 }
 
-export interface Writer {
-  /** ms that this process has stood in writes so far, and in syncs where they come before anybody is told */
-  readonly blocked: number;
-  /** Makes the file with its first lines, if it is not there yet. What stood in the way, or does by now. */
-  begin(): Fatal | null;
-  /**
-   * `done` is called once the line is written, with the byte where it begins and its length without the newline; or
-   * with what stood in its way.
-   */
-  append(line: string | LineWithBytes, done?: Appended): void;
-  /** Writes nothing more, and says why to whoever appends. */
-  breakOff(error: Fatal): void;
-  /** Writes and syncs what is left; what is appended after that is told so, and is not written. */
-  close(): Promise<void>;
-}
-
 export type Appended = (error: Fatal | null, at: number, length: number) => void;
 
 /** ms between two looks at whether the file is still there */
@@ -62,148 +46,168 @@ const AGAIN = 'then give the same command again: what is in the ledger is not as
 /** A write beyond this goes out before the turn ends. */
 const FLUSH_BYTES = 1 << 20;
 
-export function createWriter({ path, ownFolder = false, fsync, head, onBroken }: WriterOptions): Writer {
-  let file: number | null = null;
-  let bytes = Buffer.allocUnsafe(FLUSH_BYTES);
-  let filled = 0;
-  let waiting: { done: Appended; at: number; length: number }[] = [];
-  /** bytes of the file */
-  let written = 0;
-  let lookedAt = performance.now();
-  let due: NodeJS.Immediate | null = null;
-  let syncDue: NodeJS.Timeout | null = null;
-  /** a sync that is under way */
-  let syncing: Promise<void> | null = null;
-  let broken: Fatal | null = null;
-  let closed = false;
-  let blocked = 0;
+export const createWriter = (options: WriterOptions): Writer => new Writer(options);
 
-  function put(line: string | LineWithBytes): void {
-    const room = roomFor(line);
-    if (filled + room > bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(2 * bytes.length, filled + room));
-      bytes.copy(larger, 0, 0, filled);
-      bytes = larger;
-    }
-    filled = writeSealed(line, bytes, filled);
+export class Writer {
+  readonly #options: WriterOptions;
+  #file: number | null = null;
+  #bytes = Buffer.allocUnsafe(FLUSH_BYTES);
+  #filled = 0;
+  #waiting: { done: Appended; at: number; length: number }[] = [];
+  /** bytes of the file */
+  #written = 0;
+  #lookedAt = performance.now();
+  #due: NodeJS.Immediate | null = null;
+  #syncDue: NodeJS.Timeout | null = null;
+  /** a sync that is under way */
+  #syncing: Promise<void> | null = null;
+  #broken: Fatal | null = null;
+  #closed = false;
+  #blocked = 0;
+
+  constructor(options: WriterOptions) {
+    this.#options = options;
   }
 
-  function flush(): void {
-    if (due !== null) clearImmediate(due);
-    due = null;
-    if (filled === 0) return;
-    const told = waiting;
-    waiting = [];
+  /** ms that this process has stood in writes so far, and in syncs where they come before anybody is told */
+  get blocked(): number {
+    return this.#blocked;
+  }
+
+  /** Makes the file with its first lines, if it is not there yet. What stood in the way, or does by now. */
+  begin(): Fatal | null {
+    this.#begin();
+    if (this.#file === null) this.#flush();
+    return this.#broken;
+  }
+
+  /**
+   * `done` is called once the line is written, with the byte where it begins and its length without the newline; or
+   * with what stood in its way.
+   */
+  append(line: string | LineWithBytes, done?: Appended): void {
+    if (this.#broken !== null || this.#closed)
+      return done?.(this.#broken ?? ioError(`${this.#options.path}: the ledger is closed`), 0, 0);
+    this.#begin();
+    const at = this.#filled;
+    this.#put(line);
+    if (done) this.#waiting.push({ done, at: this.#written + at, length: this.#filled - at - 1 });
+    if (this.#filled >= FLUSH_BYTES) this.#flush();
+    else this.#due ??= setImmediate(() => this.#flush());
+  }
+
+  /** Writes nothing more, and says why to whoever appends. */
+  breakOff(error: Fatal): void {
+    // what was answered by then is kept: the file is this run's own
+    if (this.#broken === null) this.#flush();
+    this.#break(error);
+  }
+
+  /** Writes and syncs what is left; what is appended after that is told so, and is not written. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    if (this.#broken === null) this.#flush();
+    this.#closed = true;
+    if (this.#syncDue !== null) clearTimeout(this.#syncDue);
+    // an error of the disk is told once: to the sync that is under way, not to the one that comes after it
+    await this.#syncing;
+    if (this.#file === null) return;
+    const file = this.#file;
+    this.#file = null;
+    try {
+      if (this.#broken === null) this.#look(file);
+      if (this.#broken === null && this.#options.fsync !== 'never') fdatasyncSync(file);
+      closeSync(file);
+    } catch (error) {
+      this.#fail(error as Error);
+    }
+  }
+
+  #begin(): void {
+    if (this.#file !== null || this.#filled > 0 || this.#broken !== null) return;
+    for (const first of this.#options.head()) this.#put(first);
+  }
+
+  #put(line: string | LineWithBytes): void {
+    const room = this.#filled + roomFor(line);
+    if (room > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, room));
+      this.#bytes.copy(larger, 0, 0, this.#filled);
+      this.#bytes = larger;
+    }
+    this.#filled = writeSealed(line, this.#bytes, this.#filled);
+  }
+
+  #flush(): void {
+    if (this.#due !== null) clearImmediate(this.#due);
+    this.#due = null;
+    if (this.#filled === 0) return;
+    const { path, ownFolder = false, fsync } = this.#options;
+    const waiting = this.#waiting;
+    this.#waiting = [];
     const since = performance.now();
     try {
-      file ??= create(path, ownFolder);
-      for (let at = 0; at < filled; ) at += writeSync(file, bytes, at, filled - at);
-      written += filled;
-      if (since - lookedAt >= LOOK) look(file);
-      if (fsync === 'always') fdatasyncSync(file);
-      else if (fsync !== 'never') syncDue ??= setTimeout(sync, fsync);
+      this.#file ??= create(path, ownFolder);
+      const filled = this.#filled;
+      for (let at = 0; at < filled; ) at += writeSync(this.#file, this.#bytes, at, filled - at);
+      this.#written += filled;
+      if (since - this.#lookedAt >= LOOK) this.#look(this.#file);
+      if (fsync === 'always') fdatasyncSync(this.#file);
+      else if (fsync !== 'never') this.#syncDue ??= setTimeout(() => this.#sync(), fsync);
     } catch (error) {
-      fail(error as Error);
+      this.#fail(error as Error);
     }
-    blocked += performance.now() - since;
-    filled = 0;
-    if (bytes.length > 4 * FLUSH_BYTES) bytes = Buffer.allocUnsafe(FLUSH_BYTES);
-    for (const { done, at, length } of told) done(broken, at, length);
+    this.#blocked += performance.now() - since;
+    this.#filled = 0;
+    if (this.#bytes.length > 4 * FLUSH_BYTES) this.#bytes = Buffer.allocUnsafe(FLUSH_BYTES);
+    for (const { done, at, length } of waiting) done(this.#broken, at, length);
   }
 
   /** Throws where the file is no longer there under its name, or shorter than what was written to it. */
-  function look(open: number): void {
-    lookedAt = performance.now();
+  #look(open: number): void {
+    this.#lookedAt = performance.now();
     const { ino, dev, size } = fstatSync(open);
-    const there = statSync(path, { throwIfNoEntry: false });
+    const there = statSync(this.#options.path, { throwIfNoEntry: false });
     if (there === undefined || there.ino !== ino || there.dev !== dev)
       throw new Error('it was removed or moved while this run wrote to it');
-    if (size < written)
-      throw new Error(`it was cut to ${size} of ${written} bytes while this run wrote to it`);
+    if (size < this.#written)
+      throw new Error(`it was cut to ${size} of ${this.#written} bytes while this run wrote to it`);
   }
 
-  function sync(): void {
-    syncDue = null;
-    const synced = file;
-    if (synced === null) return;
-    if (syncing !== null) {
+  #sync(): void {
+    this.#syncDue = null;
+    const file = this.#file;
+    if (file === null) return;
+    if (this.#syncing !== null) {
       // a slow disk is not asked again while it works
-      syncDue = setTimeout(sync, fsync as number);
+      this.#syncDue = setTimeout(() => this.#sync(), this.#options.fsync as number);
       return;
     }
-    syncing = new Promise(resolve => {
-      fdatasync(synced, error => {
-        syncing = null;
-        if (error) fail(error);
+    this.#syncing = new Promise(resolve => {
+      fdatasync(file, error => {
+        this.#syncing = null;
+        if (error) this.#fail(error);
         resolve();
       });
     });
   }
 
-  function fail(error: Error): void {
-    const { code } = error as NodeJS.ErrnoException;
+  #fail({ code, message }: NodeJS.ErrnoException): void {
     const mend =
       code === 'EMFILE' || code === 'ENFILE'
         ? 'raise the limit of open files (ulimit -n)'
         : code === undefined
           ? 'make sure that nothing else changes the ledger'
           : 'mend the disk';
-    breakOff(ioError(`${path}: the ledger cannot be written: ${error.message}\n${mend}, ${AGAIN}`));
+    const { path } = this.#options;
+    this.#break(ioError(`${path}: the ledger cannot be written: ${message}\n${mend}, ${AGAIN}`));
   }
 
-  function breakOff(error: Fatal): void {
-    if (broken !== null) return;
-    broken = error;
-    onBroken(broken);
+  #break(error: Fatal): void {
+    if (this.#broken !== null) return;
+    this.#broken = error;
+    this.#options.onBroken(error);
   }
-
-  function begin(): void {
-    if (file !== null || filled > 0 || broken !== null) return;
-    for (const first of head()) put(first);
-  }
-
-  return {
-    get blocked() {
-      return blocked;
-    },
-    begin() {
-      begin();
-      if (file === null) flush();
-      return broken;
-    },
-    breakOff(error) {
-      // what was answered by then is kept: the file is this run's own
-      if (broken === null) flush();
-      breakOff(error);
-    },
-    append(line, done) {
-      if (broken !== null || closed) return done?.(broken ?? ioError(`${path}: the ledger is closed`), 0, 0);
-      begin();
-      const at = filled;
-      put(line);
-      if (done) waiting.push({ done, at: written + at, length: filled - at - 1 });
-      if (filled >= FLUSH_BYTES) flush();
-      else due ??= setImmediate(flush);
-    },
-    async close() {
-      if (closed) return;
-      if (broken === null) flush();
-      closed = true;
-      if (syncDue !== null) clearTimeout(syncDue);
-      // an error of the disk is told once: to the sync that is under way, not to the one that comes after it
-      await syncing;
-      if (file === null) return;
-      const closing = file;
-      file = null;
-      try {
-        if (broken === null) look(closing);
-        if (broken === null && fsync !== 'never') fdatasyncSync(closing);
-        closeSync(closing);
-      } catch (error) {
-        fail(error as Error);
-      }
-    },
-  };
 }
 
 /** `<date>/<start>-<host>-<pid>-<random>.ndjson`: sorted by name is sorted by start. */

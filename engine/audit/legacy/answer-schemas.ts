@@ -6,51 +6,25 @@
 import { mapSchemas } from '../../answers/keywords.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import { type Check, ownCheck } from '../../answers/schema-check.ts';
-import type { Agent } from '../../asking/agents/agent-file.ts';
-import { asksAgain } from '../../asking/agents/ask.ts';
-import { checkOf } from '../../asking/agents/form.ts';
+import { asksAgain, checkOf } from '../../asking/agents/form.ts';
 import {
+  type Agent,
   type Agents,
   folderOfAgents,
   loadAgentFiles,
   packagedAgents,
 } from '../../asking/agents/load-agents.ts';
-import { resolveOrdering } from '../../asking/agents/orderings.ts';
-import { isSharedName, rowIdOf } from '../../asking/agents/share.ts';
+import { isSharedName, resolveOrdering, rowIdOf } from '../../asking/agents/orderings.ts';
 import { Fatal } from '../../core/item/failure.ts';
 import { type Item, sampleMark } from '../../core/item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';
 import { type Problem, show } from '../../core/json/show.ts';
-import type { Violation } from './leftovers.ts';
+import { broken, type Violation } from './leftovers.ts';
 
 export interface StepPlace {
   /** JSON Pointer of the step */
   at: string;
   role: Agent['role'];
-}
-
-export interface AnswerSchemas {
-  /** Who must have decided on an item; null where nobody has to. */
-  decider(): string | null;
-  /** Whether the step of this number (from 0) has a name under which items of its row may share it. */
-  mayShare(item: Item, at: number): boolean;
-  /** The ordering that the id of an item ends in, where that is another than the item's; null for nearly all. */
-  otherOrderingInId(item: Item): string | null;
-  /** Adds to `found` what is wrong with the answer of the step at `at`. */
-  judgeStep(step: { agent: unknown; output: unknown }, place: StepPlace, found: Violation[]): void;
-  /** The agents of legacy results: those that were named, else the packaged ones. */
-  ofResults(): Agents;
-  /** Legacy results are judged as those of the packaged agents: no others were named. */
-  isPackaged: boolean;
-  /** Whether texts of errors and placeholders are no answers: folder.yaml of the agents says `own_words`. */
-  wantsOwnWords(of: 'item' | 'legacy'): boolean;
-  /**
-   * Whether a legacy result fits schemas/legacy.schema.json, which then are the schemas that judge it: no null is in it,
-   * no text of an error in its answers, and every key has its type.
-   */
-  fitsLegacy(result: JsonObject): boolean;
-  /** Adds to `found` what is wrong with the answers of a legacy result. */
-  judgeResult(result: JsonObject, found: Violation[]): void;
 }
 
 /** What the older scripts let pass: weights that were rounded to two places. */
@@ -61,76 +35,100 @@ const WITHIN = 0.01;
  * `agents` is a folder; it resolves from `base`, and is read when an answer first needs it. Where none is named, legacy
  * results are judged by the packaged agents (schemas/legacy.schema.json), since nothing says whose else they are.
  */
-export function answerSchemas(
-  { agents: named, decision: isDue = true }: { agents?: string; decision?: boolean },
+export const answerSchemas = (
+  options: { agents?: string; decision?: boolean },
   base: string,
-): AnswerSchemas {
-  let loaded: Agents | null = null;
-  let packaged: Agents | null = null;
-  const agents = (): Agents => {
-    loaded ??= loadAgentFiles(folderOfAgents(named, base));
-    return loaded;
-  };
-  const packagedOnes = (): Agents => {
-    packaged ??= loadAgentFiles(packagedAgents());
-    return packaged;
-  };
-  const ofResults = checksOfResults(agents);
+): AnswerSchemas => new AnswerSchemas(options, base);
 
-  return {
-    decider: () => (isDue ? (agents().synthesis?.key ?? null) : null),
-    mayShare: (item, at) => isSharedName(item.steps?.[at]?.shared, item, at, agents()),
-    otherOrderingInId: item => otherOrderingIn(item, agents()),
-    judgeStep({ agent: key, output }, { at, role }, found) {
-      const agent = typeof key === 'string' ? agents().byKey.get(key) : undefined;
-      if (agent?.role !== role) found.push(unknownAgent(`${at}/agent`, { found: key, role }, agents()));
-      else {
-        add(checkOf(agent)(output), `${at}/output`, found);
-        addAskedAgain(agent, output, `${at}/output`, found);
-      }
-    },
-    ofResults: () => (named === undefined ? packagedOnes() : agents()),
-    isPackaged: named === undefined,
-    wantsOwnWords: of => (of === 'legacy' && named === undefined) || agents().ownWords === true,
-    fitsLegacy(result) {
-      if (named !== undefined || '_fw' in result) return false;
-      const check = ownCheck('legacy');
-      return check.fittedLast(result) || check.findings(result).length === 0;
-    },
-    judgeResult(result, found) {
-      if (named !== undefined) return judgeTurns(result, found);
-      const { _fw: _mark, ...own } = result; // our mark may hold the null that was there before
-      add(ownCheck('legacy').findings(own, true), '', found);
-      const stranger = found.length > 0 ? strangerIn(result) : null;
-      if (stranger !== null) found.unshift(stranger);
-    },
-  };
+export class AnswerSchemas {
+  /** Legacy results are judged as those of the packaged agents: no others were named. */
+  readonly isPackaged: boolean;
+  readonly #isDue: boolean;
+  readonly #agents: () => Agents;
+  readonly #packaged = once(() => loadAgentFiles(packagedAgents()));
+  readonly #checkOfResult: (agent: Agent) => Check;
+
+  constructor({ agents, decision = true }: { agents?: string; decision?: boolean }, base: string) {
+    this.isPackaged = agents === undefined;
+    this.#isDue = decision;
+    this.#agents = once(() => loadAgentFiles(folderOfAgents(agents, base)));
+    this.#checkOfResult = checksOfResults(this.#agents);
+  }
+
+  /** Who must have decided on an item; null where nobody has to. */
+  decider(): string | null {
+    return this.#isDue ? (this.#agents().synthesis?.key ?? null) : null;
+  }
+
+  /** Whether the step of this number (from 0) has a name under which items of its row may share it. */
+  mayShare(item: Item, at: number): boolean {
+    return isSharedName(item.steps?.[at]?.shared, item, at, this.#agents());
+  }
+
+  /** The ordering that the id of an item ends in, where that is another than the item's; null for nearly all. */
+  otherOrderingInId(item: Item): string | null {
+    return otherOrderingIn(item, this.#agents());
+  }
+
+  /** Adds to `found` what is wrong with the answer of the step at `at`. */
+  judgeStep(
+    { agent: key, output }: { agent: unknown; output: unknown },
+    { at, role }: StepPlace,
+    found: Violation[],
+  ): void {
+    const agent = typeof key === 'string' ? this.#agents().byKey.get(key) : undefined;
+    if (agent?.role !== role) found.push(unknownAgent(`${at}/agent`, { found: key, role }, this.#agents()));
+    else addAll(checkOf(agent)(output), agent, output, `${at}/output`, found);
+  }
+
+  /** The agents of legacy results: those that were named, else the packaged ones. */
+  ofResults(): Agents {
+    return this.isPackaged ? this.#packaged() : this.#agents();
+  }
+
+  /** Whether texts of errors and placeholders are no answers: folder.yaml of the agents says `own_words`. */
+  wantsOwnWords(of: 'item' | 'legacy'): boolean {
+    return (of === 'legacy' && this.isPackaged) || this.#agents().ownWords === true;
+  }
+
+  /**
+   * Whether a legacy result fits schemas/legacy.schema.json, which then are the schemas that judge it: no null is in it,
+   * no text of an error in its answers, and every key has its type.
+   */
+  fitsLegacy(result: JsonObject): boolean {
+    if (!this.isPackaged || '_fw' in result) return false;
+    const check = ownCheck('legacy');
+    return check.fittedLast(result) || check.findings(result).length === 0;
+  }
+
+  /** Adds to `found` what is wrong with the answers of a legacy result. */
+  judgeResult(result: JsonObject, found: Violation[]): void {
+    if (!this.isPackaged) return this.#judgeTurns(result, found);
+    const { _fw: _mark, ...own } = result; // our mark may hold the null that was there before
+    add(ownCheck('legacy').findings(own, true), '', found);
+    const stranger = found.length > 0 ? this.#strangerIn(result) : null;
+    if (stranger !== null) found.unshift(stranger);
+  }
 
   /** Of a result that the packaged agents' schemas refuse: that it is of others, which --agents names. */
-  function strangerIn({ conversation_history: turns }: JsonObject): Violation | null {
-    const { names } = packagedOnes();
+  #strangerIn({ conversation_history: turns }: JsonObject): Violation | null {
+    const { names } = this.#packaged();
     for (const [index, turn] of (Array.isArray(turns) ? turns : []).entries()) {
       const agent: unknown = turn?.agent;
       if (typeof agent !== 'string' || names.has(agent)) continue;
       const expected = 'an agent of the packaged FairWatch (--agents FOLDER judges by others)';
       const at = `/conversation_history/${index}/agent`;
-      return { code: 'unknown-agent', rule: 'unknown agent', at, expected, got: show(agent) };
+      return broken('unknown agent', at, expected, show(agent), 'unknown-agent');
     }
     return null;
   }
 
-  function judgeTurns(result: JsonObject, found: Violation[]): void {
-    const {
-      conversation_history: turns,
-      all_agent_outputs: outputs,
-      final_output,
-      business_decision,
-    } = result;
-    const { byKey, names, synthesis } = agents();
+  #judgeTurns(result: JsonObject, found: Violation[]): void {
+    const { conversation_history: turns, all_agent_outputs: outputs } = result;
+    const { byKey, names, synthesis } = this.#agents();
     const judge = (answer: unknown, agent: Agent | undefined, at: string): void => {
       if (agent === undefined || !isObject(answer)) return;
-      add(ofResults(agent)(answer), at, found);
-      addAskedAgain(agent, answer, at, found);
+      addAll(this.#checkOfResult(agent)(answer), agent, answer, at, found);
     };
     let last: Agent | undefined;
     for (const [index, turn] of (Array.isArray(turns) ? turns : []).entries()) {
@@ -138,15 +136,23 @@ export function answerSchemas(
       const at = `/conversation_history/${index}`;
       last = byKey.get(names.get(turn.agent as string) ?? '');
       if (last === undefined) {
-        found.push(unknownAgent(`${at}/agent`, { found: turn.agent, role: 'agent' }, agents()));
+        found.push(unknownAgent(`${at}/agent`, { found: turn.agent, role: 'agent' }, this.#agents()));
         continue;
       }
       judge(turn.output, last, `${at}/output`);
       judge((outputs as unknown[] | undefined)?.[index], last, `/all_agent_outputs/${index}`);
     }
-    judge(final_output, last, '/final_output');
-    judge(business_decision, synthesis, '/business_decision');
+    judge(result.final_output, last, '/final_output');
+    judge(result.business_decision, synthesis, '/business_decision');
   }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }
 
 /**
@@ -206,14 +212,20 @@ function add(problems: readonly Problem[], at: string, found: Violation[]): void
   }
 }
 
-/** What its agent is asked again for is no answer, though it fits the schema. */
-function addAskedAgain({ askAgain }: Agent, output: unknown, at: string, found: Violation[]): void {
+/** What is wrong with an answer by its schema; and what its agent is asked again for is none, though it fits that. */
+function addAll(
+  problems: readonly Problem[],
+  { askAgain }: Agent,
+  output: unknown,
+  at: string,
+  found: Violation[],
+): void {
+  add(problems, at, found);
   if (askAgain === undefined || !asksAgain(askAgain, output)) return;
   const place = at + askAgain.at;
   if (found.some(finding => finding.at === place)) return;
   const expected = 'a value that is not asked again (ask_again)';
-  const got = show(valueAt(output, askAgain.at));
-  found.push({ code: 'zero-confidence', rule: 'asked again', at: place, expected, got });
+  found.push(broken('asked again', place, expected, show(valueAt(output, askAgain.at)), 'zero-confidence'));
 }
 
 function unknownAgent(
@@ -223,5 +235,5 @@ function unknownAgent(
 ): Violation {
   const known = [...byKey.values()].filter(agent => agent.role === role).map(({ key }) => key);
   const expected = `${role === 'agent' ? 'an agent' : 'the synthesis'} of ${folder} (${known.join(', ') || 'none'}; --agents names others)`;
-  return { code: 'unknown-agent', rule: 'unknown agent', at, expected, got: show(found) };
+  return broken('unknown agent', at, expected, show(found), 'unknown-agent');
 }

@@ -16,6 +16,16 @@ export interface Violation {
   got: string;
 }
 
+export function broken(
+  rule: string,
+  at: string,
+  expected: string,
+  got: string,
+  code: Code = 'not-strict',
+): Violation {
+  return { code, rule, at, expected, got };
+}
+
 /** Findings that are kept of one record: the first says why it is refused. */
 export const MAX_VIOLATIONS = 20;
 
@@ -85,13 +95,7 @@ function walk(
   but: ReadonlySet<string>,
 ): void {
   if (depth > MAX_DEPTH) {
-    found.push({
-      code: 'too-deep',
-      rule: 'too deep',
-      at: '',
-      expected: `at most ${MAX_DEPTH} levels`,
-      got: 'more',
-    });
+    found.push(broken('too deep', '', `at most ${MAX_DEPTH} levels`, 'more', 'too-deep'));
     return;
   }
   // Object.values, since a load by key from objects of many shapes costs more than the rest of the walk
@@ -105,13 +109,7 @@ function walk(
       const finding = textsBelow(texts, keys?.[i]) === 'all' ? judgeText(child) : null;
       if (finding !== null) found.push({ ...finding, at: pointerTo(value, i) });
     } else if (child === null) {
-      found.push({
-        code: 'not-strict',
-        rule: 'null',
-        at: pointerTo(value, i),
-        expected: 'a value',
-        got: 'null',
-      });
+      found.push(broken('null', pointerTo(value, i), 'a value', 'null'));
     } else if (typeof child === 'object') {
       const before = found.length;
       walk(child, textsBelow(texts, keys?.[i]), depth + 1, found, NO_KEYS);

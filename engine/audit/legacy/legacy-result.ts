@@ -1,9 +1,8 @@
 /** The strict legacy document: what the older scripts wrote for one application and one ordering, rebuilt from an item. */
 
-import { arrangementOf, isUsual } from '../../asking/agents/arrangement.ts';
-import { contextAfter } from '../../asking/agents/context.ts';
+import { arrangementOf, contextAfter, isUsual } from '../../asking/agents/arrangement.ts';
+import { foreignNames } from '../../asking/agents/form.ts';
 import type { Agents } from '../../asking/agents/load-agents.ts';
-import { foreignNames } from '../../asking/agents/own-name.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import { type Item, type Repair, type Rung, rungOf, type Step } from '../../core/item/item.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';

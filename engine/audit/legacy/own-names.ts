@@ -11,10 +11,9 @@
 
 import { AGENT_NAME } from '../../answers/rules.ts';
 import { pointerOf } from '../../answers/trace.ts';
-import type { Agent } from '../../asking/agents/agent-file.ts';
-import { turnText } from '../../asking/agents/context.ts';
+import { turnText } from '../../asking/agents/arrangement.ts';
 import { checkOf } from '../../asking/agents/form.ts';
-import type { Agents } from '../../asking/agents/load-agents.ts';
+import type { Agent, Agents } from '../../asking/agents/load-agents.ts';
 import type { Repair } from '../../core/item/item.ts';
 import { type JsonObject, parsePointer, setAt, valueAt } from '../../core/json/pointer.ts';
 

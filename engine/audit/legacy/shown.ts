@@ -10,12 +10,12 @@ import { list, markedRepairs } from '../../answers/answers-of-line.ts';
 import { readAnswer } from '../../answers/read-answer.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import type { Check } from '../../answers/schema-check.ts';
-import { showsPrompt, turnText } from '../../asking/agents/context.ts';
+import { showsPrompt, turnText } from '../../asking/agents/arrangement.ts';
 import type { Agents } from '../../asking/agents/load-agents.ts';
 import type { Repair } from '../../core/item/item.ts';
 import { isObject, type JsonObject, parsePointer, same, setAt } from '../../core/json/pointer.ts';
 import { shorten } from '../../core/json/show.ts';
-import type { Violation } from './leftovers.ts';
+import { broken, type Violation } from './leftovers.ts';
 import { withoutOwnNames } from './own-names.ts';
 
 const NAME = 'agent_name';
@@ -234,7 +234,7 @@ function objectEnd(text: string, from: number): number | null {
 function other(turn: number, expected: string): Violation {
   const at = `/conversation_history/${turn}/input`;
   const rule = expected === 'the text of initial_prompt' ? 'other prompt' : 'other input';
-  return { code: 'not-strict', rule, at, expected, got: 'another' };
+  return broken(rule, at, expected, 'another');
 }
 
 /** Of an answer that carries the name of another agent of the folder: whose answer is it? Null for nearly all. */
@@ -247,13 +247,8 @@ export function findOtherName(result: JsonObject, { names, synthesis }: Agents):
     const own = turn ? names.get(turn.agent) : synthesis?.key;
     if (key === undefined || own === undefined || key === own) continue;
     const place = turn ? `/conversation_history/${at}/output/${NAME}` : `/business_decision/${NAME}`;
-    return {
-      code: 'not-strict',
-      rule: 'name of another agent',
-      at: place,
-      expected: `the name of ${own}, or one that no other agent has`,
-      got: JSON.stringify(name),
-    };
+    const expected = `the name of ${own}, or one that no other agent has`;
+    return broken('name of another agent', place, expected, JSON.stringify(name));
   }
   return null;
 }

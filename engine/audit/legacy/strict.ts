@@ -5,7 +5,7 @@
 import { differenceIn, isObject, type JsonObject, join, same, valueAt } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 import type { AnswerSchemas } from './answer-schemas.ts';
-import { findLeftovers, isInOwnWords, type JudgedTexts, type Violation } from './leftovers.ts';
+import { broken, findLeftovers, isInOwnWords, type JudgedTexts, type Violation } from './leftovers.ts';
 import { isTimestamp } from './legacy-result.ts';
 import { findInInputs, findOtherName } from './shown.ts';
 
@@ -197,8 +197,4 @@ const DECISION: readonly Rule[] = [
 /** Names as an ordering has them; what is no text is shown, never converted: a `toString` from outside may be anything. */
 export function namesOf(names: readonly unknown[]): string {
   return names.map(name => (typeof name === 'string' ? name : show(name))).join();
-}
-
-export function broken(rule: string, at: string, expected: string, got: string): Violation {
-  return { code: 'not-strict', rule, at, expected, got };
 }

@@ -4,13 +4,18 @@
  * that has them all, with what the earlier ones had said.
  */
 
-import { contextAfter } from '../../../engine/asking/agents/context.ts';
-import { inputGuard } from '../../../engine/asking/agents/expects.ts';
+import { contextAfter } from '../../../engine/asking/agents/arrangement.ts';
+import { inputGuard } from '../../../engine/asking/agents/asking-options.ts';
 import type { Agents } from '../../../engine/asking/agents/load-agents.ts';
-import { openingsOf } from '../../../engine/asking/agents/openings.ts';
 import { orderingOfItem, resolveOrderings } from '../../../engine/asking/agents/orderings.ts';
-import { bodies, escaped, type Guided, seedOf } from '../../../engine/asking/agents/request-body.ts';
-import { firstSample } from '../../../engine/asking/agents/rounds.ts';
+import {
+  bodies,
+  escaped,
+  firstSample,
+  type Guided,
+  openingsOf,
+  seedOf,
+} from '../../../engine/asking/agents/request-body.ts';
 import { pathBelow } from '../../../engine/asking/pool/raw.ts';
 import { inputsOf } from '../../../engine/core/files/input-files.ts';
 import { readItems } from '../../../engine/core/files/ndjson-in.ts';

@@ -1,6 +1,5 @@
 /** What the answers of one model were worth: valid at once or later, by rung, and alike to a truth or to another run. */
-import { judgeOptions } from '../../../engine/audit/judging.ts';
-import { judgeLines } from '../../../engine/audit/verdict.ts';
+import { judgeLines, judgeOptions } from '../../../engine/audit/verdict.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
 import { clusteredShare, isSingle, kappa } from '../../kit/agreement.ts';
 import type { Figure, Interval, Share } from '../../kit/statistics.ts';

@@ -3,10 +3,11 @@
  * (temperature 0 or a seed, not streamed), and the answer is read from the ledger's line that has it. Memory keeps where
  * that line is; a server that was started again begins without any.
  */
+
 import { hash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { isSealed } from '../../../engine/asking/ledger/ledger-format.ts';
-import { answerIn } from '../../../engine/asking/ledger/record.ts';
+import { answerIn } from '../../../engine/asking/ledger/read-ledger.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 
 /** Where a line of the ledger is: its file, byte and length. */

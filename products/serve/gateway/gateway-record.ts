@@ -2,11 +2,11 @@
  * The gateway's ledger: a file a day, to be read and pruned by days. Nothing of it is replayed, so it keeps no index in
  * memory, however long the server runs. A disk that takes nothing is tried again, with a new file: a server outlives it.
  */
+
 import { rmSync } from 'node:fs';
 import { hostname } from 'node:os';
-import type { Served } from '../../../engine/asking/ledger/changes.ts';
 import type { Ledger } from '../../../engine/asking/ledger/ledger.ts';
-import { callLine, FORMAT, type Header } from '../../../engine/asking/ledger/ledger-format.ts';
+import { callLine, FORMAT, type Header, type Served } from '../../../engine/asking/ledger/ledger-format.ts';
 import { createWriter, type Fsync, nameOf, type Writer } from '../../../engine/asking/ledger/writer.ts';
 import type { AsksWith } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';

@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { LineCounter } from 'yaml';
-import { lockFolder } from '../../../engine/asking/ledger/watch-lock.ts';
+import { lockFolder } from '../../../engine/asking/ledger/lock.ts';
 import { parseYaml } from '../../../engine/core/config/yaml.ts';
 import { makeFolder, OWNER_ONLY, openNew, readKept } from '../../../engine/core/files/durable.ts';
 import { writeWhole } from '../../../engine/core/files/ndjson-out.ts';

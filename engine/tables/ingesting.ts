@@ -1,26 +1,19 @@
-/**
- * The options of ingest, and what they open: a table that is read for the first time, or the results of an earlier run.
- */
+/** The options of ingest, and how what they name is read: as the rows of a table, or as the requests of a batch file. */
 
-import { AGENTS_OPTION, agentsOf } from '../../asking/agents/asking-options.ts';
-import { labelledOrderings } from '../../asking/agents/orderings.ts';
-import { besidesOf } from '../../core/files/input-files.ts';
-import { usageError } from '../../core/item/failure.ts';
-import { COMMON } from '../../flow/join.ts';
-import type { OptionSchemas, OptionsOf } from '../../flow/options.ts';
-import { openVouchers } from '../../flow/provenance.ts';
-import type { Source, Tools } from '../../flow/stage.ts';
-import { checkedBatches } from '../../tables/checked.ts';
-import { countRows } from '../../tables/count.ts';
-import { delimiterOf } from '../../tables/delimiter.ts';
-import { readTable, streamOf, type TableOptions } from '../../tables/read-table.ts';
-import type { RowCheck } from '../../tables/row-check.ts';
-import { itemMaker } from '../../tables/row-items.ts';
-import { selectRows } from '../../tables/selection.ts';
-import { FORMATS } from '../../tables/source-kind.ts';
-import { readRows } from '../../tables/source-rows.ts';
-import { promptsFrom } from '../../tables/template.ts';
-import { readResults } from './read-results.ts';
+import { usageError } from '../core/item/failure.ts';
+import { COMMON } from '../flow/join.ts';
+import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
+import type { Source, Tools } from '../flow/stage.ts';
+import { checkedBatches } from './checked.ts';
+import { countRows } from './count.ts';
+import { delimiterOf } from './delimiter.ts';
+import { readTable, streamOf, type TableOptions } from './read-table.ts';
+import type { RowCheck } from './row-check.ts';
+import { itemMaker } from './row-items.ts';
+import { selectRows } from './selection.ts';
+import { FORMATS } from './source-kind.ts';
+import { readRows, type SourceRows } from './source-rows.ts';
+import { promptsFrom } from './template.ts';
 
 export const INGEST_OPTIONS = {
   format: {
@@ -97,14 +90,15 @@ export const INGEST_OPTIONS = {
     maximum: 10_000,
     description: 'Items per row and ordering, each asked with a seed of its own. Their ids end in #1, #2, …',
   },
-  ...AGENTS_OPTION,
 } as const satisfies OptionSchemas;
 
-export type Options = OptionsOf<typeof INGEST_OPTIONS>;
+export type IngestOptions = OptionsOf<typeof INGEST_OPTIONS>;
+/** The orderings of --orderings, each with what stands for it in ids; null without it. */
+export type Orderings = () => { keys: string[]; label: string }[] | null;
 
 /** How the rows of a table become items: what readTable is told, and what writes lines. */
-export async function openTable(options: Options, tools: Tools) {
-  const { format, orderings, source, provenance } = options;
+export async function openTable(options: IngestOptions, tools: Tools, orderings: Orderings) {
+  const { format, source, provenance } = options;
   if (source !== undefined || provenance !== undefined)
     throw usageError('--source and --provenance: expected with --format legacy');
   if (options['skip-invalid'] && format !== 'openai-batch')
@@ -114,7 +108,7 @@ export async function openTable(options: Options, tools: Tools) {
   const part = selectRows(options);
   const maker = itemMaker({
     ...(await makingOf(options, tools)),
-    orderings: orderings === undefined ? null : labelledOrderings(orderings, agentsOf(options, tools)),
+    orderings: orderings(),
     samples: options.samples ?? null,
   });
   const reading: TableOptions = {
@@ -132,7 +126,7 @@ export async function openTable(options: Options, tools: Tools) {
   return { reading, linesOf: (columns: readonly string[]) => maker.lines(columns, part.has) };
 }
 
-async function makingOf(options: Options, { base }: Tools) {
+async function makingOf(options: IngestOptions, { base }: Tools) {
   const { id, schema } = options;
   const check = schema === undefined ? undefined : await rowCheck(schema, base);
   return { stage: 'ingest', id, ...(await promptsFrom(options, base)), ...(check && { check }) };
@@ -140,20 +134,20 @@ async function makingOf(options: Options, { base }: Tools) {
 
 /** The validator is loaded where it is needed. */
 async function rowCheck(path: string, base: string): Promise<RowCheck> {
-  const { readRowCheck } = await import('../../tables/row-check.ts');
+  const { readRowCheck } = await import('./row-check.ts');
   return readRowCheck(path, base);
 }
 
-function looksElsewhere({ id, prompt, template, schema, messages, ...more }: Options): boolean {
+function looksElsewhere({ id, prompt, template, schema, messages, ...more }: IngestOptions): boolean {
   return [id, prompt, template, schema, messages, more['messages-template']].some(said => said !== undefined);
 }
 
-function maxLineOf(options: Options): number {
+function maxLineOf(options: IngestOptions): number {
   return (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
 }
 
 /** Exit 64 where the format has no fields, and so no delimiter. */
-function delimiterFor({ format, delimiter, source }: Options): number | undefined {
+function delimiterFor({ format, delimiter, source }: IngestOptions): number | undefined {
   if (delimiter === undefined) return undefined;
   if (
     format === 'json' ||
@@ -166,21 +160,24 @@ function delimiterFor({ format, delimiter, source }: Options): number | undefine
 }
 
 /** How many items will come of the files; null where that cannot be known before they are read. */
-export async function countItems(options: Options, tools: Tools): Promise<number | null> {
-  const { format, orderings } = options;
+export async function countItems(
+  options: IngestOptions,
+  tools: Tools,
+  orderings: Orderings,
+): Promise<number | null> {
+  const { format } = options;
   if (format === 'legacy') return tools.rows ?? null;
   const { files, signal } = tools;
   const reading = { format, delimiter: delimiterFor(options), maxLine: maxLineOf(options), signal };
   const rows = tools.rows ?? (await countRows(files, reading));
-  const times = orderings ? labelledOrderings(orderings, agentsOf(options, tools)).length : 1;
-  return rows && selectRows(options).of(rows) * times * (options.samples ?? 1);
+  return rows && selectRows(options).of(rows) * (orderings()?.length ?? 1) * (options.samples ?? 1);
 }
 
 /**
  * The requests of a batch file: all lines are looked at before the first is passed on, and one that is no request ends the run
  * with 65, unless it is to be skipped.
  */
-export async function openRequests(options: Options, tools: Tools): Promise<Source> {
+export async function openRequests(options: IngestOptions, tools: Tools): Promise<Source> {
   if (
     options.orderings !== undefined ||
     options.samples !== undefined ||
@@ -190,27 +187,23 @@ export async function openRequests(options: Options, tools: Tools): Promise<Sour
     throw usageError(
       '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: a line says itself what to ask',
     );
-  const { reading } = await openTable(options, tools);
+  const { reading } = await openTable(options, tools, () => null);
   if (options['skip-invalid']) return inputs => readTable(inputs, reading);
-  const { reading: first } = await openTable(options, tools);
+  const { reading: first } = await openTable(options, tools, () => null);
   return inputs => streamOf(checkedBatches(inputs, reading, first.itemsOf), tools.signal);
 }
 
-/** How legacy results become the items that they were made of. */
-export async function openResults(options: Options, tools: Tools): Promise<Source> {
-  const { orderings, source, provenance } = options;
+/** What the options say of legacy results: which of them, of which rows, in lines of which length. */
+export function readSource(options: IngestOptions, tools: Tools) {
+  const { orderings, source } = options;
   if (orderings !== undefined || options.samples !== undefined)
     throw usageError('--orderings and --samples: expected with rows; a legacy result has its own');
   if (source === undefined && looksElsewhere(options))
     throw usageError('--id, --prompt, --template, --schema: expected with the rows of --source');
-  const reading = { stage: 'ingest', maxLine: maxLineOf(options) };
-  const part = selectRows(options);
-  const rowReading = { ...tools, delimiter: delimiterFor(options), maxLine: reading.maxLine };
-  const world = {
-    agents: agentsOf(options, tools),
-    rows: source === undefined ? null : await readRows(source, await makingOf(options, tools), rowReading),
-    provenance: await openVouchers([...(provenance ? [provenance] : []), ...besidesOf(tools.files)], reading),
-  };
-  return inputs =>
-    readResults(inputs, { ...world, ...reading, isTaken: part.has, lastRow: part.lastRow, tools });
+  const maxLine = maxLineOf(options);
+  const { has: isTaken, lastRow } = selectRows(options);
+  const reading = { ...tools, delimiter: delimiterFor(options), maxLine };
+  const rows = async (): Promise<SourceRows | null> =>
+    source === undefined ? null : readRows(source, await makingOf(options, tools), reading);
+  return { maxLine, isTaken, lastRow, rows };
 }
