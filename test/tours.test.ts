@@ -17,7 +17,7 @@ const TOURS: Record<string, Tour> = {
     files: {
       'engine/tables/read-table.ts': 'readTable',
       'engine/tables/row-bytes.ts': 'rowSplitter',
-      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/tables/csv-rows.ts': 'CsvReader',
       'engine/tables/rows.ts': 'csvRow',
       'engine/tables/row-items.ts': 'itemMaker',
     },
@@ -67,7 +67,7 @@ const TOURS: Record<string, Tour> = {
       'engine/asking/pool/reactions.ts': 'throttled: {',
       'engine/answers/read-answer.ts': 'const rung =',
       'engine/asking/agents/ask.ts': 'function answered(',
-      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/tables/csv-rows.ts': 'CsvReader',
       'engine/core/files/partial.ts': '.partial',
       'engine/core/files/replace.ts': 'rename(partial, path)',
       'engine/asking/agents/request-body.ts': 'export function seedOf',

@@ -6,7 +6,7 @@ import { dataError } from '../core/item/failure.ts';
 import { type Item, isItem, isRawRequest } from '../core/item/item.ts';
 import { counted } from '../core/item/wording.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
-import { csvReader, fieldTexts } from './csv-rows.ts';
+import { CsvReader, fieldTexts } from './csv-rows.ts';
 import { objectFields } from './json-fields.ts';
 import { type RowBytes, type RowError, type RowSplitter, rowSplitter } from './row-bytes.ts';
 import { arrayCutter, type FieldBounds, lineCutter } from './row-ends.ts';
@@ -70,7 +70,7 @@ export function csvDecoder(
   options: DecoderOptions,
   hasSep = false,
 ): Decoder {
-  const reader = csvReader(delimiter, options.maxLine);
+  const reader = new CsvReader(delimiter, options.maxLine);
   const table: Decoder['table'] & object = {
     fields: reader.fields,
     columns: null,
@@ -173,7 +173,7 @@ function swallowedIn(
   const lastLine = trouble?.more?.lastLine as number | undefined;
   if (lastLine === undefined) return {};
   if (trouble?.code !== 'bad-quotes') return { swallowed: null, lastLine };
-  const reader = csvReader(delimiter);
+  const reader = new CsvReader(delimiter);
   const lines = block.subarray(from, to);
   let rows = 0;
   for (let at = lines.indexOf(LF) + 1; at < lines.length; at = reader.next) {

@@ -3,7 +3,7 @@
  * another one than it is read with.
  */
 import { dataError } from '../core/item/failure.ts';
-import { csvReader } from './csv-rows.ts';
+import { CsvReader } from './csv-rows.ts';
 import { TAB, USUAL, written } from './delimiter.ts';
 
 /** The line, perhaps in quotes; it may be the whole file. A character beyond ASCII is up to four bytes. */
@@ -64,7 +64,7 @@ export function doubtOf(
 }
 
 function columnsBy(line: Buffer, delimiter: number): number {
-  const reader = csvReader(delimiter);
+  const reader = new CsvReader(delimiter);
   reader.cut(line, 0, 0, true);
   return reader.complaint === null ? reader.fields.count : 0;
 }
