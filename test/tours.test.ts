@@ -16,10 +16,10 @@ const TOURS: Record<string, Tour> = {
     most: 5,
     files: {
       'engine/tables/read-table.ts': 'readTable',
-      'engine/tables/row-bytes.ts': 'rowSplitter',
+      'engine/tables/row-bytes.ts': 'RowSplitter',
       'engine/tables/csv-rows.ts': 'CsvReader',
       'engine/tables/rows.ts': 'csvRow',
-      'engine/tables/row-items.ts': 'itemMaker',
+      'engine/tables/row-items.ts': 'ItemMaker',
     },
   },
   'a run, from its first line to its last word': {

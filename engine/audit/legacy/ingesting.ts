@@ -10,15 +10,17 @@ import { COMMON } from '../../flow/join.ts';
 import type { OptionSchemas, OptionsOf } from '../../flow/options.ts';
 import { openVouchers } from '../../flow/provenance.ts';
 import type { Source, Tools } from '../../flow/stage.ts';
-import { checkedBatches } from '../../tables/checked.ts';
-import { countRows } from '../../tables/count.ts';
-import { delimiterOf } from '../../tables/delimiter.ts';
-import { readTable, streamOf, type TableOptions } from '../../tables/read-table.ts';
+import {
+  checkedBatches,
+  delimiterOf,
+  FORMATS,
+  readTable,
+  streamOf,
+  type TableOptions,
+} from '../../tables/read-table.ts';
 import type { RowCheck } from '../../tables/row-check.ts';
-import { itemMaker } from '../../tables/row-items.ts';
-import { selectRows } from '../../tables/selection.ts';
-import { FORMATS } from '../../tables/source-kind.ts';
-import { readRows } from '../../tables/source-rows.ts';
+import { ItemMaker, readRows } from '../../tables/row-items.ts';
+import { countRows, selectRows } from '../../tables/selection.ts';
 import { promptsFrom } from '../../tables/template.ts';
 import { readResults } from './read-results.ts';
 
@@ -112,7 +114,7 @@ export async function openTable(options: Options, tools: Tools) {
       '--skip-invalid: expected with --format openai-batch; bad rows of a table are failed items',
     );
   const part = selectRows(options);
-  const maker = itemMaker({
+  const maker = new ItemMaker({
     ...(await makingOf(options, tools)),
     orderings: orderings === undefined ? null : labelledOrderings(orderings, agentsOf(options, tools)),
     samples: options.samples ?? null,
@@ -123,7 +125,7 @@ export async function openTable(options: Options, tools: Tools) {
     maxLine: maxLineOf(options),
     // an option that says where to look says that the lines are rows
     takesItems: !looksElsewhere(options),
-    expect: maker.expect,
+    expect: (columns, source) => maker.expect(columns, source),
     itemsOf: row => maker.itemsOf(row, part.has(row.row)),
     lastRow: part.lastRow,
     signal: tools.signal,

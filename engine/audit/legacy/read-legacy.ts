@@ -16,7 +16,7 @@ import { type Failure, type Item, type Step, sampleMark } from '../../core/item/
 import type { JsonObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 import type { Vouchers } from '../../flow/provenance.ts';
-import type { SourceRows } from '../../tables/source-rows.ts';
+import type { SourceRows } from '../../tables/row-items.ts';
 import { asShown, withKeys } from './own-names.ts';
 import {
   answerIn,

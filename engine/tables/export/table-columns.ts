@@ -21,17 +21,6 @@ export interface Column {
 /** A JSON value, or null where the item has none or says null. */
 export type Row = unknown[];
 
-export interface Columns {
-  /** The first pass. Throws (65) where there would be more columns than a table can have. `rank`: its place in the table */
-  see(item: Item, rank: number): void;
-  /** After the last item: the columns in their order. Throws as `see`. */
-  settle(): readonly Column[];
-  /** The second pass, over the same items. */
-  rowOf(item: Item): Row;
-  /** what a person should know of the columns */
-  notes(): string[];
-}
-
 /** Keys of objects at one place, beyond which they are names of things and no columns. Columns of the input are columns. */
 const MOST_KEYS = 256;
 /** Beyond it nobody's reader is comfortable, and Parquet needs some kB for each in every group of rows. */
@@ -59,114 +48,125 @@ interface Found extends Place {
 /** The first columns; the others follow as the items have them. */
 const FIRST = ['id', 'row', 'sample', 'ordering', 'rung', 'failure', 'answer', 'input'];
 
-export function newColumns(): Columns {
-  const roots = new Map<string, Found>();
-  let places = 0;
-  let characters = 0;
-  let rank = 0;
-  let nth = 0;
-  let found: Found[] = [];
-  let names: string[] = [];
+export class Columns {
+  readonly #roots = new Map<string, Found>();
+  #places = 0;
+  #characters = 0;
+  #rank = 0;
+  #nth = 0;
+  #found: Found[] = [];
+  #names: string[] = [];
 
-  const make = (above: Found | null, origin: Origin, key: string): Found => {
-    places += 1;
-    characters += key.length;
-    if (places > MOST_PLACES || characters > MOST_CHARACTERS) throw tooMany(roots);
-    return {
-      ...{ origin, key, above, below: new Map(), isWhole: false },
-      ...{ counts: KINDS.map(() => 0), rank, nth, column: -1, type: 'text' },
-    };
-  };
-  const forget = (place: Found): void => {
-    for (const below of place.below.values()) {
-      places -= 1;
-      characters -= below.key.length;
-      forget(below);
-    }
-    place.below.clear();
-  };
-  // the columns that every table has
-  for (const [origin, key] of [
-    ['item', 'id'],
-    ['made', 'rung'],
-  ] as const) {
-    roots.set(`${origin} ${key}`, make(null, origin, key));
+  constructor() {
+    // the columns that every table has
+    this.#meet(null, 'item', 'id');
+    this.#meet(null, 'made', 'rung');
   }
 
-  const seeing = {
-    placeOf(above: Found | null, origin: Origin, key: string): Found | null {
-      if (above?.isWhole) return null;
-      const among = above?.below ?? roots;
-      const known = above === null ? `${origin} ${key}` : key;
-      let place = among.get(known);
-      nth += 1;
-      if (place === undefined) {
-        if (above !== null && above.below.size === MOST_KEYS && !isInput(above)) {
-          forget(above);
-          above.isWhole = true;
-          return null;
-        }
-        place = make(above, origin, key);
-        among.set(known, place);
-      } else if (rank < place.rank) {
-        place.rank = rank;
-        place.nth = nth;
-      }
-      return place;
-    },
-    cell(place: Found, value: unknown): void {
-      place.counts[kindOf(value)]! += 1;
-    },
-  };
-  let row: Row = [];
-  const filling = {
-    placeOf: (above: Found | null, origin: Origin, key: string): Found | null =>
-      (above === null ? roots.get(`${origin} ${key}`) : above.below.get(key)) ?? null,
-    cell(place: Found, value: unknown): void {
-      if (place.column >= 0) row[place.column] = value;
-    },
-  };
+  /** The first pass. Throws (65) where there would be more columns than a table can have. `rank`: its place in the table. */
+  see(item: Item, rank: number): void {
+    this.#rank = rank;
+    this.#nth = 0;
+    visit<Found>(item, {
+      placeOf: (above, origin, key) => this.#meet(above, origin, key),
+      cell(place, value) {
+        place.counts[kindOf(value)]! += 1;
+      },
+    });
+  }
 
-  return {
-    see(item, at) {
-      rank = at;
-      nth = 0;
-      visit(item, seeing);
-    },
-    settle() {
-      found = [...roots.values()].sort(inOrder).flatMap(columnsBelow);
-      if (found.length > MOST_COLUMNS) throw tooMany(roots, found.length);
-      names = namesOf(found);
-      for (const [index, place] of found.entries()) {
-        place.column = index;
-        place.type = typeOf(place.counts);
+  /** After the last item: the columns in their order. Throws as `see`. */
+  settle(): readonly Column[] {
+    this.#found = [...this.#roots.values()].sort(inOrder).flatMap(columnsBelow);
+    if (this.#found.length > MOST_COLUMNS) throw tooMany(this.#roots, this.#found.length);
+    this.#names = namesOf(this.#found);
+    for (const [index, place] of this.#found.entries()) {
+      place.column = index;
+      place.type = typeOf(place.counts);
+    }
+    return this.#found.map(({ type }, index) => ({ name: this.#names[index] as string, type }));
+  }
+
+  /** The second pass, over the same items. */
+  rowOf(item: Item): Row {
+    const row: Row = new Array(this.#found.length).fill(null);
+    visit<Found>(item, {
+      placeOf: (above, origin, key) => this.#among(above).get(nameIn(above, origin, key)) ?? null,
+      cell({ column }, value) {
+        if (column >= 0) row[column] = value;
+      },
+    });
+    return row;
+  }
+
+  /** What a person should know of the columns. */
+  notes(): string[] {
+    const mixed = this.#found.filter(({ counts }) => new Set(typesOf(counts)).size > 1);
+    const whole = this.#found.filter(({ isWhole }) => isWhole);
+    const nameOf = ({ column }: Found): string => cut(this.#names[column] as string, 100);
+    return [
+      ...listed(
+        mixed,
+        place =>
+          `${nameOf(place)} has values of several types (${kindsOf(place)}), so each is a text of JSON`,
+      ),
+      ...listed(
+        whole,
+        place =>
+          `${nameOf(place)} has objects with more than ${MOST_KEYS} different keys, so each is a text of JSON`,
+      ),
+    ];
+  }
+
+  #among(above: Found | null): Map<string, Found> {
+    return above?.below ?? this.#roots;
+  }
+
+  /** The place of a key, as an item has it; null where nothing below is a column. */
+  #meet(above: Found | null, origin: Origin, key: string): Found | null {
+    if (above?.isWhole) return null;
+    const among = this.#among(above);
+    const name = nameIn(above, origin, key);
+    let place = among.get(name);
+    this.#nth += 1;
+    if (place === undefined) {
+      if (above !== null && above.below.size === MOST_KEYS && !isInput(above)) {
+        this.#forget(above);
+        above.isWhole = true;
+        return null;
       }
-      return found.map(({ type }, index) => ({ name: names[index] as string, type }));
-    },
-    rowOf(item) {
-      row = new Array(found.length).fill(null);
-      visit(item, filling);
-      return row;
-    },
-    notes() {
-      const mixed = found.filter(({ counts }) => new Set(typesOf(counts)).size > 1);
-      const whole = found.filter(({ isWhole }) => isWhole);
-      const nameOf = ({ column }: Found): string => cut(names[column] as string, 100);
-      return [
-        ...listed(
-          mixed,
-          place =>
-            `${nameOf(place)} has values of several types (${kindsOf(place)}), so each is a text of JSON`,
-        ),
-        ...listed(
-          whole,
-          place =>
-            `${nameOf(place)} has objects with more than ${MOST_KEYS} different keys, so each is a text of JSON`,
-        ),
-      ];
-    },
-  };
+      place = this.#make(above, origin, key);
+      among.set(name, place);
+    } else if (this.#rank < place.rank) {
+      place.rank = this.#rank;
+      place.nth = this.#nth;
+    }
+    return place;
+  }
+
+  #make(above: Found | null, origin: Origin, key: string): Found {
+    this.#places += 1;
+    this.#characters += key.length;
+    if (this.#places > MOST_PLACES || this.#characters > MOST_CHARACTERS) throw tooMany(this.#roots);
+    return {
+      ...{ origin, key, above, below: new Map(), isWhole: false },
+      ...{ counts: KINDS.map(() => 0), rank: this.#rank, nth: this.#nth, column: -1, type: 'text' },
+    };
+  }
+
+  #forget(place: Found): void {
+    for (const below of place.below.values()) {
+      this.#places -= 1;
+      this.#characters -= below.key.length;
+      this.#forget(below);
+    }
+    place.below.clear();
+  }
 }
+
+/** A key at the root is of the item, of a step, or made of the item; below it there is one of each name. */
+const nameIn = (above: Found | null, origin: Origin, key: string): string =>
+  above === null ? `${origin} ${key}` : key;
 
 /** Columns that are named in full; of the others the number is said. */
 const NAMED = 5;
