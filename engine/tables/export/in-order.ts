@@ -85,7 +85,8 @@ export class InOrder {
   }
 
   #move(from: number, to: number): void {
-    this.#heap.copyWithin(3 * to, 3 * from, 3 * from + 3);
+    const heap = this.#heap;
+    for (let part = 0; part < 3; part++) heap[3 * to + part] = heap[3 * from + part]!;
   }
 
   #insert(rank: number, place: number, length: number): void {
