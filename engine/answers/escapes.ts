@@ -3,7 +3,7 @@
  * an apostrophe they are left out, since that is what they say there). Legal ones are never touched, not even where
  * they lie (`\frac` is a form feed and "rac"): no parser can know which was meant.
  */
-import type { Edit } from './edits.ts';
+import type { Edit } from './entries.ts';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

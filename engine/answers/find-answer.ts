@@ -2,19 +2,17 @@
  * Finding the answer in a chatty text: the last object, outside of reasoning. One pass. What breaks is judged
  * as broken, and nothing before it, inside it or beside it takes its place: a draft is not an answer.
  */
-
 import type { JsonObject } from '../core/json/pointer.ts';
 import { doubtAfter, doubtBefore } from './around.ts';
 import { closersEnd, goesOnAt, isComment, isPart } from './beside.ts';
-import { cut, cutBehind, type Stretch, withoutThoughts } from './cuts.ts';
 import { type Candidate, differenceBefore, differenceOf, objectOf } from './drafts.ts';
-import type { Edit } from './edits.ts';
-import { elementsOf, hasWord } from './elements.ts';
+import { elementsOf, hasWord, saysAnything } from './elements.ts';
 import { turnsOf } from './end-of-turn.ts';
+import type { Edit } from './entries.ts';
 import { doubtInside } from './inside.ts';
-import { type Broken, boundsOf, mendObject } from './mend.ts';
+import { type Broken, boundsOf, type MendRule, mendObject } from './mend.ts';
 import { blocksOf, closingEnd, startOf } from './reasoning.ts';
-import { keysOf, mayBeAnswer, textsOf } from './rivals.ts';
+import { keysOf, mayBeAnswer, textsOf } from './schema-words.ts';
 
 /** Longer texts are not searched: an answer has some thousand characters. */
 export const MAX_TEXT = 1 << 20;
@@ -208,4 +206,47 @@ function brokenEnd(text: string, { end, depth }: Broken): number {
     if (open === 0) return mark.index + 1;
   }
   return text.length;
+}
+
+/** A stretch of the text, in UTF-16 units. */
+export interface Stretch {
+  from: number;
+  to: number;
+}
+
+/** The text from `from` on without what is reasoning. */
+export function withoutThoughts(text: string, from: number, thoughts: readonly Stretch[]): string {
+  const parts: string[] = [];
+  let at = from;
+  for (const thought of thoughts) {
+    parts.push(text.slice(at, thought.from));
+    at = thought.to;
+  }
+  return [...parts, text.slice(at)].join('\n');
+}
+
+export function cutBehind(text: string, from: number, thoughts: readonly Stretch[]): Edit[] {
+  const edits: Edit[] = [];
+  let at = from;
+  for (const thought of thoughts) {
+    edits.push(
+      ...cut(text, at, thought.from, undefined, true),
+      ...cut(text, thought.from, thought.to, 'think-block'),
+    );
+    at = thought.to;
+  }
+  return [...edits, ...cut(text, at, text.length, undefined, true)];
+}
+
+/** The text from `from` to `to` as an entry; none where it is space. */
+export function cut(text: string, from: number, to: number, rule?: MendRule, isBehind = false): Edit[] {
+  const around = text.slice(from, to);
+  if (/^[ \t\n\r]*$/.test(around)) return [];
+  return [{ rule: rule ?? ruleFor(around.trim(), isBehind), offset: from, cut: around, put: '' }];
+}
+
+function ruleFor(around: string, isBehind: boolean): MendRule {
+  if (around === '[' || around === ']') return 'array-around';
+  if (/^`{3,}\w*$/.test(around)) return 'fence';
+  return isBehind && saysAnything(around) ? 'text-after' : 'text-around';
 }

@@ -14,19 +14,20 @@ import { REFUSED } from '../core/item/call.ts';
 import { isShallow, lossless } from '../core/json/lossless.ts';
 import { isObject } from '../core/json/pointer.ts';
 import { shorten, show, summarise } from '../core/json/show.ts';
-import { wordsOf } from './answer-limits.ts';
+import { wordsOf } from './answers-of-line.ts';
 import { coerce } from './coerce.ts';
-import { applyEdits, type Edit } from './edits.ts';
+import { applyEdits, type Edit } from './entries.ts';
 import { type Found, findAnswer, MAX_TEXT } from './find-answer.ts';
 import { findChoice, findScalar } from './find-scalar.ts';
-import type { SchemaFinding } from './findings.ts';
 import { doubtInside } from './inside.ts';
-import { type Kind, kindOf, kindsOf, nameOf } from './kinds.ts';
 import { MENDS } from './mend.ts';
-import { failed, type Reading } from './reading.ts';
-import type { Check } from './schema-check.ts';
-import { readText } from './text.ts';
+import type { Check, SchemaFinding } from './schema-check.ts';
+import { type Kind, kindOf, kindsOf, nameOf } from './schema-words.ts';
+import { failed, type Reading, readText } from './text.ts';
 import { COERCIONS } from './written-forms.ts';
+
+export { coerce } from './coerce.ts';
+export { failed, type Reading } from './text.ts';
 
 /** Every rule, on unless a caller leaves it out of `fixes`. */
 export const FIXES: ReadonlySet<string> = new Set([...Object.keys(MENDS), ...Object.keys(COERCIONS)]);

@@ -3,7 +3,7 @@
  * asks turn by turn in any arrangement; what differs is the text that an agent is shown. An item keeps its arrangement, so
  * that whoever asks it again, or judges it, knows what its answers were given after.
  */
-import { wordsOf } from '../../answers/answer-limits.ts';
+import { wordsOf } from '../../answers/answers-of-line.ts';
 import { ItemFailure, usageError } from '../../core/item/failure.ts';
 import type { Item, Step } from '../../core/item/item.ts';
 import { isObject } from '../../core/json/pointer.ts';

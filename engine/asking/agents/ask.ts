@@ -10,10 +10,9 @@ import {
   saidOf,
   TOO_LONG,
   takesTooMuch,
-} from '../../answers/answer-limits.ts';
-import { fill, type Rule } from '../../answers/fill.ts';
-import { readAnswer } from '../../answers/read-answer.ts';
-import { failed, type Reading } from '../../answers/reading.ts';
+} from '../../answers/answers-of-line.ts';
+import { fill, type Rule } from '../../answers/defaults.ts';
+import { failed, type Reading, readAnswer } from '../../answers/read-answer.ts';
 import type { Check } from '../../answers/schema-check.ts';
 import { CallFailure, type Pool, type RecordedAnswer } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';

@@ -1,7 +1,7 @@
 /** What a model is told of an answer that was refused, before it is asked again. Other words ask everything again. */
 
-import { kindsOf, nameOf } from '../../answers/kinds.ts';
 import type { Check } from '../../answers/schema-check.ts';
+import { kindsOf, nameOf } from '../../answers/schema-words.ts';
 import type { Rejected } from '../../core/item/item.ts';
 
 const CUT_OFF = 'it was cut off at the limit of tokens. Be shorter';

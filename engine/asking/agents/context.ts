@@ -2,7 +2,7 @@
  * What an agent is shown: the prompt, then each earlier answer under its agent's name. The chain asks with this text,
  * and the `input` of a turn in the legacy document is this text again, so both are built here.
  */
-import { wordsOf } from '../../answers/answer-limits.ts';
+import { wordsOf } from '../../answers/answers-of-line.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import type { Step } from '../../core/item/item.ts';
 import type { Agents } from './load-agents.ts';

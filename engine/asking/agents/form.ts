@@ -1,9 +1,8 @@
 /** By what the answers of an agent are judged: its schema, or that they are text. */
 
-import { kindsOf } from '../../answers/kinds.ts';
-import { compileSchema } from '../../answers/schema.ts';
+import { compileSchema, textCheck } from '../../answers/schema.ts';
 import type { Check } from '../../answers/schema-check.ts';
-import { textCheck } from '../../answers/text-check.ts';
+import { kindsOf } from '../../answers/schema-words.ts';
 import { dataError } from '../../core/item/failure.ts';
 import type { JsonObject } from '../../core/json/pointer.ts';
 import { type Agent, placeInSchema } from './agent-file.ts';

@@ -3,8 +3,7 @@
  * the folder, it has quoted that agent, and its own answer is missing.
  */
 
-import type { SchemaFinding } from '../../answers/findings.ts';
-import type { Check } from '../../answers/schema-check.ts';
+import type { Check, SchemaFinding } from '../../answers/schema-check.ts';
 import { isObject } from '../../core/json/pointer.ts';
 import { problem, show } from '../../core/json/show.ts';
 import type { Agent } from './agent-file.ts';

@@ -4,7 +4,7 @@
  * are put together once, behind those that a call's key is made of too, and are hashed and sent from there.
  */
 import { hash } from 'node:crypto';
-import { stripAnnotations } from '../../answers/keywords.ts';
+import { stripAnnotations } from '../../answers/schema-words.ts';
 import type { JsonObject } from '../../core/json/pointer.ts';
 import type { Agent } from './agent-file.ts';
 

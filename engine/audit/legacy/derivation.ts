@@ -5,8 +5,8 @@
  */
 
 import { type Answer, answerOf, givenBy, isRepair, list } from '../../answers/answers-of-line.ts';
+import { valueEntries } from '../../answers/entries.ts';
 import { READ_BACK, rungOfEntries } from '../../answers/rules.ts';
-import { valueEntries } from '../../answers/trace.ts';
 import { RUNGS, type Rung, worse } from '../../core/item/item.ts';
 import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../core/json/pointer.ts';
 import { differenceIn, same } from '../../core/json/same.ts';

@@ -1,6 +1,6 @@
 /** Strict verification of items: every answer, in its place, by its agent, after what it was shown. */
 
-import { hashOfText } from '../../answers/answer-limits.ts';
+import { hashOfText } from '../../answers/answers-of-line.ts';
 import {
   arrangementOf,
   dueIn,
