@@ -9,7 +9,7 @@ import { type FullText, isItem, type Repair, type Response, type WholeAnswer } f
 import { lossless } from '../core/json/lossless.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { same } from '../core/json/same.ts';
-import { applyEdits, type Edit, replay, valueEntries } from './entries.ts';
+import { applyEdits, editsOf, replay, valueEntries } from './entries.ts';
 
 export interface Refused {
   raw: string;
@@ -60,24 +60,8 @@ export function isProvenance(line: JsonObject): boolean {
 }
 
 export function answerOf(step: unknown, at: string): Answer {
-  const read = isObject(step) ? step : {};
-  const {
-    agent,
-    output,
-    response,
-    raw,
-    sha256,
-    whole: all,
-    rung,
-    saw,
-    calls,
-    attempts,
-    round,
-    rejected,
-    problem,
-    usage,
-    shared,
-  } = read;
+  const read: JsonObject = isObject(step) ? step : {};
+  const { output, raw, sha256 } = read;
   const repairs = list(read.repairs).filter(isRepair);
   const isAnswered = output !== undefined && output !== null;
   const whole = isAnswered && repairs.length === 0 ? wordsOf(output) : undefined;
@@ -85,27 +69,27 @@ export function answerOf(step: unknown, at: string): Answer {
   // an output alone may be anybody's: only the hash says that it is what the model said
   const isKnown = typeof raw === 'string' || sha256 !== undefined;
   const said = isKnown ? text : undefined;
-  const answered = isResponse(response) ? response : undefined;
+  const answered = isResponse(read.response) ? read.response : undefined;
   const hashed = said ?? (answered && JSON.stringify(answered.body));
   const isEdited = hashed !== undefined && sha256 !== undefined && sha256 !== hashOfText(hashed);
   return {
     at,
-    agent: typeof agent === 'string' ? agent : 'an agent without a name',
+    agent: typeof read.agent === 'string' ? read.agent : 'an agent without a name',
     ...(isAnswered && { output }),
     ...(answered && { response: answered }),
     ...(said !== undefined && { said }),
     ...(isEdited && { isEdited }),
-    ...(isWhole(all) && { whole: all }),
-    rung: typeof rung === 'string' ? rung : 'of no rung',
-    saw: typeof saw === 'string' ? saw : 'of no rung',
+    ...(isWhole(read.whole) && { whole: read.whole }),
+    rung: typeof read.rung === 'string' ? read.rung : 'of no rung',
+    saw: typeof read.saw === 'string' ? read.saw : 'of no rung',
     repairs,
-    calls: list(calls).filter(call => typeof call === 'string'),
-    attempts: typeof attempts === 'number' ? attempts : 0,
-    round: typeof round === 'number' ? round : 0,
-    rejected: list(rejected).filter(isRefused),
-    ...(typeof shared === 'string' && { shared }),
-    ...(isProblem(problem) && { problem }),
-    ...(isUsage(usage) && { usage }),
+    calls: list(read.calls).filter(call => typeof call === 'string'),
+    attempts: typeof read.attempts === 'number' ? read.attempts : 0,
+    round: typeof read.round === 'number' ? read.round : 0,
+    rejected: list(read.rejected).filter(isRefused),
+    ...(typeof read.shared === 'string' && { shared: read.shared }),
+    ...(isProblem(read.problem) && { problem: read.problem }),
+    ...(isUsage(read.usage) && { usage: read.usage }),
   };
 }
 
@@ -152,10 +136,7 @@ function isUsage(value: unknown): value is NonNullable<Answer['usage']> {
  * in text is no JSON, whatever it looks like: it is given where the text itself, with the entries, is the `output`.
  */
 export function givenBy(said: string, repairs: readonly Repair[], output: unknown): unknown {
-  const mended = applyEdits(
-    said,
-    repairs.filter((repair): repair is Edit => repair.offset !== undefined),
-  );
+  const mended = applyEdits(said, editsOf(repairs));
   if (typeof output === 'string' && replay(mended, valueEntries(repairs)) === output) return output;
   if (lossless(mended) !== null) return undefined;
   try {

@@ -94,10 +94,12 @@ export function readAnswer(
     const message = `expected a JSON ${name} that is given as the answer, got one ${why}, at offset ${at}`;
     return failed('not-the-answer', message);
   }
-  if (found.differ === undefined) return readMended(text, found.edits, check, fixes);
-  const { count, at } = found.differ;
-  const where = at === '' ? '' : ` at ${shorten(at)}`;
-  return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+  if (found.differ !== undefined) {
+    const { count, at } = found.differ;
+    const where = at === '' ? '' : ` at ${shorten(at)}`;
+    return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+  }
+  return readMended(text, found.edits ?? [], check, fixes);
 }
 
 /** One of several texts, with words around it. `read`: why the whole text is none. */
@@ -115,9 +117,8 @@ function readChoice(
     );
   if (found?.differ !== undefined)
     return failed('several-answers', `expected one choice, got ${found.differ.count} that differ`);
-  if (found === null || !('edits' in found)) return read;
-  const { edits } = found;
-  if (edits.some(({ rule }) => !fixes.has(rule))) return read;
+  const edits = found?.edits;
+  if (edits === undefined || edits.some(({ rule }) => !fixes.has(rule))) return read;
   if (check.textAfter === 'refuse' && edits.some(({ rule }) => rule === 'text-after'))
     return failed('text-after', 'expected nothing behind the answer, got text');
   const { value, repairs, findings } = coerce(applyEdits(text, edits).trim(), check, fixes);

@@ -36,57 +36,49 @@ export function findingsOf(errors: readonly ErrorObject[]): SchemaFinding[] {
   });
 }
 
+/** What was expected; and what was there, where that is not the value. */
+type Words = (params: JsonObject, schema: unknown, data: unknown) => string | [expected: string, got: string];
+
+const missing: Words = () => ['a value', 'nothing'];
+const unwanted: Words = () => ['no such property', 'one'];
+const bound: Words = ({ comparison, limit }) => `a number ${comparison} ${limit}`;
+const formsOf = (schema: unknown): string => `one of ${(schema as unknown[]).length} forms`;
+
+const WORDS: { [keyword: string]: Words } = {
+  type: ({ type }) => [type].flat().join(' or '),
+  enum: (_params, schema) => `one of ${shortList(schema as unknown[])}`,
+  const: (_params, schema) => show(schema),
+  required: missing,
+  dependentRequired: missing,
+  dependencies: missing,
+  additionalProperties: unwanted,
+  unevaluatedProperties: unwanted,
+  'false schema': () => 'no value',
+  minimum: bound,
+  maximum: bound,
+  exclusiveMinimum: bound,
+  exclusiveMaximum: bound,
+  multipleOf: params => `a multiple of ${params.multipleOf}`,
+  minLength: ({ limit }) => `at least ${limit} characters`,
+  maxLength: ({ limit }) => `at most ${limit} characters`,
+  minItems: ({ limit }) => `at least ${limit} items`,
+  maxItems: ({ limit }) => `at most ${limit} items`,
+  pattern: ({ pattern }) => `text that matches ${shorten(String(pattern))}`,
+  format: ({ format }) => `text in the format ${format}`,
+  'x-fw-sum': (_params, schema, data) => {
+    const rule = schema as SumRule;
+    return [`${shortList(rule.of)} to sum to ${rule.is}`, String(total(rule, data as JsonObject))];
+  },
+  uniqueItems: () => ['items that differ', 'two that are equal'],
+  anyOf: (_params, schema) => formsOf(schema),
+  oneOf: (_params, schema) => `exactly ${formsOf(schema)}`,
+  not: (_params, schema) => `none of what ${shorten(JSON.stringify(schema))} allows`,
+};
+
 function words({ keyword, data, schema, message }: ErrorObject, params: JsonObject): [string, string] {
-  switch (keyword) {
-    case 'type':
-      return [[params.type].flat().join(' or '), show(data)];
-    case 'enum':
-      return [`one of ${shortList(schema as unknown[])}`, show(data)];
-    case 'const':
-      return [show(schema), show(data)];
-    case 'required':
-    case 'dependentRequired':
-    case 'dependencies':
-      return ['a value', 'nothing'];
-    case 'additionalProperties':
-    case 'unevaluatedProperties':
-      return ['no such property', 'one'];
-    case 'false schema':
-      return ['no value', show(data)];
-    case 'minimum':
-    case 'maximum':
-    case 'exclusiveMinimum':
-    case 'exclusiveMaximum':
-      return [`a number ${params.comparison} ${params.limit}`, show(data)];
-    case 'multipleOf':
-      return [`a multiple of ${params.multipleOf}`, show(data)];
-    case 'minLength':
-    case 'maxLength':
-      return [`${keyword === 'minLength' ? 'at least' : 'at most'} ${params.limit} characters`, show(data)];
-    case 'minItems':
-    case 'maxItems':
-      return [`${keyword === 'minItems' ? 'at least' : 'at most'} ${params.limit} items`, show(data)];
-    case 'pattern':
-      return [`text that matches ${shorten(String(params.pattern))}`, show(data)];
-    case 'format':
-      return [`text in the format ${params.format}`, show(data)];
-    case 'x-fw-sum': {
-      const rule = schema as SumRule;
-      return [`${shortList(rule.of)} to sum to ${rule.is}`, String(total(rule, data as JsonObject))];
-    }
-    case 'uniqueItems':
-      return ['items that differ', 'two that are equal'];
-    case 'anyOf':
-    case 'oneOf':
-      return [
-        `${keyword === 'oneOf' ? 'exactly ' : ''}one of ${(schema as unknown[]).length} forms`,
-        show(data),
-      ];
-    case 'not':
-      return [`none of what ${shorten(JSON.stringify(schema))} allows`, show(data)];
-    default:
-      return [`it to ${message?.replace('must ', '') ?? `meet ${keyword}`}`, show(data)];
-  }
+  const said = WORDS[keyword]?.(params, schema, data);
+  if (Array.isArray(said)) return said;
+  return [said ?? `it to ${message?.replace('must ', '') ?? `meet ${keyword}`}`, show(data)];
 }
 
 function shortList(values: readonly unknown[]): string {

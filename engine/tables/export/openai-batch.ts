@@ -117,24 +117,21 @@ interface Texts {
 const ROOM = 128 * 1024;
 
 function textsInto(drain: Drain, onBroken: OnBroken): Texts {
-  let waiting: string[] = [];
-  let characters = 0;
+  let waiting = '';
   const flushSoon = onceATurn(flush, onBroken);
   let isOpen = true;
 
   function flush(): void {
-    if (characters === 0) return;
-    const bytes = Buffer.from(waiting.join(''));
-    waiting = [];
-    characters = 0;
+    if (waiting === '') return;
+    const bytes = Buffer.from(waiting);
+    waiting = '';
     isOpen = drain.put(bytes);
   }
 
   return {
     put(text) {
-      waiting.push(text);
-      characters += text.length;
-      if (characters >= ROOM) flush();
+      waiting += text;
+      if (waiting.length >= ROOM) flush();
       flushSoon();
     },
     get isOpen() {

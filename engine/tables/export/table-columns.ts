@@ -1,11 +1,21 @@
 /**
  * The columns of a table, found in a first pass over its items: names, types and an order, in bounded memory. What a
  * second pass needs is here too: which cell of a row a value is.
+ *
+ * The values of an item are cells, by the dotted names of their columns. An object is a column for each of its keys, all the
+ * way down; a list, an empty object and any other value is a cell. The answers of an item have the names of their agents
+ * in front, wherever in the ordering they come.
+ *
+ *   {"id": "7", "input": {"text": "…"}, "steps": [{"agent": "triage", "output": {"urgency": "low"}, "rung": "clean", …}]}
+ *   → id, rung, input.text, triage.output.urgency, triage.rung, …
+ *
+ * The answer of a raw request, and of a line of a batch, has its text in a column `answer`: in the body it is in a list.
  */
 import { dataError } from '../../core/item/failure.ts';
-import type { Item } from '../../core/item/item.ts';
+import { failureOf, type Item, idOf, isRawRequest, rungOf, type Step } from '../../core/item/item.ts';
+import { answerText, isBatchResult } from '../../core/item/response.ts';
 import { counted, cut } from '../../core/item/wording.ts';
-import { type Origin, type Place, visit } from './flat.ts';
+import { isObject, type JsonObject } from '../../core/json/pointer.ts';
 
 /**
  * `json`: each cell is the JSON text of its value. Lists are, and values of several types in one column: there a text is in
@@ -32,9 +42,17 @@ const MOST_CHARACTERS = 8 * 1024 * 1024;
 const KINDS = ['boolean', 'integer', 'number', 'text', 'list or object', 'null'] as const;
 const NULL = KINDS.indexOf('null');
 
-interface Found extends Place {
+/** Where a column is from: a key of the item, an answer of an agent, or neither (the rung of the item, the text of an answer). */
+type Origin = 'item' | 'step' | 'made';
+
+/** A place in items: a column where it has values, and the places below it. */
+interface Found {
+  readonly origin: Origin;
+  readonly key: string;
   readonly above: Found | null;
   readonly below: Map<string, Found>;
+  /** objects are not taken apart here: they have too many different keys */
+  isWhole: boolean;
   /** values, by kind */
   counts: number[];
   /** where it was first met: the rank of the item, and which value there */
@@ -67,7 +85,7 @@ export class Columns {
   see(item: Item, rank: number): void {
     this.#rank = rank;
     this.#nth = 0;
-    visit<Found>(item, {
+    visit(item, {
       placeOf: (above, origin, key) => this.#meet(above, origin, key),
       cell(place, value) {
         place.counts[kindOf(value)]! += 1;
@@ -90,7 +108,7 @@ export class Columns {
   /** The second pass, over the same items. */
   rowOf(item: Item): Row {
     const row: Row = new Array(this.#found.length).fill(null);
-    visit<Found>(item, {
+    visit(item, {
       placeOf: (above, origin, key) => this.#among(above).get(nameIn(above, origin, key)) ?? null,
       cell({ column }, value) {
         if (column >= 0) row[column] = value;
@@ -177,7 +195,7 @@ function listed(places: readonly Found[], say: (place: Found) => string): string
   return said;
 }
 
-const isInput = ({ above, origin, key }: Place): boolean =>
+const isInput = ({ above, origin, key }: Found): boolean =>
   above === null && origin === 'item' && key === 'input';
 
 function kindOf(value: unknown): number {
@@ -242,15 +260,15 @@ function tooMany(roots: ReadonlyMap<string, Found>, found?: number): Error {
   );
 }
 
-function keysOf(place: Found): string[] {
-  return place.above === null ? [place.key] : [...keysOf(place.above), place.key];
+function wayTo(place: Found): string[] {
+  return place.above === null ? [place.key] : [...wayTo(place.above), place.key];
 }
 
-const plainName = (place: Found): string => keysOf(place).join('.');
+const plainName = (place: Found): string => wayTo(place).join('.');
 
 /** Names of their own: keys in quotes where a key could be two, `steps.` before an agent. No two places have the same. */
 function exactName(place: Found): string {
-  const [first, ...others] = keysOf(place) as [string, ...string[]];
+  const [first, ...others] = wayTo(place) as [string, ...string[]];
   const rest = others.map(key => (key === '' || /[."]/.test(key) ? JSON.stringify(key) : key));
   if (place.origin === 'made') return [first, ...rest].join('.');
   return [...(place.origin === 'step' ? ['steps'] : []), JSON.stringify(first), ...rest].join('.');
@@ -267,4 +285,58 @@ function namesOf(places: readonly Found[]): string[] {
       if (times.get(name) !== 1) names[index] = exactName(places[index] as Found);
     }
   }
+}
+
+/** What walks along with an item: it finds or makes the place of a key, and hears of the values. */
+interface Visitor {
+  /** null: nothing below is wanted */
+  placeOf(above: Found | null, origin: Origin, key: string): Found | null;
+  cell(place: Found, value: unknown): void;
+}
+
+/** Depth is that of a line: at most 512 levels. */
+function visit(item: Item, visitor: Visitor): void {
+  const { steps, ...others } = item;
+  const answers = answersOf(steps);
+  see(null, 'item', 'id', item.id ?? idOf(item));
+  see(null, 'made', 'rung', rungOf(item));
+  const failure = failureOf(item);
+  if (item.failure === undefined) see(null, 'item', 'failure', failure);
+  if (failure === undefined) see(null, 'made', 'answer', answerText(bodyOf(item)));
+  for (const [key, value] of Object.entries(others)) if (key !== 'id') see(null, 'item', key, value);
+  if (answers === null) see(null, 'item', 'steps', steps);
+  else {
+    for (const [name, { agent: _, ...step }] of answers) see(null, 'step', name, step);
+  }
+
+  function see(above: Found | null, origin: Origin, key: string, value: unknown): void {
+    if (value === undefined) return;
+    const place = visitor.placeOf(above, origin, key);
+    if (place === null) return;
+    const keys = !place.isWhole && isObject(value) ? Object.keys(value) : [];
+    if (keys.length === 0) return visitor.cell(place, value);
+    for (const below of keys) see(place, origin, below, (value as JsonObject)[below]);
+    // with this key they may have become too many
+    if (place.isWhole) visitor.cell(place, value);
+  }
+}
+
+/** What a server answered to the request of a line; undefined where it is of another kind. */
+function bodyOf(item: Item): unknown {
+  if (isBatchResult(item)) return isObject(item.response) ? item.response.body : undefined;
+  const [step] = isRawRequest(item.request) && Array.isArray(item.steps) ? item.steps : [];
+  return step?.response?.body;
+}
+
+/** The steps by the names of their agents; an agent that answered twice is `risk` and `risk#2`. Null: they are no steps. */
+function answersOf(steps: unknown): Map<string, Step> | null {
+  if (!Array.isArray(steps) || steps.length === 0) return steps === undefined ? new Map() : null;
+  const answers = new Map<string, Step>();
+  for (const step of steps as (Step | null)[]) {
+    if (typeof step !== 'object' || step === null || typeof step.agent !== 'string') return null;
+    let name = step.agent;
+    for (let nth = 2; answers.has(name); nth++) name = `${step.agent}#${nth}`;
+    answers.set(name, step);
+  }
+  return answers;
 }
