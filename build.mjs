@@ -74,8 +74,8 @@ const TOGETHER = [
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
-  { name: 'aside', test: /\/(files\/put-aside|tables\/count|watch\/total)\.ts/ },
-  { name: 'rows', test: /\/tables\/(row-check|selection|template)\.ts/ },
+  { name: 'aside', test: /\/(files\/put-aside|tables\/selection|watch\/total)\.ts/ },
+  { name: 'rows', test: /\/tables\/(row-check|template)\.ts/ },
   {
     name: 'run',
     test: /\/running\/(first-items|named-files|stage-options)\.ts/,

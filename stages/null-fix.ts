@@ -10,7 +10,7 @@
  *         confidence) is never filled, whatever the defaults say. With --mark-only every line that would be filled
  */
 
-import { fill } from '../engine/answers/fill.ts';
+import { fill } from '../engine/answers/defaults.ts';
 import { readAnswer } from '../engine/answers/read-answer.ts';
 import { AGENTS_OPTION } from '../engine/asking/agents/asking-options.ts';
 import { defaultsOf } from '../engine/asking/agents/load-agents.ts';

@@ -9,8 +9,7 @@
  * Fails   null-value, where nulls are all that is wrong (null-fix heals it); schema-mismatch
  */
 
-import { coerce } from '../engine/answers/coerce.ts';
-import { codeOf, FIXES } from '../engine/answers/read-answer.ts';
+import { codeOf, coerce, FIXES } from '../engine/answers/read-answer.ts';
 import { describeRules } from '../engine/answers/rules.ts';
 import type { Check } from '../engine/answers/schema-check.ts';
 import { AGENTS_OPTION } from '../engine/asking/agents/asking-options.ts';

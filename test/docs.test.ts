@@ -2,12 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseDefaults } from '../engine/answers/defaults.ts';
-import { fill } from '../engine/answers/fill.ts';
+import { fill, parseDefaults } from '../engine/answers/defaults.ts';
 import { readAnswer } from '../engine/answers/read-answer.ts';
 import { RULES } from '../engine/answers/rules.ts';
-import { compileSchema } from '../engine/answers/schema.ts';
-import { textCheck } from '../engine/answers/text-check.ts';
+import { compileSchema, textCheck } from '../engine/answers/schema.ts';
 import type { JsonObject } from '../engine/core/json/pointer.ts';
 import { ROOT } from './fw.ts';
 import { fw } from './here.ts';

@@ -16,10 +16,10 @@ const TOURS: Record<string, Tour> = {
     most: 5,
     files: {
       'engine/tables/read-table.ts': 'readTable',
-      'engine/tables/row-bytes.ts': 'rowSplitter',
-      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/tables/row-bytes.ts': 'RowSplitter',
+      'engine/tables/csv-rows.ts': 'CsvReader',
       'engine/tables/rows.ts': 'csvRow',
-      'engine/tables/row-items.ts': 'itemMaker',
+      'engine/tables/row-items.ts': 'ItemMaker',
     },
   },
   'a run, from its first line to its last word': {
@@ -67,7 +67,7 @@ const TOURS: Record<string, Tour> = {
       'engine/asking/pool/reactions.ts': 'throttled: {',
       'engine/answers/read-answer.ts': 'const rung =',
       'engine/asking/agents/ask.ts': 'function answered(',
-      'engine/tables/csv-rows.ts': 'csvReader',
+      'engine/tables/csv-rows.ts': 'CsvReader',
       'engine/core/files/saving.ts': 'rename(partial, path)',
       'engine/asking/agents/request-body.ts': 'export function seedOf',
       'engine/asking/endpoints/exchange.ts': '(--max-body)',

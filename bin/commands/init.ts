@@ -10,8 +10,7 @@ import { counted } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { COMMON } from '../../engine/flow/join.ts';
-import { lookAtTable } from '../../engine/tables/look.ts';
-import { quotedNames } from '../../engine/tables/rows.ts';
+import { lookAtTable, quotedNames } from '../../engine/tables/look.ts';
 import { type Files, filesOf, fitTo, ownTable, STARTERS } from '../starters.ts';
 
 export default command({

@@ -6,7 +6,7 @@
 
 import { EN_ANSWER, plain } from './answer-words.ts';
 import { type Lead, LONGEST_LEAD, leadOf, saysFinal } from './lead.ts';
-import { decidesAgainst } from './verdicts.ts';
+import { decidesAgainst, remembered } from './verdicts.ts';
 import * as hedges from './words-before.ts';
 import * as behind from './words-behind.ts';
 import * as leads from './words-lead.ts';
@@ -139,12 +139,12 @@ function markBefore(before: string): string | null {
   return null;
 }
 
+const TAKEN_BACK = 'that the text behind it takes back';
+
 /**
  * Why `after`, directly behind an answer and outside of reasoning, says that it is none; null where it does not.
  * `opposites` are verdicts that the answer might have said instead, in lower case.
  */
-const TAKEN_BACK = 'that the text behind it takes back';
-
 export function doubtAfter(
   after: string,
   { said, others: opposites }: { said: readonly string[]; others: readonly string[] },
@@ -222,18 +222,17 @@ function alternativesOf(texts: readonly string[]): string {
   return texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|');
 }
 
-const verdicts = new Map<string, RegExp>();
-
 function verdictOf(opposites: readonly string[]): RegExp {
+  return remembered(`\0instead ${opposites.join('\n')}`, () => instead(opposites));
+}
+
+function instead(opposites: readonly string[]): RegExp {
   const one = alternativesOf(opposites);
   const clear = alternativesOf(opposites.filter(text => !GRADES.has(text)));
-  const before = verdicts.get(one);
-  if (before) return before;
-  if (verdicts.size > 100) verdicts.clear();
   const rival = `["'*_\`]{0,3}(?:${one})["'*_\`]{0,3}`;
   const end = '(?: (?:it|this|instead|the (?:loan|application|request)))? ?(?=$|[,;)—–-])';
   const we = `(?:i|we|it|this|that|(?:the|my)(?: (?:final|correct|right|actual|real|true))? ${EN_ANSWER})`;
-  const made = new RegExp(
+  return new RegExp(
     [
       // `Deny.`, `So, deny.`, `Read "deny" instead.`
       `^(?:\\p{L}{2,12},? ){0,2}(?<!(?:not|to|never|or|of|was|is) )${rival}${end}`,
@@ -250,6 +249,4 @@ function verdictOf(opposites: readonly string[]): RegExp {
     ].join('|'),
     'u',
   );
-  verdicts.set(one, made);
-  return made;
 }

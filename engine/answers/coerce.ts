@@ -4,8 +4,7 @@
  */
 import type { Repair } from '../core/item/item.ts';
 import { getAt, isObject, type JsonObject, join, parsePointer, setAt } from '../core/json/pointer.ts';
-import type { SchemaFinding } from './findings.ts';
-import type { Check } from './schema-check.ts';
+import type { Check, SchemaFinding } from './schema-check.ts';
 import { type SumRule, scaled } from './sum.ts';
 import { booleanIn, type CoercionRule, enumForm, numberIn } from './written-forms.ts';
 

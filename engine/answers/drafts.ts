@@ -1,8 +1,8 @@
 /** Several objects in one text: whether they say the same, and which of them may be drafts of the last. */
 import { differenceIn, type JsonObject } from '../core/json/pointer.ts';
-import { applyEdits, type Edit } from './edits.ts';
+import { applyEdits, type Edit } from './entries.ts';
 import { leadOf, saysFinal } from './lead.ts';
-import { mayBeAnswer } from './rivals.ts';
+import { mayBeAnswer } from './schema-words.ts';
 
 export interface Candidate {
   start: number;

@@ -3,41 +3,22 @@
  * an apostrophe they are left out, since that is what they say there). Legal ones are never touched, not even where
  * they lie (`\frac` is a form feed and "rac"): no parser can know which was meant.
  */
-import type { Edit } from './edits.ts';
+import type { Edit } from './entries.ts';
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+/** By the code of what follows a backslash: whether the two are an escape. */
+const LEGAL = Uint8Array.from({ length: 128 }, (_none, code) =>
+  '"\\/bfnrt'.includes(String.fromCharCode(code)) ? 1 : 0,
+);
 const LETTER_U = 0x75;
+const HEX = /[0-9a-fA-F]{4}/y;
 
 /** Length of the legal escape that begins at `at` (2 or 6), or 0 where the backslash is illegal. */
 export function escapeLength(text: string, at: number): number {
-  switch (text.charCodeAt(at + 1)) {
-    case QUOTE:
-    case BACKSLASH:
-    case 0x2f: // /
-    case 0x62: // b
-    case 0x66: // f
-    case 0x6e: // n
-    case 0x72: // r
-    case 0x74: // t
-      return 2;
-    case LETTER_U:
-      return hexDigits(text, at + 2) === 4 ? 6 : 0;
-    default:
-      return 0;
-  }
-}
-
-function hexDigits(text: string, from: number): number {
-  let count = 0;
-  while (count < 4) {
-    const unit = text.charCodeAt(from + count) | 0x20;
-    const digit = (unit >= 0x30 && unit <= 0x39) || (unit >= 0x61 && unit <= 0x66);
-    // `| 0x20` folds the case of letters, and would take control characters for digits
-    if (!digit || text.charCodeAt(from + count) < 0x30) return count;
-    count++;
-  }
-  return count;
+  const next = text.charCodeAt(at + 1);
+  if (LEGAL[next] === 1) return 2;
+  if (next !== LETTER_U) return 0;
+  HEX.lastIndex = at + 2;
+  return HEX.test(text) ? 6 : 0;
 }
 
 /** Where strings can begin: prose before the first bracket is no JSON, and its quotation marks delimit nothing. */

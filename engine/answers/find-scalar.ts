@@ -6,7 +6,7 @@
 
 import { plain } from './answer-words.ts';
 import { doubtAfter, doubtBefore } from './around.ts';
-import { applyEdits, type Edit } from './edits.ts';
+import { applyEdits, type Edit } from './entries.ts';
 import { type Found, MAX_TEXT } from './find-answer.ts';
 import { leadOf, saysFinal } from './lead.ts';
 import type { MendRule } from './mend.ts';

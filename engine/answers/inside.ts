@@ -1,7 +1,7 @@
 /** What an object says of itself, in its comments and texts: that it is a form to fill in, or that its answer is wrong. */
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { anywhere, plain } from './answer-words.ts';
-import { textsOf } from './rivals.ts';
+import { textsOf } from './schema-words.ts';
 import { decidesAgainst } from './verdicts.ts';
 
 /** A longer text is no word of a form. */

@@ -1,4 +1,7 @@
 /**
+ * Our own engine for patterns, since it protects a server from its users: schemas and agents come from anybody, and a run is
+ * shared. A time limit would need a thread for every test, and would judge alike no more when a run is replayed.
+ *
  * A user's `pattern` must not be able to hang a run: JavaScript's own engine backtracks, and `(a+)+$` on thirty
  * characters takes minutes. Here patterns run as sets of states (Thompson, 1968): time is states x characters, always.
  *

@@ -6,8 +6,8 @@
  */
 
 import { MAX_DEPTH } from '../core/json/pointer.ts';
-import type { Edit } from './edits.ts';
-import { isCurly, match, readString } from './strings.ts';
+import type { Edit } from './entries.ts';
+import { escapedApostrophe, escapeLength, illegalEscape } from './escapes.ts';
 
 /** Changes to syntax, each by its rule; a step that needed one is `repaired`. */
 export const MENDS = {
@@ -89,35 +89,21 @@ export function mendObject(text: string, open: number, bounds: Bounds): Mended |
     const broke = `expected ${expected} at offset ${at}, got ${found}`;
     return { end: at, broke, depth: closers.length, real };
   };
-  const edit = (rule: MendRule, offset: number, cut: string, put: string): void => {
-    edits.push({ rule, offset, cut, put });
-  };
 
   while (true) {
-    at += match(SPACE, text, at).length;
-    const comment = commentEnd(text, at, bounds);
-    if (comment === -1) return broken('the end of the comment');
-    if (comment > at) {
-      edit('comment', at, text.slice(at, comment), '');
-      at = comment;
-      continue;
-    }
+    at = gapEnd(text, at, bounds, edits);
     const char = text[at];
-    const space = char === undefined || (char > '\x20' && char < '\x7f') ? '' : match(UNUSUAL, text, at);
-    if (space !== '') {
-      edit('unusual-space', at, space, ' ');
-      at += space.length;
-      continue;
-    }
+    if ((char === '/' || char === '#') && commentEnd(text, at, bounds) === -1)
+      return broken('the end of the comment');
     if (char === undefined || text.startsWith('```', at)) {
       // Only brackets may be missing. After a comma or a colon more was to come, and nobody knows what.
       if (state !== 'after') return broken();
-      edit('missing-bracket', at, '', closers.reverse().join(''));
+      edits.push({ rule: 'missing-bracket', offset: at, cut: '', put: closers.reverse().join('') });
       return { end: at, edits: sorted(edits) };
     }
 
     if (char === closers.at(-1) && (state === 'after' || state.startsWith('first') || comma !== -1)) {
-      if (comma !== -1) edit('trailing-comma', comma, ',', '');
+      if (comma !== -1) edits.push({ rule: 'trailing-comma', offset: comma, cut: ',', put: '' });
       comma = -1;
       closers.pop();
       at++;
@@ -152,7 +138,7 @@ export function mendObject(text: string, open: number, bounds: Bounds): Mended |
     } else if (isKey) {
       const name = match(WORD, text, at);
       if (name === '') return broken();
-      edit('unquoted-key', at, name, `"${name}"`);
+      edits.push({ rule: 'unquoted-key', offset: at, cut: name, put: `"${name}"` });
       at += name.length;
     } else if (char === '{' || char === '[') {
       if (closers.length === MAX_DEPTH) return broken(`at most ${MAX_DEPTH} levels`);
@@ -161,21 +147,44 @@ export function mendObject(text: string, open: number, bounds: Bounds): Mended |
       at++;
       continue;
     } else {
-      const word = match(WORD, text, at);
-      const literal = Object.hasOwn(LITERALS, word) ? LITERALS[word] : undefined;
-      if (literal !== undefined) edit('python-literal', at, word, literal);
-      const known = literal !== undefined || word === 'true' || word === 'false' || word === 'null';
-      let length = known ? word.length : match(NUMBER, text, at).length;
-      if (length === 0) {
-        const [cut, put] = looseNumber(text, at);
-        if (cut === '') return broken();
-        edit('number-form', at, cut, put);
-        length = cut.length;
-      }
-      at += length;
+      const end = wordEnd(text, at, edits);
+      if (end === at) return broken();
+      at = end;
     }
     state = isKey ? 'colon' : 'after';
   }
+}
+
+/** Behind the space at `at`, and what else says nothing, which goes to `edits`; a comment that has no end is not passed. */
+function gapEnd(text: string, at: number, bounds: Bounds, edits: Edit[]): number {
+  for (let from = at; ; ) {
+    from += match(SPACE, text, from).length;
+    const comment = commentEnd(text, from, bounds);
+    if (comment > from) {
+      edits.push({ rule: 'comment', offset: from, cut: text.slice(from, comment), put: '' });
+      from = comment;
+      continue;
+    }
+    const char = text[from];
+    if (char === undefined || (char > '\x20' && char < '\x7f')) return from;
+    const space = match(UNUSUAL, text, from);
+    if (space === '') return from;
+    edits.push({ rule: 'unusual-space', offset: from, cut: space, put: ' ' });
+    from += space.length;
+  }
+}
+
+/** The end of the literal or number at `at`, which is `at` where there is none; what is not JSON in it goes to `edits`. */
+function wordEnd(text: string, at: number, edits: Edit[]): number {
+  const word = match(WORD, text, at);
+  const put = Object.hasOwn(LITERALS, word) ? LITERALS[word] : undefined;
+  if (put !== undefined) edits.push({ rule: 'python-literal', offset: at, cut: word, put });
+  if (put !== undefined || word === 'true' || word === 'false' || word === 'null') return at + word.length;
+  const number = match(NUMBER, text, at);
+  if (number !== '') return at + number.length;
+  const [cut, written] = looseNumber(text, at);
+  if (cut !== '') edits.push({ rule: 'number-form', offset: at, cut, put: written });
+  return at + cut.length;
 }
 
 /** A number in a form that JSON lacks, and as JSON has it; empty where there is none, or where it may have been cut off. */
@@ -200,4 +209,72 @@ function commentEnd(text: string, at: number, bounds: Bounds): number {
   if (text[at] !== '#' && !text.startsWith('//', at)) return at;
   // A line comment on the last line may have swallowed the rest of an object that was written on one line.
   return at <= bounds.lastLineBreak ? text.indexOf('\n', at) : -1;
+}
+
+/** What a string holds as it is: everything from the space on but quotes and backslashes. */
+const PLAIN = /[ !#-[\]-\uffff]*/y;
+/** Typographic double quotes; what opens a string may be any of them, as may what closes it. */
+const CURLY = '“”„‟';
+const ANY_SPACE = /[\s\u200b\u2060]*/y;
+const LETTER = /[\p{L}\p{N}]/uy;
+
+/** What a sticky pattern finds at `at`; empty where that is nothing. */
+export function match(pattern: RegExp, text: string, at: number): string {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0] ?? '';
+}
+
+/** The end of the string that opens at `open`, or -1; what is not JSON in it goes to `edits`. */
+export function readString(text: string, open: number, edits: Edit[], isKey: boolean): number {
+  const quote = text[open]!;
+  const single = quote === "'";
+  const curly = isCurly(quote);
+  const odd = single || curly;
+  if (odd) edits.push({ rule: 'single-quotes', offset: open, cut: quote, put: '"' });
+  let at = open + 1;
+  while (at < text.length) {
+    const char = text[at]!;
+    if ((curly ? isCurly(char) : char === quote) && (!odd || closes(text, at + 1, isKey))) {
+      if (odd) edits.push({ rule: 'single-quotes', offset: at, cut: char, put: '"' });
+      return at + 1;
+    }
+    if (char === '\\') {
+      const length = escapeLength(text, at);
+      if (length > 0) at += length;
+      else if (text[at + 1] === "'") {
+        if (single) edits.push({ rule: 'single-quotes', offset: at, cut: "\\'", put: "'" });
+        else edits.push(escapedApostrophe(at));
+        at += 2;
+      } else edits.push(illegalEscape(at++));
+    } else if (char < ' ') {
+      const put = JSON.stringify(char).slice(1, -1);
+      edits.push({ rule: 'control-character', offset: at++, cut: char, put });
+    } else if (char === '"') {
+      edits.push({ rule: 'single-quotes', offset: at++, cut: '"', put: '\\"' });
+    } else if (single) {
+      if (char === quote && !isApostrophe(text, at)) return -1;
+      at++;
+    } else if (curly) at++;
+    else at += match(PLAIN, text, at).length;
+  }
+  return -1;
+}
+
+export function isCurly(char: string | undefined): boolean {
+  return char !== undefined && CURLY.includes(char);
+}
+
+/** Whether a quote is the end of its string, and no apostrophe or quotation: what follows must continue the structure. */
+function closes(text: string, after: number, isKey: boolean): boolean {
+  const next = text[after + match(ANY_SPACE, text, after).length];
+  return isKey ? next === ':' : next === undefined || next === ',' || next === '}' || next === ']';
+}
+
+/**
+ * Whether a single quote inside its string is an apostrophe: it is inside a word, or ends one before the next. Anything
+ * else (`'low ' + 'income'`) is an expression, or a string whose end nobody knows.
+ */
+function isApostrophe(text: string, at: number): boolean {
+  if (match(LETTER, text, at - 1) === '') return false;
+  return match(LETTER, text, at + 1 + match(SPACE, text, at + 1).length) !== '';
 }

@@ -14,19 +14,20 @@ import { REFUSED } from '../core/item/call.ts';
 import { isShallow, lossless } from '../core/json/lossless.ts';
 import { isObject } from '../core/json/pointer.ts';
 import { shorten, show, summarise } from '../core/json/show.ts';
-import { wordsOf } from './answer-limits.ts';
+import { wordsOf } from './answers-of-line.ts';
 import { coerce } from './coerce.ts';
-import { applyEdits, type Edit } from './edits.ts';
+import { applyEdits, type Edit } from './entries.ts';
 import { type Found, findAnswer, MAX_TEXT } from './find-answer.ts';
 import { findChoice, findScalar } from './find-scalar.ts';
-import type { SchemaFinding } from './findings.ts';
 import { doubtInside } from './inside.ts';
-import { type Kind, kindOf, kindsOf, nameOf } from './kinds.ts';
 import { MENDS } from './mend.ts';
-import { failed, type Reading } from './reading.ts';
-import type { Check } from './schema-check.ts';
-import { readText } from './text.ts';
+import type { Check, SchemaFinding } from './schema-check.ts';
+import { type Kind, kindOf, kindsOf, nameOf } from './schema-words.ts';
+import { failed, type Reading, readText } from './text.ts';
 import { COERCIONS } from './written-forms.ts';
+
+export { coerce } from './coerce.ts';
+export { failed, type Reading } from './text.ts';
 
 /** Every rule, on unless a caller leaves it out of `fixes`. */
 export const FIXES: ReadonlySet<string> = new Set([...Object.keys(MENDS), ...Object.keys(COERCIONS)]);
@@ -93,10 +94,12 @@ export function readAnswer(
     const message = `expected a JSON ${name} that is given as the answer, got one ${why}, at offset ${at}`;
     return failed('not-the-answer', message);
   }
-  if (found.differ === undefined) return readMended(text, found.edits, check, fixes);
-  const { count, at } = found.differ;
-  const where = at === '' ? '' : ` at ${shorten(at)}`;
-  return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+  if (found.differ !== undefined) {
+    const { count, at } = found.differ;
+    const where = at === '' ? '' : ` at ${shorten(at)}`;
+    return failed('several-answers', `expected one JSON ${name}, got ${count} that differ${where}`);
+  }
+  return readMended(text, found.edits ?? [], check, fixes);
 }
 
 /** One of several texts, with words around it. `read`: why the whole text is none. */
@@ -114,9 +117,8 @@ function readChoice(
     );
   if (found?.differ !== undefined)
     return failed('several-answers', `expected one choice, got ${found.differ.count} that differ`);
-  if (found === null || !('edits' in found)) return read;
-  const { edits } = found;
-  if (edits.some(({ rule }) => !fixes.has(rule))) return read;
+  const edits = found?.edits;
+  if (edits === undefined || edits.some(({ rule }) => !fixes.has(rule))) return read;
   if (check.textAfter === 'refuse' && edits.some(({ rule }) => rule === 'text-after'))
     return failed('text-after', 'expected nothing behind the answer, got text');
   const { value, repairs, findings } = coerce(applyEdits(text, edits).trim(), check, fixes);

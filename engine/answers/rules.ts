@@ -1,8 +1,13 @@
 /** Every rule by which fw changes what a model said, in the order in which they apply, with the rung that each leads to. */
 import { type Rung, worse } from '../core/item/item.ts';
-import { FILLS } from './fill.ts';
 import { MENDS } from './mend.ts';
 import { COERCIONS } from './written-forms.ts';
+
+/** The one rule that puts a value of ours; a step that needed it is `defaulted`. */
+const FILLS = {
+  'null-default':
+    'A null or a missing value becomes what the file of defaults says (null-fix, or chain --on-invalid default).',
+} as const;
 
 export interface RuleLine {
   rung: Rung;

@@ -1,14 +1,89 @@
 /**
  * A compiled schema as a check: the many values that fit are asked about once, quickly; what does not fit is told in
- * full, within bounds.
+ * full, within bounds, as problems: where, what the schema expected, what was there.
  */
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { ownValidator, packagedSchema } from '../core/config/package.ts';
-import type { JsonObject } from '../core/json/pointer.ts';
-import type { Problem } from '../core/json/show.ts';
+import { type JsonObject, join } from '../core/json/pointer.ts';
+import { type Problem, problem, shorten, show } from '../core/json/show.ts';
 import type { Budget } from './budget.ts';
-import { findingsOf, type SchemaFinding, unbounded } from './findings.ts';
 import { PatternError } from './pattern-tree.ts';
+import { type SumRule, total } from './sum.ts';
+
+/** A problem with what coercion needs: the value judged, the schema that judged it, and where that value is. */
+export interface SchemaFinding extends Problem {
+  instance: string;
+  data: unknown;
+  parent: JsonObject;
+  params: JsonObject;
+}
+
+/** A finding about a value that a bound kept from being judged. */
+export function unbounded(data: unknown, expected: string): SchemaFinding[] {
+  return [{ ...problem('', 'x-fw-bound', expected, 'more'), instance: '', data, parent: {}, params: {} }];
+}
+
+export function findingsOf(errors: readonly ErrorObject[]): SchemaFinding[] {
+  return errors.map(error => {
+    const { keyword, instancePath: instance, data } = error;
+    const params = error.params as JsonObject;
+    const parent = (error.parentSchema ?? {}) as JsonObject;
+    const key = params.missingProperty ?? params.additionalProperty ?? params.unevaluatedProperty;
+    const at = typeof key === 'string' ? join(instance, key) : instance;
+    const [expected, got] = words(error, params);
+    return { ...problem(at, keyword, expected, got), instance, data, parent, params };
+  });
+}
+
+/** What was expected; and what was there, where that is not the value. */
+type Words = (params: JsonObject, schema: unknown, data: unknown) => string | [expected: string, got: string];
+
+const missing: Words = () => ['a value', 'nothing'];
+const unwanted: Words = () => ['no such property', 'one'];
+const bound: Words = ({ comparison, limit }) => `a number ${comparison} ${limit}`;
+const formsOf = (schema: unknown): string => `one of ${(schema as unknown[]).length} forms`;
+
+const WORDS: { [keyword: string]: Words } = {
+  type: ({ type }) => [type].flat().join(' or '),
+  enum: (_params, schema) => `one of ${shortList(schema as unknown[])}`,
+  const: (_params, schema) => show(schema),
+  required: missing,
+  dependentRequired: missing,
+  dependencies: missing,
+  additionalProperties: unwanted,
+  unevaluatedProperties: unwanted,
+  'false schema': () => 'no value',
+  minimum: bound,
+  maximum: bound,
+  exclusiveMinimum: bound,
+  exclusiveMaximum: bound,
+  multipleOf: params => `a multiple of ${params.multipleOf}`,
+  minLength: ({ limit }) => `at least ${limit} characters`,
+  maxLength: ({ limit }) => `at most ${limit} characters`,
+  minItems: ({ limit }) => `at least ${limit} items`,
+  maxItems: ({ limit }) => `at most ${limit} items`,
+  pattern: ({ pattern }) => `text that matches ${shorten(String(pattern))}`,
+  format: ({ format }) => `text in the format ${format}`,
+  'x-fw-sum': (_params, schema, data) => {
+    const rule = schema as SumRule;
+    return [`${shortList(rule.of)} to sum to ${rule.is}`, String(total(rule, data as JsonObject))];
+  },
+  uniqueItems: () => ['items that differ', 'two that are equal'],
+  anyOf: (_params, schema) => formsOf(schema),
+  oneOf: (_params, schema) => `exactly ${formsOf(schema)}`,
+  not: (_params, schema) => `none of what ${shorten(JSON.stringify(schema))} allows`,
+};
+
+function words({ keyword, data, schema, message }: ErrorObject, params: JsonObject): [string, string] {
+  const said = WORDS[keyword]?.(params, schema, data);
+  if (Array.isArray(said)) return said;
+  return [said ?? `it to ${message?.replace('must ', '') ?? `meet ${keyword}`}`, show(data)];
+}
+
+function shortList(values: readonly unknown[]): string {
+  const named = values.slice(0, 8).map(show).join(', ');
+  return values.length > 8 ? `${named}, …` : named;
+}
 
 /** A larger value gets its first problem only: with all of them, a wrong array of a million would be a million. */
 const MAX_NODES = 10_000;

@@ -1,23 +1,22 @@
 /**
  * JSON Schema as a function: `check(value)` gives the problems of a value, none where it fits. The dialect is the one
  * that `$schema` names. Schemas of users are untrusted: their size, depth, patterns and steps are bounded, and a bound
- * that is met makes a value fail, never pass.
+ * that is met makes a value fail, never pass. An answer in text has a check of its own.
  */
-import { Ajv, type AnySchema, type ErrorObject, type Options } from 'ajv';
+import { _, Ajv, type AnySchema, type CodeKeywordDefinition, type ErrorObject, type Options, str } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { ownValidator } from '../core/config/package.ts';
 import { dataError, Fatal } from '../core/item/failure.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
-import { shorten, show, summarise } from '../core/json/show.ts';
+import { problem, shorten, show, summarise } from '../core/json/show.ts';
 import { countErrors, createBudget } from './budget.ts';
-import { findingsOf } from './findings.ts';
-import { countSteps, partsOf } from './keywords.ts';
 import { linearPattern } from './linear-pattern.ts';
-import { useDecimals } from './multiple.ts';
-import { type Check, checkWith, whyNotJudged } from './schema-check.ts';
+import { type Check, checkWith, findingsOf, type SchemaFinding, whyNotJudged } from './schema-check.ts';
+import { countSteps, partsOf } from './schema-words.ts';
 import { isOffTheSum, type SumRule, sumRule } from './sum.ts';
+import { EMPTY, isBlank, loopIn, REPEATS, repetitionIn } from './text-faults.ts';
 
 const MAX_SCHEMA = 1 << 20;
 const MAX_DEPTH = 64;
@@ -190,4 +189,86 @@ function explain(error: unknown): string {
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some(below => isDeeper(below, levels - 1));
+}
+
+const KEYWORD: CodeKeywordDefinition = {
+  keyword: 'multipleOf',
+  type: 'number',
+  schemaType: 'number',
+  error: {
+    message: ({ schemaCode }) => str`must be multiple of ${schemaCode}`,
+    params: ({ schemaCode }) => _`{multipleOf: ${schemaCode}}`,
+  },
+  code(cxt) {
+    const { gen, data, schemaCode } = cxt;
+    const multiple = gen.scopeValue('func', { ref: isMultipleOf });
+    cxt.fail(_`!${multiple}(${data}, ${schemaCode})`);
+  },
+};
+
+/** Has `ajv` judge `multipleOf` by decimals; before it compiles. */
+export function useDecimals(ajv: Ajv): void {
+  ajv.removeKeyword(KEYWORD.keyword as string);
+  ajv.addKeyword({ ...KEYWORD });
+}
+
+/** Whether the shortest decimals of two doubles are a multiple and its step. */
+export function isMultipleOf(value: number, step: number): boolean {
+  if (!Number.isFinite(value) || !(step > 0)) return false;
+  if (Number.isSafeInteger(value) && Number.isSafeInteger(step)) return value % step === 0;
+  const [digits, power] = decimalOf(value);
+  const [stepDigits, stepPower] = decimalOf(step);
+  // digits × 10^power: with the smaller power for both, the digits are whole numbers to divide
+  const least = Math.min(power, stepPower);
+  return (digits * tenTo(power - least)) % (stepDigits * tenTo(stepPower - least)) === 0n;
+}
+
+/** A double as whole digits and a power of ten, of the shortest decimal that is read as it. */
+function decimalOf(number: number): [digits: bigint, power: number] {
+  const [mantissa = '', exponent = '0'] = number.toExponential().split('e');
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  return [BigInt(whole + fraction), Number(exponent) - fraction.length];
+}
+
+function tenTo(power: number): bigint {
+  return 10n ** BigInt(power);
+}
+
+/** What a text must be, where not any text will do: one of these, or all of it what a regular expression matches. */
+export interface TextForm {
+  choice?: readonly string[];
+  regex?: string;
+}
+
+/** The check of an answer in text. Exit 65, with `where` in front, where the regular expression is none that can be run. */
+export function textCheck(form: TextForm, where: string): Check {
+  const { choice, regex } = form;
+  const isFree = choice === undefined && regex === undefined;
+  const inner = compileSchema(
+    {
+      type: 'string',
+      ...(choice && { enum: choice }),
+      ...(regex !== undefined && { pattern: `^(?:${regex})$` }),
+    },
+    where,
+  );
+  const findings = (value: unknown, isChanged?: boolean): readonly SchemaFinding[] => {
+    const found = inner.findings(value, isChanged);
+    return found.length > 0 || !isFree ? found : findingsOfText(value as string);
+  };
+  return Object.assign((value: unknown) => findings(value), {
+    findings,
+    fittedLast: () => false,
+    schema: inner.schema,
+    text: { isFree },
+  });
+}
+
+function findingsOfText(text: string): readonly SchemaFinding[] {
+  const found = (keyword: string, expected: string, got: string): SchemaFinding[] => [
+    { ...problem('', keyword, expected, got), instance: '', data: text, parent: {}, params: {} },
+  ];
+  if (isBlank(text)) return found(EMPTY, 'a text', 'nothing that can be seen');
+  const loop = repetitionIn(text);
+  return loop === null ? [] : found(REPEATS, 'a text that ends', loopIn(loop));
 }

@@ -6,16 +6,16 @@
  */
 import { REFUSED } from '../core/item/call.ts';
 import type { Code } from '../core/item/codes.ts';
+import type { Repair, Rung } from '../core/item/item.ts';
 import { shorten, show, summarise } from '../core/json/show.ts';
 import { coerce } from './coerce.ts';
-import { applyEdits, type Edit } from './edits.ts';
 import { turnsOf } from './end-of-turn.ts';
+import { applyEdits, type Edit } from './entries.ts';
 import { MAX_TEXT } from './find-answer.ts';
 import type { MendRule } from './mend.ts';
-import { failed, type Reading } from './reading.ts';
 import { blocksOf, startOf } from './reasoning.ts';
-import { EMPTY, loopIn, REPEATS, repetitionIn } from './repetition.ts';
 import type { Check } from './schema-check.ts';
+import { EMPTY, loopIn, REPEATS, repetitionIn } from './text-faults.ts';
 
 /** What vLLM says of an answer that its own `repetition_detection` ended. */
 const STOPPED_AS_LOOP = 'repetition';
@@ -149,3 +149,20 @@ function judged(text: string, cuts: readonly Edit[], check: Check, fixes: Readon
 const CODES: { readonly [keyword: string]: Code } = { [EMPTY]: 'empty-answer', [REPEATS]: 'repeats-itself' };
 
 const codeOf = ({ keyword }: { keyword: string }): Code => CODES[keyword] ?? 'schema-mismatch';
+
+export interface Reading {
+  rung: Rung;
+  /** the answer; where the rung is `failed`, the object as far as it could be read, for whoever fills what is missing */
+  output?: unknown;
+  /** the output as later agents are shown it (see `wordsOf`); there where the rung is not `failed` */
+  compact?: string;
+  /** syntax entries on the text first, then values in the order of their change */
+  repairs: Repair[];
+  problem?: { code: Code; message: string };
+  /** where the model's own turn ends, if there is text behind it, which is never read or judged */
+  turnEnd?: number;
+}
+
+export function failed(code: Code, message: string, repairs: readonly Repair[] = []): Reading {
+  return { rung: 'failed', repairs: [...repairs], problem: { code, message } };
+}

@@ -86,33 +86,32 @@ function sourcesOf(texts: readonly string[]): { words: string; signs: string } {
 
 const known = new Map<string, RegExp>();
 
-function decidingFor(texts: readonly string[]): RegExp {
-  const key = texts.join('\n');
+/** What is made of texts of an enum is made once: to build such a pattern takes longer than to use it. */
+export function remembered(key: string, make: () => RegExp): RegExp {
   const before = known.get(key);
   if (before) return before;
-  if (known.size > 100) known.clear();
-  const { words, signs } = sourcesOf(texts);
-  const sources = DECIDING.map(one => one.replaceAll('(?:V)', `["'*_\`]{0,3}(?:${words})`));
-  const bounded = `(?<![\\p{L}\\p{N}])(?:${sources.join('|')})(?![\\p{L}\\p{N}])`;
-  const signed = SIGNED.map(one => one.replaceAll('(?:S)', `(?:${signs})`));
-  const made = new RegExp(signs === '' ? bounded : [bounded, ...signed].join('|'), 'u');
+  if (known.size > 200) known.clear();
+  const made = make();
   known.set(key, made);
   return made;
 }
 
+function decidingFor(texts: readonly string[]): RegExp {
+  return remembered(texts.join('\n'), () => {
+    const { words, signs } = sourcesOf(texts);
+    const sources = DECIDING.map(one => one.replaceAll('(?:V)', `["'*_\`]{0,3}(?:${words})`));
+    const bounded = `(?<![\\p{L}\\p{N}])(?:${sources.join('|')})(?![\\p{L}\\p{N}])`;
+    const signed = SIGNED.map(one => one.replaceAll('(?:S)', `(?:${signs})`));
+    return new RegExp(signs === '' ? bounded : [bounded, ...signed].join('|'), 'u');
+  });
+}
+
 /** `I do not approve it.` */
 function denying(said: readonly string[]): RegExp {
-  const key = `not ${said.join('\n')}`;
-  const made =
-    known.get(key) ??
-    new RegExp(
-      said.length === 0
-        ? '(?!)'
-        : `(?<![\\p{L}\\p{N}])${DENIED.replace('(?:V)', `(?:${sourcesOf(said).words})`)}`,
-      'u',
-    );
-  known.set(key, made);
-  return made;
+  return remembered(`not ${said.join('\n')}`, () => {
+    const denied = DENIED.replace('(?:V)', `(?:${sourcesOf(said).words})`);
+    return new RegExp(said.length === 0 ? '(?!)' : `(?<![\\p{L}\\p{N}])${denied}`, 'u');
+  });
 }
 
 const SENTENCE = /[^.!?;。؟؛។\n]{3,600}[.!?;。؟؛។]?/g;

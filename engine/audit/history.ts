@@ -3,7 +3,6 @@
  * what was accepted, every change to it with before and after, what failed. Nothing here throws on any line.
  */
 
-import { wordsOf } from '../answers/answer-limits.ts';
 import {
   type Answer,
   answersIn,
@@ -12,6 +11,7 @@ import {
   isRepair,
   list,
   markedRepairs,
+  wordsOf,
 } from '../answers/answers-of-line.ts';
 import { entryLine, READ_BACK } from '../answers/rules.ts';
 import { CODES, type Code } from '../core/item/codes.ts';

@@ -3,10 +3,9 @@
  * judged again by the rules of today. An edit that left no trace in the result, hashes and all, is found here.
  */
 
-import { hashOfText, keptOf, wordsOf } from '../answers/answer-limits.ts';
-import { list } from '../answers/answers-of-line.ts';
+import { hashOfText, keptOf, list, wordsOf } from '../answers/answers-of-line.ts';
+import { replay, valueEntries } from '../answers/entries.ts';
 import { AGENT_NAME } from '../answers/rules.ts';
-import { replay, valueEntries } from '../answers/trace.ts';
 import { arrangementOf, contextShown, seenLast, turnsOf, turnText } from '../asking/agents/arrangement.ts';
 import { checkOf, readReply } from '../asking/agents/form.ts';
 import type { Agents } from '../asking/agents/load-agents.ts';

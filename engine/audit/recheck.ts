@@ -4,7 +4,7 @@
  * that was named, or by none.
  */
 import { resolve } from 'node:path';
-import { wordsOf } from '../answers/answer-limits.ts';
+import { wordsOf } from '../answers/answers-of-line.ts';
 import { readAnswer } from '../answers/read-answer.ts';
 import { compileSchema } from '../answers/schema.ts';
 import { type Check, ownCheck } from '../answers/schema-check.ts';

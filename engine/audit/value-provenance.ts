@@ -1,9 +1,17 @@
 /** "Did the model say this?", asked of one value of a line, and answered from the entries that the line carries. */
 
 import { type Answer, answersIn, isAccountedFor, list, markedRepairs } from '../answers/answers-of-line.ts';
-import { applyEdits, editsOf, spanBefore } from '../answers/edits.ts';
+import {
+  applyEdits,
+  editsOf,
+  pointerOf,
+  replay,
+  spanBefore,
+  type Trace,
+  trace,
+  valueEntries,
+} from '../answers/entries.ts';
 import { AGENT_NAME, READ_BACK, RULES } from '../answers/rules.ts';
-import { pointerOf, replay, type Trace, trace, valueEntries } from '../answers/trace.ts';
 import { isItem, isLegacy, type Repair } from '../core/item/item.ts';
 import { getAt, type JsonObject, parsePointer, same } from '../core/json/pointer.ts';
 import { shorten } from '../core/json/show.ts';

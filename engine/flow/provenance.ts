@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { markedRepairs } from '../answers/answers-of-line.ts';
-import { editsOf } from '../answers/edits.ts';
+import { editsOf } from '../answers/entries.ts';
 import { rungOfEntries } from '../answers/rules.ts';
 import { createIdSet, createIdTable } from '../core/files/idset.ts';
 import { type LineFile, openLines, type Place } from '../core/files/line-places.ts';

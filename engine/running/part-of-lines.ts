@@ -3,8 +3,7 @@
 import { type Item, saysEnd } from '../core/item/item.ts';
 import { COMMON } from '../flow/join.ts';
 import { stage } from '../flow/stage.ts';
-import { countRows } from '../tables/count.ts';
-import { selectRows } from '../tables/selection.ts';
+import { countRows, selectRows } from '../tables/selection.ts';
 import type { Pipeline } from './pipeline.ts';
 
 /** The row behind a stage that lets the first `limit` lines through, of these those of the shard. */

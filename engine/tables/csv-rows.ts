@@ -5,11 +5,10 @@
  * Broken quotes leave open where their row ends; the rule is to lose as little as possible around it: in a quoted field
  * a quote that closes nothing is text, so that the row continues to a quote that does close; except that a field such as
  * `"a"b`, whose quotes on its first line pair up, ends with that line; and that the row ends before lines which are rows
- * of the table (see csv-behind.ts). These are looked for once it is certain that the quotes are broken: where a quote in
+ * of the table (see `rowsBehind`). These are looked for once it is certain that the quotes are broken: where a quote in
  * the field closes nothing, where the row gets longer than is kept, and at the end of the input.
  */
-import { type RowsBehind, rowsBehind } from './csv-behind.ts';
-import type { CsvReader, Cutter, FieldBounds } from './row-ends.ts';
+import type { Cutter, FieldBounds } from './row-ends.ts';
 
 /** Marks of a field: it holds what JSON escapes, quotes that are written twice, bytes beyond ASCII. */
 export const ESCAPED = 1;
@@ -62,175 +61,258 @@ const IN_QUOTES = kindsOf([LF, QUOTE]);
 /** By delimiter: every quoted field of several lines has a reader of its own for what may be rows behind it. */
 const IN_PLAIN = new Map<number, Uint8Array>();
 
-/** `longest`: bytes of a row that are kept. */
-export function csvReader(delimiter: number, longest = Number.POSITIVE_INFINITY): CsvReader {
-  const inPlain = IN_PLAIN.get(delimiter) ?? kindsOf([delimiter, LF, CR, QUOTE]);
-  IN_PLAIN.set(delimiter, inPlain);
-  const fields: FieldBounds = { count: 0, bounds: new Int32Array(3 * 64), marks: 0 };
-  let state = FIELD_START;
-  let start = 0; // of the field, from the beginning of the row
-  let marks = 0; // of the field
-  let firstLine = true; // still on the line on which the quoted field was opened
-  let pairedUp = false; // the quotes of that line so far come in pairs
-  let isOpen = false; // a quote in the field closes nothing, so that perhaps it is none of its quotes
-  let isLost = false; // the beginning of the row is no longer kept, so that nothing can begin behind it
-  let behind: RowsBehind | null = null;
-  let complaint: string | null = null;
-  let isNew = true; // a row begins
-  let severalLines = false;
+/** Reads the rows of a table. `longest`: bytes of a row that are kept. */
+export class CsvReader implements Cutter {
+  to = 0;
+  next = 0;
+  void = false;
+  complaint: string | null = null;
+  isPlain = true;
+  dropped = 0;
+  readonly fields: FieldBounds = { count: 0, bounds: new Int32Array(3 * 64), marks: 0 };
+  /** how many fields a row has; rows behind a broken one are looked for once this is known */
+  columns: number | null = null;
+  readonly #delimiter: number;
+  readonly #longest: number;
+  readonly #inPlain: Uint8Array;
+  #state = FIELD_START;
+  #start = 0; // of the field, from the beginning of the row
+  #marks = 0; // of the field
+  #firstLine = true; // still on the line on which the quoted field was opened
+  #pairedUp = false; // the quotes of that line so far come in pairs
+  #isOpen = false; // a quote in the field closes nothing, so that perhaps it is none of its quotes
+  #isLost = false; // the beginning of the row is no longer kept, so that nothing can begin behind it
+  #behind: RowsBehind | null = null;
+  #complaint: string | null = null;
+  #isNew = true; // a row begins
+  #severalLines = false;
 
-  return {
-    to: 0,
-    next: 0,
-    void: false,
-    complaint: null,
-    isPlain: true,
-    dropped: 0,
-    fields,
-    columns: null,
-    cut(block, from, at, final) {
-      if (isNew) begin();
-      const end = block.length;
-      for (;;) {
-        if (state === QUOTED) {
-          const stop = isLost ? end : Math.min(end, from + longest);
-          let seen = 0; // in a variable of the loop, which costs a third of one that outlives it
-          while (at < stop) {
-            const kind = IN_QUOTES[block[at]!]!;
-            if (kind === STOP) break;
-            seen |= kind;
-            at += 1;
-          }
-          marks |= seen;
-          if (!isLost && at - from >= longest) {
-            if (goesOnBehind(this, block, from, from + longest, false)) return true;
-            isLost = true;
-            continue;
-          }
-          if (at === end) break;
-          if (block[at] === LF) {
-            if (firstLine && pairedUp) return rowEnds(this, from, at, at + 1);
-            at += 1;
-            if (firstLine && this.columns !== null)
-              behind = rowsBehind(() => csvReader(delimiter), this.columns, at - from);
-            firstLine = false;
-            severalLines = true;
-            marks |= ESCAPED;
-            if (isOpen && goesOnBehind(this, block, from, at, false)) return true;
-            continue;
-          }
-          if (at + 1 === end && !final) return more(this, at);
-          const after = block[at + 1];
-          if (after === QUOTE) {
-            marks |= DOUBLED | ESCAPED;
-            at += 2;
-          } else if (after === delimiter || after === LF || after === CR || after === undefined) {
-            fieldEnds(at - from);
-            state = CLOSED;
-            at += 1;
-          } else {
-            complaint ??= INNER_QUOTE;
-            isOpen = true;
-            pairedUp = !pairedUp;
-            at += 1;
-          }
-          continue;
-        }
-        const before = at;
-        let seen = 0;
-        while (at < end) {
-          const kind = inPlain[block[at]!]!;
-          if (kind === STOP) break;
-          seen |= kind;
-          at += 1;
-        }
-        marks |= seen;
-        if (at > before) state = PLAIN;
-        if (at === end) break;
-        const byte = block[at]!;
-        if (byte === delimiter) {
-          if (state !== CLOSED) fieldEnds(at - from);
-          at += 1;
-          start = at - from;
-          marks = 0;
-          state = FIELD_START;
-        } else if (byte === LF) {
-          return rowEnds(this, from, at, at + 1);
-        } else if (byte === CR) {
-          if (at + 1 === end && !final) return more(this, at);
-          return rowEnds(this, from, at, block[at + 1] === LF ? at + 2 : at + 1);
-        } else if (state === FIELD_START) {
-          state = QUOTED;
-          start += 1;
-          firstLine = true;
-          pairedUp = false;
-          isOpen = false;
-          isLost = at - from + this.dropped >= longest;
-          behind = null;
-          at += 1;
-        } else {
-          complaint ??= BARE_QUOTE;
-          state = PLAIN;
-          at += 1;
-        }
-      }
-      if (!final) return more(this, at);
-      if (state === QUOTED) {
-        if (goesOnBehind(this, block, from, end, true)) return true;
-        complaint ??= NEVER_CLOSED;
-      }
-      return rowEnds(this, from, at, at);
-    },
-  };
-
-  /** Ends the row before the rows behind it, where there are some up to `end`. */
-  function goesOnBehind(cutter: Cutter, block: Buffer, from: number, end: number, final: boolean): boolean {
-    const next = isLost || behind === null ? null : behind.look(block, from, end, final);
-    if (next === null) return false;
-    complaint = NOT_CLOSED;
-    return rowEnds(cutter, from, from + next - 1, from + next);
+  constructor(delimiter: number, longest = Number.POSITIVE_INFINITY) {
+    this.#delimiter = delimiter;
+    this.#longest = longest;
+    this.#inPlain = IN_PLAIN.get(delimiter) ?? kindsOf([delimiter, LF, CR, QUOTE]);
+    IN_PLAIN.set(delimiter, this.#inPlain);
   }
 
-  function begin(): void {
-    isNew = false;
-    state = FIELD_START;
-    start = 0;
-    marks = 0;
-    complaint = null;
-    severalLines = false;
-    fields.count = 0;
-    fields.marks = 0;
-  }
-
-  /** The field from `start` to `to`, from the beginning of the row. */
-  function fieldEnds(to: number): void {
-    let { bounds } = fields;
-    const at = 3 * fields.count;
-    if (at === bounds.length) {
-      fields.bounds = new Int32Array(2 * at);
-      fields.bounds.set(bounds);
-      bounds = fields.bounds;
+  cut(block: Buffer, from: number, at: number, final: boolean): boolean {
+    if (this.#isNew) this.#begin();
+    this.to = at;
+    for (;;) {
+      const inQuotes = this.#state === QUOTED;
+      const ends = inQuotes ? this.#quoted(block, from, final) : this.#unquoted(block, from, final);
+      if (ends !== null) return ends;
     }
-    bounds[at] = start;
-    bounds[at + 1] = to;
-    bounds[at + 2] = marks;
-    fields.count += 1;
-    fields.marks |= marks;
   }
 
-  function more(cutter: Cutter, at: number): boolean {
-    cutter.to = at;
+  /** Reads on in quotes, from `to` on. Null where they end; else as `cut`. */
+  #quoted(block: Buffer, from: number, final: boolean): boolean | null {
+    const end = block.length;
+    for (let at = this.to; ; ) {
+      const stop = this.#isLost ? end : Math.min(end, from + this.#longest);
+      let seen = 0; // in a variable of the loop, which costs a third of one that outlives it
+      while (at < stop) {
+        const kind = IN_QUOTES[block[at]!]!;
+        if (kind === STOP) break;
+        seen |= kind;
+        at += 1;
+      }
+      this.#marks |= seen;
+      if (!this.#isLost && at - from >= this.#longest) {
+        if (this.#goesOnBehind(block, from, from + this.#longest, false)) return true;
+        this.#isLost = true;
+        continue;
+      }
+      if (at === end) return this.#blockEnds(block, from, final);
+      if (block[at] === LF) {
+        if (this.#firstLine && this.#pairedUp) return this.#rowEnds(from, at, at + 1);
+        at += 1;
+        if (this.#firstLine && this.columns !== null)
+          this.#behind = rowsBehind(this.#delimiter, this.columns, at - from);
+        this.#firstLine = false;
+        this.#severalLines = true;
+        this.#marks |= ESCAPED;
+        if (this.#isOpen && this.#goesOnBehind(block, from, at, false)) return true;
+        continue;
+      }
+      if (at + 1 === end && !final) return this.#more(at);
+      const after = block[at + 1];
+      if (after === QUOTE) {
+        this.#marks |= DOUBLED | ESCAPED;
+        at += 2;
+      } else if (after === this.#delimiter || after === LF || after === CR || after === undefined) {
+        this.#fieldEnds(at - from);
+        this.#state = CLOSED;
+        this.to = at + 1;
+        return null;
+      } else {
+        this.#complaint ??= INNER_QUOTE;
+        this.#isOpen = true;
+        this.#pairedUp = !this.#pairedUp;
+        at += 1;
+      }
+    }
+  }
+
+  /** Reads on outside of quotes, from `to` on. Null where they begin; else as `cut`. */
+  #unquoted(block: Buffer, from: number, final: boolean): boolean | null {
+    const kinds = this.#inPlain;
+    const end = block.length;
+    for (let at = this.to; ; at += 1) {
+      const before = at;
+      let seen = 0;
+      while (at < end) {
+        const kind = kinds[block[at]!]!;
+        if (kind === STOP) break;
+        seen |= kind;
+        at += 1;
+      }
+      this.#marks |= seen;
+      if (at > before) this.#state = PLAIN;
+      if (at === end) return this.#blockEnds(block, from, final);
+      const byte = block[at]!;
+      if (byte === this.#delimiter) {
+        if (this.#state !== CLOSED) this.#fieldEnds(at - from);
+        this.#start = at + 1 - from;
+        this.#marks = 0;
+        this.#state = FIELD_START;
+      } else if (byte === LF) {
+        return this.#rowEnds(from, at, at + 1);
+      } else if (byte === CR) {
+        if (at + 1 === end && !final) return this.#more(at);
+        return this.#rowEnds(from, at, block[at + 1] === LF ? at + 2 : at + 1);
+      } else if (this.#state === FIELD_START) {
+        this.#opens(at - from);
+        this.to = at + 1;
+        return null;
+      } else {
+        this.#complaint ??= BARE_QUOTE;
+        this.#state = PLAIN;
+      }
+    }
+  }
+
+  #begin(): void {
+    this.#isNew = false;
+    this.#state = FIELD_START;
+    this.#start = 0;
+    this.#marks = 0;
+    this.#complaint = null;
+    this.#severalLines = false;
+    this.fields.count = 0;
+    this.fields.marks = 0;
+  }
+
+  /** A quote opens a field, `at` bytes into the row. */
+  #opens(at: number): void {
+    this.#state = QUOTED;
+    this.#start += 1;
+    this.#firstLine = true;
+    this.#pairedUp = false;
+    this.#isOpen = false;
+    this.#isLost = at + this.dropped >= this.#longest;
+    this.#behind = null;
+  }
+
+  /** The field from its start to `to`, from the beginning of the row. */
+  #fieldEnds(to: number): void {
+    const { fields } = this;
+    const at = 3 * fields.count;
+    if (at === fields.bounds.length) {
+      const larger = new Int32Array(2 * at);
+      larger.set(fields.bounds);
+      fields.bounds = larger;
+    }
+    const { bounds } = fields;
+    bounds[at] = this.#start;
+    bounds[at + 1] = to;
+    bounds[at + 2] = this.#marks;
+    fields.count += 1;
+    fields.marks |= this.#marks;
+  }
+
+  #more(at: number): boolean {
+    this.to = at;
     return false;
   }
 
-  function rowEnds(cutter: Cutter, from: number, to: number, next: number): boolean {
-    if (state !== CLOSED) fieldEnds(to - from);
-    cutter.to = to;
-    cutter.next = next;
-    cutter.void = to === from;
-    cutter.complaint = complaint;
-    cutter.isPlain = !severalLines && (fields.marks & WIDE) === 0;
-    isNew = true;
+  #blockEnds(block: Buffer, from: number, final: boolean): boolean {
+    const at = block.length;
+    if (!final) return this.#more(at);
+    if (this.#state === QUOTED) {
+      if (this.#goesOnBehind(block, from, at, true)) return true;
+      this.#complaint ??= NEVER_CLOSED;
+    }
+    return this.#rowEnds(from, at, at);
+  }
+
+  #rowEnds(from: number, to: number, next: number): boolean {
+    if (this.#state !== CLOSED) this.#fieldEnds(to - from);
+    this.to = to;
+    this.next = next;
+    this.void = to === from;
+    this.complaint = this.#complaint;
+    this.isPlain = !this.#severalLines && (this.fields.marks & WIDE) === 0;
+    this.#isNew = true;
     return true;
   }
+
+  /** Ends the row before the rows behind it, where there are some up to `end`. */
+  #goesOnBehind(block: Buffer, from: number, end: number, final: boolean): boolean {
+    const next = this.#isLost ? null : (this.#behind?.(block, from, end, final) ?? null);
+    if (next === null) return false;
+    this.#complaint = NOT_CLOSED;
+    return this.#rowEnds(from, from + next - 1, from + next);
+  }
+}
+
+/** How many delimiters in their places, and how many rows, it takes to count as rows; with one column, rows alone. */
+const DELIMITERS = 8;
+const ROWS = 2;
+const ROWS_OF_ONE_COLUMN = 1024;
+/** lines of a row behind a broken one: where it has more, it is taken for broken too, and the next line for the next row */
+const LINES = 64;
+
+/**
+ * Reads on up to `end`. Where the first of the rows that fit begins, counted from `from`, the beginning of the broken row;
+ * null where there are none yet. `final`: nothing comes behind `end`.
+ */
+type RowsBehind = (block: Buffer, from: number, end: number, final: boolean) => number | null;
+
+/**
+ * Behind a quote that is never closed: where the next rows of the table begin. The lines there are read as rows, once and in
+ * one pass, and so many of them in a row must fit the header that no text in a field is taken for rows. `begin`: the first
+ * line behind the quote, counted from the beginning of the broken row.
+ */
+function rowsBehind(delimiter: number, columns: number, begin: number): RowsBehind {
+  const needed = columns === 1 ? ROWS_OF_ONE_COLUMN : Math.max(ROWS, Math.ceil(DELIMITERS / (columns - 1)));
+  let reader = new CsvReader(delimiter);
+  let row = begin;
+  let at = begin;
+  let lines = 0; // of the row so far
+  let first = begin;
+  let fitting = 0;
+  return (block, from, end, final) => {
+    while (from + at < end) {
+      const lineEnd = block.indexOf(LF, from + at);
+      const isCut = lineEnd < 0 || lineEnd >= end;
+      const to = isCut ? end : lineEnd + 1;
+      while (from + row < to && reader.cut(block.subarray(0, to), from + row, from + at, isCut && final)) {
+        const fits = reader.complaint === null && reader.fields.count === columns;
+        if (!reader.void) fitting = fits ? fitting + 1 : 0;
+        if (fitting === 1 && !reader.void) first = row;
+        if (fitting === needed) return first;
+        row = at = reader.next - from;
+        lines = 0;
+      }
+      if (from + row >= to) continue;
+      at = reader.to - from;
+      if (isCut) return null;
+      lines += 1;
+      if (lines < LINES) continue;
+      reader = new CsvReader(delimiter); // its quotes are broken too
+      row = at = to - from;
+      lines = fitting = 0;
+    }
+    return null;
+  };
 }

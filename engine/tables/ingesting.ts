@@ -4,15 +4,17 @@ import { usageError } from '../core/item/failure.ts';
 import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
 import type { Source, Tools } from '../flow/stage.ts';
-import { checkedBatches } from './checked.ts';
-import { countRows } from './count.ts';
-import { delimiterOf } from './delimiter.ts';
-import { readTable, streamOf, type TableOptions } from './read-table.ts';
+import {
+  checkedBatches,
+  delimiterOf,
+  FORMATS,
+  readTable,
+  streamOf,
+  type TableOptions,
+} from './read-table.ts';
 import type { RowCheck } from './row-check.ts';
-import { itemMaker } from './row-items.ts';
-import { selectRows } from './selection.ts';
-import { FORMATS } from './source-kind.ts';
-import { readRows, type SourceRows } from './source-rows.ts';
+import { ItemMaker, readRows, type SourceRows } from './row-items.ts';
+import { countRows, selectRows } from './selection.ts';
 import { promptsFrom } from './template.ts';
 
 export const INGEST_OPTIONS = {
@@ -106,7 +108,7 @@ export async function openTable(options: IngestOptions, tools: Tools, orderings:
       '--skip-invalid: expected with --format openai-batch; bad rows of a table are failed items',
     );
   const part = selectRows(options);
-  const maker = itemMaker({
+  const maker = new ItemMaker({
     ...(await makingOf(options, tools)),
     orderings: orderings(),
     samples: options.samples ?? null,
@@ -117,7 +119,7 @@ export async function openTable(options: IngestOptions, tools: Tools, orderings:
     maxLine: maxLineOf(options),
     // an option that says where to look says that the lines are rows
     takesItems: !looksElsewhere(options),
-    expect: maker.expect,
+    expect: (columns, source) => maker.expect(columns, source),
     itemsOf: row => maker.itemsOf(row, part.has(row.row)),
     lastRow: part.lastRow,
     signal: tools.signal,

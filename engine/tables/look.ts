@@ -7,6 +7,8 @@ import { dataError } from '../core/item/failure.ts';
 import { delimiterOf } from './delimiter.ts';
 import { type TableRow, tableBatches } from './read-table.ts';
 
+export { quotedNames } from './rows.ts';
+
 export interface Look {
   columns: readonly string[];
   /** what `--delimiter` has to say; undefined where ingest reads it so by itself */

@@ -10,11 +10,17 @@
 import _ from 'highland';
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch } from '../core/files/ndjson-out.ts';
+import { twice } from '../core/files/put-aside.ts';
+import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
+import { counted, shown } from '../core/item/wording.ts';
 import type { RowSplitter } from './row-bytes.ts';
 import type { LineWriter } from './row-lines.ts';
 import { type Decoder, type Header, headerTooLong, type Row } from './rows.ts';
 import { decoderFor, firstBytes, type Opening } from './source-kind.ts';
+
+export { delimiterOf } from './delimiter.ts';
+export { FORMATS } from './source-kind.ts';
 
 export interface TableRow extends Row {
   /** running over the whole run, 1-based, whatever the row holds */
@@ -72,63 +78,20 @@ export function streamOf(
   });
 }
 
+type LinesOf = (columns: readonly string[]) => LineWriter | null;
+
 /**
  * The same, some at a time. `linesOf` gives what writes the lines of good rows of CSV, told their columns; then only
  * the other rows come as items.
  */
 export async function* tableBatches(
   inputs: readonly ByteInput[],
-  { itemsOf, lastRow, signal, ...opening }: TableOptions,
-  linesOf?: (columns: readonly string[]) => LineWriter | null,
+  options: TableOptions,
+  linesOf?: LinesOf,
 ): AsyncGenerator<Batch, undefined> {
+  const { lastRow, signal, format, maxLine } = options;
   const first: { header: Header | null } = { header: null };
-  let row = 0;
-  let writer: LineWriter | null = null;
-  let told = ''; // the source of which it was said that its numbers may differ
-
-  function* batchesIn(decoder: Decoder, source: string): Generator<Batch, undefined> {
-    let items: Item[] = [];
-    function* left(): Generator<Batch, undefined> {
-      const lines = writer?.taken(); // where there are some, there are no items
-      if (lines) yield lines;
-      if (items.length > 0) yield items;
-      items = [];
-    }
-    try {
-      for (let rows = 1; row < lastRow; rows++) {
-        const piece = decoder.pieces.next();
-        if (piece === null) break;
-        if (writer !== null && piece.trouble === undefined) {
-          if (items.length > 0) yield* left();
-          if (writer.write(piece.block, piece.from, decoder.table!.fields, row + 1)) {
-            row += 1;
-            if (writer.isFull()) yield* left();
-            continue;
-          }
-        }
-        const each = decoder.row(piece);
-        if (each === null) {
-          if (decoder.table?.columns) writer = linesOf?.(decoder.table.columns) ?? null;
-          continue;
-        }
-        if (writer !== null && items.length === 0) yield* left();
-        row += 1;
-        const { swallowed, lastLine, ...found } = each;
-        items.push(...itemsOf({ ...found, row, source }));
-        if (lastLine !== undefined) {
-          row += swallowed ?? 0;
-          if (told !== source) opening.warn(numbersDiffer(source, each));
-          told = source;
-        }
-        if (items.length >= ITEMS || rows % ROWS === 0) yield* left();
-      }
-    } catch (error) {
-      yield* left(); // the rows before an error are rows all the same
-      throw error;
-    }
-    yield* left();
-  }
-
+  const batches = new Batches(options, linesOf);
   for (const input of inputs) {
     // while a read of a pipe waits, nothing else is heard; closing the input ends the read
     const stop = (): void => {
@@ -136,20 +99,19 @@ export async function* tableBatches(
     };
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const bytes = await firstBytes(input, opening.format === 'openai-batch');
-      const decoder = decoderFor(bytes, input.name, opening, first);
-      writer = null;
-      const rowsBefore = row;
+      const bytes = await firstBytes(input, format === 'openai-batch');
+      const decoder = decoderFor(bytes, input.name, options, first);
+      const rowsBefore = batches.row;
       for await (const _fed of feeding(decoder.pieces, bytes, input)) {
         if (decoder.table?.columns === null && decoder.pieces.isTooLong())
-          throw headerTooLong(input.name, opening.maxLine);
-        for (const batch of batchesIn(decoder, input.name)) {
+          throw headerTooLong(input.name, maxLine);
+        for (const batch of batches.of(decoder, input.name)) {
           if (signal.aborted) return;
           yield batch;
         }
-        if (signal.aborted || row >= lastRow) return;
+        if (signal.aborted || batches.row >= lastRow) return;
       }
-      decoder.end(row - rowsBefore);
+      decoder.end(batches.row - rowsBefore);
     } catch (error) {
       if (!signal.aborted) throw error;
       return; // the end of an input that was closed is not its own
@@ -160,8 +122,73 @@ export async function* tableBatches(
   }
 }
 
+/** The rows of all sources, one after the other, as items and as lines. */
+class Batches {
+  /** the number of the last row */
+  row = 0;
+  readonly #options: TableOptions;
+  readonly #linesOf: LinesOf | undefined;
+  #writer: LineWriter | null = null;
+  #items: Item[] = [];
+  #warnedOf = ''; // the source of which it was said that its numbers may differ
+
+  constructor(options: TableOptions, linesOf: LinesOf | undefined) {
+    this.#options = options;
+    this.#linesOf = linesOf;
+  }
+
+  /** Those of the block that the decoder was fed. */
+  *of(decoder: Decoder, source: string): Generator<Batch, undefined> {
+    if (!decoder.table?.columns) this.#writer = null; // another source begins
+    try {
+      for (let rows = 1; this.row < this.#options.lastRow; rows++) {
+        const piece = decoder.pieces.next();
+        if (piece === null) break;
+        const writer = this.#writer;
+        if (writer !== null && piece.trouble === undefined) {
+          if (this.#items.length > 0) yield* this.#left();
+          if (writer.write(piece.block, piece.from, decoder.table!.fields, this.row + 1)) {
+            this.row += 1;
+            if (writer.isFull()) yield* this.#left();
+            continue;
+          }
+        }
+        const row = decoder.row(piece);
+        if (row === null) {
+          if (decoder.table?.columns) this.#writer = this.#linesOf?.(decoder.table.columns) ?? null;
+          continue;
+        }
+        if (writer !== null && this.#items.length === 0) yield* this.#left();
+        this.#add(row, source);
+        if (this.#items.length >= ITEMS || rows % ROWS === 0) yield* this.#left();
+      }
+    } catch (error) {
+      yield* this.#left(); // the rows before an error are rows all the same
+      throw error;
+    }
+    yield* this.#left();
+  }
+
+  /** What has not been passed on: where there are lines, there are no items. */
+  *#left(): Generator<Batch, undefined> {
+    const lines = this.#writer?.taken();
+    if (lines) yield lines;
+    if (this.#items.length > 0) yield this.#items;
+    this.#items = [];
+  }
+
+  #add({ swallowed, lastLine, ...row }: Row, source: string): void {
+    this.row += 1;
+    this.#items.push(...this.#options.itemsOf({ ...row, row: this.row, source }));
+    if (lastLine === undefined) return;
+    this.row += swallowed ?? 0;
+    if (this.#warnedOf !== source) this.#options.warn(numbersDiffer(source, row.line, lastLine, swallowed));
+    this.#warnedOf = source;
+  }
+}
+
 /** Results are known by the numbers of rows, so whoever mends the file and reads it again has to know. */
-function numbersDiffer(source: string, { line, lastLine, swallowed }: Row): string {
+function numbersDiffer(source: string, line: number, lastLine: number, swallowed: Row['swallowed']): string {
   const counted =
     typeof swallowed === 'number'
       ? `they count as ${swallowed + 1} rows, since each fits the header`
@@ -209,4 +236,44 @@ async function* feeding(
     final = more === null;
     block = more ?? rest ?? Buffer.alloc(0);
   }
+}
+
+/** Lines that a message names. */
+const NAMED = 10;
+
+/**
+ * The items of `inputs`, once none of them has failed; else exit 65, with what is wrong: whoever pays for answers wants to
+ * know of a broken line before, and not behind a thousand that were asked. `judge` makes them the first time.
+ */
+export async function* checkedBatches(
+  inputs: readonly ByteInput[],
+  reading: TableOptions,
+  judge: TableOptions['itemsOf'],
+): AsyncGenerator<Batch, undefined> {
+  const pairs = inputs.map(twice);
+  const named: string[] = [];
+  let wrong = 0;
+  for await (const batch of tableBatches(
+    pairs.map(({ first }) => first),
+    { ...reading, itemsOf: judge },
+  )) {
+    for (const { failure } of batch as readonly Item[]) {
+      if (failure === undefined) continue;
+      wrong += 1;
+      if (named.length < NAMED) named.push(shown(failure.message));
+    }
+    await new Promise(setImmediate); // signals have their turn
+  }
+  if (reading.signal.aborted) return;
+  if (wrong > 0) {
+    const more = wrong > named.length ? [`and ${wrong - named.length} more`] : [];
+    throw dataError(
+      `expected a request a line, found ${counted(wrong, 'line')} that cannot be one; nothing was asked:\n  ` +
+        `${[...named, ...more].join('\n  ')}\nmend them, or give --skip-invalid, which makes each a failed line`,
+    );
+  }
+  yield* tableBatches(
+    pairs.map(({ again }) => again()),
+    reading,
+  );
 }

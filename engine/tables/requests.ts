@@ -5,7 +5,7 @@
 import type { Item } from '../core/item/item.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { show } from '../core/json/show.ts';
-import { rowSplitter } from './row-bytes.ts';
+import { RowSplitter } from './row-bytes.ts';
 import { lineCutter } from './row-ends.ts';
 import { type Decoder, type DecoderOptions, parsedObject, type Row } from './rows.ts';
 
@@ -16,7 +16,7 @@ export function requestDecoder({
   excess = () => null,
 }: Pick<DecoderOptions, 'maxLine' | 'excess'>): Decoder {
   return {
-    pieces: rowSplitter(lineCutter(), maxLine),
+    pieces: new RowSplitter(lineCutter(), maxLine),
     row({ block, from, to, line, trouble }) {
       if (trouble) return { line, columns: [], trouble };
       const much = excess(block.subarray(from, to));

@@ -27,17 +27,6 @@ export interface RowBytes {
   trouble?: RowError;
 }
 
-export interface RowSplitter {
-  /** a new block, which begins with what `rest` gave of the last one; `final`: there will be no more */
-  feed(block: Buffer, final: boolean): void;
-  /** the next row, or null where the block has no more whole ones */
-  next(): RowBytes | null;
-  /** the beginning of a row at the end of the block */
-  rest(): Buffer | null;
-  /** the row that has begun is too long to keep */
-  isTooLong(): boolean;
-}
-
 const LF = 10;
 const CR = 13;
 /** what is kept of a row that is too long to keep */
@@ -46,14 +35,16 @@ const HEAD = 1024;
 const KEPT = 64 * 1024;
 
 /** `maxLine` in bytes. */
-export function rowSplitter(cutter: Cutter, maxLine: number): RowSplitter {
-  let block: Buffer = Buffer.alloc(0);
-  let final = false;
-  let from = 0;
-  let at = 0;
-  let line = 1; // of the byte at `from`
-  let done = false;
-  let skipping: {
+export class RowSplitter {
+  readonly #cutter: Cutter;
+  readonly #maxLine: number;
+  #block: Buffer = Buffer.alloc(0);
+  #final = false;
+  #from = 0;
+  #at = 0;
+  #line = 1; // of the byte at `from`
+  #done = false;
+  #skipping: {
     hash: Hash;
     head: Buffer;
     bytes: number;
@@ -61,61 +52,78 @@ export function rowSplitter(cutter: Cutter, maxLine: number): RowSplitter {
     lastByte?: number | undefined;
   } | null = null;
 
-  return {
-    feed(next, last) {
-      block = next;
-      final = last;
-      at -= from; // as far as the cutter has looked into the rest
-      from = 0;
-    },
-    next() {
-      while (!done) {
-        done = final && from === block.length && skipping === null; // one more cut, which may complain
-        if (!cutter.cut(block, from, at, final)) {
-          at = cutter.to;
-          return null;
-        }
-        const ends = endsOf(cutter);
-        const piece = skipping !== null || !cutter.void ? pieceTo(cutter.to, cutter.next) : null;
-        line += ends;
-        cutter.dropped = 0;
-        from = at = cutter.next;
-        if (piece !== null) return piece;
-      }
-      return null;
-    },
-    rest() {
-      if (skipping !== null || at - from > maxLine) {
-        skip(block.subarray(from, at));
-        line += newlines(block, from, at);
-        cutter.dropped += at - from;
-        from = at;
-      }
-      return from === block.length ? null : block.subarray(from);
-    },
-    isTooLong: () => skipping !== null,
-  };
-
-  /** Line ends up to the next row; a lone \r counts where it ends one. */
-  function endsOf({ to, next, isPlain }: Cutter): number {
-    if (isPlain && skipping === null) return next > to ? 1 : 0;
-    return newlines(block, from, next) + (next > from && block[next - 1] === CR ? 1 : 0);
+  constructor(cutter: Cutter, maxLine: number) {
+    this.#cutter = cutter;
+    this.#maxLine = maxLine;
   }
 
-  function pieceTo(to: number, next: number): RowBytes {
-    const first = skipping?.line ?? (cutter.isPlain ? line : firstLine(to));
-    const piece: RowBytes = { block, from, to, next, line: first };
-    const trouble = troubleOf(to, piece.line);
+  /** A new block, which begins with what `rest` gave of the last one; `final`: there will be no more. */
+  feed(block: Buffer, final: boolean): void {
+    this.#block = block;
+    this.#final = final;
+    this.#at -= this.#from; // as far as the cutter has looked into the rest
+    this.#from = 0;
+  }
+
+  /** The next row, or null where the block has no more whole ones. */
+  next(): RowBytes | null {
+    while (!this.#done) {
+      this.#done = this.#final && this.#from === this.#block.length && this.#skipping === null; // one more cut, which may complain
+      if (!this.#cutter.cut(this.#block, this.#from, this.#at, this.#final)) {
+        this.#at = this.#cutter.to;
+        return null;
+      }
+      const ends = this.#endsOf(this.#cutter);
+      const piece =
+        this.#skipping !== null || !this.#cutter.void
+          ? this.#pieceTo(this.#cutter.to, this.#cutter.next)
+          : null;
+      this.#line += ends;
+      this.#cutter.dropped = 0;
+      this.#from = this.#at = this.#cutter.next;
+      if (piece !== null) return piece;
+    }
+    return null;
+  }
+
+  /** The beginning of a row at the end of the block. */
+  rest(): Buffer | null {
+    if (this.#skipping !== null || this.#at - this.#from > this.#maxLine) {
+      this.#skip(this.#block.subarray(this.#from, this.#at));
+      this.#line += newlines(this.#block, this.#from, this.#at);
+      this.#cutter.dropped += this.#at - this.#from;
+      this.#from = this.#at;
+    }
+    return this.#from === this.#block.length ? null : this.#block.subarray(this.#from);
+  }
+
+  /** The row that has begun is too long to keep. */
+  isTooLong(): boolean {
+    return this.#skipping !== null;
+  }
+
+  /** Line ends up to the next row; a lone \r counts where it ends one. */
+  #endsOf({ to, next, isPlain }: Cutter): number {
+    if (isPlain && this.#skipping === null) return next > to ? 1 : 0;
+    return (
+      newlines(this.#block, this.#from, next) + (next > this.#from && this.#block[next - 1] === CR ? 1 : 0)
+    );
+  }
+
+  #pieceTo(to: number, next: number): RowBytes {
+    const first = this.#skipping?.line ?? (this.#cutter.isPlain ? this.#line : this.#firstLine(to));
+    const piece: RowBytes = { block: this.#block, from: this.#from, to, next, line: first };
+    const trouble = this.#troubleOf(to, piece.line);
     return trouble ? { ...piece, trouble } : piece;
   }
 
-  function troubleOf(to: number, first: number): RowError | null {
-    if (skipping !== null || to - from > maxLine) return tooLong(first, to);
-    if (cutter.isPlain && cutter.complaint === null) return null;
-    const bytes = block.subarray(from, to);
-    const span = spanFrom(first, to);
-    if (cutter.complaint !== null && (span !== null || isUtf8(bytes))) {
-      const message = `${cutter.complaint}${span ? `; ${span.said} are taken for this row` : ''}`;
+  #troubleOf(to: number, first: number): RowError | null {
+    if (this.#skipping !== null || to - this.#from > this.#maxLine) return this.#tooLong(first, to);
+    if (this.#cutter.isPlain && this.#cutter.complaint === null) return null;
+    const bytes = this.#block.subarray(this.#from, to);
+    const span = this.#spanFrom(first, to);
+    if (this.#cutter.complaint !== null && (span !== null || isUtf8(bytes))) {
+      const message = `${this.#cutter.complaint}${span ? `; ${span.said} are taken for this row` : ''}`;
       return { code: 'bad-quotes', message, more: { ...span?.more, ...kept(bytes) } };
     }
     if (isUtf8(bytes)) return null;
@@ -123,47 +131,50 @@ export function rowSplitter(cutter: Cutter, maxLine: number): RowSplitter {
   }
 
   /** The lines of a row that is more than one, up to `to`. */
-  function spanFrom(
+  #spanFrom(
     first: number,
     to: number,
-    lastByte = block[to - 1],
+    lastByte = this.#block[to - 1],
   ): { said: string; more: JsonObject } | null {
-    const last = line + newlines(block, from, to) - (lastByte === LF ? 1 : 0);
+    const last = this.#line + newlines(this.#block, this.#from, to) - (lastByte === LF ? 1 : 0);
     if (last === first) return null;
     return { said: `lines ${first} to ${last} (${last - first + 1} lines)`, more: { lastLine: last } };
   }
 
   /** The line of the first byte that is no space: elements of an array begin with the line end before them. */
-  function firstLine(to: number): number {
-    let first = line;
-    for (let index = from; index < to && block[index]! <= 32; index++) if (block[index] === LF) first += 1;
+  #firstLine(to: number): number {
+    let first = this.#line;
+    for (let index = this.#from; index < to && this.#block[index]! <= 32; index++)
+      if (this.#block[index] === LF) first += 1;
     return first;
   }
 
-  function skip(bytes: Buffer): void {
-    skipping ??= {
+  #skip(bytes: Buffer): void {
+    this.#skipping ??= {
       hash: createHash('sha256'),
       head: Buffer.alloc(0),
       bytes: 0,
-      line: firstLine(from + bytes.length),
+      line: this.#firstLine(this.#from + bytes.length),
     };
-    skipping.hash.update(bytes);
-    skipping.bytes += bytes.length;
-    skipping.lastByte = bytes.at(-1) ?? skipping.lastByte;
-    const { head } = skipping;
-    if (head.length < HEAD) skipping.head = Buffer.concat([head, bytes.subarray(0, HEAD - head.length)]);
+    this.#skipping.hash.update(bytes);
+    this.#skipping.bytes += bytes.length;
+    this.#skipping.lastByte = bytes.at(-1) ?? this.#skipping.lastByte;
+    const { head } = this.#skipping;
+    if (head.length < HEAD)
+      this.#skipping.head = Buffer.concat([head, bytes.subarray(0, HEAD - head.length)]);
   }
 
-  function tooLong(first: number, to: number): RowError {
-    skip(block.subarray(from, to));
-    const { hash, bytes, head, lastByte } = skipping!;
-    skipping = null;
-    const span = spanFrom(first, to, lastByte);
+  #tooLong(first: number, to: number): RowError {
+    this.#skip(this.#block.subarray(this.#from, to));
+    const { hash, bytes, head, lastByte } = this.#skipping!;
+    this.#skipping = null;
+    const span = this.#spanFrom(first, to, lastByte);
     const lines = span ? ` in ${span.said}` : '';
-    const open = cutter.complaint === null ? '' : `, and its quotes are broken: ${cutter.complaint}`;
+    const open =
+      this.#cutter.complaint === null ? '' : `, and its quotes are broken: ${this.#cutter.complaint}`;
     return {
       code: 'line-too-long',
-      message: `expected a row of at most ${maxLine} bytes (--max-line), found ${bytes}${lines}${open}`,
+      message: `expected a row of at most ${this.#maxLine} bytes (--max-line), found ${bytes}${lines}${open}`,
       more: { ...span?.more, bytes, sha256: hash.digest('hex'), ...asText(wholeCharacters(head)) },
     };
   }

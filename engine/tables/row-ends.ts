@@ -36,12 +36,6 @@ export interface FieldBounds {
   marks: number;
 }
 
-export interface CsvReader extends Cutter {
-  fields: FieldBounds;
-  /** how many fields a row has; rows behind a broken one are looked for once this is known */
-  columns: number | null;
-}
-
 const LF = 10;
 const CR = 13;
 const QUOTE = 34;

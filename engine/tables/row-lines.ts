@@ -1,21 +1,12 @@
 /**
  * The lines of items, written from the bytes of their rows: no object and, but for the id, no text is made on the way.
- * It is the way of a row that is fine. Any other is left to rowitems.ts, which says what is wrong with it; the bytes are
+ * It is the way of a row that is fine. Any other is left to row-items.ts, which says what is wrong with it; the bytes are
  * those of JSON.stringify of what that makes.
  */
 import { hash } from 'node:crypto';
 import type { Lines } from '../core/files/ndjson-out.ts';
 import { DOUBLED, ESCAPED, fieldText, fieldTexts } from './csv-rows.ts';
 import type { FieldBounds } from './row-ends.ts';
-
-export interface LineWriter {
-  /** Adds the lines of the row that begins at `from`. False where it needs a closer look; then nothing was added. */
-  write(block: Buffer, from: number, fields: FieldBounds, row: number): boolean;
-  /** as many bytes are there that they should be taken */
-  isFull(): boolean;
-  /** What was added since the last time; null where that is nothing. */
-  taken(): Lines | null;
-}
 
 /** What tells the items of a row apart. */
 export interface Variant {
@@ -29,8 +20,8 @@ export interface LineShape {
   idColumn: string | null;
   promptColumn: string;
   variants: readonly Variant[];
-  /** told the texts of a row; null where any row will do */
-  fits: ((texts: readonly string[]) => boolean) | null;
+  /** told the texts of a row; absent where any row will do */
+  fits?: ((texts: readonly string[]) => boolean) | undefined;
   /** False where the id was there already. */
   claim(id: string): boolean;
   isTaken(row: number): boolean;
@@ -52,132 +43,172 @@ const ESCAPES = Array.from({ length: 128 }, (_none, byte) =>
   Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1)),
 );
 
-export function lineWriter({
-  columns,
-  idColumn,
-  promptColumn,
-  variants,
-  fits,
-  claim,
-  isTaken,
-}: LineShape): LineWriter {
-  const out = Buffer.allocUnsafeSlow(ROOM);
-  let filled = 0;
-  let count = 0;
-  const idAt = idColumn === null ? -1 : columns.indexOf(idColumn);
-  const promptAt = columns.indexOf(promptColumn);
-  // an object lists keys that look like numbers first
+const HEAD_BEGIN = Buffer.from('{"id":"');
+const ROW_BEGIN = Buffer.from('"row":');
+const PROMPT_BEGIN = Buffer.from('"},"prompt":"');
+
+/** A column, and what is written before its text. */
+interface Member {
+  column: number;
+  before: Buffer;
+}
+
+/** The columns as they stand in the input of an item: an object lists keys that look like numbers first. */
+function membersOf(columns: readonly string[]): Member[] {
   const keys = Object.keys(Object.fromEntries(columns.map(column => [column, ''])));
-  const members = keys.map((key, at) => ({
+  return keys.map((key, at) => ({
     column: columns.indexOf(key),
     before: Buffer.from(`${at === 0 ? ',"input":{' : '",'}${JSON.stringify(key)}:"`),
   }));
-  const pairs = [...columns.keys()]
-    .sort((a, b) => ((columns[a] as string) < (columns[b] as string) ? -1 : 1))
-    .map((column, at) => ({
-      column,
-      before: Buffer.from(`${at === 0 ? '[[' : '"],['}${JSON.stringify(columns[column])},"`),
-    }));
-  const headBegin = Buffer.from('{"id":"');
-  const rowBegin = Buffer.from('"row":');
-  const promptBegin = Buffer.from('"},"prompt":"');
-  const ends = variants.map(({ ending, more }) => ({
-    id: Buffer.from(`${JSON.stringify(ending).slice(1, -1)}",`),
-    line: Buffer.from(`"${ending === '' ? '' : `,${JSON.stringify(more).slice(1, -1)}`}}\n`),
+}
+
+/** The columns as the hash of a row has them. */
+function pairsOf(columns: readonly string[]): Member[] {
+  const sorted = [...columns.entries()].sort(([, a], [, b]) => (a < b ? -1 : 1));
+  return sorted.map(([column, name], at) => ({
+    column,
+    before: Buffer.from(`${at === 0 ? '[[' : '"],['}${JSON.stringify(name)},"`),
   }));
-  const constants =
-    ends.reduce((sum, { id, line }) => sum + id.length + line.length + headBegin.length, 100) +
-    ends.length * [...members, ...pairs].reduce((sum, { before }) => sum + before.length, 0);
-  const header = Buffer.from(columns[0] ?? '');
-  const row = { block: out as Buffer, from: 0, bounds: new Int32Array(0) as Int32Array };
+}
 
-  return {
-    write(block, from, fields, number) {
-      const { bounds } = fields;
-      if (fields.count !== columns.length || mayBeHeader(block, from, bounds)) return false;
-      const bytes = bounds[3 * fields.count - 2]! * ((fields.marks & ESCAPED) === 0 ? 1 : 6);
-      const needed = constants + ends.length * 3 * bytes;
-      if (needed > ROOM - FULL) return false;
-      row.block = block;
-      row.from = from;
-      row.bounds = bounds;
-      if (idAt >= 0 && isBlank(idAt)) return false;
-      if (isTaken(number) && isBlank(promptAt)) return false;
-      if (fits !== null && !fits(fieldTexts(block, from, fields))) return false;
-      const id = idAt >= 0 ? fieldText(block, from, bounds, 3 * idAt) : contentId();
-      if (!claim(id)) return false;
-      if (isTaken(number)) writeLines(id, number);
-      return true;
-    },
-    isFull: () => filled >= FULL,
-    taken() {
-      if (count === 0) return null;
-      const lines = { bytes: out.subarray(0, filled), count };
-      filled = 0;
-      count = 0;
-      return lines;
-    },
-  };
+export class LineWriter {
+  readonly #shape: LineShape;
+  readonly #idAt: number;
+  readonly #promptAt: number;
+  readonly #members: readonly Member[];
+  readonly #pairs: readonly Member[];
+  /** of each item of a row: what is behind its id, and behind its prompt */
+  readonly #ends: readonly { id: Buffer; line: Buffer }[];
+  /** bytes of a row beside its fields */
+  readonly #constants: number;
+  readonly #header: Buffer;
+  readonly #out = Buffer.allocUnsafeSlow(ROOM);
+  #filled = 0;
+  #count = 0;
+  // the row that is written
+  #block: Buffer = this.#out;
+  #from = 0;
+  #bounds: Int32Array = new Int32Array(0);
 
-  function writeLines(id: string, number: number): void {
-    let body = 0; // of the first line: what is between its id and its ordering
-    let bodyEnd = 0;
-    for (const { id: idEnd, line } of ends) {
-      put(headBegin);
-      if (idAt >= 0) putField(idAt);
-      else putText(id);
-      put(idEnd);
-      if (bodyEnd === 0) {
-        body = filled;
-        putBody(number);
-        bodyEnd = filled;
-      } else {
-        out.copyWithin(filled, body, bodyEnd);
-        filled += bodyEnd - body;
-      }
-      put(line);
-    }
-    count += ends.length;
+  constructor(shape: LineShape) {
+    const { columns, idColumn, promptColumn, variants } = shape;
+    this.#shape = shape;
+    this.#idAt = idColumn === null ? -1 : columns.indexOf(idColumn);
+    this.#promptAt = columns.indexOf(promptColumn);
+    this.#members = membersOf(columns);
+    this.#pairs = pairsOf(columns);
+    this.#header = Buffer.from(columns[0] ?? '');
+    this.#ends = variants.map(({ ending, more }) => ({
+      id: Buffer.from(`${JSON.stringify(ending).slice(1, -1)}",`),
+      line: Buffer.from(`"${ending === '' ? '' : `,${JSON.stringify(more).slice(1, -1)}`}}\n`),
+    }));
+    const names = [...this.#members, ...this.#pairs].reduce((sum, { before }) => sum + before.length, 0);
+    const ends = this.#ends.reduce(
+      (sum, { id, line }) => sum + id.length + line.length + HEAD_BEGIN.length,
+      100,
+    );
+    this.#constants = ends + this.#ends.length * names;
   }
 
-  function putBody(number: number): void {
-    put(rowBegin);
-    putText(String(number));
+  /** Adds the lines of the row that begins at `from`. False where it needs a closer look; then nothing was added. */
+  write(block: Buffer, from: number, fields: FieldBounds, number: number): boolean {
+    const { bounds } = fields;
+    const { columns, fits, claim, isTaken } = this.#shape;
+    if (fields.count !== columns.length || this.#mayBeHeader(block, from, bounds)) return false;
+    const bytes = bounds[3 * fields.count - 2]! * ((fields.marks & ESCAPED) === 0 ? 1 : 6);
+    const needed = this.#constants + this.#ends.length * 3 * bytes;
+    if (needed > ROOM - FULL) return false;
+    this.#block = block;
+    this.#from = from;
+    this.#bounds = bounds;
+    if (this.#idAt >= 0 && this.#isBlank(this.#idAt)) return false;
+    const taken = isTaken(number);
+    if (taken && this.#isBlank(this.#promptAt)) return false;
+    if (fits && !fits(fieldTexts(block, from, fields))) return false;
+    const id = this.#idAt >= 0 ? fieldText(block, from, bounds, 3 * this.#idAt) : this.#contentId();
+    if (!claim(id)) return false;
+    if (taken) this.#writeLines(id, number);
+    return true;
+  }
+
+  /** As many bytes are there that they should be taken. */
+  isFull(): boolean {
+    return this.#filled >= FULL;
+  }
+
+  /** What was added since the last time; null where that is nothing. */
+  taken(): Lines | null {
+    if (this.#count === 0) return null;
+    const lines = { bytes: this.#out.subarray(0, this.#filled), count: this.#count };
+    this.#filled = 0;
+    this.#count = 0;
+    return lines;
+  }
+
+  #writeLines(id: string, number: number): void {
+    let body = 0; // of the first line: what is between its id and its ordering
+    let bodyEnd = 0;
+    for (const { id: idEnd, line } of this.#ends) {
+      this.#put(HEAD_BEGIN);
+      if (this.#idAt >= 0) this.#putField(this.#idAt);
+      else this.#putText(id);
+      this.#put(idEnd);
+      if (bodyEnd === 0) {
+        body = this.#filled;
+        this.#putBody(number);
+        bodyEnd = this.#filled;
+      } else {
+        this.#out.copyWithin(this.#filled, body, bodyEnd);
+        this.#filled += bodyEnd - body;
+      }
+      this.#put(line);
+    }
+    this.#count += this.#ends.length;
+  }
+
+  #putBody(number: number): void {
+    this.#put(ROW_BEGIN);
+    this.#putText(String(number));
     let prompt = 0;
     let promptEnd = 0;
-    for (const { column, before } of members) {
-      put(before);
-      const at = filled;
-      putField(column);
-      if (column !== promptAt) continue;
+    for (const { column, before } of this.#members) {
+      this.#put(before);
+      const at = this.#filled;
+      this.#putField(column);
+      if (column !== this.#promptAt) continue;
       prompt = at;
-      promptEnd = filled;
+      promptEnd = this.#filled;
     }
-    put(promptBegin);
-    out.copyWithin(filled, prompt, promptEnd);
-    filled += promptEnd - prompt;
+    this.#put(PROMPT_BEGIN);
+    this.#out.copyWithin(this.#filled, prompt, promptEnd);
+    this.#filled += promptEnd - prompt;
   }
 
   // `filled` outlives these functions; a place of their own makes their loops three times as fast
-  function put(bytes: Buffer): void {
-    let place = filled;
+  #put(bytes: Buffer): void {
+    const out = this.#out;
+    let place = this.#filled;
     for (let at = 0; at < bytes.length; at++) out[place++] = bytes[at]!;
-    filled = place;
+    this.#filled = place;
   }
 
   /** Text in ASCII that JSON does not escape. */
-  function putText(text: string): void {
-    let place = filled;
+  #putText(text: string): void {
+    const out = this.#out;
+    let place = this.#filled;
     for (let at = 0; at < text.length; at++) out[place++] = text.charCodeAt(at);
-    filled = place;
+    this.#filled = place;
   }
 
   /** The field as it is between the quotes of JSON. */
-  function putField(column: number): void {
-    const { block, from, bounds } = row;
+  #putField(column: number): void {
+    const out = this.#out;
+    const block = this.#block;
+    const from = this.#from;
+    const bounds = this.#bounds;
     let at = from + bounds[3 * column]!;
     const to = from + bounds[3 * column + 1]!;
-    let place = filled;
+    let place = this.#filled;
     if ((bounds[3 * column + 2]! & ESCAPED) !== 0) {
       while (at < to) {
         const byte = block[at++]!;
@@ -188,25 +219,27 @@ export function lineWriter({
       }
     } else if (to - at > WORTH_A_COPY) place += block.copy(out, place, at, to);
     else while (at < to) out[place++] = block[at++]!;
-    filled = place;
+    this.#filled = place;
   }
 
-  /** 12 hex digits of the SHA-256 of the columns and their text, as contentId in rowitems.ts; it is made behind the lines. */
-  function contentId(): string {
-    const begin = filled;
-    for (const { column, before } of pairs) {
-      put(before);
-      putField(column);
+  /** 12 hex digits of the SHA-256 of the columns and their text, as contentId in row-items.ts; it is made behind the lines. */
+  #contentId(): string {
+    const begin = this.#filled;
+    for (const { column, before } of this.#pairs) {
+      this.#put(before);
+      this.#putField(column);
     }
-    put(PAIRS_END);
-    const id = hash('sha256', out.subarray(begin, filled)).slice(0, 12);
-    filled = begin;
+    this.#put(PAIRS_END);
+    const id = hash('sha256', this.#out.subarray(begin, this.#filled)).slice(0, 12);
+    this.#filled = begin;
     return id;
   }
 
   /** Nothing but space, as far as a look at the bytes of ASCII tells; the rest is asked of the text. */
-  function isBlank(column: number): boolean {
-    const { block, from, bounds } = row;
+  #isBlank(column: number): boolean {
+    const block = this.#block;
+    const from = this.#from;
+    const bounds = this.#bounds;
     const to = from + bounds[3 * column + 1]!;
     for (let at = from + bounds[3 * column]!; at < to; at++) {
       const byte = block[at]!;
@@ -216,7 +249,8 @@ export function lineWriter({
   }
 
   /** The header may come again, after a byte order mark too; the first name tells most rows apart from it. */
-  function mayBeHeader(block: Buffer, from: number, bounds: Int32Array): boolean {
+  #mayBeHeader(block: Buffer, from: number, bounds: Int32Array): boolean {
+    const header = this.#header;
     const begin = from + bounds[0]!;
     if (block[begin] === FIRST_OF_MARK || (bounds[2]! & DOUBLED) !== 0) return true;
     if (bounds[1]! - bounds[0]! !== header.length) return false;

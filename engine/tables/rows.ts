@@ -6,9 +6,9 @@ import { dataError } from '../core/item/failure.ts';
 import { type Item, isItem, isRawRequest } from '../core/item/item.ts';
 import { counted } from '../core/item/wording.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
-import { csvReader, fieldTexts } from './csv-rows.ts';
-import { objectFields } from './json-fields.ts';
-import { type RowBytes, type RowError, type RowSplitter, rowSplitter } from './row-bytes.ts';
+import { afterSpace, stringEnd, valueEnd } from '../core/json/span.ts';
+import { CsvReader, fieldTexts } from './csv-rows.ts';
+import { type RowBytes, type RowError, RowSplitter } from './row-bytes.ts';
 import { arrayCutter, type FieldBounds, lineCutter } from './row-ends.ts';
 
 /** One row; exactly one of `fields`, `item` and `trouble` is there. */
@@ -70,7 +70,7 @@ export function csvDecoder(
   options: DecoderOptions,
   hasSep = false,
 ): Decoder {
-  const reader = csvReader(delimiter, options.maxLine);
+  const reader = new CsvReader(delimiter, options.maxLine);
   const table: Decoder['table'] & object = {
     fields: reader.fields,
     columns: null,
@@ -78,7 +78,7 @@ export function csvDecoder(
   };
   let isBefore = hasSep;
   return {
-    pieces: rowSplitter(reader, options.maxLine),
+    pieces: new RowSplitter(reader, options.maxLine),
     table,
     row(piece) {
       if (isBefore) {
@@ -173,7 +173,7 @@ function swallowedIn(
   const lastLine = trouble?.more?.lastLine as number | undefined;
   if (lastLine === undefined) return {};
   if (trouble?.code !== 'bad-quotes') return { swallowed: null, lastLine };
-  const reader = csvReader(delimiter);
+  const reader = new CsvReader(delimiter);
   const lines = block.subarray(from, to);
   let rows = 0;
   for (let at = lines.indexOf(LF) + 1; at < lines.length; at = reader.next) {
@@ -191,7 +191,7 @@ export function jsonDecoder(isArray: boolean, source: string, options: DecoderOp
   let objects = 0;
   let expected = false;
   return {
-    pieces: rowSplitter(isArray ? arrayCutter(source) : lineCutter(), options.maxLine),
+    pieces: new RowSplitter(isArray ? arrayCutter(source) : lineCutter(), options.maxLine),
     row(piece) {
       found += 1;
       const { line, trouble } = piece;
@@ -228,6 +228,41 @@ function objectRow(
   if (!('twice' in fields)) return fields;
   const message = `expected every key once, found '${fields.twice}' twice`;
   return { columns, trouble: { code: 'value-not-kept', message, more: { text } } };
+}
+
+interface Fields {
+  /** all keys, those of nulls too */
+  keys: string[];
+  columns: string[];
+  fields: string[];
+}
+
+/**
+ * The fields of the JSON object `value`, whose text is `text`, as they are written there. What JSON does not hold as text keeps
+ * the text that it has: 8.50 stays 8.50, a long number keeps its digits, an array its brackets. A null is no value: its column is left out, as if the key
+ * were not there. A key that comes twice is returned as `twice`.
+ */
+function objectFields(text: string, value: object): Fields | { twice: string } {
+  const seen = new Set<string>();
+  const columns: string[] = [];
+  const fields: string[] = [];
+  let at = afterSpace(text, text.indexOf('{') + 1);
+  while (text[at] === '"') {
+    const keyEnd = stringEnd(text, at);
+    const key: string = JSON.parse(text.slice(at, keyEnd));
+    const from = afterSpace(text, afterSpace(text, keyEnd) + 1); // past the colon
+    const to = valueEnd(text, from);
+    if (seen.has(key)) return { twice: key };
+    seen.add(key);
+    const found = (value as Record<string, unknown>)[key];
+    if (found !== null) {
+      columns.push(key);
+      fields.push(typeof found === 'string' ? found : text.slice(from, to));
+    }
+    at = afterSpace(text, to);
+    if (text[at] === ',') at = afterSpace(text, at + 1);
+  }
+  return { keys: [...seen], columns, fields };
 }
 
 /** A line of JSON as an object, or why it is none. */

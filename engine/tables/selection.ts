@@ -1,5 +1,64 @@
-/** A part of the rows of a table: --offset, --limit and --shard, which several machines may share out between them. */
+/** How many lines or rows files hold, and a part of them: --offset, --limit and --shard, which machines may share out. */
+import { fstatSync, statSync } from 'node:fs';
+import { inputsOf } from '../core/files/input-files.ts';
+import { openLines } from '../core/files/line-places.ts';
 import { usageError } from '../core/item/failure.ts';
+import { countTableRows } from './read-table.ts';
+import type { Format } from './source-kind.ts';
+
+export interface Counting {
+  /** as in readTable; `lines` where the files are no table */
+  format?: Format | 'lines' | undefined;
+  delimiter?: number | undefined;
+  maxLine: number;
+  signal: AbortSignal;
+}
+
+/** Counting runs beside the work; more than this would take seconds from it. */
+const MOST_BYTES = 2 ** 31;
+/** a file that the shell has opened, opened once more, so that the reading of it is not disturbed */
+const SHELLS_FILE = '/proc/self/fd/0';
+
+/**
+ * Rows or lines of the files, none of them standing for standard input; null where one is no regular file, or is none
+ * that can be counted: what is wrong with it is said by who reads it.
+ */
+export async function countRows(files: readonly string[], counting: Counting): Promise<number | null> {
+  try {
+    const paths = (files.length === 0 ? ['-'] : files).map(path => (path === '-' ? SHELLS_FILE : path));
+    const kinds = paths.map(path => (path === SHELLS_FILE ? fstatSync(0) : statSync(path)));
+    const bytes = kinds.reduce((sum, { size }) => sum + size, 0);
+    if (bytes > MOST_BYTES || kinds.some(kind => !kind.isFile())) return null;
+    const { format, maxLine, signal } = counting;
+    if (format !== 'lines') return await countTableRows(inputsOf(paths), { ...counting, format });
+    return await countLines(paths, { maxLine, signal });
+  } catch {
+    return null;
+  }
+}
+
+/** Lines that are not empty, a block in each turn of the event loop. */
+async function countLines(
+  paths: readonly string[],
+  { maxLine, signal }: { maxLine: number; signal: AbortSignal },
+): Promise<number> {
+  let lines = 0;
+  for (const path of paths) {
+    const file = openLines(path, { stage: 'count', maxLine });
+    try {
+      for (const line of file.scan()) {
+        if (line !== null) lines++;
+        else {
+          signal.throwIfAborted();
+          await new Promise(setImmediate);
+        }
+      }
+    } finally {
+      file.close();
+    }
+  }
+  return lines;
+}
 
 export interface RowSelection {
   /** whether the row is in it, from 1 */

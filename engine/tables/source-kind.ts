@@ -3,7 +3,7 @@
 import { foreignKind, SIGNATURE_BYTES } from '../core/files/encoding.ts';
 import type { ByteInput } from '../core/files/input-files.ts';
 import { dataError } from '../core/item/failure.ts';
-import { COMMA, TAB, written } from './delimiter.ts';
+import { COMMA, doubtOf, mayBeSepLine, sepLine, TAB, written } from './delimiter.ts';
 import { requestDecoder } from './requests.ts';
 import {
   csvDecoder,
@@ -13,7 +13,6 @@ import {
   jsonDecoder,
   sameHeader,
 } from './rows.ts';
-import { doubtOf, mayBeSepLine, sepLine } from './sep-line.ts';
 
 export const FORMATS = ['csv', 'tsv', 'json', 'ndjson', 'openai-batch'] as const;
 export type Format = (typeof FORMATS)[number];

@@ -1,7 +1,7 @@
 /** Lines that come early wait, in memory and on disk, and leave in their order. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { inOrder } from '../../engine/tables/export/in-order.ts';
+import { InOrder } from '../../engine/tables/export/in-order.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 
@@ -9,7 +9,7 @@ const textOf = (rank: number): string => `${rank}: ${'ü'.repeat(rank % 50)}`;
 
 /** What leaves while texts of these ranks come one after the other, and what at the end. */
 function through(ranks: readonly number[], near: number): { early: string[]; late: string[] } {
-  const order = inOrder(folder(), near);
+  const order = new InOrder(folder(), near);
   const taken = (): string[] => {
     const texts: string[] = [];
     for (let text = order.next(); text !== null; text = order.next()) texts.push(text);

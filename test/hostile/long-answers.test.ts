@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import { isTooLong, keptOf } from '../../engine/answers/answer-limits.ts';
+import { isTooLong, keptOf } from '../../engine/answers/answers-of-line.ts';
 import { every, runs } from '../all.ts';
 import { fw } from '../here.ts';
 

@@ -5,7 +5,7 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { csvReader, fieldTexts } from '../../engine/tables/csv-rows.ts';
+import { CsvReader, fieldTexts } from '../../engine/tables/csv-rows.ts';
 import { runs } from '../all.ts';
 import { blocks, ingested, writtenBy } from './ingesting.ts';
 import { seed, sizes } from './property.ts';
@@ -56,7 +56,7 @@ interface Found {
 
 /** The rows of the text, in blocks of these sizes, as whoever reads a pipe would cut them. */
 function read(text: string, delimiter: string, chunks: readonly number[]): Found[] {
-  const reader = csvReader(delimiter.charCodeAt(0));
+  const reader = new CsvReader(delimiter.charCodeAt(0));
   const bytes = Buffer.from(text);
   const rows: Found[] = [];
   let block = Buffer.alloc(0);

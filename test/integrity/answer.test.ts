@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyEdits, editsOf, undoEdits } from '../../engine/answers/edits.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/answers/entries.ts';
 import { MENDS } from '../../engine/answers/mend.ts';
 import { FIXES, readAnswer } from '../../engine/answers/read-answer.ts';
-import type { Reading } from '../../engine/answers/reading.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
+import type { Reading } from '../../engine/answers/text.ts';
 import { COERCIONS } from '../../engine/answers/written-forms.ts';
 import { parsePointer, setAt } from '../../engine/core/json/pointer.ts';
 import { runs } from '../all.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { undoEdits } from '../../engine/answers/edits.ts';
+import { undoEdits } from '../../engine/answers/entries.ts';
 import { fixEscapes } from '../../engine/answers/escapes.ts';
 import { holds, mangled } from './property.ts';
 

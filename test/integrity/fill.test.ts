@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseDefaults } from '../../engine/answers/defaults.ts';
-import { fill } from '../../engine/answers/fill.ts';
+import { fill, parseDefaults } from '../../engine/answers/defaults.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import { getAt, type JsonObject, parsePointer, setAt, valueAt } from '../../engine/core/json/pointer.ts';
 import { runs } from '../all.ts';

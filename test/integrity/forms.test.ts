@@ -1,9 +1,8 @@
 /** Which words are a form of an allowed value, and which numbers are a multiple: tables, and properties of the classes. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isMultipleOf } from '../../engine/answers/multiple.ts';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
-import { compileSchema } from '../../engine/answers/schema.ts';
+import { compileSchema, isMultipleOf } from '../../engine/answers/schema.ts';
 import { enumForm } from '../../engine/answers/written-forms.ts';
 import { holds } from './property.ts';
 

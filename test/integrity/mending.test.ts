@@ -1,7 +1,7 @@
 /** What mending promises, 100,000 cases each (RUNS): once is enough, and the entries lead back to what came in. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyEdits, editsOf, undoEdits } from '../../engine/answers/edits.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/answers/entries.ts';
 import { standsAsText } from '../../engine/audit/recheck.ts';
 import { type Item, isItem, type Mark, type Repair, type Step } from '../../engine/core/item/item.ts';
 import { type JsonObject, parsePointer, setAt } from '../../engine/core/json/pointer.ts';

@@ -6,9 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { FIXES, readAnswer } from '../../engine/answers/read-answer.ts';
-import { compileSchema } from '../../engine/answers/schema.ts';
+import { compileSchema, textCheck } from '../../engine/answers/schema.ts';
 import type { Check } from '../../engine/answers/schema-check.ts';
-import { textCheck } from '../../engine/answers/text-check.ts';
 
 const decision = {
   type: 'object',

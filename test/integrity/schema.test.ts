@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { stripAnnotations } from '../../engine/answers/keywords.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
+import { stripAnnotations } from '../../engine/answers/schema-words.ts';
 import { scaled } from '../../engine/answers/sum.ts';
 import { holds } from './property.ts';
 

@@ -1,8 +1,8 @@
 /** Answers in text: what is one, what is left out of it, and what is none. */
 import { expect, test } from 'vitest';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
-import { repetitionIn } from '../../engine/answers/repetition.ts';
-import { textCheck } from '../../engine/answers/text-check.ts';
+import { textCheck } from '../../engine/answers/schema.ts';
+import { repetitionIn } from '../../engine/answers/text-faults.ts';
 import { REFUSED } from '../../engine/core/item/call.ts';
 
 const free = textCheck({}, 'test');

@@ -1,9 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyEdits, editsOf, spanBefore } from '../../engine/answers/edits.ts';
+import {
+  applyEdits,
+  editsOf,
+  replay,
+  spanBefore,
+  trace,
+  valueEntries,
+} from '../../engine/answers/entries.ts';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
-import { replay, trace, valueEntries } from '../../engine/answers/trace.ts';
 import type { Repair } from '../../engine/core/item/item.ts';
 import { differenceIn, getAt, type JsonObject, join, same, setAt } from '../../engine/core/json/pointer.ts';
 import { spanOf } from '../../engine/core/json/span.ts';

@@ -5,8 +5,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
-import type { Reading } from '../../engine/answers/reading.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
+import type { Reading } from '../../engine/answers/text.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { holds } from './property.ts';
 import { stepsOf } from './steps.ts';

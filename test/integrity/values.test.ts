@@ -1,8 +1,8 @@
 /** Answers that are no objects: lists, texts, numbers and booleans, by the schema that asks for them. */
 import { expect, test } from 'vitest';
-import { kindsOf } from '../../engine/answers/kinds.ts';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
+import { kindsOf } from '../../engine/answers/schema-words.ts';
 
 const TAGS = { type: 'array', items: { enum: ['food', 'rent'] } };
 const WORD = { enum: ['approve', 'deny'] };

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { saidOf } from '../../engine/answers/answer-limits.ts';
+import { saidOf } from '../../engine/answers/answers-of-line.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import { readReply } from '../../engine/asking/agents/form.ts';
 import { every } from '../all.ts';

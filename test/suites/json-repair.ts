@@ -15,7 +15,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { runInNewContext } from 'node:vm';
-import { applyEdits, editsOf, undoEdits } from '../../engine/answers/edits.ts';
+import { applyEdits, editsOf, undoEdits } from '../../engine/answers/entries.ts';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';

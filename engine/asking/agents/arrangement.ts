@@ -4,7 +4,7 @@
  * that whoever asks it again, or judges it, knows what its answers were given after.
  */
 
-import { wordsOf } from '../../answers/answer-limits.ts';
+import { wordsOf } from '../../answers/answers-of-line.ts';
 import { ItemFailure, usageError } from '../../core/item/failure.ts';
 import { type Item, type Rung, type Step, worse } from '../../core/item/item.ts';
 import { isObject } from '../../core/json/pointer.ts';

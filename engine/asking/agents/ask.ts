@@ -3,10 +3,10 @@
  * or the attempts are used up. Whatever happens becomes a step: a failed one keeps what was paid for.
  */
 
-import { hashOfText, keptOf, saidOf } from '../../answers/answer-limits.ts';
-import { fill, type Rule } from '../../answers/fill.ts';
-import type { Reading } from '../../answers/reading.ts';
+import { hashOfText, keptOf, saidOf } from '../../answers/answers-of-line.ts';
+import { fill, type Rule } from '../../answers/defaults.ts';
 import type { Check } from '../../answers/schema-check.ts';
+import type { Reading } from '../../answers/text.ts';
 import { type Answer, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import type { Rejected, Rung, Step } from '../../core/item/item.ts';

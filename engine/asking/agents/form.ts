@@ -1,13 +1,11 @@
 /** By what the answers of an agent are judged: its schema, or that they are text. */
 
-import { isTooLong, TOO_LONG, takesTooMuch } from '../../answers/answer-limits.ts';
-import type { SchemaFinding } from '../../answers/findings.ts';
-import { kindsOf } from '../../answers/kinds.ts';
+import { isTooLong, TOO_LONG, takesTooMuch } from '../../answers/answers-of-line.ts';
 import { readAnswer } from '../../answers/read-answer.ts';
-import { failed, type Reading } from '../../answers/reading.ts';
-import { compileSchema } from '../../answers/schema.ts';
-import type { Check } from '../../answers/schema-check.ts';
-import { textCheck } from '../../answers/text-check.ts';
+import { compileSchema, textCheck } from '../../answers/schema.ts';
+import type { Check, SchemaFinding } from '../../answers/schema-check.ts';
+import { kindsOf } from '../../answers/schema-words.ts';
+import { failed, type Reading } from '../../answers/text.ts';
 import type { RecordedAnswer } from '../../core/item/call.ts';
 import { dataError } from '../../core/item/failure.ts';
 import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';

@@ -4,8 +4,7 @@
  */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { readDefaults } from '../../answers/defaults.ts';
-import type { Defaults } from '../../answers/fill.ts';
+import { type Defaults, readDefaults } from '../../answers/defaults.ts';
 import { packageRoot } from '../../core/config/package.ts';
 import { readYaml, type YamlFile } from '../../core/config/yaml.ts';
 import { dataError, usageError } from '../../core/item/failure.ts';

@@ -3,7 +3,7 @@
  * answer but that it is whole: the request is somebody else's, and so is the judgement of what came of it.
  */
 
-import { hashOfText } from '../../answers/answer-limits.ts';
+import { hashOfText } from '../../answers/answers-of-line.ts';
 import { begin, newWorkload, type Workload } from '../../core/item/account.ts';
 import { type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';

@@ -7,7 +7,7 @@
 import { hash } from 'node:crypto';
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { extname, isAbsolute, join, relative } from 'node:path';
-import { stripAnnotations } from '../../answers/keywords.ts';
+import { stripAnnotations } from '../../answers/schema-words.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import type { Item } from '../../core/item/item.ts';
 import { badMessages, chatMessages } from '../../core/item/line-shape.ts';

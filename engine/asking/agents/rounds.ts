@@ -3,8 +3,8 @@
  * begins in the first one, and goes on through what later rounds have got.
  */
 
-import { kindsOf, nameOf } from '../../answers/kinds.ts';
 import type { Check } from '../../answers/schema-check.ts';
+import { kindsOf, nameOf } from '../../answers/schema-words.ts';
 import type { Pool } from '../../core/item/call.ts';
 import type { Rejected } from '../../core/item/item.ts';
 import type { Agent, AskAgain } from './agent-file.ts';

@@ -3,7 +3,7 @@
  * error of the engine, half a document. What is no completion is a bad answer and is asked for again.
  */
 import { isUtf8 } from 'node:buffer';
-import { saidOf } from '../../answers/answer-limits.ts';
+import { saidOf } from '../../answers/answers-of-line.ts';
 import { type Answer, REFUSED } from '../../core/item/call.ts';
 import type { Logprob, TokenLogprob, Usage } from '../../core/item/item.ts';
 import { ENGINE_GAVE_UP, isSaid } from '../../core/item/response.ts';

@@ -3,9 +3,9 @@
  * them, in which an agent goes by any of its names and weights may miss their sum by 0.01.
  */
 
-import { mapSchemas } from '../../answers/keywords.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import { type Check, ownCheck } from '../../answers/schema-check.ts';
+import { mapSchemas } from '../../answers/schema-words.ts';
 import { asksAgain, checkOf } from '../../asking/agents/form.ts';
 import {
   type Agent,

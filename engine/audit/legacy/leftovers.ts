@@ -2,7 +2,7 @@
  * What must not be in a result: nulls, the texts of errors where a model's reasons belong, and the placeholders of
  * a prompt's example that a model copied. One walk over the record, with pointers built only where something is found.
  */
-import { isBlank } from '../../answers/blank.ts';
+import { isBlank } from '../../answers/text-faults.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { join, MAX_DEPTH } from '../../core/json/pointer.ts';
 import { shorten } from '../../core/json/show.ts';

@@ -9,8 +9,8 @@
  * Each change is an entry of the rule `agent-name`, which `legacy-convert --provenance` writes.
  */
 
+import { pointerOf } from '../../answers/entries.ts';
 import { AGENT_NAME } from '../../answers/rules.ts';
-import { pointerOf } from '../../answers/trace.ts';
 import { turnText } from '../../asking/agents/arrangement.ts';
 import { checkOf } from '../../asking/agents/form.ts';
 import type { Agent, Agents } from '../../asking/agents/load-agents.ts';

@@ -3,8 +3,13 @@
  * what was noted of changes to them.
  */
 
-import { keptOf } from '../../answers/answer-limits.ts';
-import { type Answer, answersIn, isProvenance, markedRepairs } from '../../answers/answers-of-line.ts';
+import {
+  type Answer,
+  answersIn,
+  isProvenance,
+  keptOf,
+  markedRepairs,
+} from '../../answers/answers-of-line.ts';
 import { codeOf } from '../../answers/read-answer.ts';
 import { READ_BACK, rungOfEntries } from '../../answers/rules.ts';
 import type { Check } from '../../answers/schema-check.ts';

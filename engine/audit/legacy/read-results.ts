@@ -24,7 +24,7 @@ import { show } from '../../core/json/show.ts';
 import { openVouchers, type Vouchers } from '../../flow/provenance.ts';
 import { type Items, itemWork, type Source, type Tools } from '../../flow/stage.ts';
 import { type IngestOptions, readSource } from '../../tables/ingesting.ts';
-import type { SourceRows } from '../../tables/source-rows.ts';
+import type { SourceRows } from '../../tables/row-items.ts';
 import { checksOfResults } from './answer-schemas.ts';
 import { asShown, withKeys } from './own-names.ts';
 import {

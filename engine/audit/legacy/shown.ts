@@ -5,8 +5,7 @@
  * turns, and no value of it may be another one.
  */
 
-import { wordsOf } from '../../answers/answer-limits.ts';
-import { list, markedRepairs } from '../../answers/answers-of-line.ts';
+import { list, markedRepairs, wordsOf } from '../../answers/answers-of-line.ts';
 import { readAnswer } from '../../answers/read-answer.ts';
 import { compileSchema } from '../../answers/schema.ts';
 import type { Check } from '../../answers/schema-check.ts';

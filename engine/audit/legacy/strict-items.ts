@@ -1,9 +1,8 @@
 /** Strict verification of items: every answer, in its place, by its agent, after what it was shown. */
 
-import { hashOfText } from '../../answers/answer-limits.ts';
-import { type Answer, answerOf, givenBy, isRepair, list } from '../../answers/answers-of-line.ts';
+import { type Answer, answerOf, givenBy, hashOfText, isRepair, list } from '../../answers/answers-of-line.ts';
+import { valueEntries } from '../../answers/entries.ts';
 import { READ_BACK, rungOfEntries } from '../../answers/rules.ts';
-import { valueEntries } from '../../answers/trace.ts';
 import {
   arrangementOf,
   dueIn,

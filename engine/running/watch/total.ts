@@ -7,7 +7,7 @@ import type { Account } from '../../core/item/account.ts';
 import { counted, number } from '../../core/item/wording.ts';
 import type { Values } from '../../flow/options.ts';
 import { isSource, type Stage, type Tools } from '../../flow/stage.ts';
-import { countRows } from '../../tables/count.ts';
+import { countRows } from '../../tables/selection.ts';
 
 export interface Total {
   /** How many items are to come out, given how many were left out so far; null until it knows. */

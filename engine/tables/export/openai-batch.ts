@@ -7,15 +7,19 @@
  * of the key of the call, so that the ledger knows them and two runs write the same bytes.
  */
 import { hash } from 'node:crypto';
-import type { Drain, Frame, OnBroken, Output } from '../../core/files/ndjson-out.ts';
+import {
+  type Drain,
+  type Frame,
+  type OnBroken,
+  type Output,
+  onceATurn,
+} from '../../core/files/ndjson-out.ts';
 import { type SideFile, sideFile } from '../../core/files/side-file.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import { failureOf, type Item, isFailed } from '../../core/item/item.ts';
 import { textOfBody } from '../../core/item/response.ts';
 import type { Format, FormatOptions } from './export-format.ts';
-import { inOrder } from './in-order.ts';
-import { textsInto } from './paced-texts.ts';
-import { inTurns } from './row-turns.ts';
+import { InOrder, inTurns } from './in-order.ts';
 
 export const openaiBatch: Format = {
   check(item) {
@@ -39,7 +43,7 @@ function frameOf({ errors: path, ordered }: FormatOptions): Frame {
   function open(drain: Drain, folder: string, onBroken: OnBroken): Output {
     if (path !== undefined) errors ??= sideFile(path);
     const texts = textsInto(drain, onBroken);
-    const order = ordered ? inOrder(folder) : null;
+    const order = ordered ? new InOrder(folder) : null;
     const turns = inTurns({
       order,
       emit(text) {
@@ -98,4 +102,49 @@ function keyOf({ id, row, steps, failure }: Item): string {
   const [key] = (Array.isArray(steps) && steps[0]?.calls) || [];
   if (typeof key === 'string') return key;
   return hash('sha256', JSON.stringify([id, row, failure])).slice(0, 32);
+}
+
+/** Texts on their way out: some at a time in one write, and none longer than until the event loop comes round. */
+interface Texts {
+  put(text: string): void;
+  /** the reader takes more without waiting */
+  readonly isOpen: boolean;
+  ready(act: () => void): void;
+  end(): Promise<void>;
+}
+
+/** Characters that leave in one write. */
+const ROOM = 128 * 1024;
+
+function textsInto(drain: Drain, onBroken: OnBroken): Texts {
+  let waiting = '';
+  const flushSoon = onceATurn(flush, onBroken);
+  let isOpen = true;
+
+  function flush(): void {
+    if (waiting === '') return;
+    const bytes = Buffer.from(waiting);
+    waiting = '';
+    isOpen = drain.put(bytes);
+  }
+
+  return {
+    put(text) {
+      waiting += text;
+      if (waiting.length >= ROOM) flush();
+      flushSoon();
+    },
+    get isOpen() {
+      return isOpen;
+    },
+    ready: act =>
+      drain.ready(() => {
+        isOpen = true;
+        act();
+      }),
+    async end() {
+      flush();
+      await drain.end();
+    },
+  };
 }

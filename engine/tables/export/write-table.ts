@@ -15,7 +15,7 @@ import { failureOf, type Item, idOf, isFailed } from '../../core/item/item.ts';
 import { lossless } from '../../core/json/lossless.ts';
 import { withFailure } from '../../flow/stage.ts';
 import type { Format, FormatOptions } from './export-format.ts';
-import { type Column, newColumns, type Row } from './table-columns.ts';
+import { type Column, Columns, type Row } from './table-columns.ts';
 
 /** Writes the rows of one table, as they are in it. */
 export interface RowWriter {
@@ -75,7 +75,7 @@ const AT_ONCE = 256;
 
 function newTable(folder: string, ordered: boolean): Table {
   const aside = openAside(folder);
-  const columns = newColumns();
+  const columns = new Columns();
   return {
     add(item) {
       const kept = keepable(item);

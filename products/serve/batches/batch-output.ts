@@ -8,9 +8,8 @@ import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
-import { inOrder } from '../../../engine/tables/export/in-order.ts';
+import { InOrder, inTurns } from '../../../engine/tables/export/in-order.ts';
 import { lineOf, responseOf } from '../../../engine/tables/export/openai-batch.ts';
-import { inTurns } from '../../../engine/tables/export/row-turns.ts';
 import { type FailureGroup, noteFailure } from './batch-failures.ts';
 import type { BatchRecord, BatchUsage, Counts } from './batch-state.ts';
 
@@ -65,7 +64,7 @@ export function linesInto(
   const good = lines(paths.output);
   const bad = lines(paths.error);
   const turns = inTurns({
-    order: inOrder(dirname(paths.output), NEAR),
+    order: new InOrder(dirname(paths.output), NEAR),
     emit: text => (text.startsWith(GOOD) ? good : bad).put(text.slice(1)),
     isOpen: () => true,
     ready: act => act(),

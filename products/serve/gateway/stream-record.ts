@@ -3,7 +3,7 @@
  * The client has the events themselves.
  */
 import { createHash } from 'node:crypto';
-import { repetitionIn } from '../../../engine/answers/repetition.ts';
+import { repetitionIn } from '../../../engine/answers/text-faults.ts';
 import { readUsage } from '../../../engine/asking/endpoints/completion.ts';
 import type { Answer } from '../../../engine/core/item/call.ts';
 import type { Usage, WholeAnswer } from '../../../engine/core/item/item.ts';

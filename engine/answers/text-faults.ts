@@ -1,9 +1,19 @@
 /**
- * Whether a text ends in a unit that comes again and again: what a model writes that has got into a loop. Only exact
- * repetition counts, and so much of it that hardly anybody means it.
+ * What makes a text no answer, whatever it says: that nothing in it can be seen, or that it ends in a unit that comes again and
+ * again, as a model writes that has got into a loop. Only exact repetition counts, and so much of it that hardly anybody means it.
  */
-
 import { shorten } from '../core/json/show.ts';
+
+/**
+ * Text in which nothing can be seen: spaces, controls, characters that Unicode lets every font leave out (fillers of Hangul,
+ * selectors of variants, tags), marks with nothing to stand on, and the blanks among the symbols.
+ */
+const BLANK = /^[\s\p{Z}\p{C}\p{M}\p{Default_Ignorable_Code_Point}\u2800\u{1d159}\u{13441}\u{13442}]*$/u;
+
+/** Whether nothing in the text can be seen; an empty one has nothing. */
+export function isBlank(text: string): boolean {
+  return BLANK.test(text);
+}
 
 /** Keywords of what is found wrong with a text: no JSON Schema has them. */
 export const EMPTY = 'x-fw-empty';
