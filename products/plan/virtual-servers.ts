@@ -2,8 +2,7 @@
  * Servers in virtual time: what the pool takes for a connection leads to an engine of the simulator, on one clock. No
  * socket, no thread, no wall clock; requests, answers, metrics and faults are those that the simulator gives on a port.
  */
-import type { Exchange, Reply } from '../../engine/asking/endpoints/exchange.ts';
-import type { OpenWire, Request } from '../../engine/asking/endpoints/wire.ts';
+import type { Exchange, OpenWire, Reply, Request } from '../../engine/asking/endpoints/wire.ts';
 import { wholeBody } from '../simulator/answer-wire.ts';
 import { replyTo } from '../simulator/chat.ts';
 import { createEngine, type Engine, type EngineState } from '../simulator/engine.ts';

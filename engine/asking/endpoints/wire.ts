@@ -19,6 +19,8 @@ import {
   type Watch,
 } from './exchange.ts';
 
+export type { Exchange, Reply, Watch } from './exchange.ts';
+
 /**
  * An answer has some kilobytes. A longer body is no answer and is not read: one of 12 MB of tiny values takes so much
  * memory when it is parsed that the process does nothing else for most of a minute.

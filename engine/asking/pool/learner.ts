@@ -36,7 +36,7 @@ export interface Level {
   isRough?: boolean;
 }
 
-/** How a limit comes back that throttled calls have cut (climb.ts). */
+/** How a limit comes back that throttled calls have cut (throttling.ts). */
 export interface Climb {
   /** where the limit was, and whether it was still growing there */
   to: number;
@@ -106,6 +106,8 @@ export interface Answered {
   here: number;
 }
 
+/** A limit of which less is in use is not learned from, and not raised. */
+export const USED_SHARE = 0.85;
 /** At a limit that a person has set, throttled calls are judged over so many calls and four times the limit. */
 const PINNED_WINDOW = 32;
 /** A call slower than this share of the fastest is held up by others: less may do. */
@@ -160,6 +162,12 @@ export function noteIn(window: Window, { latency, tokens, here }: Answered): voi
 /** Of the limit, what this client may have. */
 export function ownOf({ limit, sharers }: Pick<Learner, 'limit' | 'sharers'>): number {
   return Math.max(1, Math.floor(limit / sharers));
+}
+
+/** What batches use of the limit: they leave places free for live calls (health.ts, placesFor). */
+export function usedOf(learner: Learner): number {
+  const own = ownOf(learner);
+  return own - Math.min(learner.reserve, own >> 1);
 }
 
 /** What is in a window with answers: the others who share the server have as many calls there. */

@@ -11,12 +11,11 @@
 import { type Clock, medianOf, type Timing } from '../endpoints/pool-clock.ts';
 import { type Load, metricsPath, type Page, pageOf, readLoad } from '../endpoints/server-load.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
-import { cameBack, climbs } from './climb.ts';
 import type { Lag } from './lag.ts';
 import { noteAnswered, noteOwnLag, type Room } from './learn.ts';
 import { type Learner, noteSent, setLimit } from './learner.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { noteThrottled, type Throttling } from './throttling.ts';
+import { cameBack, climbs, noteThrottled, type Throttling } from './throttling.ts';
 
 /** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
 const QUEUE_LEAST = 0.05;

@@ -3,7 +3,7 @@
  */
 import { CallFailure } from '../../core/item/call.ts';
 import { type Fatal, unavailable } from '../../core/item/failure.ts';
-import type { Exchange } from '../endpoints/exchange.ts';
+import type { Exchange } from '../endpoints/wire.ts';
 
 /** Refusals before a run that had no answer is given up in the middle. */
 const MIN_REFUSALS = 20;
@@ -113,9 +113,6 @@ export function createEnding(
 export function isOfKey(status: number): boolean {
   return status === 401 || status === 403;
 }
-
-/** `why` where what was answered could not be put on record. */
-export const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** What a call is told that a run given up did not wait for. */
 export function interruptedBy(why: string): CallFailure {

@@ -6,20 +6,17 @@ import type { Answer, Call } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import type { Usage } from '../../core/item/item.ts';
 import type { Key } from '../endpoints/endpoint-words.ts';
-import type { Exchange } from '../endpoints/exchange.ts';
 import type { Gpu, GpuSetting } from '../endpoints/gpu.ts';
 import { noLatencies, type Recent } from '../endpoints/pool-clock.ts';
 import type { Load } from '../endpoints/server-load.ts';
 import type { EndpointSetting } from '../endpoints/settings.ts';
-import { type OpenWire, openWire } from '../endpoints/wire.ts';
+import { type Exchange, type OpenWire, openWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Extent } from './extent.ts';
-import { hashOf, mix } from './hash.ts';
 import { createLearner, ownOf } from './learner.ts';
 import type { Ending } from './pool-ending.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
 import { noSigns, type Turn, turnFrom } from './signs-of-work.ts';
-import type { CallTimes, Sums } from './sums.ts';
 
 /** What was seen of an endpoint's load since `from`. */
 export interface LoadSeen {
@@ -136,6 +133,35 @@ export interface Share {
   batch: string;
   /** above 0; one of twice the weight gets two turns where another gets one */
   weight: number;
+}
+
+/** Where the time of calls went, in ms, over all calls that have ended. */
+export interface CallTimes {
+  /** from the question until it was first sent: no place was free */
+  waiting: number;
+  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
+  asking: number;
+  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
+  retrying: number;
+  /** until the ledger had an answer */
+  writing: number;
+  /** what its asker says that it took to find, mend and check the JSON of answers */
+  mending: number;
+}
+
+/** What a part has asked. */
+export interface Sums {
+  calls: number;
+  /** calls that were answered from the ledger, and are not among the others; null without one */
+  replayed: number | null;
+  answered: number;
+  /** calls that ended without an answer, by the code of their failure */
+  failed: Partial<Record<Code, number>>;
+  retries: number;
+  usage: Required<Usage>;
+  times: CallTimes;
+  /** ms in which this process waited for writes of the ledger */
+  ledger: number;
 }
 
 /** Who asks (part.ts). */
@@ -276,4 +302,20 @@ export function leave(endpoint: Endpoint, ticket: Ticket): Exchange | null {
   ticket.at = null;
   ticket.exchange = null;
   return exchange;
+}
+
+/**
+ * A hash that spreads well, by which ties are broken and homes are found. It is no secret and no checksum: FNV-1a with a
+ * last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned.
+ */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return mix(hash);
+}
+
+export function mix(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -14,9 +14,8 @@ import {
   seconds,
   serverWords,
 } from '../endpoints/endpoint-words.ts';
-import type { Reply, Watch } from '../endpoints/exchange.ts';
 import type { Clock, Timing } from '../endpoints/pool-clock.ts';
-import type { Request } from '../endpoints/wire.ts';
+import type { Reply, Request, Watch } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 
 export interface Served {

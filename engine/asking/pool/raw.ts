@@ -16,7 +16,7 @@ import {
   repeatsKey,
 } from '../endpoints/completion.ts';
 import { holdsKey, type Key, oneLine } from '../endpoints/endpoint-words.ts';
-import type { Reply } from '../endpoints/exchange.ts';
+import type { Reply } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 
 /** Numbers side by side, as in embeddings, are read fast, so that of these there may be more; what opens costs the memory. */

@@ -1,8 +1,7 @@
 /** What all endpoints are told, such as to load an adapter, and what each of them serves after that. */
 
 import { causeOf, NoAnswerInTime, seconds, serverWords } from '../endpoints/endpoint-words.ts';
-import type { Reply } from '../endpoints/exchange.ts';
-import type { Request } from '../endpoints/wire.ts';
+import type { Reply, Request } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 import { askWithin, type Prober, probe } from './probe.ts';
 import { pathBelow } from './raw.ts';
