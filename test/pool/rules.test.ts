@@ -14,20 +14,13 @@ import { createWaiting } from '../../engine/asking/pool/call-queue.ts';
 import { choose } from '../../engine/asking/pool/choose.ts';
 import { createTimeLimits, noteAnswer } from '../../engine/asking/pool/health.ts';
 import { createPart } from '../../engine/asking/pool/part.ts';
-import {
-  createEndpoint,
-  type Endpoint,
-  enter,
-  leave,
-  type Ticket,
-  ticketOf,
-} from '../../engine/asking/pool/pool-state.ts';
+import { createEndpoint, type Endpoint, enter, leave, Ticket } from '../../engine/asking/pool/pool-state.ts';
 import { kindOfStatus } from '../../engine/asking/pool/reactions.ts';
 import { callOf } from './serving.ts';
 
 const part = createPart({}, [], systemClock, () => {});
 const ticket = (item: string): Ticket =>
-  ticketOf(
+  new Ticket(
     callOf({ item }),
     part,
     0,

@@ -3,7 +3,7 @@
  * the endpoint's batch full with a small queue behind it: fewer leave the GPU idle, and what waits on a server cannot be
  * moved to another one.
  *
- * The evidence is what answers tell (learn.ts), what the server throttles (learner.ts), and, where it has metrics, what
+ * The evidence is what answers tell (learn.ts), what the server throttles (throttling.ts), and, where it has metrics, what
  * it says of its batch and its queue. That can only hold a limit down: a server that says that nothing waits may be
  * slower with every further call.
  */

@@ -11,8 +11,8 @@ import { isFailing } from './health.ts';
 import { startSmall } from './limit.ts';
 import { dropCalls, isMute, noteHeard, noteLooked } from './mute.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { type Prober, probe } from './probe.ts';
-import { causes, settle } from './start.ts';
+import { type Prober, probe, settle } from './probe.ts';
+import { causes } from './start.ts';
 
 export interface OutageOptions extends Prober {
   endpoints: readonly Endpoint[];

@@ -48,7 +48,10 @@ export interface PoolOptions extends PoolSettings, PartOptions {
   warn: (message: string) => void;
   /** stops the pool, as `stop` does */
   signal?: AbortSignal;
-  /** the models that agents name, and whether one of them names none */
+  /**
+   * the models that agents name, and whether one of them names none, and asks for `model`. Where nobody asks for any,
+   * requests name their own.
+   */
   models?: readonly string[];
   needsDefault?: boolean;
   /** bytes that an answer may have on the wire */

@@ -10,37 +10,12 @@ const MIN_REFUSALS = 20;
 /** Turns of the event loop in which dropped connections are down, by far. */
 const MAX_TURNS = 1_000;
 
-export interface Ending {
-  /** what every further call is told; null while the pool works */
-  readonly reason: CallFailure | null;
-  /** New and waiting calls fail; those at a server may still finish. */
-  stop(): void;
-  /** `stop`, and drops the calls at servers too. */
-  abort(): void;
-  /** Drops what servers hold too: a server that no longer answers would delay the end by its whole timeout. */
-  giveUp(fatal: Fatal, why: string): void;
-  /** As `giveUp`, and `verdict` says it even where the run was ending anyway. */
-  breakOff(fatal: Fatal, why: string): void;
-  /** A model answered: whatever is refused from now on is about single items. */
-  noteAnswer(): void;
-  /**
-   * A call failed because it was refused. Where enough were refused and none was answered, the fault is not in the
-   * items, and the run is given up. `pending` is how many calls have no outcome yet: while those are more than the
-   * refused ones, refusals may only be what comes back first.
-   */
-  noteRefused(url: string, failure: CallFailure, pending: number): void;
-  /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
-  verdict(): Fatal | undefined;
-  /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
-  settled(): Promise<void>;
-}
-
 /** `running` are the calls at servers; `onEnd` is called once, and fails what waits; `lasts` is as in PartOptions. */
 export function createEnding(
   running: () => readonly { exchange: Exchange | null }[],
   onEnd: (reason: CallFailure) => void,
   { lasts, onGivenUp }: { lasts: boolean; onGivenUp: (() => void) | undefined },
-): Ending {
+) {
   let reason: CallFailure | null = null;
   let fatal: Fatal | undefined;
   let aborted = false;
@@ -66,20 +41,26 @@ export function createEnding(
     );
   }
 
-  const ending: Ending = {
-    get reason() {
+  const ending = {
+    /** what every further call is told; null while the pool works */
+    get reason(): CallFailure | null {
       return reason;
     },
-    stop: () => end(new CallFailure('interrupted', 'The run was stopped before this call was answered.')),
-    abort() {
+    /** New and waiting calls fail; those at a server may still finish. */
+    stop: (): void =>
+      end(new CallFailure('interrupted', 'The run was stopped before this call was answered.')),
+    /** `stop`, and drops the calls at servers too. */
+    abort(): void {
       aborted = true;
       ending.stop();
       drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
     },
-    giveUp(why, words) {
+    /** Drops what servers hold too: a server that no longer answers would delay the end by its whole timeout. */
+    giveUp(why: Fatal, words: string): void {
       if (reason === null && !lasts) ending.breakOff(why, words);
     },
-    breakOff(why, words) {
+    /** As `giveUp`, and `verdict` says it even where the run was ending anyway. */
+    breakOff(why: Fatal, words: string): void {
       fatal ??= why;
       if (reason !== null) return;
       const told = interruptedBy(words);
@@ -87,10 +68,16 @@ export function createEnding(
       drop(told);
       onGivenUp?.();
     },
-    noteAnswer() {
+    /** A model answered: whatever is refused from now on is about single items. */
+    noteAnswer(): void {
       answered = true;
     },
-    noteRefused(url, { code, message, response }, pending) {
+    /**
+     * A call failed because it was refused. Where enough were refused and none was answered, the fault is not in the
+     * items, and the run is given up. `pending` is how many calls have no outcome yet: while those are more than the
+     * refused ones, refusals may only be what comes back first.
+     */
+    noteRefused(url: string, { code, message, response }: CallFailure, pending: number): void {
       if (code !== 'call-refused' || (response && !isOfKey(response.status_code))) {
         answered = true; // the model could have answered a shorter prompt, or another raw request
         return;
@@ -100,14 +87,18 @@ export function createEnding(
       const why = refused >= MIN_REFUSALS && refused >= pending ? onlyRefusals() : undefined;
       if (why) ending.giveUp(why, 'every call was refused');
     },
-    verdict: () => fatal ?? onlyRefusals(),
-    async settled() {
+    /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
+    verdict: (): Fatal | undefined => fatal ?? onlyRefusals(),
+    /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
+    async settled(): Promise<void> {
       const isOut = (): boolean => running().length > 0;
       for (let turn = 0; aborted && isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
     },
   };
   return ending;
 }
+
+export type Ending = ReturnType<typeof createEnding>;
 
 /** Whether a refusal is of who asks, and not of what is asked. */
 export function isOfKey(status: number): boolean {

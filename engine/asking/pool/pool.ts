@@ -40,15 +40,7 @@ import {
   type PoolOptions,
 } from './part.ts';
 import { interruptedBy } from './pool-ending.ts';
-import {
-  createEndpoint,
-  type Endpoint,
-  enter,
-  leave,
-  type Part,
-  type Ticket,
-  ticketOf,
-} from './pool-state.ts';
+import { createEndpoint, type Endpoint, enter, leave, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
@@ -111,7 +103,7 @@ class Carrier {
     this.#found = found;
     this.#sweptAt = clock.now();
     this.#queue = new Dispatch(endpoints, this.#suspects, (...going) => this.#send(...going));
-    this.#reader = new ReplyReader(endpoints, found.maxModelLength, warn);
+    this.#reader = new ReplyReader({ endpoints, warn, maxModelLength: found.maxModelLength });
     this.#outages = new Outages({
       ...{ ...prober, endpoints, models: found.models, lasting, warn },
       giveUp: lasting ? Infinity : Math.max(wait, timing.giveUp),
@@ -187,7 +179,7 @@ class Carrier {
     if (this.#outstanding++ === 0) this.#ticker.hold(true);
     const now = this.#clock.now();
     const sending = known.sent(asked, (...settle) => {
-      const ticket = ticketOf(queued, part, now, ...settle);
+      const ticket = new Ticket(queued, part, now, ...settle);
       onRoad?.(ticket);
       this.#liveCalls.opened(ticket);
       this.#queue.push(ticket);

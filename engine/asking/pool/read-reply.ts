@@ -68,26 +68,24 @@ class Crossed extends Error {
 const CROSSED = 'HTTP 200 with the answer of another call, as the request id in it says';
 const WITHOUT_ID = 'HTTP 200 without the request id, from a server that repeats it: probably a late answer';
 
+interface ReadingOptions {
+  endpoints: readonly Endpoint[];
+  maxModelLength: number | undefined;
+  warn: (message: string) => void;
+}
+
 /**
  * Reads what came of a try, counts an answer, and tells a person what is news. The connection of an answer that is
  * another call's is broken off: whatever comes on it from now on may be one too late.
  */
 export class ReplyReader {
-  readonly #endpoints: readonly Endpoint[];
-  readonly #maxModelLength: number | undefined;
-  readonly #warn: (message: string) => void;
+  readonly #options: ReadingOptions;
   readonly #told = new Set<string>();
   readonly #toldRefusals = new Set<string>();
   readonly #toldUnchecked = new Set<Endpoint>();
 
-  constructor(
-    endpoints: readonly Endpoint[],
-    maxModelLength: number | undefined,
-    warn: (message: string) => void,
-  ) {
-    this.#endpoints = endpoints;
-    this.#maxModelLength = maxModelLength;
-    this.#warn = warn;
+  constructor(options: ReadingOptions) {
+    this.#options = options;
   }
 
   read(
@@ -107,7 +105,7 @@ export class ReplyReader {
     if (mark !== null && mark !== markOf(call.key)) {
       const failure = crossed(CROSSED, exchange); // before the others: each of them that ends looks for a free connection
       this.#tellOnce(endpoint, 'gave a call the answer of another one: both are asked again');
-      breakOff(this.#endpoints, mark);
+      breakOff(this.#options.endpoints, mark);
       return failure;
     }
     const { counts } = endpoint;
@@ -121,7 +119,7 @@ export class ReplyReader {
       return crossed(WITHOUT_ID, exchange);
     } else if (!this.#toldUnchecked.has(endpoint)) {
       this.#toldUnchecked.add(endpoint);
-      this.#warn(
+      this.#options.warn(
         `${endpoint.url} does not repeat X-Request-Id: an answer to the wrong call would go unnoticed`,
       );
     }
@@ -135,7 +133,7 @@ export class ReplyReader {
     const news = `${url} ${what}`;
     if (this.#told.has(news)) return;
     this.#told.add(news);
-    this.#warn(news);
+    this.#options.warn(news);
   }
 
   #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
@@ -151,7 +149,9 @@ export class ReplyReader {
     const response = raw && refusalIn(reply, key);
     if (isTooLong(status, body)) {
       const limit =
-        this.#maxModelLength === undefined ? '' : `the model takes ${this.#maxModelLength} tokens`;
+        this.#options.maxModelLength === undefined
+          ? ''
+          : `the model takes ${this.#options.maxModelLength} tokens`;
       const numbers = [lengthNumbers(body), limit].filter(text => text !== '').join('; ');
       const cause = `The prompt does not fit${numbers && ` (${numbers})`}; the server says: "${words}"`;
       return {
@@ -178,7 +178,7 @@ export class ReplyReader {
     if (this.#toldRefusals.has(kind) || this.#toldRefusals.size > MAX_TOLD_REFUSALS) return;
     this.#toldRefusals.add(kind);
     const isLast = this.#toldRefusals.size > MAX_TOLD_REFUSALS;
-    this.#warn(
+    this.#options.warn(
       isLast ? 'further kinds of refusals are only counted' : `${url} refused a request: ${message}`,
     );
   }
