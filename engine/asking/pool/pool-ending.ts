@@ -33,13 +33,8 @@ export function createEnding(
     for (const ticket of running()) ticket.exchange?.abort(why);
   }
 
-  function onlyRefusals(): Fatal | undefined {
-    if (answered || refused === 0) return undefined;
-    return unavailable(
-      `expected answers, found none: ${refused} of the calls were refused, the last by ${lastRefusal}\n` +
-        'fix what the server complains about, then run again',
-    );
-  }
+  const onlyRefusals = (): Fatal | undefined =>
+    answered || refused === 0 ? undefined : noAnswers(refused, lastRefusal);
 
   const ending = {
     /** what every further call is told; null while the pool works */
@@ -90,15 +85,23 @@ export function createEnding(
     /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
     verdict: (): Fatal | undefined => fatal ?? onlyRefusals(),
     /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
-    async settled(): Promise<void> {
-      const isOut = (): boolean => running().length > 0;
-      for (let turn = 0; aborted && isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
-    },
+    settled: (): Promise<void> => turnsWhile(() => aborted && running().length > 0),
   };
   return ending;
 }
 
 export type Ending = ReturnType<typeof createEnding>;
+
+async function turnsWhile(isOut: () => boolean): Promise<void> {
+  for (let turn = 0; isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
+}
+
+function noAnswers(refused: number, last: string): Fatal {
+  return unavailable(
+    `expected answers, found none: ${refused} of the calls were refused, the last by ${last}\n` +
+      'fix what the server complains about, then run again',
+  );
+}
 
 /** Whether a refusal is of who asks, and not of what is asked. */
 export function isOfKey(status: number): boolean {
