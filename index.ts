@@ -51,9 +51,8 @@ import validateStage from './stages/validate.ts';
 import verifyStage from './stages/verify.ts';
 
 export { type Ledger, type LedgerOptions, openLedger } from './engine/asking/ledger/ledger.ts';
-export type { EndpointPool } from './engine/asking/pool/part.ts';
+export type { EndpointPool, PoolOptions } from './engine/asking/pool/part.ts';
 export { createPool } from './engine/asking/pool/pool.ts';
-export type { PoolOptions } from './engine/asking/pool/pool-options.ts';
 export type { Account } from './engine/core/item/account.ts';
 export { CODES } from './engine/core/item/codes.ts';
 export { Fatal, ItemFailure } from './engine/core/item/failure.ts';

@@ -3,7 +3,7 @@
 import { readCompletion } from '../../engine/asking/endpoints/completion.ts';
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { OpenWire, Wire } from '../../engine/asking/endpoints/wire.ts';
-import { hashOf } from '../../engine/asking/pool/hash.ts';
+import { hashOf } from '../../engine/asking/pool/pool-state.ts';
 import { type Call, CallFailure, type Pool } from '../../engine/core/item/call.ts';
 import { VIRTUAL_MODEL } from '../../products/simulator/virtual-servers.ts';
 

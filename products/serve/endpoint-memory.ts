@@ -1,7 +1,7 @@
 /** `endpoints.json` of DIR: what was learned of the endpoints, which is where the next start begins. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { KeptEndpoint, Memory } from '../../engine/asking/pool/memory.ts';
+import type { KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Told } from '../../engine/asking/pool/tell.ts';
+import type { Told } from '../../engine/asking/pool/part.ts';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { ApiError, badRequest } from './errors.ts';

@@ -6,7 +6,7 @@
 import { createHmac, hash } from 'node:crypto';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readRetryAfter } from '../../engine/asking/endpoints/backoff.ts';
+import { readRetryAfter } from '../../engine/asking/endpoints/pool-clock.ts';
 import { openWire, sendWithin } from '../../engine/asking/endpoints/wire.ts';
 import {
   DISK,

@@ -1,8 +1,7 @@
 /** Limits that servers cut by throttling for a moment: they come back with the calls that wait. In virtual time. */
 import { expect, test } from 'vitest';
-import { cameBack, climbs } from '../../engine/asking/pool/climb.ts';
 import { createLearner, noteSent } from '../../engine/asking/pool/learner.ts';
-import { noteThrottled } from '../../engine/asking/pool/throttling.ts';
+import { cameBack, climbs, noteThrottled } from '../../engine/asking/pool/throttling.ts';
 import type { Call } from '../../engine/core/item/call.ts';
 import { answersLong, longCall } from './long.ts';
 import { type Virtual, virtual } from './virtual.ts';

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { createLanes } from '../../engine/asking/pool/lanes.ts';
 import { createPart } from '../../engine/asking/pool/part.ts';
-import { type Ticket, ticketOf } from '../../engine/asking/pool/pool-state.ts';
+import { Ticket } from '../../engine/asking/pool/pool-state.ts';
 import type { Answer, Call, Flow, ReplySink } from '../../engine/core/item/call.ts';
 import { runs } from '../all.ts';
 import { type Ask, echo, nonceIn, open, outcome, callOf as plainCall, QUICK, serve } from './serving.ts';
@@ -98,7 +98,7 @@ test('abort of a part drops its own calls, and nobody else hears of it', async (
 
 /** A call that waits in a lane; nobody is told how it ends. */
 const waitingFor = (call: Call, part: ReturnType<typeof createPart>): Ticket =>
-  ticketOf(
+  new Ticket(
     call,
     part,
     0,

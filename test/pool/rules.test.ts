@@ -1,29 +1,26 @@
 /** The rules of retrying and of choosing, as functions. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { backoff, readRetryAfter } from '../../engine/asking/endpoints/backoff.ts';
 import { hasTooManyValues, MAX_VALUES, readCompletion } from '../../engine/asking/endpoints/completion.ts';
-import { serverWords } from '../../engine/asking/endpoints/endpoint-words.ts';
-import { medianOf, systemClock, TIMING } from '../../engine/asking/endpoints/pool-clock.ts';
+import { isTooLong, lengthNumbers, serverWords } from '../../engine/asking/endpoints/endpoint-words.ts';
+import {
+  backoff,
+  medianOf,
+  readRetryAfter,
+  systemClock,
+  TIMING,
+} from '../../engine/asking/endpoints/pool-clock.ts';
 import { createWaiting } from '../../engine/asking/pool/call-queue.ts';
 import { choose } from '../../engine/asking/pool/choose.ts';
 import { createTimeLimits, noteAnswer } from '../../engine/asking/pool/health.ts';
 import { createPart } from '../../engine/asking/pool/part.ts';
-import {
-  createEndpoint,
-  type Endpoint,
-  enter,
-  leave,
-  type Ticket,
-  ticketOf,
-} from '../../engine/asking/pool/pool-state.ts';
+import { createEndpoint, type Endpoint, enter, leave, Ticket } from '../../engine/asking/pool/pool-state.ts';
 import { kindOfStatus } from '../../engine/asking/pool/reactions.ts';
-import { isTooLong, lengthNumbers } from '../../engine/asking/pool/read-reply.ts';
 import { callOf } from './serving.ts';
 
 const part = createPart({}, [], systemClock, () => {});
 const ticket = (item: string): Ticket =>
-  ticketOf(
+  new Ticket(
     callOf({ item }),
     part,
     0,

@@ -4,9 +4,8 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Timing } from '../../engine/asking/endpoints/pool-clock.ts';
-import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { EndpointPool, PoolOptions } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
-import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
 import type { Call } from '../../engine/core/item/call.ts';
 
 /** One request for a completion, and the ways to treat it. */

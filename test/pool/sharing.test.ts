@@ -1,9 +1,8 @@
 /** Several clients at one server: each takes its part of what the server bears. */
 import { expect, onTestFinished, test } from 'vitest';
 import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
-import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { EndpointPool, PoolOptions } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
-import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
 import { type Ask, callOf, echo, open, outcome, serve } from './serving.ts';
 import { callOf as questionOf, virtual } from './virtual.ts';
 

@@ -1,9 +1,8 @@
 /** The pool on simulated engines in virtual time: what takes a night takes a second, and is the same each time. */
 import { createHash } from 'node:crypto';
 import { FIRST_LIMIT } from '../../engine/asking/endpoints/settings.ts';
-import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { EndpointPool, PoolOptions } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
-import type { PoolOptions } from '../../engine/asking/pool/pool-options.ts';
 import type { Call } from '../../engine/core/item/call.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { type VirtualClock, virtualClock } from '../../products/simulator/virtual-clock.ts';

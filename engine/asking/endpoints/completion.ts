@@ -34,16 +34,9 @@ export interface Completion {
  * two things at once (an error and an answer, two answers, a key twice) is none: nobody knows which is meant.
  */
 export function readCompletion(body: Buffer, key: Key | undefined): Completion | string {
-  if (!isUtf8(body)) return 'HTTP 200 with a body that is not UTF-8';
-  if (hasTooManyValues(body)) return `HTTP 200 with a body of more than ${MAX_VALUES} JSON values`;
-  const json = body.toString();
-  let reply: unknown;
-  try {
-    reply = JSON.parse(json);
-  } catch {
-    const found = body.length === 0 ? 'an empty body' : `a body that is not JSON: ${quote(body, key)}`;
-    return `HTTP 200 with ${found}`;
-  }
+  const read = readJson(body, key);
+  if (typeof read === 'string') return read;
+  const { json, reply } = read;
   if (!isObject(reply)) return `HTTP 200 with a body that is no completion: ${quote(body, key)}`;
   if (isSaid(reply.error) || reply.object === 'error') return `HTTP 200 with an error: ${quote(body, key)}`;
   if (repeatsKey(json, reply)) return 'HTTP 200 with the same key twice in one JSON object';
@@ -79,6 +72,23 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : undefined,
   };
+}
+
+/** The JSON in a body that came with HTTP 200, or what is wrong with it, in words. */
+export function readJson(
+  body: Buffer,
+  key: Key | undefined,
+  most = MAX_VALUES,
+): { json: string; reply: unknown } | string {
+  if (!isUtf8(body)) return 'HTTP 200 with a body that is not UTF-8';
+  if (hasTooManyValues(body, most)) return `HTTP 200 with a body of more than ${MAX_VALUES} JSON values`;
+  const json = body.toString();
+  try {
+    return { json, reply: JSON.parse(json) };
+  } catch {
+    const found = body.length === 0 ? 'an empty body' : `a body that is not JSON: ${quote(body, key)}`;
+    return `HTTP 200 with ${found}`;
+  }
 }
 
 /** The choice with index 0, wherever it is in the list. A server that leaves the index out means the first one. */

@@ -225,3 +225,28 @@ function escapable(text: string): string {
   };
   return [...text].map(character).join('');
 }
+
+/** How vLLM, llama.cpp and OpenAI say that a prompt does not fit. */
+const TOO_LONG = [
+  'maximum context length',
+  'maximum model length',
+  'context_length_exceeded',
+  'exceed_context_size_error',
+  'exceeds the available context size',
+  'n_ctx',
+];
+
+/** Whether a refusal (400 or 413) with this body is about the length of the prompt. */
+export function isTooLong(status: number, body: Buffer): boolean {
+  if (status !== 400 && status !== 413) return false;
+  const text = body.toString('utf8', 0, 65_536).toLowerCase();
+  return TOO_LONG.some(words => text.includes(words));
+}
+
+/** llama.cpp gives its numbers beside its words: `{"error": {"n_prompt_tokens": 5120, "n_ctx": 4096, …}}`. */
+export function lengthNumbers(body: Buffer): string {
+  const text = body.toString('utf8', 0, 65_536);
+  const prompt = /"n_prompt_tokens"\s{0,9}:\s{0,9}(\d{1,12})/.exec(text)?.[1];
+  const context = /"n_ctx"\s{0,9}:\s{0,9}(\d{1,12})/.exec(text)?.[1];
+  return prompt && context ? `${prompt} tokens where the context has ${context}` : '';
+}

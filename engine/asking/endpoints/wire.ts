@@ -18,6 +18,9 @@ import {
   Running,
   type Watch,
 } from './exchange.ts';
+import { type Clock, systemClock } from './pool-clock.ts';
+
+export type { Exchange, Reply, Watch } from './exchange.ts';
 
 /**
  * An answer has some kilobytes. A longer body is no answer and is not read: one of 12 MB of tiny values takes so much
@@ -202,15 +205,22 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
   };
 };
 
-/** One request, within `ms`: the reply, or the error that prevented one. */
-export function sendWithin(wire: Wire, request: Request, ms: number): Promise<Reply | Error> {
+/** One request: the reply, or the error that prevented one, after `ms` at the latest. */
+export function sendWithin(
+  wire: Wire,
+  request: Request,
+  ms: number,
+  clock: Pick<Clock, 'after'> = systemClock,
+): Promise<Reply | Error> {
   return new Promise(resolve => {
+    const callOff = clock.after(ms, () => {
+      const late = new NoAnswerInTime(`no answer within ${seconds(ms)}`);
+      resolve(late);
+      exchange.abort(late);
+    });
     const exchange = wire.send(request, outcome => {
-      clearTimeout(timer);
+      callOff();
       resolve(outcome);
     });
-    const timer = setTimeout(() => {
-      exchange.abort(new NoAnswerInTime(`no answer within ${seconds(ms)}`));
-    }, ms);
   });
 }

@@ -28,155 +28,172 @@ const FAR_BEHIND = 1.5;
  */
 const LAST_CHAINS_SHARE = 0.75;
 
-export function createDispatch(
-  endpoints: readonly Endpoint[],
-  suspects: Suspects,
-  send: (ticket: Ticket, endpoint: Endpoint, now: number) => void,
-) {
-  const waiting = createWaiting();
-  const homes = createHomes(endpoints);
-  let pumping = false;
+/** As many calls are under way as there may be connections: endpoints may have room, but this process has none. */
+const isFull = (): boolean => sockets.busy >= sockets.most;
 
-  /** As many calls are under way as there may be connections: endpoints may have room, but this process has none. */
-  const isFull = (): boolean => sockets.busy >= sockets.most;
-
-  function hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {
-    if (endpoint === reserved || !isUsable(endpoint, now)) return false;
-    return endpoint.running.length < placesFor(endpoint, isLast, BATCH);
-  }
-
+export class Dispatch {
+  readonly #endpoints: readonly Endpoint[];
+  readonly #suspects: Suspects;
+  readonly #send: (ticket: Ticket, endpoint: Endpoint, now: number) => void;
+  readonly #waiting = createWaiting();
+  readonly #homes: ReturnType<typeof createHomes>;
+  #pumping = false;
   // What one round goes by. These are no locals of it, since a round is run for every call and every answer.
-  let at = 0;
-  let reserved: Endpoint | null = null;
+  #at = 0;
+  #reserved: Endpoint | null = null;
 
-  function placesOfAll(): number {
-    let places = 0;
-    for (const { limit } of endpoints) places += limit;
-    return places;
+  constructor(
+    endpoints: readonly Endpoint[],
+    suspects: Suspects,
+    send: (ticket: Ticket, endpoint: Endpoint, now: number) => void,
+  ) {
+    this.#endpoints = endpoints;
+    this.#suspects = suspects;
+    this.#send = send;
+    this.#homes = createHomes(endpoints);
   }
 
-  function place(ticket: Ticket): boolean {
-    if (isFull()) return false;
-    const endpoint = choose(endpoints, ticket, at, reserved);
-    if (endpoint !== null) depart(ticket, endpoint);
-    return endpoint !== null;
+  /** calls that wait for a place, and of these those that do not sleep until they are tried again */
+  get waiting(): number {
+    return this.#waiting.size + this.#suspects.size;
   }
 
-  /** The first call of a row makes its home there and then: the others are right behind it. */
-  function depart(ticket: Ticket, endpoint: Endpoint): void {
-    if (ticket.call.row !== undefined && homeOf(ticket) === null) homes.note(ticket.hash, endpoint);
-    send(ticket, endpoint, at);
+  get awake(): number {
+    return this.waiting - this.#waiting.asleep;
   }
 
-  /** Raw calls have none: each is alone, and two batches may give theirs the same names. */
-  function homeOf({ hash, call }: Ticket): Endpoint | null {
-    const home = call.raw ? null : homes.of(hash);
-    return home?.state === 'up' && serves(home, call) ? home : null;
+  push(ticket: Ticket): void {
+    if (ticket.call.live) return this.#waiting.pushLive(ticket);
+    ticket.home = this.#homeOf(ticket);
+    this.#waiting.push(ticket);
   }
 
-  /** The first call of a chain: at the home of its row, where it has one by now. */
-  function placeNew(ticket: Ticket): boolean {
-    ticket.home = ticket.call.row === undefined ? null : homeOf(ticket);
-    if (ticket.home === null) return place(ticket);
-    waiting.push(ticket);
-    return true;
+  /** Tried again, not before `ticket.notBefore`. */
+  sleep(ticket: Ticket): void {
+    this.#waiting.sleep(ticket);
   }
 
-  // its endpoint may have been found dead while it slept: then it is a suspect by now
-  const placeDue = (ticket: Ticket): boolean => suspects.take(ticket) || place(ticket);
-  const sendAlone = (ticket: Ticket, endpoint: Endpoint): void => send(ticket, endpoint, at);
+  wake(now: number): void {
+    this.#waiting.wake(now);
+  }
 
-  function give(now: number): void {
-    at = now;
-    reserved = suspects.idle
-      ? null
-      : suspects.next(
-          endpoints.filter(endpoint => isUsable(endpoint, now)),
-          sendAlone,
-        );
-    waiting.offerLive(place);
-    waiting.offerDue(placeDue);
-    const isEnding = waiting.fresh < LAST_CHAINS_SHARE * placesOfAll();
-    if (isEnding) {
-      waiting.offerNew(placeNew);
-      goOn(now, 'new');
+  /** Gives places to whoever may have one. */
+  pump(now: number): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      if (this.waiting > 0) this.#give(now);
+    } finally {
+      this.#pumping = false;
     }
-    goOn(now, 'later');
-    goOn(now, 'new');
-    if (waiting.offerNew(placeNew) > 0) goOn(now, 'new');
+  }
+
+  /** A chain is at home where it was answered last; a row stays where it is. */
+  noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
+    if (call.row === undefined && !call.raw) this.#homes.note(hash, endpoint);
+  }
+
+  /** Takes out the calls that `isMeant`. */
+  withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+    return [...this.#waiting.withdraw(isMeant), ...this.#suspects.withdraw(isMeant)];
+  }
+
+  #give(now: number): void {
+    this.#at = now;
+    this.#reserved = this.#suspects.idle
+      ? null
+      : this.#suspects.next(
+          this.#endpoints.filter(endpoint => isUsable(endpoint, now)),
+          (ticket, endpoint) => this.#send(ticket, endpoint, now),
+        );
+    this.#waiting.offerLive(this.#place);
+    this.#waiting.offerDue(this.#placeDue);
+    const isEnding = this.#waiting.fresh < LAST_CHAINS_SHARE * this.#placesOfAll();
+    if (isEnding) {
+      this.#waiting.offerNew(this.#placeNew);
+      this.#goOn(now, 'new');
+    }
+    this.#goOn(now, 'later');
+    this.#goOn(now, 'new');
+    if (this.#waiting.offerNew(this.#placeNew) > 0) this.#goOn(now, 'new');
     // a place that is left has nobody of its own: now it may take the calls of rows that are at home elsewhere
-    goOn(now, 'later', true);
-    goOn(now, 'new', true);
+    this.#goOn(now, 'later', true);
+    this.#goOn(now, 'new', true);
   }
 
   /** Calls whose chain, or row, is at home somewhere: later calls of chains, or the first ones of new chains. */
-  function goOn(now: number, which: 'later' | 'new', mayLeave = false): void {
-    const isLast = isLastUsable(endpoints, now);
-    for (const home of endpoints) {
+  #goOn(now: number, which: 'later' | 'new', mayLeave = false): void {
+    const isLast = isLastUsable(this.#endpoints, now);
+    for (const home of this.#endpoints) {
       for (;;) {
-        const ticket = isFull() ? undefined : waiting.peekAtHome(home, which);
+        const ticket = isFull() ? undefined : this.#waiting.peekAtHome(home, which);
         if (ticket === undefined) break;
-        const other = choose(endpoints, ticket, now, reserved);
-        const stays = hasRoom(home, isLast, now);
+        const other = choose(this.#endpoints, ticket, now, this.#reserved);
+        const stays = this.#hasRoom(home, isLast, now);
         if (other === null && !stays) break;
         const leaves =
           (mayLeave || ticket.call.row === undefined) &&
           other !== null &&
           other !== home &&
-          isFarBehind(home, other, isLast, now);
+          this.#isFarBehind(home, other, isLast, now);
         if (!stays && !leaves) break;
-        waiting.takeAtHome(home, which);
-        depart(ticket, leaves ? other : home);
+        this.#waiting.takeAtHome(home, which);
+        this.#depart(ticket, leaves ? other : home);
       }
     }
   }
 
-  function isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
+  #isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
     if (!isUsable(home, now)) return true;
     const known = home.latencies.count > 0 && other.latencies.count > 0;
-    const wait = 1 + waiting.atHome(home) / placesOf(home, isLast);
+    const wait = 1 + this.#waiting.atHome(home) / placesOf(home, isLast);
     return (
       wait * loadOf(home, placesOf(home, isLast), known) >
       FAR_BEHIND * loadOf(other, placesOf(other, isLast), known)
     );
   }
 
-  return {
-    /** calls that wait for a place, and of these those that do not sleep until they are tried again */
-    get waiting(): number {
-      return waiting.size + suspects.size;
-    },
-    get awake(): number {
-      return waiting.size + suspects.size - waiting.asleep;
-    },
-    push(ticket: Ticket): void {
-      if (ticket.call.live) return waiting.pushLive(ticket);
-      ticket.home = homeOf(ticket);
-      waiting.push(ticket);
-    },
-    /** tried again, not before `ticket.notBefore` */
-    sleep: (ticket: Ticket): void => waiting.sleep(ticket),
-    wake: (now: number): void => waiting.wake(now),
-    /** Gives places to whoever may have one. */
-    pump(now: number): void {
-      if (pumping) return;
-      pumping = true;
-      try {
-        if (waiting.size + suspects.size > 0) give(now);
-      } finally {
-        pumping = false;
-      }
-    },
-    /** A chain is at home where it was answered last; a row stays where it is. */
-    noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
-      if (call.row === undefined && !call.raw) homes.note(hash, endpoint);
-    },
-    /** Takes out the calls that `isMeant`. */
-    withdraw: (isMeant: (ticket: Ticket) => boolean): Ticket[] => [
-      ...waiting.withdraw(isMeant),
-      ...suspects.withdraw(isMeant),
-    ],
+  #hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {
+    if (endpoint === this.#reserved || !isUsable(endpoint, now)) return false;
+    return endpoint.running.length < placesFor(endpoint, isLast, BATCH);
+  }
+
+  #placesOfAll(): number {
+    let places = 0;
+    for (const { limit } of this.#endpoints) places += limit;
+    return places;
+  }
+
+  readonly #place = (ticket: Ticket): boolean => {
+    if (isFull()) return false;
+    const endpoint = choose(this.#endpoints, ticket, this.#at, this.#reserved);
+    if (endpoint !== null) this.#depart(ticket, endpoint);
+    return endpoint !== null;
   };
+
+  /** The first call of a chain: at the home of its row, where it has one by now. */
+  readonly #placeNew = (ticket: Ticket): boolean => {
+    ticket.home = ticket.call.row === undefined ? null : this.#homeOf(ticket);
+    if (ticket.home === null) return this.#place(ticket);
+    this.#waiting.push(ticket);
+    return true;
+  };
+
+  // its endpoint may have been found dead while it slept: then it is a suspect by now
+  readonly #placeDue = (ticket: Ticket): boolean => this.#suspects.take(ticket) || this.#place(ticket);
+
+  /** The first call of a row makes its home there and then: the others are right behind it. */
+  #depart(ticket: Ticket, endpoint: Endpoint): void {
+    if (ticket.call.row !== undefined && this.#homeOf(ticket) === null)
+      this.#homes.note(ticket.hash, endpoint);
+    this.#send(ticket, endpoint, this.#at);
+  }
+
+  /** Raw calls have none: each is alone, and two batches may give theirs the same names. */
+  #homeOf({ hash, call }: Ticket): Endpoint | null {
+    const home = call.raw ? null : this.#homes.of(hash);
+    return home?.state === 'up' && serves(home, call) ? home : null;
+  }
 }
 
 /** a call that waits at its home is none of the live ones */

@@ -1,9 +1,8 @@
 /** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
 import { medianOf } from '../endpoints/pool-clock.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
-import { mix } from './hash.ts';
 import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
-import type { Endpoint, Ticket } from './pool-state.ts';
+import { type Endpoint, mix, type Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 
 /**

@@ -105,8 +105,12 @@ export function pause(endpoint: Endpoint, until: number): void {
   endpoint.pausedUntil = Math.max(endpoint.pausedUntil, until);
 }
 
-/** A call that was given up by the measure of others may really need longer: twice as long next time, up to this. */
+/** A call that was given up may really need longer: twice as long next time, up to this. */
 const MAX_PATIENCE = 4;
+
+export function patienceWith({ codes }: Ticket): number {
+  return Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
+}
 
 /**
  * How long a call may run at an endpoint that shows no sign of work, in ms, by what like calls needed: patience.ts has
@@ -119,24 +123,18 @@ export function createTimeLimits(
 ): (endpoint: Endpoint, ticket: Ticket) => number {
   // one look at all endpoints is enough for all that are asked about
   const needs = new Map<string, Need>();
-  const needFor = (agent: string): Need => {
-    let need = needs.get(agent);
-    if (need === undefined) {
-      need = needOf(endpoints, agent, timing);
-      needs.set(agent, need);
-    }
-    return need;
-  };
-  return (endpoint, { call: { agent }, codes }) => {
+  return (endpoint, ticket) => {
+    const { agent } = ticket.call;
     const { timeoutFloor, timeoutBorrowed, timeoutFactor, timeoutUnknown, answersToKnow } = timing;
     const own = endpoint.byAgent.get(agent);
     if (own !== undefined && own.count >= answersToKnow)
       return Math.max(timeoutFloor, timeoutFactor * medianOf(own));
-    const { most, only } = needFor(agent);
+    const need = needs.get(agent) ?? needOf(endpoints, agent, timing);
+    needs.set(agent, need);
+    const { most, only } = need;
     if (most === null || only === endpoint) return timeoutUnknown;
     const limit = Math.max(timeoutBorrowed, timeoutFactor * most);
-    const patience = Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
-    return Math.min(limit * patience, Math.max(limit, timeoutUnknown));
+    return Math.min(limit * patienceWith(ticket), Math.max(limit, timeoutUnknown));
   };
 }
 

@@ -13,24 +13,15 @@ const OWN_SHARE = 0.1;
 /** A call waits for the loop when it is sent and when its answer is read. */
 const WAITS = 2;
 
-export interface Lag {
-  /** ms that this process was late up to now, with what a look that is due has not seen yet */
-  totalAt(now: number): number;
-  /** At a look of the pool. */
-  look(now: number): void;
-  /** Whether an answer at `now` to a call that took `latency` ms, and was sent at a total of `then`, tells more of us. */
-  isOurs(latency: number, then: number, now: number): boolean;
-  close(): void;
-}
-
 /** Looks are to come every `tick` ms. On a clock that does not say how late its turns are nobody is late but by these. */
-export function createLag(clock: Pick<Clock, 'delays' | 'now'>, tick: number): Lag {
+export function createLag(clock: Pick<Clock, 'delays' | 'now'>, tick: number) {
   const delays = clock.delays?.(RESOLUTION) ?? null;
   delays?.enable();
   let total = 0;
   let lookedAt = clock.now();
   let mean = 0; // ms that a turn of the loop makes others wait
 
+  /** ms that this process was late up to now, with what a look that is due has not seen yet */
   const totalAt = (now: number): number => total + Math.max(0, now - lookedAt - tick);
   /** … and made them wait since the last look: a limit that grows is moved more often than that */
   const lately = (): number =>
@@ -38,15 +29,19 @@ export function createLag(clock: Pick<Clock, 'delays' | 'now'>, tick: number): L
 
   return {
     totalAt,
-    look(now) {
+    /** At a look of the pool. */
+    look(now: number): void {
       total = totalAt(now);
       lookedAt = now;
       if (delays === null || delays.count === 0) return;
       mean = KEPT * mean + (1 - KEPT) * lately();
       delays.reset();
     },
-    isOurs: (latency, then, now) =>
+    /** Whether an answer at `now` to a call that took `latency` ms, and was sent at a total of `then`, tells more of us. */
+    isOurs: (latency: number, then: number, now: number): boolean =>
       Math.max(totalAt(now) - then, WAITS * Math.max(mean, lately())) > OWN_SHARE * latency,
-    close: () => void delays?.disable(),
+    close: (): void => delays?.disable(),
   };
 }
+
+export type Lag = ReturnType<typeof createLag>;

@@ -107,25 +107,16 @@ export function createLanes() {
   };
 }
 
-export interface Queue {
-  readonly size: number;
-  push(ticket: Ticket): void;
-  first(): Ticket | undefined;
-  take(): Ticket | undefined;
-  /** Takes out the calls that `isMeant`; the others keep their order. */
-  withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[];
-}
-
-export function createQueue(): Queue {
+export function createQueue() {
   let tickets: (Ticket | undefined)[] = [];
   let head = 0;
   return {
-    get size() {
+    get size(): number {
       return tickets.length - head;
     },
-    push: ticket => void tickets.push(ticket),
-    first: () => tickets[head],
-    take() {
+    push: (ticket: Ticket): void => void tickets.push(ticket),
+    first: (): Ticket | undefined => tickets[head],
+    take(): Ticket | undefined {
       const ticket = tickets[head];
       if (ticket === undefined) return undefined;
       tickets[head++] = undefined;
@@ -136,7 +127,8 @@ export function createQueue(): Queue {
       }
       return ticket;
     },
-    withdraw(isMeant) {
+    /** Takes out the calls that `isMeant`; the others keep their order. */
+    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
       const out: Ticket[] = [];
       const kept: Ticket[] = [];
       for (const ticket of tickets.slice(head) as Ticket[]) (isMeant(ticket) ? out : kept).push(ticket);
@@ -145,3 +137,5 @@ export function createQueue(): Queue {
     },
   };
 }
+
+export type Queue = ReturnType<typeof createQueue>;

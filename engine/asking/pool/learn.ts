@@ -14,6 +14,8 @@ import {
   noteIn,
   noteSpeed,
   ownOf,
+  USED_SHARE,
+  usedOf,
   windowFrom,
 } from './learner.ts';
 import { judgeCut, noteShare } from './throttling.ts';
@@ -23,8 +25,7 @@ const MIN_ANSWERS = 32;
 const MAX_ANSWERS = 400;
 /** … and for a glance, while a limit grows. */
 const GLANCE_ANSWERS = 8;
-/** A limit that is not used is not learned from. */
-const USED_SHARE = 0.85;
+/** Of a limit that was raised, what is in use once it is filled. */
 const FILLED_SHARE = 0.95;
 
 /** What servers usually take (vLLM's `max_num_seqs`, for one). A limit grows to here unless a raise loses clearly. */
@@ -107,12 +108,6 @@ function answersNeeded(learner: Learner): number {
 function isFilled(learner: Learner): boolean {
   const { window } = learner;
   return window.here / window.answers >= USED_SHARE * usedOf(learner);
-}
-
-/** What batches use of the limit: they leave places free for live calls (health.ts, placesFor). */
-function usedOf(learner: Learner): number {
-  const own = ownOf(learner);
-  return own - Math.min(learner.reserve, own >> 1);
 }
 
 /**

@@ -7,21 +7,6 @@
  */
 import { MAX_LIMIT } from '../endpoints/settings.ts';
 
-/** What was seen of the calls that were sent since the limit was moved last. */
-export interface Window {
-  /** ms: when the first of them was sent */
-  since: number;
-  /** calls that were sent, throttled, and answered */
-  sent: number;
-  throttled: number;
-  answers: number;
-  /** sums over the answers: ms, tokens, calls in flight meanwhile, and the square of ms a token */
-  ms: number;
-  tokens: number;
-  here: number;
-  square: number;
-}
-
 /** What a limit yields. */
 export interface Level {
   limit: number;
@@ -36,7 +21,7 @@ export interface Level {
   isRough?: boolean;
 }
 
-/** How a limit comes back that throttled calls have cut (climb.ts). */
+/** How a limit comes back that throttled calls have cut (throttling.ts). */
 export interface Climb {
   /** where the limit was, and whether it was still growing there */
   to: number;
@@ -48,49 +33,6 @@ export interface Climb {
   wait: number;
   /** calls in a row that were answered since the last one that was throttled */
   clean: number;
-}
-
-export interface Learner {
-  /** calls that the server should have at once, of all who share it */
-  limit: number;
-  /** who share it: so many clients that do as this one does, itself among them */
-  sharers: number;
-  /** a person has set it: it stays, and only throttled calls are judged */
-  readonly pinned: boolean;
-  /** calls that a person expects it to take, 0 where nothing was said: growth goes there once what is usual had room */
-  readonly meant: number;
-  /** places of the limit that batches leave to live calls, at most half of it */
-  readonly reserve: number;
-  phase: 'grow' | 'hold' | 'up' | 'down' | 'cut' | 'climb';
-  window: Window;
-  /** counts the moves of the limit: calls of an earlier round say nothing of this one */
-  round: number;
-  /** the level that others are compared with; null where none has been measured */
-  base: Level | null;
-  /** the most that a single call was given at any limit, which is what it gets where there is room */
-  fastest: number;
-  fastestAt: number;
-  /** … as the first answers of a limit told, which are the fast ones of many */
-  isGlanced: boolean;
-  /** the least limit above the base that yielded less; infinite while none is known */
-  tooMany: number;
-  /** factors of the next tries */
-  upBy: number;
-  downBy: number;
-  next: 'up' | 'down';
-  /** relative spread of what one limit yields from window to window, beyond what single answers explain */
-  noise: number;
-  /** windows until something is tried again, and how many it was the last time */
-  rest: number;
-  lastRest: number;
-  /** the share of calls that is throttled whatever the limit */
-  random: number;
-  /** before the last cut: the limit, and the calls that were sent and throttled then */
-  before: { limit: number; sent: number; throttled: number } | null;
-  /** null where throttled calls did not cut it, or it is back */
-  climb: Climb | null;
-  /** It is the one of an earlier run, and nothing has shown yet that more would be too many. */
-  isRecalled: boolean;
 }
 
 /** an answer, as the learner sees it */
@@ -106,6 +48,8 @@ export interface Answered {
   here: number;
 }
 
+/** A limit of which less is in use is not learned from, and not raised. */
+export const USED_SHARE = 0.85;
 /** At a limit that a person has set, throttled calls are judged over so many calls and four times the limit. */
 const PINNED_WINDOW = 32;
 /** A call slower than this share of the fastest is held up by others: less may do. */
@@ -116,37 +60,67 @@ const GLANCE_MEAN = 0.8;
 /** The fastest speed fades with each comparison: prompts grow, and servers slow down. */
 const FADING = 0.999;
 
-export function createLearner(limit: number, pinned: boolean, now: number, meant = 0, reserve = 0): Learner {
-  return {
-    limit,
-    sharers: 1,
-    pinned,
-    meant,
-    reserve,
-    phase: 'grow',
-    window: windowFrom(now),
-    round: 0,
-    base: null,
-    fastest: 0,
-    fastestAt: limit,
-    isGlanced: false,
-    tooMany: Number.POSITIVE_INFINITY,
-    upBy: Math.SQRT2,
-    downBy: 0.5,
-    next: 'up',
-    noise: 0.03,
-    rest: 0,
-    lastRest: 1,
-    random: 0,
-    before: null,
-    climb: null,
-    isRecalled: false,
-  };
-}
+export const createLearner = (limit: number, pinned: boolean, now: number, meant = 0, reserve = 0) => ({
+  /** calls that the server should have at once, of all who share it */
+  limit,
+  /** who share it: so many clients that do as this one does, itself among them */
+  sharers: 1,
+  /** a person has set it: it stays, and only throttled calls are judged */
+  pinned,
+  /** calls that a person expects it to take, 0 where nothing was said: growth goes there once what is usual had room */
+  meant,
+  /** places of the limit that batches leave to live calls, at most half of it */
+  reserve,
+  phase: 'grow' as 'grow' | 'hold' | 'up' | 'down' | 'cut' | 'climb',
+  window: windowFrom(now),
+  /** counts the moves of the limit: calls of an earlier round say nothing of this one */
+  round: 0,
+  /** the level that others are compared with; null where none has been measured */
+  base: null as Level | null,
+  /** the most that a single call was given at any limit, which is what it gets where there is room */
+  fastest: 0,
+  fastestAt: limit,
+  /** … as the first answers of a limit told, which are the fast ones of many */
+  isGlanced: false,
+  /** the least limit above the base that yielded less; infinite while none is known */
+  tooMany: Number.POSITIVE_INFINITY,
+  /** factors of the next tries */
+  upBy: Math.SQRT2,
+  downBy: 0.5,
+  next: 'up' as 'up' | 'down',
+  /** relative spread of what one limit yields from window to window, beyond what single answers explain */
+  noise: 0.03,
+  /** windows until something is tried again, and how many it was the last time */
+  rest: 0,
+  lastRest: 1,
+  /** the share of calls that is throttled whatever the limit */
+  random: 0,
+  /** before the last cut: the limit, and the calls that were sent and throttled then */
+  before: null as { limit: number; sent: number; throttled: number } | null,
+  /** null where throttled calls did not cut it, or it is back */
+  climb: null as Climb | null,
+  /** It is the one of an earlier run, and nothing has shown yet that more would be too many. */
+  isRecalled: false,
+});
 
-export function windowFrom(since: number): Window {
-  return { since, sent: 0, throttled: 0, answers: 0, ms: 0, tokens: 0, here: 0, square: 0 };
-}
+export type Learner = ReturnType<typeof createLearner>;
+
+/** What was seen of the calls that were sent since the limit was moved last. */
+export const windowFrom = (since: number) => ({
+  /** ms: when the first of them was sent */
+  since,
+  /** calls that were sent, throttled, and answered */
+  sent: 0,
+  throttled: 0,
+  answers: 0,
+  /** sums over the answers: ms, tokens, calls in flight meanwhile, and the square of ms a token */
+  ms: 0,
+  tokens: 0,
+  here: 0,
+  square: 0,
+});
+
+export type Window = ReturnType<typeof windowFrom>;
 
 /** Adds an answer. */
 export function noteIn(window: Window, { latency, tokens, here }: Answered): void {
@@ -160,6 +134,12 @@ export function noteIn(window: Window, { latency, tokens, here }: Answered): voi
 /** Of the limit, what this client may have. */
 export function ownOf({ limit, sharers }: Pick<Learner, 'limit' | 'sharers'>): number {
   return Math.max(1, Math.floor(limit / sharers));
+}
+
+/** What batches use of the limit: they leave places free for live calls (health.ts, placesFor). */
+export function usedOf(learner: Learner): number {
+  const own = ownOf(learner);
+  return own - Math.min(learner.reserve, own >> 1);
 }
 
 /** What is in a window with answers: the others who share the server have as many calls there. */

@@ -3,7 +3,7 @@
  * the endpoint's batch full with a small queue behind it: fewer leave the GPU idle, and what waits on a server cannot be
  * moved to another one.
  *
- * The evidence is what answers tell (learn.ts), what the server throttles (learner.ts), and, where it has metrics, what
+ * The evidence is what answers tell (learn.ts), what the server throttles (throttling.ts), and, where it has metrics, what
  * it says of its batch and its queue. That can only hold a limit down: a server that says that nothing waits may be
  * slower with every further call.
  */
@@ -11,12 +11,11 @@
 import { type Clock, medianOf, type Timing } from '../endpoints/pool-clock.ts';
 import { type Load, metricsPath, type Page, pageOf, readLoad } from '../endpoints/server-load.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
-import { cameBack, climbs } from './climb.ts';
 import type { Lag } from './lag.ts';
 import { noteAnswered, noteOwnLag, type Room } from './learn.ts';
 import { type Learner, noteSent, setLimit } from './learner.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { noteThrottled, type Throttling } from './throttling.ts';
+import { cameBack, climbs, noteThrottled, type Throttling } from './throttling.ts';
 
 /** The queue behind the batch, as a share of the batch: it covers the time that an answer takes to be replaced. */
 const QUEUE_LEAST = 0.05;

@@ -4,10 +4,8 @@
  */
 import { CallFailure, type LiveLimits } from '../../core/item/call.ts';
 import { NoAnswerInTime, seconds } from '../endpoints/endpoint-words.ts';
+import { NO_PLACE } from './part.ts';
 import type { Ticket } from './pool-state.ts';
-
-/** How the message of a call begins that no server took in time; what the servers did follows it. */
-export const NO_PLACE = 'no server had a place in time';
 
 /** What to do about a call now: end it, or give up the try that is under way. */
 export type Overdue = { ends: CallFailure } | { givesUp: NoAnswerInTime };

@@ -11,8 +11,8 @@ import { isFailing } from './health.ts';
 import { startSmall } from './limit.ts';
 import { dropCalls, isMute, noteHeard, noteLooked } from './mute.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { type Prober, probe } from './probe.ts';
-import { causes, settle } from './start.ts';
+import { type Prober, probe, settle } from './probe.ts';
+import { causes } from './start.ts';
 
 export interface OutageOptions extends Prober {
   endpoints: readonly Endpoint[];
@@ -49,51 +49,33 @@ function beginAgain(endpoint: Endpoint, now: number): void {
   endpoint.signs.last = null;
 }
 
-export function createOutages(options: OutageOptions) {
-  const { endpoints, models, giveUp, lasting = false, warn, onLost, onBack, clock, timing } = options;
-  const unanswered = new Set<Ticket>();
-  let lastUp = clock.now();
+/** Takes endpoints out that are gone, looks at them now and then, and puts them back. */
+export class Outages {
+  readonly #options: OutageOptions;
+  readonly #unanswered = new Set<Ticket>();
+  #lastUp: number;
   /** by model, when an endpoint that serves it was last there */
-  const lastServed = new Map<string, number>();
-  let closed = false;
+  readonly #lastServed = new Map<string, number>();
+  #closed = false;
 
-  const isLookedAt = ({ state }: Endpoint): boolean => state === 'down' || (lasting && state === 'unusable');
-  for (const endpoint of endpoints) noteHeard(endpoint, lastUp);
-  for (const endpoint of endpoints) if (isLookedAt(endpoint)) probeLater(endpoint, timing.reprobeSoon);
-
-  function probeLater(endpoint: Endpoint, wait: number): void {
-    endpoint.probeWait = wait;
-    endpoint.probeAt = clock.now() + wait;
+  constructor(options: OutageOptions) {
+    const { endpoints, clock, timing } = options;
+    this.#options = options;
+    this.#lastUp = clock.now();
+    for (const endpoint of endpoints) noteHeard(endpoint, this.#lastUp);
+    for (const endpoint of endpoints)
+      if (this.#isLookedAt(endpoint)) this.#probeLater(endpoint, timing.reprobeSoon);
   }
 
-  async function lookAgain(endpoint: Endpoint): Promise<void> {
-    endpoint.probing = true;
-    const before = endpoint.cause;
-    const result = await probe(endpoint, options);
-    endpoint.probing = false;
-    if (closed) return;
-    settle(result, models);
-    if (endpoint.state === 'up') {
-      beginAgain(endpoint, clock.now());
-      if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
-      onBack();
-    } else if (endpoint.state === 'unusable') {
-      probeLater(endpoint, timing.reprobeLast);
-      if (endpoint.cause !== before) warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
-    } else {
-      const most =
-        clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
-      probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
-    }
-  }
-
-  function lost(endpoint: Endpoint, cause: string): void {
+  /** Takes out an endpoint that refused a connection. */
+  lost(endpoint: Endpoint, cause: string): void {
+    const { endpoints, clock, timing, warn, onLost } = this.#options;
     onLost(endpoint);
     if (endpoint.state !== 'up') return;
     endpoint.state = 'down';
     endpoint.cause = cause;
     endpoint.load = null; // what its metrics said is over
-    probeLater(endpoint, timing.reprobeFirst);
+    this.#probeLater(endpoint, timing.reprobeFirst);
     const now = clock.now();
     endpoint.lostAt = now;
     if (endpoint.lostToldAt !== null && now - endpoint.lostToldAt < TELL_LOST_EVERY_MS) return;
@@ -102,95 +84,129 @@ export function createOutages(options: OutageOptions) {
     warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints remain`);
   }
 
-  async function checkOn(endpoint: Endpoint): Promise<void> {
+  /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
+  check(endpoint: Endpoint): void {
+    if (endpoint.state === 'up' && !endpoint.probing) void this.#checkOn(endpoint);
+  }
+
+  /** A call was answered: somebody is there. */
+  noteAnswer(): void {
+    if (this.#unanswered.size > 0) this.#unanswered.clear();
+  }
+
+  /**
+   * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
+   * the last answer. (At the end of a run the calls that fail everywhere are few.)
+   */
+  allEndpointsFailing(ticket: Ticket): boolean {
+    if (this.#unanswered.size < MIN_FAILED_CALLS) this.#unanswered.add(ticket);
+    return this.#unanswered.size >= MIN_FAILED_CALLS && !this.#options.endpoints.some(isThere);
+  }
+
+  /**
+   * The models that no endpoint has served for too long, while others are there, each with what its calls are told:
+   * they must not wait without an end. None where a pool waits for ever.
+   */
+  goneModels(now: number): [model: string, why: string][] {
+    const { endpoints, giveUp } = this.#options;
+    if (giveUp === Number.POSITIVE_INFINITY) return [];
+    for (const endpoint of endpoints) {
+      for (const model of endpoint.models)
+        if (isThere(endpoint) || !this.#lastServed.has(model)) this.#lastServed.set(model, now);
+    }
+    return [...this.#lastServed].flatMap(([model, at]) => {
+      if (now - at <= giveUp) return [];
+      const name = JSON.stringify(oneLine(model, 200));
+      return [[model, `No endpoint that serves ${name} was there for ${seconds(giveUp)}.`]];
+    });
+  }
+
+  /**
+   * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `suspendedMs` is how long
+   * this process was suspended. Returns what ends the run when no endpoint has been there for too long.
+   */
+  sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
+    const { endpoints, giveUp, lasting, timing } = this.#options;
+    for (const endpoint of endpoints) {
+      if (now < endpoint.probeAt || endpoint.probing) continue;
+      if (this.#isLookedAt(endpoint)) void this.#lookAgain(endpoint);
+      else if (lasting && endpoint.state === 'up') {
+        // what nobody asks is looked at all the same: a server says what is there before somebody asks for it
+        this.#probeLater(endpoint, timing.lookSoon);
+        const isQuiet = now - endpoint.signs.heardAt >= timing.lookSoon;
+        if (endpoint.running.length === 0 || isQuiet) void this.#checkOn(endpoint);
+      }
+    }
+    if (suspendedMs > 0)
+      for (const [model, at] of this.#lastServed) this.#lastServed.set(model, at + suspendedMs);
+    if (idle || endpoints.some(isThere)) this.#lastUp = now;
+    else if (suspendedMs > 0) this.#lastUp += suspendedMs;
+    if (now - this.#lastUp <= giveUp) return undefined;
+    return unavailable(
+      `expected an endpoint to come back, found none for ${seconds(giveUp)}: ${causes(endpoints)}; ` +
+        'start them and run again, or wait longer: --wait 10m',
+    );
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  #isLookedAt({ state }: Endpoint): boolean {
+    return state === 'down' || (this.#options.lasting === true && state === 'unusable');
+  }
+
+  #probeLater(endpoint: Endpoint, wait: number): void {
+    endpoint.probeWait = wait;
+    endpoint.probeAt = this.#options.clock.now() + wait;
+  }
+
+  async #lookAgain(endpoint: Endpoint): Promise<void> {
+    const { models, warn, onBack, clock, timing } = this.#options;
     endpoint.probing = true;
-    const result = await probe(endpoint, options);
+    const before = endpoint.cause;
+    const result = await probe(endpoint, this.#options);
     endpoint.probing = false;
-    if (closed || endpoint.state !== 'up') return;
+    if (this.#closed) return;
+    settle(result, models);
+    if (endpoint.state === 'up') {
+      beginAgain(endpoint, clock.now());
+      if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
+      onBack();
+    } else if (endpoint.state === 'unusable') {
+      this.#probeLater(endpoint, timing.reprobeLast);
+      if (endpoint.cause !== before) warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
+    } else {
+      const most =
+        clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
+      this.#probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
+    }
+  }
+
+  async #checkOn(endpoint: Endpoint): Promise<void> {
+    const { models, lasting, clock, timing } = this.#options;
+    endpoint.probing = true;
+    const result = await probe(endpoint, this.#options);
+    endpoint.probing = false;
+    if (this.#closed || endpoint.state !== 'up') return;
     const { hindrance, cause = '' } = result;
     noteLooked(endpoint, hindrance !== 'silent', clock.now());
     const isDown = hindrance === 'refused' || hindrance === 'no-route' || hindrance === 'unknown-host';
-    if (isDown) lost(endpoint, cause);
+    if (isDown) this.lost(endpoint, cause);
     else if (lasting && hindrance === undefined)
       settle(result, models); // it may have come back with others
     else if ((lasting || endpoint.running.length === 0) && isMute(endpoint, timing, clock.now()))
-      lostMute(endpoint);
+      this.#lostMute(endpoint);
   }
 
   /** It may hang with its connections open. What it has is asked elsewhere; a run that ends has patience.ts for that. */
-  function lostMute(endpoint: Endpoint): void {
-    const why = `it has answered nothing for ${seconds(clock.now() - endpoint.signs.heardAt)}, GET ${endpoint.prefix}/models neither`;
-    lost(endpoint, why);
+  #lostMute(endpoint: Endpoint): void {
+    const why = `it has answered nothing for ${seconds(this.#options.clock.now() - endpoint.signs.heardAt)}, GET ${endpoint.prefix}/models neither`;
+    this.lost(endpoint, why);
     dropCalls(endpoint, why);
-    onLost(endpoint); // now that they have failed: one of them may be the cause
+    this.#options.onLost(endpoint); // now that they have failed: one of them may be the cause
   }
-
-  return {
-    /** Takes out an endpoint that refused a connection. */
-    lost,
-    /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
-    check(endpoint: Endpoint): void {
-      if (endpoint.state === 'up' && !endpoint.probing) void checkOn(endpoint);
-    },
-    /** A call was answered: somebody is there. */
-    noteAnswer(): void {
-      if (unanswered.size > 0) unanswered.clear();
-    },
-    /**
-     * A call failed. True where that is no fault of it: every endpoint fails, and has failed many different calls since
-     * the last answer. (At the end of a run the calls that fail everywhere are few.)
-     */
-    allEndpointsFailing(ticket: Ticket): boolean {
-      if (unanswered.size < MIN_FAILED_CALLS) unanswered.add(ticket);
-      return unanswered.size >= MIN_FAILED_CALLS && !endpoints.some(isThere);
-    },
-    /**
-     * The models that no endpoint has served for too long, while others are there, each with what its calls are told:
-     * they must not wait without an end. None where a pool waits for ever.
-     */
-    goneModels(now: number): [model: string, why: string][] {
-      if (giveUp === Number.POSITIVE_INFINITY) return [];
-      for (const endpoint of endpoints) {
-        for (const model of endpoint.models)
-          if (isThere(endpoint) || !lastServed.has(model)) lastServed.set(model, now);
-      }
-      return [...lastServed].flatMap(([model, at]) => {
-        if (now - at <= giveUp) return [];
-        const name = JSON.stringify(oneLine(model, 200));
-        return [[model, `No endpoint that serves ${name} was there for ${seconds(giveUp)}.`]];
-      });
-    },
-    /**
-     * Starts the probes that are due. `idle` means that nothing is asked, so nothing is missed; `suspendedMs` is how long
-     * this process was suspended. Returns what ends the run when no endpoint has been there for too long.
-     */
-    sweep(now: number, idle: boolean, suspendedMs: number): Fatal | undefined {
-      for (const endpoint of endpoints) {
-        if (now < endpoint.probeAt || endpoint.probing) continue;
-        if (isLookedAt(endpoint)) void lookAgain(endpoint);
-        else if (lasting && endpoint.state === 'up') {
-          // what nobody asks is looked at all the same: a server says what is there before somebody asks for it
-          probeLater(endpoint, timing.lookSoon);
-          const isQuiet = now - endpoint.signs.heardAt >= timing.lookSoon;
-          if (endpoint.running.length === 0 || isQuiet) void checkOn(endpoint);
-        }
-      }
-      if (suspendedMs > 0) for (const [model, at] of lastServed) lastServed.set(model, at + suspendedMs);
-      if (idle || endpoints.some(isThere)) lastUp = now;
-      else if (suspendedMs > 0) lastUp += suspendedMs;
-      if (now - lastUp <= giveUp) return undefined;
-      return unavailable(
-        `expected an endpoint to come back, found none for ${seconds(giveUp)}: ${causes(endpoints)}; ` +
-          'start them and run again, or wait longer: --wait 10m',
-      );
-    },
-    close(): void {
-      closed = true;
-    },
-  };
 }
-
-export type Outages = ReturnType<typeof createOutages>;
 
 /** A failed call was there when its endpoint died if that is found out within this time. */
 const DEATH_WINDOW_MS = 5_000;

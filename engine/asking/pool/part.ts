@@ -6,16 +6,20 @@
 import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Fatal } from '../../core/item/failure.ts';
 import type { Usage } from '../../core/item/item.ts';
-import type { Clock } from '../endpoints/pool-clock.ts';
+import type { Clock, Timing } from '../endpoints/pool-clock.ts';
+import type { PoolSettings } from '../endpoints/settings.ts';
+import type { OpenWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Sharing } from './limit.ts';
 import type { Memory } from './memory.ts';
 import { createEnding } from './pool-ending.ts';
-import type { Endpoint, Part, Share, Ticket } from './pool-state.ts';
+import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './pool-state.ts';
 import type { PoolStats } from './pool-stats.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
-import type { CallTimes, Sums } from './sums.ts';
 import type { Telling } from './tell.ts';
+
+export type { KeptEndpoint, Memory } from './memory.ts';
+export type { Told } from './tell.ts';
 
 /** Everybody has the same share where a pool has one part. */
 export const ALONE: Share = { owner: '', batch: '', weight: 1 };
@@ -30,6 +34,34 @@ export interface PartOptions {
   lasts?: boolean | undefined;
   /** Called once when this part gives up in the middle of its work: nothing new is to be taken. */
   onGivenUp?: (() => void) | undefined;
+}
+
+/** With a ledger, that no endpoint is there ends the run only when a call has to be asked. */
+export interface PoolOptions extends PoolSettings, PartOptions {
+  /** --wait: how long to wait for a first endpoint, and later for one to come back, in ms */
+  wait?: number;
+  /** It is that of a server: it begins without endpoints where none is there, and waits for them without an end. */
+  lasting?: boolean;
+  /** told the time of each answer, in ms */
+  onAnswer?: (url: string, latency: number) => void;
+  /** told to a person: an endpoint that is gone, a refusal that is news */
+  warn: (message: string) => void;
+  /** stops the pool, as `stop` does */
+  signal?: AbortSignal;
+  /**
+   * the models that agents name, and whether one of them names none, and asks for `model`. Where nobody asks for any,
+   * requests name their own.
+   */
+  models?: readonly string[];
+  needsDefault?: boolean;
+  /** bytes that an answer may have on the wire */
+  maxBody?: number;
+  /** places at each endpoint that are kept free for live calls, at most half */
+  reserve?: number;
+  openWire?: OpenWire;
+  clock?: Clock;
+  timing?: Partial<Timing>;
+  random?: () => number;
 }
 
 /** What a pool offers those who run it; those who ask see item's Pool alone. */
@@ -64,6 +96,12 @@ export interface Asked {
   /** ms that it waited until it was first sent; null until then */
   readonly waited: number | null;
 }
+
+/** `why` where what was answered could not be put on record. */
+export const LEDGER_BROKEN = 'the ledger could not be written';
+
+/** How the message of a call begins that no server took in time; what the servers did follows it. */
+export const NO_PLACE = 'no server had a place in time';
 
 /** `failWaiting` fails the calls of a part that wait for a place. */
 export function createPart(

@@ -14,15 +14,13 @@ import { counted } from '../../core/item/wording.ts';
 import { seconds } from '../endpoints/endpoint-words.ts';
 import type { Timing } from '../endpoints/pool-clock.ts';
 import { type Extent, extentOf } from './extent.ts';
-import { createTimeLimits, isFailing } from './health.ts';
+import { createTimeLimits, isFailing, patienceWith } from './health.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 import { paceOf, type SpeedOf } from './signs-of-work.ts';
 
 /** Times that a call has its share: calls slow each other down, wait for places, and are preempted. */
 const SHARES = 4;
-/** A call that was given up may really need longer: twice as long next time, up to this. */
-const MAX_PATIENCE = 4;
 /** Where nothing says what a call may write. */
 const ASSUMED_TOKENS = 4_096;
 /** ms a token, where no speed has been seen and the call says what it may write: a full cache preempts, and halves it */
@@ -77,7 +75,7 @@ export function createJudge(endpoints: readonly Endpoint[], timing: Timing, now:
   }
 
   return (endpoint, ticket) => {
-    const { call, sentAt, turn, codes } = ticket;
+    const { call, sentAt, turn } = ticket;
     const { signs } = endpoint;
     const { timeout, timeoutUnknown } = timing;
     if (call.live && !isElsewhere(endpoint, call)) return null; // it ends by its own limits (live-calls.ts)
@@ -87,7 +85,7 @@ export function createJudge(endpoints: readonly Endpoint[], timing: Timing, now:
     // … and what shows no silence has that part at least: nobody who waits loses an answer to a guess at its length
     const least = call.live ? call.live.answer * LIVE_SHARE : limit;
     // who waits does so for all tries together
-    const patience = call.live ? 1 : Math.min(MAX_PATIENCE, 2 ** (codes?.['call-timeout'] ?? 0));
+    const patience = call.live ? 1 : patienceWith(ticket);
     const quiet = now - lastSign(endpoint, ticket, timeoutUnknown);
     const silence = Math.min(patience * limit, Math.max(limit, timeoutUnknown));
     if (quiet > silence && (signs.isLive || signs.unheard >= MAX_UNHEARD))

@@ -3,44 +3,19 @@
  */
 import { CallFailure } from '../../core/item/call.ts';
 import { type Fatal, unavailable } from '../../core/item/failure.ts';
-import type { Exchange } from '../endpoints/exchange.ts';
+import type { Exchange } from '../endpoints/wire.ts';
 
 /** Refusals before a run that had no answer is given up in the middle. */
 const MIN_REFUSALS = 20;
 /** Turns of the event loop in which dropped connections are down, by far. */
 const MAX_TURNS = 1_000;
 
-export interface Ending {
-  /** what every further call is told; null while the pool works */
-  readonly reason: CallFailure | null;
-  /** New and waiting calls fail; those at a server may still finish. */
-  stop(): void;
-  /** `stop`, and drops the calls at servers too. */
-  abort(): void;
-  /** Drops what servers hold too: a server that no longer answers would delay the end by its whole timeout. */
-  giveUp(fatal: Fatal, why: string): void;
-  /** As `giveUp`, and `verdict` says it even where the run was ending anyway. */
-  breakOff(fatal: Fatal, why: string): void;
-  /** A model answered: whatever is refused from now on is about single items. */
-  noteAnswer(): void;
-  /**
-   * A call failed because it was refused. Where enough were refused and none was answered, the fault is not in the
-   * items, and the run is given up. `pending` is how many calls have no outcome yet: while those are more than the
-   * refused ones, refusals may only be what comes back first.
-   */
-  noteRefused(url: string, failure: CallFailure, pending: number): void;
-  /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
-  verdict(): Fatal | undefined;
-  /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
-  settled(): Promise<void>;
-}
-
 /** `running` are the calls at servers; `onEnd` is called once, and fails what waits; `lasts` is as in PartOptions. */
 export function createEnding(
   running: () => readonly { exchange: Exchange | null }[],
   onEnd: (reason: CallFailure) => void,
   { lasts, onGivenUp }: { lasts: boolean; onGivenUp: (() => void) | undefined },
-): Ending {
+) {
   let reason: CallFailure | null = null;
   let fatal: Fatal | undefined;
   let aborted = false;
@@ -58,28 +33,29 @@ export function createEnding(
     for (const ticket of running()) ticket.exchange?.abort(why);
   }
 
-  function onlyRefusals(): Fatal | undefined {
-    if (answered || refused === 0) return undefined;
-    return unavailable(
-      `expected answers, found none: ${refused} of the calls were refused, the last by ${lastRefusal}\n` +
-        'fix what the server complains about, then run again',
-    );
-  }
+  const onlyRefusals = (): Fatal | undefined =>
+    answered || refused === 0 ? undefined : noAnswers(refused, lastRefusal);
 
-  const ending: Ending = {
-    get reason() {
+  const ending = {
+    /** what every further call is told; null while the pool works */
+    get reason(): CallFailure | null {
       return reason;
     },
-    stop: () => end(new CallFailure('interrupted', 'The run was stopped before this call was answered.')),
-    abort() {
+    /** New and waiting calls fail; those at a server may still finish. */
+    stop: (): void =>
+      end(new CallFailure('interrupted', 'The run was stopped before this call was answered.')),
+    /** `stop`, and drops the calls at servers too. */
+    abort(): void {
       aborted = true;
       ending.stop();
       drop(new CallFailure('interrupted', 'The run was stopped while a server worked on this call.'));
     },
-    giveUp(why, words) {
+    /** Drops what servers hold too: a server that no longer answers would delay the end by its whole timeout. */
+    giveUp(why: Fatal, words: string): void {
       if (reason === null && !lasts) ending.breakOff(why, words);
     },
-    breakOff(why, words) {
+    /** As `giveUp`, and `verdict` says it even where the run was ending anyway. */
+    breakOff(why: Fatal, words: string): void {
       fatal ??= why;
       if (reason !== null) return;
       const told = interruptedBy(words);
@@ -87,10 +63,16 @@ export function createEnding(
       drop(told);
       onGivenUp?.();
     },
-    noteAnswer() {
+    /** A model answered: whatever is refused from now on is about single items. */
+    noteAnswer(): void {
       answered = true;
     },
-    noteRefused(url, { code, message, response }, pending) {
+    /**
+     * A call failed because it was refused. Where enough were refused and none was answered, the fault is not in the
+     * items, and the run is given up. `pending` is how many calls have no outcome yet: while those are more than the
+     * refused ones, refusals may only be what comes back first.
+     */
+    noteRefused(url: string, { code, message, response }: CallFailure, pending: number): void {
       if (code !== 'call-refused' || (response && !isOfKey(response.status_code))) {
         answered = true; // the model could have answered a shorter prompt, or another raw request
         return;
@@ -100,22 +82,31 @@ export function createEnding(
       const why = refused >= MIN_REFUSALS && refused >= pending ? onlyRefusals() : undefined;
       if (why) ending.giveUp(why, 'every call was refused');
     },
-    verdict: () => fatal ?? onlyRefusals(),
-    async settled() {
-      const isOut = (): boolean => running().length > 0;
-      for (let turn = 0; aborted && isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
-    },
+    /** What ends the run though each item was accounted for. At the end a few refusals without any answer are enough. */
+    verdict: (): Fatal | undefined => fatal ?? onlyRefusals(),
+    /** Resolves when the calls that an abort dropped have left: they are recorded when their connections are down. */
+    settled: (): Promise<void> => turnsWhile(() => aborted && running().length > 0),
   };
   return ending;
+}
+
+export type Ending = ReturnType<typeof createEnding>;
+
+async function turnsWhile(isOut: () => boolean): Promise<void> {
+  for (let turn = 0; isOut() && turn < MAX_TURNS; turn++) await new Promise(setImmediate);
+}
+
+function noAnswers(refused: number, last: string): Fatal {
+  return unavailable(
+    `expected answers, found none: ${refused} of the calls were refused, the last by ${last}\n` +
+      'fix what the server complains about, then run again',
+  );
 }
 
 /** Whether a refusal is of who asks, and not of what is asked. */
 export function isOfKey(status: number): boolean {
   return status === 401 || status === 403;
 }
-
-/** `why` where what was answered could not be put on record. */
-export const LEDGER_BROKEN = 'the ledger could not be written';
 
 /** What a call is told that a run given up did not wait for. */
 export function interruptedBy(why: string): CallFailure {

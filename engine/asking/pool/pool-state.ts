@@ -6,20 +6,17 @@ import type { Answer, Call } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import type { Usage } from '../../core/item/item.ts';
 import type { Key } from '../endpoints/endpoint-words.ts';
-import type { Exchange } from '../endpoints/exchange.ts';
 import type { Gpu, GpuSetting } from '../endpoints/gpu.ts';
 import { noLatencies, type Recent } from '../endpoints/pool-clock.ts';
 import type { Load } from '../endpoints/server-load.ts';
 import type { EndpointSetting } from '../endpoints/settings.ts';
-import { type OpenWire, openWire } from '../endpoints/wire.ts';
+import { type Exchange, type OpenWire, openWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Extent } from './extent.ts';
-import { hashOf, mix } from './hash.ts';
 import { createLearner, ownOf } from './learner.ts';
 import type { Ending } from './pool-ending.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
-import { noSigns, type Turn, turnFrom } from './signs-of-work.ts';
-import type { CallTimes, Sums } from './sums.ts';
+import { noSigns, turnFrom } from './signs-of-work.ts';
 
 /** What was seen of an endpoint's load since `from`. */
 export interface LoadSeen {
@@ -138,6 +135,35 @@ export interface Share {
   weight: number;
 }
 
+/** Where the time of calls went, in ms, over all calls that have ended. */
+export interface CallTimes {
+  /** from the question until it was first sent: no place was free */
+  waiting: number;
+  /** at a server, of tries that were answered, and of calls that a stop found there at their first */
+  asking: number;
+  /** of what was sent again: from the first try to the last one; of what failed, all since the first */
+  retrying: number;
+  /** until the ledger had an answer */
+  writing: number;
+  /** what its asker says that it took to find, mend and check the JSON of answers */
+  mending: number;
+}
+
+/** What a part has asked. */
+export interface Sums {
+  calls: number;
+  /** calls that were answered from the ledger, and are not among the others; null without one */
+  replayed: number | null;
+  answered: number;
+  /** calls that ended without an answer, by the code of their failure */
+  failed: Partial<Record<Code, number>>;
+  retries: number;
+  usage: Required<Usage>;
+  times: CallTimes;
+  /** ms in which this process waited for writes of the ledger */
+  ledger: number;
+}
+
 /** Who asks (part.ts). */
 export interface Part {
   readonly ledger: Ledger | undefined;
@@ -158,7 +184,7 @@ export interface Part {
 }
 
 /** A call on its way: what was asked, what became of it so far, and who waits for it. */
-export interface Ticket {
+export class Ticket {
   readonly call: Call;
   /** who asks */
   readonly part: Part;
@@ -167,87 +193,62 @@ export interface Ticket {
   readonly resolve: (answer: Answer) => void;
   readonly reject: (reason: Error) => void;
   /** the endpoint of its chain's last answer; null for the first call of a chain */
-  home: Endpoint | null;
+  home: Endpoint | null = null;
 
   /** tries that count, as reactions.ts says */
-  tries: number;
+  tries = 0;
   /** times that a server was full and sent it away, or failed it as every other call */
-  throttled: number;
+  throttled = 0;
   /** the status of the last reply by which a server sent it away; null where none did since it was last taken */
-  sentAwayWith: number | null;
+  sentAwayWith: number | null = null;
   /** ms that servers had it, over the tries that have ended */
-  atServers: number;
+  atServers = 0;
   /** how many tries ended in each code; where all ended in the same, it is the code of the call's failure */
-  codes: Partial<Record<Code, number>> | null;
+  codes: Partial<Record<Code, number>> | null = null;
   /** the last cause at each endpoint by its URL; null until something went wrong */
-  causes: Map<string, string> | null;
+  causes: Map<string, string> | null = null;
   /** the endpoint that failed it last */
-  avoid: Endpoint | null;
+  avoid: Endpoint | null = null;
   /** the endpoint that refused it, while another one is asked */
-  refusedAt: Endpoint | null;
-  notBefore: number;
+  refusedAt: Endpoint | null = null;
+  notBefore = 0;
 
   /** the endpoint that has it, its index among those running there, when it was sent, and how to stop it */
-  at: Endpoint | null;
-  index: number;
-  sentAt: number;
-  exchange: Exchange | null;
-  turn: Turn;
-  extent: Extent | null;
+  at: Endpoint | null = null;
+  index = -1;
+  sentAt = 0;
+  exchange: Exchange | null = null;
+  turn = turnFrom(0, 0);
+  extent: Extent | null = null;
   /** calls at its endpoint when it was sent, itself among them */
-  among: number;
+  among = 0;
   /** of that endpoint's limit, as learner.ts counts them */
-  round: number;
+  round = 0;
   /** ms that this process had been late by then, as lag.ts counts them */
-  lateAtSent: number;
+  lateAtSent = 0;
   /** when its answer was seen to begin, the bytes that had come at the last look, and when there were more of them */
-  begunAt: number | null;
-  received: number;
-  receivedAt: number;
+  begunAt: number | null = null;
+  received = 0;
+  receivedAt = 0;
 
   /** when it was asked, and when it was first sent; null until then */
   askedAt: number;
-  firstSentAt: number | null;
-}
+  firstSentAt: number | null = null;
 
-export function ticketOf(
-  call: Call,
-  part: Part,
-  askedAt: number,
-  resolve: Ticket['resolve'],
-  reject: Ticket['reject'],
-): Ticket {
-  return {
-    call,
-    part,
-    hash: hashOf(call.row ?? call.item),
-    resolve,
-    reject,
-    home: null,
-    tries: 0,
-    throttled: 0,
-    sentAwayWith: null,
-    atServers: 0,
-    codes: null,
-    causes: null,
-    avoid: null,
-    refusedAt: null,
-    notBefore: 0,
-    at: null,
-    index: -1,
-    sentAt: 0,
-    exchange: null,
-    turn: turnFrom(0, 0),
-    extent: null,
-    among: 0,
-    round: 0,
-    lateAtSent: 0,
-    begunAt: null,
-    received: 0,
-    receivedAt: 0,
-    askedAt,
-    firstSentAt: null,
-  };
+  constructor(
+    call: Call,
+    part: Part,
+    askedAt: number,
+    resolve: (answer: Answer) => void,
+    reject: (reason: Error) => void,
+  ) {
+    this.call = call;
+    this.part = part;
+    this.askedAt = askedAt;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.hash = hashOf(call.row ?? call.item);
+  }
 }
 
 /** Takes a place; the caller has seen that there is one. */
@@ -276,4 +277,20 @@ export function leave(endpoint: Endpoint, ticket: Ticket): Exchange | null {
   ticket.at = null;
   ticket.exchange = null;
   return exchange;
+}
+
+/**
+ * A hash that spreads well, by which ties are broken and homes are found. It is no secret and no checksum: FNV-1a with a
+ * last mix (Fowler, Noll, Vo; the mix of MurmurHash3), over UTF-16 units; 32 bits, unsigned.
+ */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return mix(hash);
+}
+
+export function mix(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

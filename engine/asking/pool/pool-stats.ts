@@ -11,8 +11,7 @@ import {
   type Said,
 } from '../endpoints/server-load.ts';
 import { isUsable } from './health.ts';
-import type { Endpoint, EndpointCounts, Ticket } from './pool-state.ts';
-import type { Sums } from './sums.ts';
+import type { Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;

@@ -12,101 +12,160 @@
 import { type Answer, type Call, CallFailure } from '../../core/item/call.ts';
 import type { Fatal } from '../../core/item/failure.ts';
 import { lookAtGpus } from '../endpoints/gpu.ts';
-import { systemClock, TIMING, type Timing } from '../endpoints/pool-clock.ts';
-import { createDispatch } from './call-queue.ts';
+import { type Clock, systemClock, TIMING, type Ticker, type Timing } from '../endpoints/pool-clock.ts';
+import type { Reply } from '../endpoints/wire.ts';
+import { Dispatch } from './call-queue.ts';
 import { noteAnswer } from './health.ts';
-import { createLag } from './lag.ts';
+import { createLag, type Lag } from './lag.ts';
 import { dropLateCalls } from './late.ts';
-import { createItems, createSharing, followAnswer, followLoad, followSent, lookAtLoads } from './limit.ts';
-import { createLiveCalls } from './live-calls.ts';
-import { createMemory } from './memory.ts';
-import { noteHeard, noteLooked } from './mute.ts';
-import { createOutages, createSuspects } from './outage.ts';
-import { createPart, type EndpointPool, type PartOptions } from './part.ts';
-import { interruptedBy, LEDGER_BROKEN } from './pool-ending.ts';
-import type { PoolOptions } from './pool-options.ts';
 import {
-  createEndpoint,
-  type Endpoint,
-  enter,
-  leave,
-  type Part,
-  type Ticket,
-  ticketOf,
-} from './pool-state.ts';
+  createItems,
+  createSharing,
+  followAnswer,
+  followLoad,
+  followSent,
+  lookAtLoads,
+  type Sharing,
+} from './limit.ts';
+import { createLiveCalls } from './live-calls.ts';
+import { createMemory, type Memory } from './memory.ts';
+import { noteHeard, noteLooked } from './mute.ts';
+import { createSuspects, Outages } from './outage.ts';
+import {
+  type Asked,
+  createPart,
+  type EndpointPool,
+  LEDGER_BROKEN,
+  type PartOptions,
+  type PoolOptions,
+} from './part.ts';
+import { interruptedBy } from './pool-ending.ts';
+import { createEndpoint, type Endpoint, enter, leave, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
-import { createReactions } from './reactions.ts';
-import { type AnsweredAttempt, createReading, requestOf } from './read-reply.ts';
+import { Reactions } from './reactions.ts';
+import { type AnsweredAttempt, ReplyReader, requestOf } from './read-reply.ts';
 import { usualModel, whyNotAsked } from './recording.ts';
 import { noteAnswered, noteLook } from './signs-of-work.ts';
-import { startPool } from './start.ts';
-import { createTelling } from './tell.ts';
+import { type Found, startPool } from './start.ts';
+import { createTelling, type Telling } from './tell.ts';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
 export async function createPool(options: PoolOptions): Promise<EndpointPool> {
-  const { key, warn, signal, wait = 0, lasting = false, clock = systemClock, random = Math.random } = options;
+  const { key, signal, clock = systemClock } = options;
   const timing: Timing = { ...TIMING, timeout: options.timeout ?? null, ...options.timing };
-  const prober: Prober = { clock, timing };
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
-  const found = await startPool(endpoints, { ...options, ...prober });
+  const found = await startPool(endpoints, { ...options, clock, timing });
+  const carrier = new Carrier(options, { clock, timing }, endpoints, found);
+  const whole = carrier.open(options, () => {
+    signal?.removeEventListener('abort', whole.stop);
+    return carrier.close();
+  });
+  signal?.addEventListener('abort', whole.stop);
+  return whole;
+}
 
-  const suspects = createSuspects();
-  const queue = createDispatch(endpoints, suspects, send);
-  const pump = (): void => queue.pump(clock.now());
-  const readReply = createReading(endpoints, found.maxModelLength, warn);
-  const outages = createOutages({
-    ...prober,
-    endpoints,
-    models: found.models,
-    giveUp: lasting ? Infinity : Math.max(wait, timing.giveUp),
-    ...{ lasting, warn },
-    onLost(endpoint) {
-      for (const there of suspects.noteDeath(endpoint, clock.now())) reactions.giveBack(there);
-    },
-    onBack: pump,
-  });
-  const look = lookAtLoads({
-    ...prober,
-    endpoints,
-    onPage(endpoint, page) {
-      noteLook(endpoint, page, clock.now());
-      noteLooked(endpoint, page !== undefined, clock.now());
-    },
-    onLoad(endpoint, load) {
-      followLoad(endpoint, load, clock.now());
-      pump();
-    },
-  });
-  const gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
-  const parts = new Set<Part>();
-  const reactions = createReactions({
-    ...{ endpoints, clock, timing, random, warn, suspects, outages, fail },
-    ...{ retryBudget: options.retryBudget, sent: () => sent, giveUp: giveUpAll, sleep: queue.sleep },
-  });
-  const items = createItems(endpoints, options.inFlight, () =>
-    [...parts].reduce((sum, { known }) => sum + known.listening, 0),
-  );
-  let sent = 0; // calls of all parts, and those without an outcome
-  let outstanding = 0;
-  let sweptAt = clock.now();
-  const lag = createLag(clock, timing.tick);
-  const tally = createTally(endpoints, sweptAt);
-  const telling = createTelling(endpoints, prober, pump);
-  const sharing = createSharing(endpoints, clock, () => items.recount());
-  const memory = createMemory(endpoints, clock, () => items.recount());
-  const liveCalls = createLiveCalls((ticket, why) => cancel(ticket, why));
-  const ticker = clock.every(timing.tick, sweep);
+/** What all parts of a pool share. */
+class Carrier {
+  readonly #options: PoolOptions;
+  readonly #clock: Clock;
+  readonly #timing: Timing;
+  readonly #endpoints: readonly Endpoint[];
+  readonly #found: Found;
+  readonly #parts = new Set<Part>();
+  readonly #suspects = createSuspects();
+  readonly #queue: Dispatch;
+  readonly #reader: ReplyReader;
+  readonly #reactions: Reactions;
+  readonly #outages: Outages;
+  readonly #liveCalls = createLiveCalls((ticket, why) => this.#cancel(ticket, why));
+  readonly #items: ReturnType<typeof createItems>;
+  readonly #tally: ReturnType<typeof createTally>;
+  readonly #lag: Lag;
+  /** what it offers beside calls */
+  readonly #telling: Telling & Sharing & Memory;
+  readonly #look: (now: number) => void;
+  readonly #gpus: ReturnType<typeof lookAtGpus>;
+  readonly #ticker: Ticker;
+  /** calls of all parts that had to be sent, and those of them without an outcome */
+  #sent = 0;
+  #outstanding = 0;
+  #sweptAt: number;
+
+  constructor(options: PoolOptions, prober: Prober, endpoints: readonly Endpoint[], found: Found) {
+    const { warn, wait = 0, lasting = false, retryBudget, random = Math.random } = options;
+    const { clock, timing } = prober;
+    this.#options = options;
+    this.#clock = clock;
+    this.#timing = timing;
+    this.#endpoints = endpoints;
+    this.#found = found;
+    this.#sweptAt = clock.now();
+    this.#queue = new Dispatch(endpoints, this.#suspects, (...going) => this.#send(...going));
+    this.#reader = new ReplyReader({ endpoints, warn, maxModelLength: found.maxModelLength });
+    this.#outages = new Outages({
+      ...{ ...prober, endpoints, models: found.models, lasting, warn },
+      giveUp: lasting ? Infinity : Math.max(wait, timing.giveUp),
+      onLost: endpoint => {
+        for (const there of this.#suspects.noteDeath(endpoint, clock.now())) this.#reactions.giveBack(there);
+      },
+      onBack: () => this.#pump(),
+    });
+    this.#reactions = new Reactions({
+      ...{
+        ...prober,
+        endpoints,
+        random,
+        warn,
+        retryBudget,
+        suspects: this.#suspects,
+        outages: this.#outages,
+      },
+      sent: () => this.#sent,
+      giveUp: (fatal, why) => this.#giveUp(fatal, why),
+      sleep: ticket => this.#queue.sleep(ticket),
+      fail: (ticket, reason) => this.#fail(ticket, reason),
+    });
+    this.#look = lookAtLoads({
+      ...{ ...prober, endpoints },
+      onPage(endpoint, page) {
+        noteLook(endpoint, page, clock.now());
+        noteLooked(endpoint, page !== undefined, clock.now());
+      },
+      onLoad: (endpoint, load) => {
+        followLoad(endpoint, load, clock.now());
+        this.#pump();
+      },
+    });
+    this.#gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
+    this.#items = createItems(endpoints, options.inFlight, () =>
+      [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
+    );
+    this.#lag = createLag(clock, timing.tick);
+    this.#tally = createTally(endpoints, this.#sweptAt);
+    const recount = (): void => this.#items.recount();
+    this.#telling = {
+      ...createTelling(endpoints, prober, () => this.#pump()),
+      ...createSharing(endpoints, clock, recount),
+      ...createMemory(endpoints, clock, recount),
+    };
+    this.#ticker = clock.every(timing.tick, () => this.#sweep());
+  }
+
+  #pump(): void {
+    this.#queue.pump(this.#clock.now());
+  }
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
-  function call(part: Part, given: Call, onRoad?: (ticket: Ticket) => void): Promise<Answer> {
+  #call(part: Part, given: Call, onRoad?: (ticket: Ticket) => void): Promise<Answer> {
     const { known, ending, counts, ledger } = part;
-    const asked = meant(given, part.unnamed ?? found.unnamed);
+    const endpoints = this.#endpoints;
+    const asked = meant(given, part.unnamed ?? this.#found.unnamed);
     if (ending.reason) return Promise.reject(ending.reason);
-    const answer = known.find(asked, usualModels);
+    const answer = known.find(asked, () => [...new Set(endpoints.map(usualModel))]);
     if (answer) {
-      if (known.listening > 0) items.tell();
+      if (known.listening > 0) this.#items.tell();
       return answer;
     }
     const why = whyNotAsked(ledger, endpoints, asked);
@@ -116,123 +175,136 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
     if (queued instanceof Error) return Promise.reject(queued);
     counts.calls++;
     counts.outstanding++;
-    sent++;
-    if (outstanding++ === 0) ticker.hold(true);
-    const now = clock.now();
+    this.#sent++;
+    if (this.#outstanding++ === 0) this.#ticker.hold(true);
+    const now = this.#clock.now();
     const sending = known.sent(asked, (...settle) => {
-      const ticket = ticketOf(queued, part, now, ...settle);
+      const ticket = new Ticket(queued, part, now, ...settle);
       onRoad?.(ticket);
-      liveCalls.opened(ticket);
-      queue.push(ticket);
+      this.#liveCalls.opened(ticket);
+      this.#queue.push(ticket);
     });
-    queue.pump(now);
+    this.#queue.pump(now);
     return sending;
   }
 
-  const usualModels = (): string[] => [...new Set(endpoints.map(usualModel))];
-
-  function send(ticket: Ticket, endpoint: Endpoint, now: number): void {
+  #send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
-    followSent(endpoint, ticket, lag, now);
+    followSent(endpoint, ticket, this.#lag, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
     }
     const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
-      const had = leave(endpoint, ticket);
-      ticket.atServers += clock.now() - ticket.sentAt;
-      if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
-      try {
-        const attempt = readReply(endpoint, ticket.call, got, had);
-        endpoint.counts.busy += clock.now() - ticket.sentAt;
-        if (attempt.kind === 'answer') answered(ticket, endpoint, attempt);
-        else reactions.failed(ticket, endpoint, attempt);
-      } catch (bug) {
-        fail(ticket, bug as Error);
-      }
-      pump();
+      this.#settled(ticket, endpoint, got);
     });
     // A request that failed on the spot is out of its place already.
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }
 
-  function answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
+  #settled(ticket: Ticket, endpoint: Endpoint, got: Reply | Error): void {
+    const clock = this.#clock;
+    const had = leave(endpoint, ticket);
+    ticket.atServers += clock.now() - ticket.sentAt;
+    if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
+    try {
+      const attempt = this.#reader.read(endpoint, ticket.call, got, had);
+      endpoint.counts.busy += clock.now() - ticket.sentAt;
+      if (attempt.kind === 'answer') this.#answered(ticket, endpoint, attempt);
+      else this.#reactions.failed(ticket, endpoint, attempt);
+    } catch (bug) {
+      this.#fail(ticket, bug as Error);
+    }
+    this.#pump();
+  }
+
+  #answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
+    const clock = this.#clock;
     const now = clock.now();
     const latency = now - ticket.sentAt;
     const { part, call } = ticket;
     if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
     noteAnswer(endpoint, ticket.call.agent, latency, answer.usage);
     noteAnswered(endpoint, ticket, answer, now);
-    followAnswer(endpoint, ticket, answer.usage.completion, lag, now);
-    items.recount();
-    tally.answered(ticket, endpoint, answer.usage, now);
+    followAnswer(endpoint, ticket, answer.usage.completion, this.#lag, now);
+    this.#items.recount();
+    this.#tally.answered(ticket, endpoint, answer.usage, now);
     part.answered(ticket, answer, now);
-    options.onAnswer?.(endpoint.url, latency);
-    queue.noteHome(ticket, endpoint);
+    this.#options.onAnswer?.(endpoint.url, latency);
+    this.#queue.noteHome(ticket, endpoint);
     part.ending.noteAnswer();
-    outages.noteAnswer();
+    this.#outages.noteAnswer();
     part.recording.answer(ticket, endpoint, answer, error => {
       // a stream has gone to who asked, to its end: an error behind it would say that the answer is none
-      if (error && call.sink === undefined) return fail(ticket, interruptedBy(LEDGER_BROKEN));
+      if (error && call.sink === undefined) return this.#fail(ticket, interruptedBy(LEDGER_BROKEN));
       if (part.ledger) part.times.writing += clock.now() - now;
-      done(ticket);
+      this.#done(ticket);
       ticket.resolve(answer);
     });
   }
 
-  function fail(ticket: Ticket, reason: Error): void {
-    ticket.part.failed(ticket, reason, clock.now());
-    done(ticket);
+  #fail(ticket: Ticket, reason: Error): void {
+    ticket.part.failed(ticket, reason, this.#clock.now());
+    this.#done(ticket);
     ticket.reject(reason);
   }
 
-  function done(ticket: Ticket): void {
+  #done(ticket: Ticket): void {
     const { call, part } = ticket;
-    liveCalls.ended(ticket);
+    this.#liveCalls.ended(ticket);
     part.known.over(call);
     part.counts.outstanding--;
-    if (--outstanding === 0) ticker.hold(false);
+    if (--this.#outstanding === 0) this.#ticker.hold(false);
   }
 
-  function sweep(): void {
-    const now = clock.now();
+  #failWaiting(isMeant: (ticket: Ticket) => boolean, reason: CallFailure): void {
+    for (const ticket of this.#queue.withdraw(isMeant)) this.#fail(ticket, reason);
+  }
+
+  #sweep(): void {
+    const now = this.#clock.now();
+    const passed = now - this.#sweptAt;
     // This process was suspended (SIGSTOP, a closed laptop): the answers may be here, only unread.
-    lag.look(now);
-    const suspendedMs = now - sweptAt > timing.stall ? now - sweptAt : 0;
-    if (suspendedMs > 0) tally.suspended(suspendedMs);
-    else tally.tick(now - sweptAt, now, outstanding, queue.awake);
-    sweptAt = now;
-    dropLateCalls(endpoints, timing, now, suspendedMs);
-    liveCalls.sweep(now);
-    queue.wake(now);
-    suspects.forget(now);
-    look(now);
-    gpus.look(now);
-    items.recount();
-    const gone = outages.sweep(now, outstanding === 0, suspendedMs);
-    if (gone) giveUpAll(gone, 'no endpoint was there any more');
-    for (const [model, why] of outages.goneModels(now)) {
-      const isMeant = ({ call }: Ticket): boolean => call.model === model && call.anywhere !== true;
-      for (const ticket of queue.withdraw(isMeant)) fail(ticket, new CallFailure('call-failed', why));
-    }
-    pump();
+    this.#lag.look(now);
+    const suspendedMs = passed > this.#timing.stall ? passed : 0;
+    if (suspendedMs > 0) this.#tally.suspended(suspendedMs);
+    else this.#tally.tick(passed, now, this.#outstanding, this.#queue.awake);
+    this.#sweptAt = now;
+    dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
+    this.#liveCalls.sweep(now);
+    this.#queue.wake(now);
+    this.#suspects.forget(now);
+    this.#look(now);
+    this.#gpus.look(now);
+    this.#items.recount();
+    const gone = this.#outages.sweep(now, this.#outstanding === 0, suspendedMs);
+    if (gone) this.#giveUp(gone, 'no endpoint was there any more');
+    for (const [model, why] of this.#outages.goneModels(now))
+      this.#failWaiting(
+        ({ call }) => call.model === model && call.anywhere !== true,
+        new CallFailure('call-failed', why),
+      );
+    this.#pump();
   }
 
-  function giveUpAll(fatal: Fatal, why: string): void {
-    for (const { ending } of parts) ending.giveUp(fatal, why);
+  /** Ends all parts. */
+  #giveUp(fatal: Fatal, why: string): void {
+    for (const { ending } of this.#parts) ending.giveUp(fatal, why);
   }
 
-  function cancel(ticket: Ticket, gone: CallFailure): void {
-    if (ticket.at !== null) return ticket.exchange?.abort(gone);
-    for (const one of queue.withdraw(waiting => waiting === ticket)) fail(one, gone);
+  #cancel(ticket: Ticket, gone: CallFailure): void {
+    if (ticket.at !== null) ticket.exchange?.abort(gone);
+    else this.#failWaiting(waiting => waiting === ticket, gone);
   }
 
   /** `closeAll` closes what the part does not share. */
-  function open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
-    const part = createPart(partOptions, endpoints, clock, (which, reason) => {
-      for (const ticket of queue.withdraw(waiting => waiting.part === which)) fail(ticket, reason);
-    });
-    parts.add(part);
+  open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
+    const items = this.#items;
+    const found = this.#found;
+    const part = createPart(partOptions, this.#endpoints, this.#clock, (which, reason) =>
+      this.#failWaiting(waiting => waiting.part === which, reason),
+    );
+    this.#parts.add(part);
     const { ledger, ending } = part;
     const left: (() => void)[] = []; // what lasts as long as the part
     return {
@@ -243,27 +315,14 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
         return items.most;
       },
       onRoom: listener => void left.push(items.onRoom(listener)),
-      call: asked => call(part, asked),
-      ask(asked) {
-        let ticket: Ticket | undefined;
-        const answer = call(part, asked, sent => {
-          ticket = sent;
-        });
-        return {
-          answer,
-          cancel: (why = 'Whoever asked has gone.') =>
-            void (ticket && cancel(ticket, new CallFailure('interrupted', why))),
-          get waited() {
-            return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
-          },
-        };
-      },
-      part(more) {
+      call: asked => this.#call(part, asked),
+      ask: asked => this.#ask(part, asked),
+      part: more => {
         more.ledger?.begin(
           more.model === undefined ? found : { model: more.model },
-          endpoints.map(({ url }) => url),
+          this.#endpoints.map(({ url }) => url),
         );
-        return open(more, async () => {});
+        return this.open(more, async () => {});
       },
       onRecord: ledger,
       stop: ending.stop,
@@ -276,28 +335,39 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
       acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
       giveUp: (fatal, why = LEDGER_BROKEN) => ending.breakOff(fatal, why),
       verdict: ending.verdict,
-      ...telling,
-      ...sharing,
-      ...memory,
-      stats: () => tally.stats(part.sums(), queue.waiting, clock.now()),
-      async close(how) {
+      ...this.#telling,
+      stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now()),
+      close: async how => {
         ending.stop();
         await closeAll();
         await ending.settled();
-        parts.delete(part);
+        this.#parts.delete(part);
         for (const leave of left) leave();
         await ledger?.close(how);
       },
     };
   }
 
-  const whole = open(options, async () => {
-    ticker.stop();
-    lag.close();
-    outages.close();
-    signal?.removeEventListener('abort', whole.stop);
-    await Promise.all([...endpoints.map(({ wire }) => wire.close()), gpus.close()]);
-  });
-  signal?.addEventListener('abort', whole.stop);
-  return whole;
+  #ask(part: Part, asked: Call): Asked {
+    let ticket: Ticket | undefined;
+    const answer = this.#call(part, asked, sent => {
+      ticket = sent;
+    });
+    return {
+      answer,
+      cancel: (why = 'Whoever asked has gone.') => {
+        if (ticket) this.#cancel(ticket, new CallFailure('interrupted', why));
+      },
+      get waited() {
+        return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#ticker.stop();
+    this.#lag.close();
+    this.#outages.close();
+    await Promise.all([...this.#endpoints.map(({ wire }) => wire.close()), this.#gpus.close()]);
+  }
 }

@@ -1,6 +1,6 @@
 /**
  * Requests that are no calls, each bounded in time and size: GET /models, by which an endpoint is judged before and
- * during a run, and the requests of an examination.
+ * during a run, what follows for the endpoint, and the requests of an examination.
  */
 import { isObject } from '../../core/json/pointer.ts';
 import {
@@ -11,12 +11,11 @@ import {
   NoAnswerInTime,
   type Obstacle,
   obstacleOf,
-  seconds,
+  oneLine,
   serverWords,
 } from '../endpoints/endpoint-words.ts';
-import type { Reply, Watch } from '../endpoints/exchange.ts';
 import type { Clock, Timing } from '../endpoints/pool-clock.ts';
-import type { Request } from '../endpoints/wire.ts';
+import { type Reply, type Request, sendWithin, type Watch } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 
 export interface Served {
@@ -112,27 +111,7 @@ async function elsewhere(endpoint: Endpoint, prober: Prober): Promise<string | u
 }
 
 function get(endpoint: Endpoint, path: string, prober: Prober): Promise<Reply | Error> {
-  return askWithin(endpoint, { method: 'GET', path }, prober.timing.probeTimeout, prober.clock);
-}
-
-/** Settles with the reply, or with an error after `ms`. */
-export function askWithin(
-  endpoint: Endpoint,
-  request: Request,
-  ms: number,
-  clock: Clock,
-): Promise<Reply | Error> {
-  return new Promise(resolve => {
-    const exchange = endpoint.wire.send(request, outcome => {
-      callOff();
-      resolve(outcome);
-    });
-    const callOff = clock.after(ms, () => {
-      const late = new NoAnswerInTime(`no answer within ${seconds(ms)}`);
-      resolve(late);
-      exchange.abort(late);
-    });
-  });
+  return sendWithin(endpoint.wire, { method: 'GET', path }, prober.timing.probeTimeout, prober.clock);
 }
 
 function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
@@ -162,6 +141,44 @@ function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
 
 function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
+}
+
+/**
+ * Puts a result into effect: `up` if the endpoint serves one of `wanted`, `unusable` if only a person can help. One that
+ * did not say what it serves keeps what it served: its models are away, and not unknown.
+ */
+export function settle(
+  { endpoint, models, cause, settled }: ProbeResult,
+  wanted: readonly string[] | null,
+): void {
+  const ids = models.map(({ id }) => id);
+  const served = wanted === null ? ids : wanted.filter(name => ids.includes(name));
+  if (cause === undefined) {
+    endpoint.models = new Set(served);
+    endpoint.contexts = contextsOf(models);
+  }
+  const serves = cause === undefined && served.length > 0;
+  endpoint.state = serves ? 'up' : settled ? 'unusable' : 'down';
+  endpoint.cause = serves
+    ? ''
+    : (cause ?? `it serves ${listed(models, endpoint.key)}, not ${wanted?.join(', ') ?? 'any'}`);
+}
+
+/** An adapter has the context of its model. */
+function contextsOf(models: readonly Served[]): Map<string, number> {
+  const said = new Map(models.map(({ id, maxModelLength }) => [id, maxModelLength]));
+  return new Map(
+    models.flatMap(({ id, parent }) => {
+      const length = said.get(id) ?? said.get(parent ?? '');
+      return length === undefined ? [] : [[id, length] as const];
+    }),
+  );
+}
+
+export function listed(models: readonly Served[], key: Key | undefined): string {
+  const some = models.slice(0, 20).map(({ id }) => oneLine(hide(id, key), 200));
+  if (models.length > some.length) some.push(`and ${models.length - some.length} more`);
+  return some.length > 0 ? some.join(', ') : 'no model';
 }
 
 export interface Heard extends Reply {
@@ -230,7 +247,7 @@ export function askingOf(
         else arrivals.push({ at, bytes: all });
       },
     };
-    const outcome = await askWithin(endpoint, { ...request, watch }, left, clock);
+    const outcome = await sendWithin(endpoint.wire, { ...request, watch }, left, clock);
     return outcome instanceof Error ? outcome : { ...outcome, took: clock.now() - sent, arrivals };
   }
 

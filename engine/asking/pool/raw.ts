@@ -7,16 +7,9 @@ import { type Answer, type Call, CallFailure } from '../../core/item/call.ts';
 import type { Response } from '../../core/item/item.ts';
 import { emptyIn, gaveUp, isSaid } from '../../core/item/response.ts';
 import { isObject } from '../../core/json/pointer.ts';
-import {
-  type Completion,
-  hasTooManyValues,
-  MAX_VALUES,
-  quote,
-  readUsage,
-  repeatsKey,
-} from '../endpoints/completion.ts';
+import { type Completion, quote, readJson, readUsage, repeatsKey } from '../endpoints/completion.ts';
 import { holdsKey, type Key, oneLine } from '../endpoints/endpoint-words.ts';
-import type { Reply } from '../endpoints/exchange.ts';
+import type { Reply } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 
 /** Numbers side by side, as in embeddings, are read fast, so that of these there may be more; what opens costs the memory. */
@@ -65,17 +58,9 @@ export function pathBelow(prefix: string, url: string): string {
 
 /** The answer in `body`, or what is wrong with it, in words. Its text is the body. */
 export function readRaw(body: Buffer, key: Key | undefined): Completion | string {
-  if (!isUtf8(body)) return 'HTTP 200 with a body that is not UTF-8';
-  if (hasTooManyValues(body, MAX_NUMBERS))
-    return `HTTP 200 with a body of more than ${MAX_VALUES} JSON values`;
-  const text = body.toString();
-  let reply: unknown;
-  try {
-    reply = JSON.parse(text);
-  } catch {
-    const found = body.length === 0 ? 'an empty body' : `a body that is not JSON: ${quote(body, key)}`;
-    return `HTTP 200 with ${found}`;
-  }
+  const read = readJson(body, key, MAX_NUMBERS);
+  if (typeof read === 'string') return read;
+  const { json: text, reply } = read;
   if (typeof reply !== 'object' || reply === null)
     return `HTTP 200 with a body that is no JSON object or list: ${quote(body, key)}`;
   if (repeatsKey(text, reply)) return 'HTTP 200 with the same key twice in one JSON object';

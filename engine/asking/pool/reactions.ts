@@ -6,9 +6,8 @@ import { CallFailure } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { type Fatal, ioError } from '../../core/item/failure.ts';
 import { counted } from '../../core/item/wording.ts';
-import { backoff, readRetryAfter } from '../endpoints/backoff.ts';
 import { seconds } from '../endpoints/endpoint-words.ts';
-import type { Clock, Timing } from '../endpoints/pool-clock.ts';
+import { backoff, type Clock, readRetryAfter, type Timing } from '../endpoints/pool-clock.ts';
 import { sockets } from '../endpoints/wire.ts';
 import { countFailure, isAtWork, isFailing, isLastUsable, noteFailure, pause } from './health.ts';
 import { followThrottled } from './limit.ts';
@@ -139,18 +138,25 @@ export interface ReactionOptions {
   fail: (ticket: Ticket, reason: Error) => void;
 }
 
-export function createReactions(options: ReactionOptions) {
-  const { endpoints, clock, timing, random, warn, retryBudget, sent } = options;
-  const { suspects, outages, giveUp, sleep, fail } = options;
-  const floor = Math.max(
-    MIN_BUDGET,
-    endpoints.reduce((sum, { limit }) => sum + limit, 0),
-  );
-  let spent = 0;
+/** Carries out what follows a failed try. */
+export class Reactions {
+  readonly #options: ReactionOptions;
+  readonly #floor: number;
+  #spent = 0;
 
-  function failed(ticket: Ticket, endpoint: Endpoint, attempt: FailedAttempt): void {
+  constructor(options: ReactionOptions) {
+    this.#options = options;
+    this.#floor = Math.max(
+      MIN_BUDGET,
+      options.endpoints.reduce((sum, { limit }) => sum + limit, 0),
+    );
+  }
+
+  /** A try of `ticket` at `endpoint` failed, and its place is free again. */
+  failed(ticket: Ticket, endpoint: Endpoint, attempt: FailedAttempt): void {
+    const { clock, suspects, outages, retryBudget, sent, giveUp, fail } = this.#options;
     const kind =
-      attempt.kind === 'refused' && isForGood(ticket, endpoint) ? 'refused-for-good' : attempt.kind;
+      attempt.kind === 'refused' && this.#isForGood(ticket, endpoint) ? 'refused-for-good' : attempt.kind;
     const { label, cause, failure, status } = attempt;
     const { recording, ending, counts } = ticket.part;
     const reaction: Reaction = REACTIONS[kind];
@@ -164,7 +170,8 @@ export function createReactions(options: ReactionOptions) {
     if (reaction.takesOut) outages.lost(endpoint, cause);
     if (reaction.fewerSockets && !sockets.fewer()) giveUp(ioError(cause), 'nothing could be opened here');
     if (reaction.clears) for (const one of [endpoint, ticket.refusedAt]) if (one) one.failuresInARow = 0;
-    const isByChance = reaction.against === true && noteAgainst(endpoint, ticket, attempt, reaction, now);
+    const isByChance =
+      reaction.against === true && this.#noteAgainst(endpoint, ticket, attempt, reaction, now);
     if (reaction.ends && failure) {
       fail(ticket, failure);
       if (reaction.clears) ending.noteRefused(endpoint.url, failure, counts.outstanding);
@@ -177,39 +184,42 @@ export function createReactions(options: ReactionOptions) {
     }
     const code = reaction.code;
     if (code) ticket.codes = { ...ticket.codes, [code]: (ticket.codes?.[code] ?? 0) + 1 };
-    if (reaction.cutsLimit) return throttled(ticket, isByChance, now);
+    if (reaction.cutsLimit) return this.#throttled(ticket, isByChance, now);
     // somebody who waits is told that all fail; a batch waits until they do not
     if (reaction.spendsBudget && !ticket.call.live && outages.allEndpointsFailing(ticket))
-      return throttled(ticket, false, now);
+      return this.#throttled(ticket, false, now);
     if (reaction.asksOneOther) ticket.refusedAt = endpoint;
     const most = ticket.call.live?.tries ?? MAX_TRIES;
     if (reaction.costsTry && ++ticket.tries >= most)
       return fail(ticket, exhausted(ticket, counted(most, 'try', 'tries')));
     if (reaction.spendsBudget) {
-      if (spent >= floor + retryBudget * sent())
+      if (this.#spent >= this.#floor + retryBudget * sent())
         return fail(
           ticket,
-          exhausted(ticket, `the retries of this run are spent (${spent} in ${sent()} calls)`),
+          exhausted(ticket, `the retries of this run are spent (${this.#spent} in ${sent()} calls)`),
         );
-      spent++;
+      this.#spent++;
     }
-    again(ticket, now, Math.max(1, ticket.tries + ticket.throttled));
+    this.#again(ticket, now, Math.max(1, ticket.tries + ticket.throttled));
   }
 
   /** Whether no other endpoint can be asked what this one refused, or one was. */
-  function isForGood({ refusedAt, call }: Ticket, endpoint: Endpoint): boolean {
+  #isForGood({ refusedAt, call }: Ticket, endpoint: Endpoint): boolean {
     if (refusedAt !== null && refusedAt !== endpoint) return true;
-    return !endpoints.some(other => other !== endpoint && other.state === 'up' && serves(other, call));
+    return !this.#options.endpoints.some(
+      other => other !== endpoint && other.state === 'up' && serves(other, call),
+    );
   }
 
   /** Counts it against the endpoint. True for a call that was throttled by chance: it says nothing of others. */
-  function noteAgainst(
+  #noteAgainst(
     endpoint: Endpoint,
     ticket: Ticket,
     { kind, cause, retryAfter }: FailedAttempt,
     reaction: Reaction,
     now: number,
   ): boolean {
+    const { endpoints, clock, timing, warn } = this.#options;
     ticket.avoid = endpoint;
     const wait = (reaction.pauses && readRetryAfter(retryAfter, clock.date(), timing.pauseCap)) || 0;
     const throttling = reaction.cutsLimit ? followThrottled(endpoint, ticket, now) : null;
@@ -218,13 +228,13 @@ export function createReactions(options: ReactionOptions) {
     const wasFailing = isFailing(endpoint);
     noteFailure(endpoint, { cause, isLast, sentAt, isSilence: kind === 'timeout' }, now, timing);
     if (reaction.spendsBudget && !wasFailing && isFailing(endpoint) && endpoint.state === 'up')
-      tell(
+      this.#tell(
         endpoint,
         `fails: ${cause}; ${isLast ? 'it gets fewer calls until it answers' : 'until it answers it gets one call at a time'}, and its calls are sent again`,
         now,
       );
     else if (kind === 'timeout' && isAtWork(endpoint, now, timing.timeoutFloor))
-      tell(endpoint, `left a call unanswered: ${cause}; it is sent again`, now);
+      this.#tell(endpoint, `left a call unanswered: ${cause}; it is sent again`, now);
     if (throttling === 'random') {
       if (isLast) ticket.notBefore = now + wait;
       return true;
@@ -235,20 +245,21 @@ export function createReactions(options: ReactionOptions) {
     return false;
   }
 
-  function tell(endpoint: Endpoint, what: string, now: number): void {
+  #tell(endpoint: Endpoint, what: string, now: number): void {
     if (now - endpoint.toldAt < TELL_FAILING_EVERY_MS) return;
     endpoint.toldAt = now;
-    warn(`${endpoint.url} ${what}`);
+    this.#options.warn(`${endpoint.url} ${what}`);
   }
 
   /** Where a server throttles one call now and then, waiting longer each time would not help. */
-  function throttled(ticket: Ticket, isByChance: boolean, now: number): void {
+  #throttled(ticket: Ticket, isByChance: boolean, now: number): void {
     if (++ticket.throttled >= MAX_THROTTLED)
-      return fail(ticket, exhausted(ticket, `${MAX_THROTTLED} refusals with 429 or 503`));
-    again(ticket, now, isByChance ? 1 : ticket.tries + ticket.throttled);
+      return this.#options.fail(ticket, exhausted(ticket, `${MAX_THROTTLED} refusals with 429 or 503`));
+    this.#again(ticket, now, isByChance ? 1 : ticket.tries + ticket.throttled);
   }
 
-  function again(ticket: Ticket, now: number, times: number): void {
+  #again(ticket: Ticket, now: number, times: number): void {
+    const { timing, random, sleep, fail } = this.#options;
     const { reason } = ticket.part.ending;
     if (reason) return fail(ticket, reason);
     const wait = backoff(times, timing.backoffBase, timing.backoffCap, random);
@@ -256,16 +267,12 @@ export function createReactions(options: ReactionOptions) {
     sleep(ticket);
   }
 
-  return {
-    /** A try of `ticket` at `endpoint` failed, and its place is free again. */
-    failed,
-    /** The last try was lost with its endpoint: no fault of the call, and nothing that the budget is there to bound. */
-    giveBack(ticket: Ticket): void {
-      if (ticket.tries === 0) return;
-      ticket.tries--;
-      spent--;
-    },
-  };
+  /** The last try was lost with its endpoint: no fault of the call, and nothing that the budget is there to bound. */
+  giveBack(ticket: Ticket): void {
+    if (ticket.tries === 0) return;
+    ticket.tries--;
+    this.#spent--;
+  }
 }
 
 function noteCause(ticket: Ticket, endpoint: Endpoint, cause: string): void {

@@ -14,15 +14,16 @@ import { readCompletion } from '../endpoints/completion.ts';
 import {
   causeOf,
   hide,
+  isTooLong,
   type Key,
+  lengthNumbers,
   NoAnswerInTime,
   oneLine,
   serverWords,
   TooLong,
   unsentFor,
 } from '../endpoints/endpoint-words.ts';
-import type { Exchange, Reply } from '../endpoints/exchange.ts';
-import type { Request } from '../endpoints/wire.ts';
+import type { Exchange, Reply, Request } from '../endpoints/wire.ts';
 import { isOfKey } from './pool-ending.ts';
 import type { Endpoint } from './pool-state.ts';
 import { refusedKey } from './probe.ts';
@@ -67,59 +68,75 @@ class Crossed extends Error {
 const CROSSED = 'HTTP 200 with the answer of another call, as the request id in it says';
 const WITHOUT_ID = 'HTTP 200 without the request id, from a server that repeats it: probably a late answer';
 
+interface ReadingOptions {
+  endpoints: readonly Endpoint[];
+  maxModelLength: number | undefined;
+  warn: (message: string) => void;
+}
+
 /**
  * Reads what came of a try, counts an answer, and tells a person what is news. The connection of an answer that is
  * another call's is broken off: whatever comes on it from now on may be one too late.
  */
-export type ReadReply = (
-  endpoint: Endpoint,
-  call: Call,
-  got: Reply | Error,
-  exchange: Exchange | null,
-) => AnsweredAttempt | FailedAttempt;
+export class ReplyReader {
+  readonly #options: ReadingOptions;
+  readonly #told = new Set<string>();
+  readonly #toldRefusals = new Set<string>();
+  readonly #toldUnchecked = new Set<Endpoint>();
 
-export function createReading(
-  endpoints: readonly Endpoint[],
-  maxModelLength: number | undefined,
-  warn: (message: string) => void,
-): ReadReply {
-  const told = new Set<string>();
-  const toldRefusals = new Set<string>();
-  const toldUnchecked = new Set<Endpoint>();
-
-  function tellOnce({ url }: Endpoint, what: string): void {
-    const news = `${url} ${what}`;
-    if (told.has(news)) return;
-    told.add(news);
-    warn(news);
+  constructor(options: ReadingOptions) {
+    this.#options = options;
   }
 
-  function failureIn(
-    { key }: Endpoint,
-    error: Error,
-    { raw }: Call,
+  read(
+    endpoint: Endpoint,
+    call: Call,
+    got: Reply | Error,
     exchange: Exchange | null,
-  ): FailedAttempt {
-    if (error instanceof CallFailure)
-      return { kind: 'interrupted', label: 'interrupted', cause: error.message, failure: error };
-    const cause = causeOf(error, key);
-    if (exchange?.passedOn) return brokenStream(cause);
-    const unsent = unsentFor(error);
-    if (unsent) {
-      const kind = unsent === 'no-socket' ? unsent : 'unreachable';
-      return { kind, label: 'not connected', cause };
+  ): AnsweredAttempt | FailedAttempt {
+    const { key } = endpoint;
+    if (call.sink?.enough) return endOf(call.sink);
+    if (got instanceof Error) return failureIn(endpoint, got, call, exchange);
+    if (got.status !== 200) return this.#failureOf(endpoint, call, got);
+    if (call.sink !== undefined && exchange?.passedOn) return endOf(call.sink);
+    const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
+    if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
+    const mark = markIn([read.id, got.requestId], call.key);
+    if (mark !== null && mark !== markOf(call.key)) {
+      const failure = crossed(CROSSED, exchange); // before the others: each of them that ends looks for a free connection
+      this.#tellOnce(endpoint, 'gave a call the answer of another one: both are asked again');
+      breakOff(this.#options.endpoints, mark);
+      return failure;
     }
-    if (error instanceof NoAnswerInTime) return { kind: 'timeout', label: 'timeout', cause };
-    if (error instanceof Crossed) return { kind: 'crossed', label: 'crossed', cause };
-    if (error instanceof TooLong && error.isBody && raw) {
-      const failure = new CallFailure('answer-too-long', `Expected a shorter answer, found ${cause}.`);
-      return { kind: 'too-large', label: 'bad answer', cause, failure };
+    const { counts } = endpoint;
+    const checks = call.raw ? checksOf(endpoint, call.path) : counts;
+    if (mark !== null) checks.checked++;
+    else if (checks.unchecked++ < RARELY * checks.checked) {
+      this.#tellOnce(
+        endpoint,
+        'gave an answer without its request id, which it normally repeats: the call is sent again',
+      );
+      return crossed(WITHOUT_ID, exchange);
+    } else if (!this.#toldUnchecked.has(endpoint)) {
+      this.#toldUnchecked.add(endpoint);
+      this.#options.warn(
+        `${endpoint.url} does not repeat X-Request-Id: an answer to the wrong call would go unnoticed`,
+      );
     }
-    if (error instanceof TooLong) return { kind: 'bad-answer', label: 'bad answer', cause };
-    return { kind: 'broken-off', label: 'transport', cause };
+    const { model } = read;
+    if (model !== undefined && model !== call.model && !call.anywhere && counts.otherModel++ === 0)
+      this.#tellOnce(endpoint, otherModel(model, call.model, key));
+    return { kind: 'answer', answer: read.answer };
   }
 
-  function failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
+  #tellOnce({ url }: Endpoint, what: string): void {
+    const news = `${url} ${what}`;
+    if (this.#told.has(news)) return;
+    this.#told.add(news);
+    this.#options.warn(news);
+  }
+
+  #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
     const { key } = endpoint;
     const { status, body, retryAfter } = reply;
     const kind = kindOfStatus(status);
@@ -131,7 +148,10 @@ export function createReading(
     const words = serverWords(body, key);
     const response = raw && refusalIn(reply, key);
     if (isTooLong(status, body)) {
-      const limit = maxModelLength === undefined ? '' : `the model takes ${maxModelLength} tokens`;
+      const limit =
+        this.#options.maxModelLength === undefined
+          ? ''
+          : `the model takes ${this.#options.maxModelLength} tokens`;
       const numbers = [lengthNumbers(body), limit].filter(text => text !== '').join('; ');
       const cause = `The prompt does not fit${numbers && ` (${numbers})`}; the server says: "${words}"`;
       return {
@@ -145,7 +165,7 @@ export function createReading(
     const ofKey = isOfKey(status);
     const what = ofKey ? refusedKey(status, key) : `HTTP ${status}`;
     const cause = what + said;
-    tellRefusal(endpoint, `${status} ${words.replace(/\d+/g, '#')}`, cause);
+    this.#tellRefusal(endpoint, `${status} ${words.replace(/\d+/g, '#')}`, cause);
     return {
       kind,
       label: 'refused',
@@ -154,51 +174,39 @@ export function createReading(
     };
   }
 
-  function tellRefusal({ url }: Endpoint, kind: string, message: string): void {
-    if (toldRefusals.has(kind) || toldRefusals.size > MAX_TOLD_REFUSALS) return;
-    toldRefusals.add(kind);
-    const isLast = toldRefusals.size > MAX_TOLD_REFUSALS;
-    warn(isLast ? 'further kinds of refusals are only counted' : `${url} refused a request: ${message}`);
+  #tellRefusal({ url }: Endpoint, kind: string, message: string): void {
+    if (this.#toldRefusals.has(kind) || this.#toldRefusals.size > MAX_TOLD_REFUSALS) return;
+    this.#toldRefusals.add(kind);
+    const isLast = this.#toldRefusals.size > MAX_TOLD_REFUSALS;
+    this.#options.warn(
+      isLast ? 'further kinds of refusals are only counted' : `${url} refused a request: ${message}`,
+    );
   }
+}
 
-  function crossed(cause: string, exchange: Exchange | null): FailedAttempt {
-    exchange?.abort(new Crossed());
-    return { kind: 'crossed', label: 'crossed', cause };
+function failureIn({ key }: Endpoint, error: Error, { raw }: Call, exchange: Exchange | null): FailedAttempt {
+  if (error instanceof CallFailure)
+    return { kind: 'interrupted', label: 'interrupted', cause: error.message, failure: error };
+  const cause = causeOf(error, key);
+  if (exchange?.passedOn) return brokenStream(cause);
+  const unsent = unsentFor(error);
+  if (unsent) {
+    const kind = unsent === 'no-socket' ? unsent : 'unreachable';
+    return { kind, label: 'not connected', cause };
   }
+  if (error instanceof NoAnswerInTime) return { kind: 'timeout', label: 'timeout', cause };
+  if (error instanceof Crossed) return { kind: 'crossed', label: 'crossed', cause };
+  if (error instanceof TooLong && error.isBody && raw) {
+    const failure = new CallFailure('answer-too-long', `Expected a shorter answer, found ${cause}.`);
+    return { kind: 'too-large', label: 'bad answer', cause, failure };
+  }
+  if (error instanceof TooLong) return { kind: 'bad-answer', label: 'bad answer', cause };
+  return { kind: 'broken-off', label: 'transport', cause };
+}
 
-  return (endpoint, call, got, exchange) => {
-    const { key } = endpoint;
-    if (call.sink?.enough) return endOf(call.sink);
-    if (got instanceof Error) return failureIn(endpoint, got, call, exchange);
-    if (got.status !== 200) return failureOf(endpoint, call, got);
-    if (call.sink !== undefined && exchange?.passedOn) return endOf(call.sink);
-    const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
-    if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
-    const mark = markIn([read.id, got.requestId], call.key);
-    if (mark !== null && mark !== markOf(call.key)) {
-      const failure = crossed(CROSSED, exchange); // before the others: each of them that ends looks for a free connection
-      tellOnce(endpoint, 'gave a call the answer of another one: both are asked again');
-      breakOff(endpoints, mark);
-      return failure;
-    }
-    const { counts } = endpoint;
-    const checks = call.raw ? checksOf(endpoint, call.path) : counts;
-    if (mark !== null) checks.checked++;
-    else if (checks.unchecked++ < RARELY * checks.checked) {
-      tellOnce(
-        endpoint,
-        'gave an answer without its request id, which it normally repeats: the call is sent again',
-      );
-      return crossed(WITHOUT_ID, exchange);
-    } else if (!toldUnchecked.has(endpoint)) {
-      toldUnchecked.add(endpoint);
-      warn(`${endpoint.url} does not repeat X-Request-Id: an answer to the wrong call would go unnoticed`);
-    }
-    const { model } = read;
-    if (model !== undefined && model !== call.model && !call.anywhere && counts.otherModel++ === 0)
-      tellOnce(endpoint, otherModel(model, call.model, key));
-    return { kind: 'answer', answer: read.answer };
-  };
+function crossed(cause: string, exchange: Exchange | null): FailedAttempt {
+  exchange?.abort(new Crossed());
+  return { kind: 'crossed', label: 'crossed', cause };
 }
 
 function endOf(sink: ReplySink): AnsweredAttempt | FailedAttempt {
@@ -238,29 +246,4 @@ function breakOff(endpoints: readonly Endpoint[], mark: string): void {
 function otherModel(said: string, asked: string, key: Key | undefined): string {
   const shown = JSON.stringify(oneLine(hide(said, key), 200));
   return `answers as the model ${shown} where ${JSON.stringify(asked)} was asked: an alias or a snapshot of it, or another model?`;
-}
-
-/** How vLLM, llama.cpp and OpenAI say that a prompt does not fit. */
-const TOO_LONG = [
-  'maximum context length',
-  'maximum model length',
-  'context_length_exceeded',
-  'exceed_context_size_error',
-  'exceeds the available context size',
-  'n_ctx',
-];
-
-/** Whether a refusal (400 or 413) with this body is about the length of the prompt. */
-export function isTooLong(status: number, body: Buffer): boolean {
-  if (status !== 400 && status !== 413) return false;
-  const text = body.toString('utf8', 0, 65_536).toLowerCase();
-  return TOO_LONG.some(words => text.includes(words));
-}
-
-/** llama.cpp gives its numbers beside its words: `{"error": {"n_prompt_tokens": 5120, "n_ctx": 4096, …}}`. */
-export function lengthNumbers(body: Buffer): string {
-  const text = body.toString('utf8', 0, 65_536);
-  const prompt = /"n_prompt_tokens"\s{0,9}:\s{0,9}(\d{1,12})/.exec(text)?.[1];
-  const context = /"n_ctx"\s{0,9}:\s{0,9}(\d{1,12})/.exec(text)?.[1];
-  return prompt && context ? `${prompt} tokens where the context has ${context}` : '';
 }

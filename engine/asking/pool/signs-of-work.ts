@@ -51,36 +51,38 @@ export function readCounters(page: Page): Counters | null {
 }
 
 /** What is known of an endpoint's work. Times are ms of the pool's clock, and -Infinity before the first. */
-export interface Signs {
+export const noSigns = () => ({
   /** what its counters said last, and when, and what it had answered us then; null where it has none */
-  last: (Counters & { seenAt: number; answered: number; tokens: number }) | null;
+  last: null as (Counters & { seenAt: number; answered: number; tokens: number }) | null,
   /** looks in a row at which it had written more or less than it had answered since the last one */
-  odd: number;
+  odd: 0,
   /** from when on they are trusted */
-  steadyFrom: number;
+  steadyFrom: Number.NEGATIVE_INFINITY,
   /** They move while it works, and not only when a call is over: if they stand still, so does the engine. */
-  isLive: boolean;
+  isLive: false,
   /** tokens that each call of its batch could have been given since the pool was opened */
-  steps: number;
+  steps: 0,
   /** when it was last seen to work */
-  at: number;
+  at: Number.NEGATIVE_INFINITY,
   /** when its KV cache was last seen to change, as the pieces of a long prompt do before a token is counted */
-  stirredAt: number;
+  stirredAt: Number.NEGATIVE_INFINITY,
   /** its last answer, and `steps` then; when the call was sent that was sent last of those that are answered */
-  answeredAt: number;
-  stepsAtAnswer: number;
-  newestSent: number;
+  answeredAt: Number.NEGATIVE_INFINITY,
+  stepsAtAnswer: 0,
+  newestSent: Number.NEGATIVE_INFINITY,
   /** looks in a row to which it said nothing at all */
-  unheard: number;
+  unheard: 0,
   /** when it was last heard, whatever it said; looks of any kind since then that it left without an answer (mute.ts) */
-  heardAt: number;
-  muteLooks: number;
+  heardAt: Number.NEGATIVE_INFINITY,
+  muteLooks: 0,
   /** looks that it answered while it had calls, since it was mute last */
-  heardAtWork: number;
+  heardAtWork: 0,
   /** the last of its failures in a row was a silence, which a sign of work makes good */
-  wasSilent: boolean;
-  readonly speeds: Speeds;
-}
+  wasSilent: false,
+  speeds: new Map() as Speeds,
+});
+
+export type Signs = ReturnType<typeof noSigns>;
 
 /** What of an endpoint is looked at here. */
 interface Working {
@@ -88,25 +90,6 @@ interface Working {
   readonly counts: { readonly answered: number; readonly usage: { readonly completion: number } };
   failuresInARow: number;
 }
-
-export const noSigns = (): Signs => ({
-  last: null,
-  odd: 0,
-  steadyFrom: Number.NEGATIVE_INFINITY,
-  isLive: false,
-  steps: 0,
-  at: Number.NEGATIVE_INFINITY,
-  stirredAt: Number.NEGATIVE_INFINITY,
-  answeredAt: Number.NEGATIVE_INFINITY,
-  stepsAtAnswer: 0,
-  newestSent: Number.NEGATIVE_INFINITY,
-  unheard: 0,
-  heardAt: Number.NEGATIVE_INFINITY,
-  muteLooks: 0,
-  heardAtWork: 0,
-  wasSilent: false,
-  speeds: new Map(),
-});
 
 /** Its metrics were looked at. `page`: null where there are none, undefined where that could not be seen. */
 export function noteLook(endpoint: Working, page: Page | null | undefined, now: number): void {

@@ -7,34 +7,20 @@ import { CallFailure } from '../../core/item/call.ts';
 import { EXIT, Fatal, unavailable, usageError } from '../../core/item/failure.ts';
 import { counted } from '../../core/item/wording.ts';
 import { hide, holdsKey, type Key, oneLine, seconds } from '../endpoints/endpoint-words.ts';
-import { type ModelMap, nearModel, servedNameOf } from '../endpoints/model-names.ts';
+import { nearModel, servedNameOf } from '../endpoints/model-names.ts';
 import { noneNamed } from '../endpoints/settings.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { PoolOptions } from './part.ts';
 import type { Endpoint } from './pool-state.ts';
-import { type ProbeResult, type Prober, probe, type Served } from './probe.ts';
+import { listed, type ProbeResult, type Prober, probe, settle } from './probe.ts';
 
 /** While waiting, every endpoint is asked again this often. */
 const WAIT_STEP_MS = 1_500;
 /** … and a person is told that it still waits this often. */
 const TELL_WAIT_EVERY_MS = 60_000;
 
-export interface Start extends Prober {
-  /** as given by a person; undefined leaves it to the endpoints */
-  model?: string | undefined;
-  /** the models that agents name; those that name none ask for `model`. Where nobody asks for any, requests name their own */
-  models?: readonly string[];
-  /** other names of models than those of the package */
-  modelMap?: ModelMap | undefined;
-  /** whether an agent names none */
-  needsDefault?: boolean;
-  /** how long to wait for the first endpoint, in ms */
-  wait?: number;
-  /** no endpoint has to be there */
-  lasting?: boolean;
-  warn: (message: string) => void;
-  signal?: AbortSignal | undefined;
-  ledger?: Ledger | undefined;
-}
+export type Start = Prober &
+  Pick<PoolOptions, 'model' | 'models' | 'modelMap' | 'needsDefault'> &
+  Pick<PoolOptions, 'wait' | 'lasting' | 'warn' | 'signal' | 'ledger'>;
 
 export interface Found {
   model: string;
@@ -122,38 +108,6 @@ async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Pro
     maxModelLength: known.length > 0 ? Math.min(...known) : undefined,
     ...(root !== undefined && roots.length === 0 && { root: oneLine(root, 1_000) }),
   };
-}
-
-/**
- * Puts a result into effect: `up` if the endpoint serves one of `wanted`, `unusable` if only a person can help. One that
- * did not say what it serves keeps what it served: its models are away, and not unknown.
- */
-export function settle(
-  { endpoint, models, cause, settled }: ProbeResult,
-  wanted: readonly string[] | null,
-): void {
-  const ids = models.map(({ id }) => id);
-  const served = wanted === null ? ids : wanted.filter(name => ids.includes(name));
-  if (cause === undefined) {
-    endpoint.models = new Set(served);
-    endpoint.contexts = contextsOf(models);
-  }
-  const serves = cause === undefined && served.length > 0;
-  endpoint.state = serves ? 'up' : settled ? 'unusable' : 'down';
-  endpoint.cause = serves
-    ? ''
-    : (cause ?? `it serves ${listed(models, endpoint.key)}, not ${wanted?.join(', ') ?? 'any'}`);
-}
-
-/** An adapter has the context of its model. */
-function contextsOf(models: readonly Served[]): Map<string, number> {
-  const said = new Map(models.map(({ id, maxModelLength }) => [id, maxModelLength]));
-  return new Map(
-    models.flatMap(({ id, parent }) => {
-      const length = said.get(id) ?? said.get(parent ?? '');
-      return length === undefined ? [] : [[id, length] as const];
-    }),
-  );
 }
 
 /** Of a large fleet only the first are named. */
@@ -262,10 +216,4 @@ function servedBy(results: readonly ProbeResult[]): string {
   return results
     .map(({ endpoint, models }) => `\n  ${endpoint.url}: ${listed(models, endpoint.key)}`)
     .join('');
-}
-
-function listed(models: readonly Served[], key: Key | undefined): string {
-  const some = models.slice(0, 20).map(({ id }) => oneLine(hide(id, key), 200));
-  if (models.length > some.length) some.push(`and ${models.length - some.length} more`);
-  return some.length > 0 ? some.join(', ') : 'no model';
 }

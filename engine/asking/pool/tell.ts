@@ -1,12 +1,10 @@
 /** What all endpoints are told, such as to load an adapter, and what each of them serves after that. */
 
 import { causeOf, NoAnswerInTime, seconds, serverWords } from '../endpoints/endpoint-words.ts';
-import type { Reply } from '../endpoints/exchange.ts';
-import type { Request } from '../endpoints/wire.ts';
+import { type Reply, type Request, sendWithin } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
-import { askWithin, type Prober, probe } from './probe.ts';
+import { type Prober, probe, settle } from './probe.ts';
 import { pathBelow } from './raw.ts';
-import { settle } from './start.ts';
 
 /** Loading takes a server some seconds, or the time to fetch what is loaded. */
 const WITHIN_MS = 120_000;
@@ -49,7 +47,7 @@ export function createTelling(endpoints: readonly Endpoint[], prober: Prober, on
 
 export type Telling = ReturnType<typeof createTelling>;
 
-/** Settles as askWithin does, or sooner where the server answers neither this nor GET …/models meanwhile. */
+/** Settles as sendWithin does, or sooner where the server answers neither this nor GET …/models meanwhile. */
 function askWhileAlive(endpoint: Endpoint, request: Request, prober: Prober): Promise<Reply | Error> {
   const { clock, timing } = prober;
   const models = { method: 'GET', path: `${endpoint.prefix}/models` } as const;
@@ -72,7 +70,7 @@ function askWhileAlive(endpoint: Endpoint, request: Request, prober: Prober): Pr
       if (now - heardAt >= SILENT_MS)
         return giveUp(`no answer within ${seconds(SILENT_MS)}, to GET ${models.path} neither`);
       const until = Math.min(LOOK_MS, timing.probeTimeout);
-      const got = await askWithin(endpoint, models, until, clock);
+      const got = await sendWithin(endpoint.wire, models, until, clock);
       if (isOver) return;
       if (!(got instanceof Error)) heardAt = clock.now();
       const next = Math.min(now + LOOK_MS, sentAt + WITHIN_MS, heardAt + SILENT_MS);

@@ -2,9 +2,14 @@
  * Throttled calls (429, 503) are judged by their share. A full server throttles whatever comes, and less where it is
  * asked for less; one that throttles by chance does so at any limit, and no limit helps. What tells them apart is
  * whether a cut brings the share down.
+ *
+ * A limit that was cut comes back. A server may throttle for a moment only (it starts, it is reloaded, somebody else floods
+ * it), and the search of learn.ts, a few percent at a time, would take an hour from there. So the limit doubles with each
+ * round of calls of which none is throttled, as TCP does, while there are calls to fill it. One that is throttled on the
+ * way is cut again, and waits twice as long until it climbs again: a server that is full there is asked for too much once
+ * in a while, and not all the time.
  */
-import { noteCut } from './climb.ts';
-import { type Learner, move } from './learner.ts';
+import { type Answered, type Learner, move, ownOf, USED_SHARE, usedOf } from './learner.ts';
 
 /** From this share on, throttled calls beyond the random ones tell of a full server. */
 const FULL_SHARE = 0.05;
@@ -74,4 +79,55 @@ export function judgeCut(learner: Learner, now: number): Throttling {
   learner.rest = learner.lastRest = 2;
   move(learner, learner.limit, 'hold', now);
   return 'full';
+}
+
+/** ms until a limit that was cut climbs: after the first cut, and at most. */
+const FIRST_WAIT = 1_000;
+const MOST_WAIT = 10_000;
+/** Calls in a row that make a round of a large limit: some are throttled now and then, whatever the limit. */
+const ROUND = 16;
+const DOUBLED = 2;
+
+/** The limit is about to be cut since calls were throttled. */
+function noteCut(learner: Learner, now: number): void {
+  const { climb, phase, limit, isRecalled } = learner;
+  const isGrowth = phase === 'grow' || isRecalled;
+  const wait = climb === null ? FIRST_WAIT : Math.min(MOST_WAIT, DOUBLED * climb.wait);
+  learner.climb = {
+    to: Math.max(limit, climb?.to ?? 0),
+    isGrowth: climb?.isGrowth ?? isGrowth,
+    known: climb ? climb.known : phase === 'grow' ? null : limit,
+    ...{ from: now + wait, wait, clean: 0 },
+  };
+  learner.isRecalled = false;
+}
+
+/** A call was answered. True where the limit climbs, and the answer says nothing else of it. */
+export function climbs(learner: Learner, { round, here }: Answered, now: number): boolean {
+  const { climb, phase, limit } = learner;
+  if (climb === null || phase === 'grow') return false;
+  if (round < learner.round) return phase === 'climb';
+  climb.clean++;
+  const isFilled = here >= USED_SHARE * usedOf(learner);
+  const isDue = now >= climb.from && climb.clean >= Math.min(ROUND, ownOf(learner)) && isFilled;
+  if (!isDue) return phase === 'climb';
+  if (limit >= climb.to) cameBack(learner, now);
+  else {
+    climb.clean = 0;
+    learner.base = null;
+    learner.before = null;
+    move(learner, Math.min(climb.to, DOUBLED * limit), 'climb', now);
+  }
+  return true;
+}
+
+/** The limit is where it was before it was cut, and is learned from there on as it was. */
+export function cameBack(learner: Learner, now: number): void {
+  const { climb, limit } = learner;
+  if (climb === null) return;
+  learner.climb = null;
+  learner.base = null;
+  learner.before = null;
+  learner.upBy = Math.SQRT2;
+  move(learner, Math.max(limit, climb.to), climb.isGrowth ? 'grow' : 'hold', now);
 }

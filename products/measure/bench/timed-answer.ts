@@ -7,13 +7,13 @@
 
 import {
   causeOf,
+  isTooLong,
   type Key,
   serverWords,
   TooLong,
   unsentFor,
 } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import { type EventSplitter, eventSplitter } from '../../../engine/asking/endpoints/sse.ts';
-import { isTooLong } from '../../../engine/asking/pool/read-reply.ts';
 import { createPieces } from '../../../engine/core/files/pieces.ts';
 import type { Code } from '../../../engine/core/item/codes.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';

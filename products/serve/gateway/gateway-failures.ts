@@ -1,7 +1,6 @@
 /** What a client of the gateway is told where its request got no answer: OpenAI's shape, and the server's own words. */
 
-import { NO_PLACE } from '../../../engine/asking/pool/live-calls.ts';
-import { LEDGER_BROKEN } from '../../../engine/asking/pool/pool-ending.ts';
+import { LEDGER_BROKEN, NO_PLACE } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { CallFailure } from '../../../engine/core/item/call.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';

@@ -1,6 +1,6 @@
 /** Asking again what was not heard. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { backoff } from '../../../engine/asking/endpoints/backoff.ts';
+import { backoff } from '../../../engine/asking/endpoints/pool-clock.ts';
 import { Unheard } from './coordinator-client.ts';
 
 export interface Persisting {
