@@ -34,6 +34,8 @@ export interface BatchesOptions {
   store: BatchStore;
   webhooks: Pick<Webhooks, 'tell'>;
   now(): number;
+  /** of what is made and will expire; `now` unless given */
+  stamp?(): number;
   say(message: string): void;
 }
 
@@ -63,6 +65,7 @@ const MOST_VALIDATING = 4;
 
 export function createBatches(options: BatchesOptions): Batches {
   const { data, settings, pool, workers, access, files, store, webhooks, now, say } = options;
+  const { stamp = now } = options;
   const answerers = createAnswerers(pool, workers, { folderOf: store.folderOf, now });
   const { running, ...turns } = createTurns(store, answerers.areThere);
   const driven = new Map<string, Promise<void>>();
@@ -171,7 +174,7 @@ export function createBatches(options: BatchesOptions): Batches {
         counts: { total: last.counts.total, ...counts },
         usage,
         failures,
-        outputs: outputsIn(store.folderOf(id), now()),
+        outputs: outputsIn(store.folderOf(id), stamp()),
       };
       const isCompleted = last.status === 'in_progress' && run.ending === null;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
@@ -188,7 +191,7 @@ export function createBatches(options: BatchesOptions): Batches {
       files,
       folder: store.folderOf(record.id),
       keep: settings.keep,
-      now: now(),
+      now: stamp(),
     });
     const last =
       record.status === 'finalizing' ? 'completed' : record.status === 'cancelling' ? 'cancelled' : 'expired';
