@@ -183,6 +183,8 @@ export interface Ticket {
   causes: Map<string, string> | null;
   /** the endpoint that failed it last */
   avoid: Endpoint | null;
+  /** those that left it unanswered; null where none did */
+  unanswered: Endpoint[] | null;
   /** the endpoint that refused it, while another one is asked */
   refusedAt: Endpoint | null;
   notBefore: number;
@@ -231,6 +233,7 @@ export function ticketOf(
     codes: null,
     causes: null,
     avoid: null,
+    unanswered: null,
     refusedAt: null,
     notBefore: 0,
     at: null,

@@ -211,6 +211,10 @@ export function createReactions(options: ReactionOptions) {
     now: number,
   ): boolean {
     ticket.avoid = endpoint;
+    if (kind === 'timeout') {
+      ticket.unanswered = [...(ticket.unanswered ?? []), endpoint];
+      endpoint.signs.unansweredAt = now;
+    }
     const wait = (reaction.pauses && readRetryAfter(retryAfter, clock.date(), timing.pauseCap)) || 0;
     const throttling = reaction.cutsLimit ? followThrottled(endpoint, ticket, now) : null;
     const sentAt = throttling === 'random' || throttling === 'burst' ? ticket.sentAt : undefined;

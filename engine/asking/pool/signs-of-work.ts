@@ -75,6 +75,8 @@ export interface Signs {
   /** when it was last heard, whatever it said; looks of any kind since then that it left without an answer (mute.ts) */
   heardAt: number;
   muteLooks: number;
+  /** when it last left a call unanswered until that was given up */
+  unansweredAt: number;
   /** looks that it answered while it had calls, since it was mute last */
   heardAtWork: number;
   /** the last of its failures in a row was a silence, which a sign of work makes good */
@@ -103,6 +105,7 @@ export const noSigns = (): Signs => ({
   unheard: 0,
   heardAt: Number.NEGATIVE_INFINITY,
   muteLooks: 0,
+  unansweredAt: Number.NEGATIVE_INFINITY,
   heardAtWork: 0,
   wasSilent: false,
   speeds: new Map(),
