@@ -181,6 +181,8 @@ export function createBatches(options: BatchesOptions): Batches {
       paused.delete(id);
       return true;
     } finally {
+      // also where the disk did not take it: a run that is repeated counts from its beginning
+      store.remember(seen(store.of(id)));
       turns.end(id);
     }
   }
@@ -219,7 +221,7 @@ export function createBatches(options: BatchesOptions): Batches {
   function save(id: string): void {
     const record = store.of(id);
     const now = seen(record);
-    if (JSON.stringify(now.counts) !== JSON.stringify(record.counts)) store.save(now);
+    if (store.isBehind(id) || JSON.stringify(now.counts) !== JSON.stringify(record.counts)) store.save(now);
   }
 
   /** What only time brings. */
