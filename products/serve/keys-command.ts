@@ -4,7 +4,7 @@
  *   fw keys add alice --data serve
  */
 import { join } from 'node:path';
-import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { inTurn, takeLock } from '../../engine/asking/ledger/lock.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { didYouMean } from '../../engine/core/item/wording.ts';
@@ -54,7 +54,7 @@ const add = command({
       ...(perDay !== undefined && { tokens_per_day: perDay }),
     };
     const { key, record } = makeKey(name, scopes as Scope[], limits, Date.now());
-    change(data, keys => [...keys, record]);
+    await change(data, keys => [...keys, record]);
     process.stdout.write(`${key}\n`);
     process.stderr.write(
       `fw keys: ${record.id} of ${name}, for ${scopes.join(', ')}. It is shown this once: only its hash is kept.\n`,
@@ -91,7 +91,7 @@ const revoke = command({
       (id === which || name === which) && revoked === undefined;
     const revoked = Math.floor(Date.now() / 1000);
     let ids: string[] = [];
-    change(data, keys => {
+    await change(data, keys => {
       ids = keys.filter(isMeant).map(({ id }) => id);
       if (ids.length === 0)
         throw usageError(
@@ -131,13 +131,13 @@ function folderOf(data: string | undefined): string {
   return data;
 }
 
-/** Reads, changes and writes the keys; two commands at once wait for nothing, the later one is told. */
-function change(given: string | undefined, act: (keys: KeyRecord[]) => KeyRecord[]): void {
+/** Reads, changes and writes the keys; of several commands at once each waits for its turn. */
+async function change(given: string | undefined, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
   const data = folderOf(given);
   try {
     makeFolder(data, OWNER_ONLY.folder);
     const what = { name: keysPath(data), hint: 'then give the command again' };
-    const lock = takeLock(join(data, 'locks'), 'keys', { what });
+    const lock = await inTurn(() => takeLock(join(data, 'locks'), 'keys', { what }));
     try {
       writeKeys(data, act(readKeys(data) ?? []));
     } finally {

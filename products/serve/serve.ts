@@ -25,7 +25,7 @@ import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { shardMetrics } from './shard-metrics.ts';
 import { addShards } from './shard-routes.ts';
-import { believedClock } from './wall-clock.ts';
+import { type Clocks, clockOf } from './wall-clock.ts';
 import { createWebhooks } from './webhooks.ts';
 
 export interface Serving {
@@ -36,7 +36,10 @@ export interface Serving {
   say(message: string): void;
   /** called once where it cannot continue */
   onBroken(error: Fatal): void;
+  /** ms since 1970, in place of a clock that may be wrong */
   now?: () => number;
+  /** what that clock is made of */
+  clocks?: Clocks;
 }
 
 export interface Server {
@@ -60,7 +63,7 @@ const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {
-  const { data, settings, say, now = believedClock() } = serving;
+  const { data, settings, say } = serving;
   const keys = openKeys(data, say);
   if (!keys.isThere && !isLoopback(settings.host))
     throw usageError(
@@ -70,6 +73,8 @@ export async function startServer(serving: Serving): Promise<Server> {
   const closing = new AbortController();
   const over = new AbortController();
   const lock = await lockOf(serving, closing.signal);
+  const clock = clockOf(data, say, serving.clocks);
+  const { now = clock.now, now: stamp = clock.stamp } = serving;
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   try {
@@ -85,7 +90,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     metrics.countHooks(webhooks.counts);
     const parts: Parts = {
       ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
-      ...{ ...stops, now, say },
+      ...{ ...stops, now, stamp, say },
     };
     addOwn(app, parts);
     if (workers !== null) {
@@ -118,12 +123,14 @@ export async function startServer(serving: Serving): Promise<Server> {
         await Promise.race([drained, late.then(() => drained)]);
         webhooks.stop();
         memory.stop();
+        clock.stop();
         await workers?.desk.close();
         await pool?.close();
         lock.release();
       },
     };
   } catch (error) {
+    clock.stop();
     await workers?.desk.close();
     await pool?.close();
     lock.release();

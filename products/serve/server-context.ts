@@ -27,8 +27,9 @@ export interface Parts {
   closing: AbortSignal;
   /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
   over: AbortSignal;
-  /** ms since 1970 */
+  /** ms since 1970, as they are believed; and of what is made and will expire (wall-clock.ts) */
   now(): number;
+  stamp(): number;
   /** one line to the operator */
   say(message: string): void;
 }

@@ -21,7 +21,10 @@ const KEPT_MOST = 30 * 24 * 3_600;
 /** bytes of a form beside its file */
 const FORM = 64 * 1024;
 
-export function uploadsInto(files: FileStore, { settings, now }: Pick<Parts, 'settings' | 'now'>): Uploads {
+export function uploadsInto(
+  files: FileStore,
+  { settings, stamp }: Pick<Parts, 'settings' | 'stamp'>,
+): Uploads {
   const { limits, keep } = settings;
   const uploads = createRoom(limits.uploads);
 
@@ -31,7 +34,7 @@ export function uploadsInto(files: FileStore, { settings, now }: Pick<Parts, 'se
       throw badRequest("Missing required parameter: 'purpose'.", 'purpose', 'missing_required_parameter');
     if (purpose !== 'batch')
       throw badRequest("Invalid value for 'purpose': this server takes 'batch'.", 'purpose', 'invalid_value');
-    const created_at = Math.floor(now() / 1000);
+    const created_at = Math.floor(stamp() / 1000);
     const expires_at = created_at + secondsKept(fields, keep);
     const record = { id, owner, filename, purpose, bytes, created_at, expires_at } as const;
     try {
@@ -55,7 +58,7 @@ export function uploadsInto(files: FileStore, { settings, now }: Pick<Parts, 'se
         `Rate limit reached: ${limits.uploads} uploads at a time, and half of them of one owner.`,
         { type: 'requests', code: 'rate_limit_exceeded', headers: { 'retry-after': '5' } },
       );
-    const id = newFileId(now());
+    const id = newFileId(stamp());
     try {
       const uploaded = await takeUpload(request, files.spoolOf(id), { file: limits.file, form: FORM });
       return { record: kept(id, owner, uploaded), fields: uploaded.fields };

@@ -1,22 +1,121 @@
 /**
  * The time of day as a server believes it. A clock that is wrong for a moment would end batches and remove files for good,
- * so a jump is believed once it has lasted, and until then time goes on as it did.
+ * so a jump is believed once it has lasted, and until then time goes on as it did. So it is at a start: `clock.json` of DIR
+ * has the time that was believed last, and a machine may serve before it has asked what time it is.
  */
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 
 /** ms: less is a correction, and is followed at once */
 const JUMP = 60_000;
 /** ms that a jump has to last */
 const LASTS = 5 * 60_000;
+/** ms that a server may have been off, for its clock to be believed at once */
+const OFF = 24 * 3_600_000;
+/** ms between two times that are kept */
+const KEEP = 20_000;
 
-/** Milliseconds since 1970. `wall` is the clock that may jump, `elapsed` one that only goes on. */
-export function believedClock(wall = Date.now, elapsed = () => performance.now()): () => number {
-  let offset = wall() - elapsed();
-  let jumped = { to: offset, at: 0 };
-  return () => {
-    const now = elapsed();
-    const said = wall() - now;
-    if (Math.abs(said - jumped.to) >= JUMP) jumped = { to: said, at: now };
-    if (Math.abs(said - offset) < JUMP || now - jumped.at >= LASTS) offset = said;
-    return offset + now;
+/** What a clock is made of: one that may jump, and one that only goes on. */
+export interface Clocks {
+  wall?: () => number;
+  elapsed?: () => number;
+  /** the time that was believed last, before this process; null where none is known */
+  seen?: number | null;
+  /** told of a jump, and that it is believed */
+  say?: (message: string) => void;
+}
+
+export interface WallClock {
+  /** Milliseconds since 1970, as they are believed. */
+  now(): number;
+  /**
+   * When something is made that will expire: the later one of what is said and what is believed, so that it is not over
+   * at once where the clock was right.
+   */
+  stamp(): number;
+}
+
+export function believedClock({
+  wall = Date.now,
+  elapsed = () => performance.now(),
+  seen = null,
+  say = () => {},
+}: Clocks = {}): WallClock {
+  const start = elapsed();
+  const first = wall() - start;
+  const off = seen === null ? 0 : wall() - seen;
+  const isDoubted = seen !== null && (off > OFF || off < -JUMP);
+  let offset = isDoubted ? seen - start : first;
+  let jumped = { to: first, at: start };
+  let isOpen = false;
+  if (isDoubted) doubt(first + start, offset + start);
+
+  function doubt(said: number, believed: number): void {
+    isOpen = true;
+    say(
+      `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is believed once it has lasted for ` +
+        `${LASTS / 60_000} minutes, and until then nothing expires by it`,
+    );
+  }
+
+  function now(): number {
+    const passed = elapsed();
+    const said = wall() - passed;
+    if (Math.abs(said - jumped.to) >= JUMP) {
+      jumped = { to: said, at: passed };
+      if (Math.abs(said - offset) >= JUMP) doubt(said + passed, offset + passed);
+    }
+    if (Math.abs(said - offset) < JUMP || passed - jumped.at >= LASTS) {
+      offset = said;
+      if (isOpen) say(`the clock is believed: ${timeOf(said + passed)}`);
+      isOpen = false;
+    }
+    return offset + passed;
+  }
+
+  return { now, stamp: () => Math.max(now(), wall()) };
+}
+
+/** … of a folder: begins with the time that was kept there, and keeps it until `stop`. */
+export function clockOf(data: string, say: (message: string) => void, clocks: Clocks = {}) {
+  const path = join(data, 'clock.json');
+  const clock = believedClock({ ...clocks, seen: seenIn(data, path), say });
+  let told = false;
+
+  function keep(): void {
+    try {
+      replaceFile(path, JSON.stringify({ seen: Math.floor(clock.now()) }));
+      told = false;
+    } catch (error) {
+      if (!told) say(`the time cannot be kept: ${(error as Error).message}`);
+      told = true;
+    }
+  }
+
+  keep();
+  const timer = setInterval(keep, KEEP).unref();
+  return {
+    ...clock,
+    stop() {
+      clearInterval(timer);
+      keep();
+    },
   };
 }
+
+/** Of a folder that has no time yet: when a file or a batch came last. */
+function seenIn(data: string, path: string): number | null {
+  try {
+    const { seen } = JSON.parse(readKept(path).toString()) as { seen: unknown };
+    if (typeof seen === 'number' && isTime(seen)) return seen;
+  } catch {
+    // it is not there, or nothing that was kept: what follows is as good but for some hours
+  }
+  const folders = ['files', 'batches'].map(name => join(data, name)).filter(existsSync);
+  return folders.length === 0 ? null : Math.max(...folders.map(folder => statSync(folder).mtimeMs));
+}
+
+/** ms that a Date can show */
+const isTime = (ms: number): boolean => ms >= 0 && ms <= 8.64e15;
+const timeOf = (ms: number): string => (isTime(ms) ? new Date(ms).toISOString() : `${ms} ms since 1970`);

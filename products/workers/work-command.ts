@@ -58,7 +58,7 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'A path that requests of a coordinator may have, such as /v1/rerank, beside /v1/chat/completions, /v1/completions and /v1/embeddings; may be repeated.',
+        'A URL that lines may name besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank; may be repeated.',
     },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },

@@ -131,3 +131,34 @@ test.each([
   expect(Math.min(...long.map(({ took }) => took))).toBeGreaterThan(100);
   expect(run.pool.stats().endpoints.map(({ failed }) => failed)).toEqual([{}, {}]);
 });
+
+test.each([
+  [10, 2, true, 1],
+  [10, 2, false, 1],
+  [100, 2, false, 1],
+  [100, 3, false, 2],
+  [10, 3, true, 2],
+  [0, 2, false, 1],
+  [0, 3, false, 2],
+])(
+  'within a quarter of the time of a live call: %s calls before, %s servers, metrics: %s, %s freeze',
+  async (warm, count, metrics, frozen) => {
+    const run = await opened({ count, metrics });
+    for (let asked = 0; asked < warm; asked += 10) await times(run, many(10, live, asked));
+    for (const server of run.servers.slice(0, frozen)) server.freeze();
+    // nothing says how much it may write
+    const short = (n: number): Call => ({
+      ...longCall(n, { writes: 20 }),
+      live: { ...LIVE, place: 5 * SECOND, answer: 60 * SECOND },
+    });
+    const waves: number[] = [];
+    for (let wave = 0; wave < 6; wave++) {
+      const all = await times(run, many(3, short, 1_000 + wave * 20));
+      expect(all.map(({ how }) => how)).toEqual(all.map(() => 'answered'));
+      waves.push(Math.max(...all.map(({ took }) => took)));
+    }
+    // each server that freezes is found once, by calls that were at it at the same time
+    expect(Math.max(...waves)).toBeLessThan(16);
+    expect(Math.max(...waves.slice(2))).toBeLessThan(1);
+  },
+);

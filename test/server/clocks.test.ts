@@ -1,5 +1,5 @@
 /** A clock that jumps, forth and back, while a server runs and between two of its lives: nothing is lost, hidden or late for it. */
-import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -11,8 +11,8 @@ import { believedClock } from '../../products/serve/wall-clock.ts';
 import { createWebhooks } from '../../products/serve/webhooks.ts';
 import { slow } from '../all.ts';
 import { folder } from '../fw.ts';
-import { ENDPOINT, linesOf, put } from './batching.ts';
-import { MODEL, served } from './serving.ts';
+import { begin, ENDPOINT, linesOf, put, reached } from './batching.ts';
+import { MODEL, served, simulated } from './serving.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -28,10 +28,7 @@ test.each([
 ])('%s: not believed for a moment, and believed once it lasts', (_, jump) => {
   let wall = NOW;
   let elapsed = 0;
-  const now = believedClock(
-    () => wall,
-    () => elapsed,
-  );
+  const { now } = believedClock({ wall: () => wall, elapsed: () => elapsed });
   const pass = (ms: number): number => {
     wall += ms;
     elapsed += ms;
@@ -51,13 +48,65 @@ test.each([
   expect(pass(0)).toBe(NOW + 872_000 + jump);
 });
 
+test.each([
+  ['60 days forth', 60 * DAY, 'doubted'],
+  ['off for a day and a minute', DAY + 60_001, 'doubted'],
+  ['off for a day', DAY, 'believed'],
+  ['off for a second', 1_000, 'believed'],
+  ['some seconds back', -50_000, 'believed'],
+  ['two minutes back', -120_000, 'doubted'],
+  ['to 1970', -NOW, 'doubted'],
+])('at a start, %s: %s ms are %s', (_, off, how) => {
+  let elapsed = 7_000;
+  const said: string[] = [];
+  const wall = () => NOW + off + elapsed - 7_000;
+  const say = (message: string): void => void said.push(message);
+  const { now, stamp } = believedClock({ wall, elapsed: () => elapsed, seen: NOW, say });
+  const start = how === 'doubted' ? NOW : NOW + off;
+  for (elapsed of [7_000, 8_000, 306_000]) {
+    expect(now()).toBe(start + elapsed - 7_000);
+    // what is made meanwhile does not expire as soon as the clock is believed
+    expect(stamp()).toBe(Math.max(start, NOW + off) + elapsed - 7_000);
+  }
+  expect(said).toHaveLength(how === 'doubted' ? 1 : 0);
+  elapsed = 307_000;
+  expect(now()).toBe(NOW + off + 300_000);
+  expect(said).toHaveLength(how === 'doubted' ? 2 : 0);
+});
+
+test.each([true, false])(
+  'a server that starts 60 days later ends no batch and removes no file (clock kept: %s)',
+  async isKept => {
+    const data = join(folder(), 'data');
+    const asleep = await simulated({ latency: '1h' });
+    const one = await served({ data, endpoints: [asleep.url] });
+    const file = await put(one.client(), linesOf(3));
+    const { id } = await begin(one.client(), linesOf(3));
+    await reached(one.client(), id, ({ status }) => status === 'in_progress');
+    await one.stop();
+    if (!isKept) rmSync(join(data, 'clock.json'));
+    const later = 60 * DAY;
+    let elapsed = 0;
+    const clocks = { wall: () => Date.now() + later + elapsed, elapsed: () => performance.now() + elapsed };
+    const two = await served({ data, endpoints: [asleep.url], clocks });
+    expect(two.said.join('\n')).toMatch(
+      /the clock says .*, expected about .*: it is believed once it has lasted for 5 minutes/,
+    );
+    const openai = two.client();
+    expect((await openai.files.retrieve(file)).id).toBe(file);
+    expect((await openai.batches.retrieve(id)).status).toBe('in_progress');
+    const made = await put(openai, linesOf(1));
+    elapsed = 301_000;
+    await expect.poll(async () => (await openai.batches.retrieve(id)).status).toBe('expired');
+    await expect(openai.files.retrieve(file)).rejects.toThrow(/404/);
+    expect((await openai.files.retrieve(made)).id).toBe(made);
+  },
+);
+
 test('a clock that jumps again and again is never believed', () => {
   let wall = NOW;
   let elapsed = 0;
-  const now = believedClock(
-    () => wall,
-    () => elapsed,
-  );
+  const { now } = believedClock({ wall: () => wall, elapsed: () => elapsed });
   for (let n = 1; n <= 30; n++) {
     elapsed += 60_000;
     wall = NOW + elapsed + (n % 2 === 0 ? DAY : -YEAR) * n;

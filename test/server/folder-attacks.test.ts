@@ -95,6 +95,16 @@ test.each(PLANTS)(
   },
 );
 
+test.each(PLANTS)(
+  'the time that was kept is %s: it is replaced, and nothing outside is',
+  async (_, plant) => {
+    const { data, isUntouched } = planted('clock.json', plant);
+    const { stop } = await served({ data });
+    await stop();
+    expect(isUntouched()).toBe(true);
+  },
+);
+
 test.each(
   [`files/${FILE_ID}.json`, `batches/${BATCH_ID}/state.json`, 'loras.json', 'webhooks/evt_x.json'].flatMap(
     name => [pipe, inPlace, device].map(plant => [name, plant] as const),

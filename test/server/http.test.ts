@@ -5,7 +5,8 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { folder } from '../fw.ts';
+import { readKeys } from '../../products/serve/api-keys.ts';
+import { folder, shell } from '../fw.ts';
 import { fw } from '../here.ts';
 import { keyOf, served } from './serving.ts';
 
@@ -90,6 +91,18 @@ test('a server that others reach needs keys', async () => {
   const line = `fw serve --data ${data} --endpoint http://127.0.0.1:1/v1 --listen 0.0.0.0:0`;
   const { code, stderr } = await fw(line);
   expect([code, stderr]).toEqual([64, expect.stringContaining('fw keys add NAME')]);
+});
+
+test('keys that are made at the same time are all made', async () => {
+  const data = folder();
+  const names = Array.from({ length: 10 }, (_, n) => `n${n}`);
+  const made = await Promise.all(names.map(name => shell(`fw keys add ${name} --data ${data}`)));
+  expect(made.map(({ code }) => code)).toEqual(names.map(() => 0));
+  expect(
+    readKeys(data)
+      ?.map(({ name }) => name)
+      .sort(),
+  ).toEqual(names);
 });
 
 test('keys: made, listed, used, revoked while the server runs', async () => {

@@ -8,6 +8,7 @@ import { openLasting } from '../../engine/running/open-pool.ts';
 import { type KeyRecord, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
 import { type Server, startServer } from '../../products/serve/serve.ts';
 import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
+import type { Clocks } from '../../products/serve/wall-clock.ts';
 import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder } from '../fw.ts';
 
@@ -27,6 +28,7 @@ export interface ServedOptions {
   gateway?: Partial<Settings['gateway']>;
   limit?: number;
   now?: () => number;
+  clocks?: Clocks;
 }
 
 export interface Served extends Server {
@@ -64,6 +66,7 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
     say,
     onBroken: error => void broken.push(error),
     ...(options.now && { now: options.now }),
+    ...(options.clocks && { clocks: options.clocks }),
   });
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {

@@ -10,11 +10,17 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
 import type { Access } from '../../products/serve/access.ts';
-import { isFinal, STATUSES, type Status, shown } from '../../products/serve/batches/batch-state.ts';
+import {
+  type BatchRecord,
+  isFinal,
+  STATUSES,
+  type Status,
+  shown,
+} from '../../products/serve/batches/batch-state.ts';
 import { openBatches } from '../../products/serve/batches/batch-store.ts';
-import { createBatches } from '../../products/serve/batches/batches.ts';
+import { type Batches, createBatches } from '../../products/serve/batches/batches.ts';
 import { recordOf } from '../../products/serve/batches/create-batch.ts';
-import { openFiles } from '../../products/serve/file-store.ts';
+import { type FileStore, openFiles } from '../../products/serve/file-store.ts';
 import { newFileId } from '../../products/serve/ids.ts';
 import { settingsOf } from '../../products/serve/serve-config.ts';
 import { runs } from '../all.ts';
@@ -64,49 +70,57 @@ interface Life {
   steps: number;
 }
 
+function opened(data: string, pool: EndpointPool, disk: Disk) {
+  const { settings } = settingsOf({ data, grace: '10ms' });
+  const told = { now: Date.now, say: () => {}, disk };
+  const files = openFiles(data, told);
+  const store = openBatches(data, told);
+  const access = { charge() {} } as unknown as Access;
+  const batches = createBatches({
+    ...told,
+    data,
+    settings,
+    pool,
+    workers: null,
+    access,
+    files,
+    store,
+    webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
+  });
+  return { files, store, batches };
+}
+
+/** A new batch. */
+function take(files: FileStore, batches: Batches): BatchRecord {
+  const input = newFileId(Date.now());
+  writeFileSync(files.spoolOf(input), linesOf(LINES));
+  const bytes = Buffer.byteLength(linesOf(LINES));
+  const times = { created_at: 0, expires_at: Number.MAX_SAFE_INTEGER };
+  files.add({ id: input, owner: OWNER, filename: 'in', purpose: 'batch', bytes, ...times });
+  const caller = { owner: OWNER, key: null, scopes: new Set([]), tokensPerDay: undefined } as never;
+  const body = Buffer.from(
+    JSON.stringify({
+      input_file_id: input,
+      endpoint: '/v1/chat/completions',
+      completion_window: '24h',
+    }),
+  );
+  return batches.add(recordOf({ body, idempotency: null, caller, isRetry: false }, files, Date.now()));
+}
+
 /** One server on `data`: takes a new batch where `isNew`, cancels it where `cancels`, and lives until it ends or dies. */
 async function live(
   data: string,
   pool: EndpointPool,
   { disk, isNew, cancels = false }: { disk: ReturnType<typeof dying>; isNew: boolean; cancels?: boolean },
 ): Promise<Life> {
-  const { settings } = settingsOf({ data, grace: '10ms' });
-  const told = { now: Date.now, say: () => {}, disk };
   const answered: string[] = [];
   let drain = async (): Promise<void> => {};
   try {
-    const files = openFiles(data, told);
-    const store = openBatches(data, told);
-    const access = { charge() {} } as unknown as Access;
-    const batches = createBatches({
-      ...told,
-      data,
-      settings,
-      pool,
-      workers: null,
-      access,
-      files,
-      store,
-      webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
-    });
+    const { files, store, batches } = opened(data, pool, disk);
     drain = batches.drain;
     if (isNew) {
-      const input = newFileId(Date.now());
-      writeFileSync(files.spoolOf(input), linesOf(LINES));
-      const bytes = Buffer.byteLength(linesOf(LINES));
-      const times = { created_at: 0, expires_at: Number.MAX_SAFE_INTEGER };
-      files.add({ id: input, owner: OWNER, filename: 'in', purpose: 'batch', bytes, ...times });
-      const caller = { owner: OWNER, key: null, scopes: new Set([]), tokensPerDay: undefined } as never;
-      const body = Buffer.from(
-        JSON.stringify({
-          input_file_id: input,
-          endpoint: '/v1/chat/completions',
-          completion_window: '24h',
-        }),
-      );
-      const made = batches.add(
-        recordOf({ body, idempotency: null, caller, isRetry: false }, files, Date.now()),
-      );
+      const made = take(files, batches);
       answered.push(made.id);
       if (cancels) batches.cancel(store.of(made.id));
     }
@@ -181,4 +195,25 @@ test.each([
     await live(data, pool, { disk: dying(Number.POSITIVE_INFINITY), isNew: false });
     check(data, first.answered, ends, point);
   }
+});
+
+test('counts that are shown do not fall back where the disk takes no more', async () => {
+  const { url } = await simulated();
+  const pool = await openLasting(
+    { endpoint: [url], wait: '0s', 'max-body': 1 << 20 },
+    { warn: () => {}, signal: new AbortController().signal, reserve: 0 },
+  );
+  onTestFinished(() => pool.close());
+  let isFull = false;
+  const write: Disk['write'] = (...given) => {
+    if (isFull) throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    return DISK.write(...given);
+  };
+  const { files, store, batches } = opened(folder(), pool, { ...DISK, write });
+  onTestFinished(() => batches.drain());
+  const { id } = take(files, batches);
+  await expect.poll(() => store.of(id).status, { interval: 1 }).toBe('in_progress');
+  isFull = true;
+  await expect.poll(() => batches.paused, { interval: 1 }).toBe(1);
+  expect(batches.seen(store.of(id)).counts).toEqual({ total: LINES, completed: LINES, failed: 0 });
 });

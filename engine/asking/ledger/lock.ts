@@ -312,6 +312,23 @@ export async function whenFree<T>(
   }
 }
 
+/** ms in which a lock that is held for a moment is asked for again, and between two times at most */
+const MOMENT = 10_000;
+const AGAIN = 100;
+
+/** For what holds a lock no longer than it takes to write a file: the others are waited for, each in its turn. */
+export async function inTurn<T>(open: () => T): Promise<T> {
+  const until = performance.now() + MOMENT;
+  for (;;) {
+    try {
+      return open();
+    } catch (error) {
+      if (!(error instanceof Held) || performance.now() >= until) throw error;
+      await pause(AGAIN * Math.random());
+    }
+  }
+}
+
 /** Holds a folder of this process alone, waiting as `whenFree` does; `hint` is for who finds it held. */
 export function lockFolder(
   folder: string,

@@ -2,13 +2,15 @@
 import { medianOf } from '../endpoints/pool-clock.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
 import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
+import { isMuteSoFar } from './mute.ts';
 import { type Endpoint, mix, type Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 
 /**
  * The endpoint that would be done the soonest with what it has and this call, or null where none has a place. Ties are
  * broken by a hash of the item's id and the endpoint, so that rows in a regular order never line up with endpoints. The
- * endpoint that failed a call last is left out while another one may be asked, even if that one is full at the moment.
+ * endpoint that failed a call last is left out while another one may be asked, even if that one is full at the moment; so
+ * are those that left it unanswered, and for a call that somebody waits for those that answer nothing so far.
  * `reserved` is always left out.
  */
 export function choose(
@@ -19,11 +21,13 @@ export function choose(
 ): Endpoint | null {
   const isLast = isLastUsable(endpoints, now);
   let candidates = 0;
+  let heard = 0;
   let known = true;
   let open = ticket.call.live !== undefined;
   for (const endpoint of endpoints) {
     if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
     if (endpoint !== ticket.avoid) candidates++;
+    if (!isSilentTo(ticket, endpoint)) heard++;
     if (endpoint.latencies.count === 0) known = false;
     if (open && placesFor(endpoint, isLast, ticket.call) < MAX_LIMIT) open = false;
   }
@@ -33,7 +37,8 @@ export function choose(
   let bestLoad = Number.POSITIVE_INFINITY;
   let bestTie = 0;
   for (const endpoint of endpoints) {
-    if (endpoint === avoid || endpoint === reserved || !mayTake(endpoint, ticket, now)) continue;
+    if (endpoint === reserved || !mayTake(endpoint, ticket, now)) continue;
+    if (endpoint === avoid || (heard > 0 && isSilentTo(ticket, endpoint))) continue;
     const places = placesFor(endpoint, isLast, ticket.call);
     const outstanding = endpoint.running.length;
     if (outstanding >= places) continue;
@@ -57,6 +62,10 @@ export function choose(
  */
 export function loadOf(endpoint: Endpoint, places: number, known: boolean): number {
   return ((endpoint.running.length + 1) / places) * (known ? Math.max(1, medianOf(endpoint.latencies)) : 1);
+}
+
+function isSilentTo({ call, unanswered }: Ticket, endpoint: Endpoint): boolean {
+  return unanswered?.includes(endpoint) === true || (call.live !== undefined && isMuteSoFar(endpoint));
 }
 
 function mayTake(endpoint: Endpoint, { call }: Ticket, now: number): boolean {

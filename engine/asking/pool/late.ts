@@ -6,7 +6,7 @@ import { counted } from '../../core/item/wording.ts';
 import { NoAnswerInTime, seconds } from '../endpoints/endpoint-words.ts';
 import type { Timing } from '../endpoints/pool-clock.ts';
 import { noteHeard } from './mute.ts';
-import { createJudge } from './patience.ts';
+import { createJudge, LIVE_SHARE } from './patience.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
 import { noteTurn, postponeSigns } from './signs-of-work.ts';
 
@@ -35,7 +35,9 @@ export function dropLateCalls(
       }
       // a stream comes as fast as the model writes
       const isStream = ticket.begunAt !== null && ticket.call.sink !== undefined;
-      const isOld = now - ticket.sentAt > least && !isStream;
+      const { live } = ticket.call;
+      const soonest = live ? Math.min(least, live.answer * LIVE_SHARE) : least;
+      const isOld = now - ticket.sentAt > soonest && !isStream;
       const why = (isOld ? judge(endpoint, ticket) : null) ?? slowness(ticket, isStream, timing, now);
       if (why !== null) ticket.exchange?.abort(new NoAnswerInTime(why));
     }

@@ -49,6 +49,21 @@ function muteFor({ signs, latencies }: Endpoint, timing: Timing): number {
   return Math.max(timeoutFloor, timeoutFactor * usual);
 }
 
+/** Whether it left a call unanswered, and a look too, and was not heard since: nobody who waits is sent there. */
+export function isMuteSoFar({ signs }: Pick<Endpoint, 'signs'>): boolean {
+  return signs.muteLooks > 0 && signs.unansweredAt > signs.heardAt;
+}
+
+/**
+ * Whether its silence tells who waits for a call that it is gone: it answers a look no more, and is not one with a single
+ * thread that is known to take `ms` or longer for an answer.
+ */
+export function isMuteFor({ signs, latencies }: Pick<Endpoint, 'signs' | 'latencies'>, ms: number): boolean {
+  return (
+    signs.muteLooks > 0 && (signs.heardAtWork >= LOOKS || latencies.count === 0 || slowestOf(latencies) < ms)
+  );
+}
+
 /** Drops the calls that it has, as if it had died: they are asked elsewhere. */
 export function dropCalls({ running }: Pick<Endpoint, 'running'>, why: string): void {
   // backwards, since each leaves at once

@@ -15,6 +15,7 @@ import { seconds } from '../endpoints/endpoint-words.ts';
 import type { Timing } from '../endpoints/pool-clock.ts';
 import { type Extent, extentOf } from './extent.ts';
 import { createTimeLimits, isFailing, patienceWith } from './health.ts';
+import { isMuteFor } from './mute.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 import { paceOf, type SpeedOf } from './signs-of-work.ts';
@@ -31,7 +32,7 @@ const TOKENS_READ = 8;
 /** On top, in tokens: what a short call waits for is not its own length. */
 const SPARE = 64;
 /** Of the time that a live call has, the part that a server may have that shows no sign of work. */
-const LIVE_SHARE = 0.25;
+export const LIVE_SHARE = 0.25;
 /** Looks in a row to which a server said nothing, after which it is silent altogether. */
 const MAX_UNHEARD = 3;
 
@@ -88,7 +89,8 @@ export function createJudge(endpoints: readonly Endpoint[], timing: Timing, now:
     const patience = call.live ? 1 : patienceWith(ticket);
     const quiet = now - lastSign(endpoint, ticket, timeoutUnknown);
     const silence = Math.min(patience * limit, Math.max(limit, timeoutUnknown));
-    if (quiet > silence && (signs.isLive || signs.unheard >= MAX_UNHEARD))
+    const isTold = signs.isLive || signs.unheard >= MAX_UNHEARD;
+    if (quiet > silence && (isTold || (call.live && isMuteFor(endpoint, limit))))
       return late(silence, ', and no sign of work there');
 
     const extent = extentAt(endpoint, ticket);

@@ -209,6 +209,8 @@ export class Ticket {
   causes: Map<string, string> | null = null;
   /** the endpoint that failed it last */
   avoid: Endpoint | null = null;
+  /** those that left it unanswered; null where none did */
+  unanswered: Endpoint[] | null = null;
   /** the endpoint that refused it, while another one is asked */
   refusedAt: Endpoint | null = null;
   notBefore = 0;

@@ -221,6 +221,10 @@ export class Reactions {
   ): boolean {
     const { endpoints, clock, timing, warn } = this.#options;
     ticket.avoid = endpoint;
+    if (kind === 'timeout') {
+      ticket.unanswered = [...(ticket.unanswered ?? []), endpoint];
+      endpoint.signs.unansweredAt = now;
+    }
     const wait = (reaction.pauses && readRetryAfter(retryAfter, clock.date(), timing.pauseCap)) || 0;
     const throttling = reaction.cutsLimit ? followThrottled(endpoint, ticket, now) : null;
     const sentAt = throttling === 'random' || throttling === 'burst' ? ticket.sentAt : undefined;

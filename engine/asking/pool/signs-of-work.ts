@@ -75,6 +75,8 @@ export const noSigns = () => ({
   /** when it was last heard, whatever it said; looks of any kind since then that it left without an answer (mute.ts) */
   heardAt: Number.NEGATIVE_INFINITY,
   muteLooks: 0,
+  /** when it last left a call unanswered until that was given up */
+  unansweredAt: Number.NEGATIVE_INFINITY,
   /** looks that it answered while it had calls, since it was mute last */
   heardAtWork: 0,
   /** the last of its failures in a row was a silence, which a sign of work makes good */

@@ -37,6 +37,10 @@ export interface BatchStore {
   create(record: BatchRecord, input: string): void;
   /** Throws the error of the disk; what was there is then there still. */
   save(record: BatchRecord): void;
+  /** What has been seen of it by now, for as long as this process lives: the disk may take nothing. */
+  remember(record: BatchRecord): void;
+  /** Whether something is remembered that is not on disk. */
+  isBehind(id: string): boolean;
   /** Removes what only a batch that runs needs; its ledger stays. */
   clean(id: string): void;
 }
@@ -52,6 +56,7 @@ export function openBatches(
   makeFolder(root, OWNER_ONLY.folder);
   const known = createOwned<BatchRecord>();
   const open = new Set<string>();
+  const behind = new Set<string>();
   const folderOf = (id: string): string => join(root, id);
   for (const id of readdirSync(root)
     .filter(name => BATCH_ID.test(name))
@@ -83,6 +88,7 @@ export function openBatches(
 
   function save(record: BatchRecord): void {
     replaceFile(join(folderOf(record.id), STATE), JSON.stringify(record), disk);
+    behind.delete(record.id);
     note(record);
   }
 
@@ -119,6 +125,11 @@ export function openBatches(
       }
     },
     save,
+    remember(record) {
+      if (JSON.stringify(record) !== JSON.stringify(of(record.id))) behind.add(record.id);
+      note(record);
+    },
+    isBehind: id => behind.has(id),
     clean,
   };
 }

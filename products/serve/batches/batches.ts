@@ -34,6 +34,8 @@ export interface BatchesOptions {
   store: BatchStore;
   webhooks: Pick<Webhooks, 'tell'>;
   now(): number;
+  /** of what is made and will expire; `now` unless given */
+  stamp?(): number;
   say(message: string): void;
 }
 
@@ -63,6 +65,7 @@ const MOST_VALIDATING = 4;
 
 export function createBatches(options: BatchesOptions): Batches {
   const { data, settings, pool, workers, access, files, store, webhooks, now, say } = options;
+  const { stamp = now } = options;
   const answerers = createAnswerers(pool, workers, { folderOf: store.folderOf, now });
   const { running, ...turns } = createTurns(store, answerers.areThere);
   const driven = new Map<string, Promise<void>>();
@@ -171,13 +174,15 @@ export function createBatches(options: BatchesOptions): Batches {
         counts: { total: last.counts.total, ...counts },
         usage,
         failures,
-        outputs: outputsIn(store.folderOf(id), now()),
+        outputs: outputsIn(store.folderOf(id), stamp()),
       };
       const isCompleted = last.status === 'in_progress' && run.ending === null;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       paused.delete(id);
       return true;
     } finally {
+      // also where the disk did not take it: a run that is repeated counts from its beginning
+      store.remember(seen(store.of(id)));
       turns.end(id);
     }
   }
@@ -188,7 +193,7 @@ export function createBatches(options: BatchesOptions): Batches {
       files,
       folder: store.folderOf(record.id),
       keep: settings.keep,
-      now: now(),
+      now: stamp(),
     });
     const last =
       record.status === 'finalizing' ? 'completed' : record.status === 'cancelling' ? 'cancelled' : 'expired';
@@ -216,7 +221,7 @@ export function createBatches(options: BatchesOptions): Batches {
   function save(id: string): void {
     const record = store.of(id);
     const now = seen(record);
-    if (JSON.stringify(now.counts) !== JSON.stringify(record.counts)) store.save(now);
+    if (store.isBehind(id) || JSON.stringify(now.counts) !== JSON.stringify(record.counts)) store.save(now);
   }
 
   /** What only time brings. */

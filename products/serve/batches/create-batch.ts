@@ -40,7 +40,7 @@ export interface Asked {
 export type Create = (asked: Asked) => BatchRecord;
 
 export function creator(
-  { access, now }: Pick<Parts, 'access' | 'now'>,
+  { access, stamp }: Pick<Parts, 'access' | 'stamp'>,
   { files, store, batches }: { files: FileStore; store: BatchStore; batches: Batches },
 ): Create {
   /**
@@ -56,12 +56,12 @@ export function creator(
       throw badRequest('This Idempotency-Key was used with another body.', null, 'idempotency_key_reused');
     }
     const isRecent = ({ created_at }: BatchRecord): boolean =>
-      Math.abs(now() - created_at * 1000) <= REPEATED;
+      Math.abs(stamp() - created_at * 1000) <= REPEATED;
     return own.find(one => one.key === key && one.asked.body === asked.body && isRecent(one));
   }
 
   return asked => {
-    const record = recordOf(asked, files, now());
+    const record = recordOf(asked, files, stamp());
     const before = repeated(record, asked.isRetry);
     if (before !== undefined) return before;
     access.refuseSpent(asked.caller);
