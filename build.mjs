@@ -129,6 +129,7 @@ made.push(
     input: Object.fromEntries(entries.map(path => [path.replace(/\.ts$/, ''), path])),
     transform: { ...common.transform, define: { FW_VERSION: JSON.stringify(version) } },
     preserveEntrySignatures: 'allow-extension', // as rolldown wants it for the groups
+    checks: { ineffectiveDynamicImport: false }, // the library has all stages at once; fw loads one by its name
     plugins: [lean, { name: 'width', resolveId: ownWidth }],
     output: {
       dir: 'dist',
