@@ -48,7 +48,7 @@ export function noteThrottled(learner: Learner, round: number, here: number, now
   if (window.throttled <= expected + 3 * Math.sqrt(expected) + 1) return 'random';
   if (learner.pinned) return 'full';
   learner.before = { limit: learner.limit, sent: window.sent, throttled: window.throttled };
-  noteCut(learner, now);
+  noteCut(learner, here, now);
   move(learner, here, 'cut', now);
   return 'full';
 }
@@ -87,11 +87,17 @@ const MOST_WAIT = 10_000;
 /** Calls in a row that make a round of a large limit: some are throttled now and then, whatever the limit. */
 const ROUND = 16;
 const DOUBLED = 2;
+/** What a limit that grows has been multiplied by at most since a round of answers was well. */
+const GROWN = 4;
 
-/** The limit is about to be cut since calls were throttled. */
-function noteCut(learner: Learner, now: number): void {
+/**
+ * The limit is about to be cut to `here` since calls were throttled. Where that is little less, or the end of a growth, the
+ * server is full there, and the search of learn.ts goes on. One that falls further was not cut for its height: it comes back.
+ */
+function noteCut(learner: Learner, here: number, now: number): void {
   const { climb, phase, limit, isRecalled } = learner;
   const isGrowth = phase === 'grow' || isRecalled;
+  if (climb === null && here >= limit / (phase === 'grow' ? GROWN : DOUBLED)) return;
   const wait = climb === null ? FIRST_WAIT : Math.min(MOST_WAIT, DOUBLED * climb.wait);
   learner.climb = {
     to: Math.max(limit, climb?.to ?? 0),
