@@ -27,7 +27,8 @@ export function choose(
   for (const endpoint of endpoints) {
     if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
     if (endpoint !== ticket.avoid) candidates++;
-    if (!isSilentTo(ticket, endpoint)) heard++;
+    // the one that is left out for its failure is nobody to ask in the place of those that are silent
+    if (endpoint !== ticket.avoid && !isSilentTo(ticket, endpoint)) heard++;
     if (endpoint.latencies.count === 0) known = false;
     if (open && placesFor(endpoint, isLast, ticket.call) < MAX_LIMIT) open = false;
   }
