@@ -276,7 +276,7 @@ export interface Stretch {
 }
 
 /** The text from `from` on without what is reasoning. */
-export function withoutThoughts(text: string, from: number, thoughts: readonly Stretch[]): string {
+function withoutThoughts(text: string, from: number, thoughts: readonly Stretch[]): string {
   const parts: string[] = [];
   let at = from;
   for (const thought of thoughts) {
@@ -286,7 +286,7 @@ export function withoutThoughts(text: string, from: number, thoughts: readonly S
   return [...parts, text.slice(at)].join('\n');
 }
 
-export function cutBehind(text: string, from: number, thoughts: readonly Stretch[]): Edit[] {
+function cutBehind(text: string, from: number, thoughts: readonly Stretch[]): Edit[] {
   const edits: Edit[] = [];
   let at = from;
   for (const thought of thoughts) {

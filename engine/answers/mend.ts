@@ -225,7 +225,7 @@ export function match(pattern: RegExp, text: string, at: number): string {
 }
 
 /** The end of the string that opens at `open`, or -1; what is not JSON in it goes to `edits`. */
-export function readString(text: string, open: number, edits: Edit[], isKey: boolean): number {
+function readString(text: string, open: number, edits: Edit[], isKey: boolean): number {
   const quote = text[open]!;
   const single = quote === "'";
   const curly = isCurly(quote);
@@ -260,7 +260,7 @@ export function readString(text: string, open: number, edits: Edit[], isKey: boo
   return -1;
 }
 
-export function isCurly(char: string | undefined): boolean {
+function isCurly(char: string | undefined): boolean {
   return char !== undefined && CURLY.includes(char);
 }
 

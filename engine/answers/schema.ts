@@ -207,7 +207,7 @@ const KEYWORD: CodeKeywordDefinition = {
 };
 
 /** Has `ajv` judge `multipleOf` by decimals; before it compiles. */
-export function useDecimals(ajv: Ajv): void {
+function useDecimals(ajv: Ajv): void {
   ajv.removeKeyword(KEYWORD.keyword as string);
   ajv.addKeyword({ ...KEYWORD });
 }

@@ -99,7 +99,7 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
 }
 
 /** How the first stage of a row has its lines read. */
-export function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[]): Pick<
+function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[]): Pick<
   LineOptions,
   'stage' | 'maxLine'
 > {

@@ -287,8 +287,8 @@ function estimateOf(parts: readonly Share[]): Estimate {
  * Clusters that must weigh in an error, for it to be known: (Σ u²)² / Σ u⁴ of what each adds. A difference, which is as
  * often above the truth as below it, needs fewer than a share, which may be near its end.
  */
-export const WEIGHING = 10;
-export const WEIGHING_APART = 4;
+const WEIGHING = 10;
+const WEIGHING_APART = 4;
 
 export function weighing(adds: Iterable<number>): { squares: number; clusters: number } {
   let [squares, fourths] = [0, 0];

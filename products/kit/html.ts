@@ -152,7 +152,7 @@ ${note === '' ? '' : html`<p class="dim">${note}</p>`}
 <details><summary>The figures behind it</summary>${behind}</details></figure>`;
 
 /** The style of the page: one column, light or dark as the reader's system is, from 360 pixels on. */
-export const STYLE = `
+const STYLE = `
 :root { color-scheme: light dark; --back: #fcfcfb; --ink: #1c1d1f; --dim: #5c6066; --line: #d9dbde; --card: #ffffff; --accent: #1f5fae;
   --c0: #1f5fae; --c1: #b3521b; --c2: #2c7a4b; --c3: #8a3f8f; --c4: #8c6d0f; --c5: #0f7f86; }
 @media (prefers-color-scheme: dark) { :root { --back: #16181b; --ink: #e7e8ea; --dim: #a3a8af; --line: #363a40; --card: #1e2125; --accent: #7fb2f0;

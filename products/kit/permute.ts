@@ -22,7 +22,7 @@ const MANY = 2_000;
 const NEARLY = 1 - 1e-9;
 
 /** p of `observed`, by draws of the statistic that cost `size` additions each. */
-export function drawnP(
+function drawnP(
   observed: number,
   size: number,
   draw: (random: () => number) => number,

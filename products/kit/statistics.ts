@@ -202,7 +202,7 @@ export function logGamma(x: number): number {
 const SMALL_FACTORIALS: number[] = [0];
 
 /** ln n! for a whole n ≥ 0; the small ones are summed once, since they are asked for most. */
-export function logFactorial(n: number): number {
+function logFactorial(n: number): number {
   if (n >= 4096) return logGamma(n + 1);
   for (let i = SMALL_FACTORIALS.length; i <= n; i++)
     SMALL_FACTORIALS.push((SMALL_FACTORIALS[i - 1] as number) + Math.log(i));
@@ -218,7 +218,7 @@ export function logChoose(n: number, k: number): number {
  * The regularized upper incomplete gamma function Q(a, x), for a > 0 and x ≥ 0: a series below a + 1, a continued
  * fraction above (Press et al., Numerical Recipes, 6.2).
  */
-export function gammaQ(a: number, x: number): number {
+function gammaQ(a: number, x: number): number {
   if (x <= 0) return 1;
   if (x === Number.POSITIVE_INFINITY) return 0;
   const front = Math.exp(a * Math.log(x) - x - logGamma(a));
@@ -263,8 +263,6 @@ export function chiSquaredAbove(x: number, df: number): number {
 
 /** z of two-sided 95 % and of two-sided 90 % intervals. */
 export const Z95 = 1.959963984540054;
-export const Z90 = 1.6448536269514722;
-
 /**
  * The share of Kolmogorov's limiting distribution above x: 2 Σ (−1)^(k−1) exp(−2 k² x²), and for small x, where that
  * converges slowly, its other form (Marsaglia, Tsang, Wang 2003).

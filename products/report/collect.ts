@@ -80,7 +80,7 @@ const newCollected = (asked: Asked) => ({
 });
 
 /** Why a record that did not fail enters no rate. */
-export const NO_OUTCOME: ReadonlySet<string> = new Set(['blank-outcome', 'unknown-outcome', 'tied']);
+const NO_OUTCOME: ReadonlySet<string> = new Set(['blank-outcome', 'unknown-outcome', 'tied']);
 
 /** `accept`: the rungs that may enter a rate; who read the lines has refused the others, but for rows of tables. */
 export function createCollector(

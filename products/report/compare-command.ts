@@ -125,7 +125,7 @@ function timesOf(ledger: string, price: number | undefined): RunRow['ledger'] {
 
 const name = (text: string): string => visible(cut(text, 60));
 
-export function comparisonPage(runs: readonly RunRow[], comparisons: readonly Comparison[]): string {
+function comparisonPage(runs: readonly RunRow[], comparisons: readonly Comparison[]): string {
   const lines = [...runLines(runs), ...comparisons.flatMap(each => ['', ...comparisonLines(each)])];
   return `${lines.join('\n')}\n`;
 }

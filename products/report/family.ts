@@ -8,7 +8,7 @@ import { weightedHolm } from '../kit/statistics.ts';
 export const LEVEL = 0.05;
 const FIRST = 0.8;
 
-export const SECTIONS = ['groups', 'order', 'integrity', 'numbers'] as const;
+const SECTIONS = ['groups', 'order', 'integrity', 'numbers'] as const;
 export type Section = (typeof SECTIONS)[number];
 
 /** A p value, and where its corrected one goes. */

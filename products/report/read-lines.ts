@@ -118,10 +118,7 @@ const MOST_COLUMNS = 10_000;
 const MOST_BYTES = 1 << 30;
 
 /** Calls `take` with each row and its number, from 1. Exit 65 where the file is none, is damaged, or is compressed otherwise. */
-export async function eachParquetRow(
-  path: string,
-  take: (row: JsonObject, number: number) => void,
-): Promise<void> {
+async function eachParquetRow(path: string, take: (row: JsonObject, number: number) => void): Promise<void> {
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
     throw dataError(`expected a file, found none: ${path}`);
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');

@@ -21,7 +21,7 @@ import {
 import { dataError, ioError } from '../../engine/core/item/failure.ts';
 
 /** What a shard has at most: a large line alone may have more bytes. */
-export const SHARD = { lines: 200, bytes: 1024 * 1024 } as const;
+const SHARD = { lines: 200, bytes: 1024 * 1024 } as const;
 /** bytes that leave in one write */
 const BLOCK = 1024 * 1024;
 const VERSION = 1;

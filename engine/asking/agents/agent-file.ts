@@ -184,7 +184,7 @@ const OWNED: { readonly [field: string]: string } = {
 const IN_SAMPLING: readonly string[] = ['temperature', 'max_tokens', 'max_completion_tokens'];
 
 /** Why a field may not stand in `extra`; undefined where it may. */
-export function notForExtra(field: string, sampling: Sampling): string | undefined {
+function notForExtra(field: string, sampling: Sampling): string | undefined {
   if (Object.hasOwn(OWNED, field))
     return `expected a field that fw leaves to you, found one that it owns: ${OWNED[field]}`;
   if (IN_SAMPLING.includes(field)) return 'expected it under sampling, found it here';

@@ -243,7 +243,7 @@ export interface Rejudged {
   refused: Map<Code, number>;
 }
 
-export function rejudge(answers: Iterable<RecordedAnswer>, agents: Agents): Rejudged {
+function rejudge(answers: Iterable<RecordedAnswer>, agents: Agents): Rejudged {
   const checks = new Map([...agents.byKey.values()].map(agent => [agent.key, checkOf(agent)]));
   const rejudged: Rejudged = { accepted: 0, refused: new Map() };
   for (const { agent, ...answer } of answers) {
@@ -257,7 +257,7 @@ export function rejudge(answers: Iterable<RecordedAnswer>, agents: Agents): Reju
 }
 
 /** One sentence for a person; null where today's rules refuse none. */
-export function describeRejudged({ accepted, refused }: Rejudged): string | null {
+function describeRejudged({ accepted, refused }: Rejudged): string | null {
   const sum = [...refused.values()].reduce((all, one) => all + one, 0);
   if (sum === 0) return null;
   const causes = [...refused]

@@ -91,7 +91,7 @@ export function foreignNames(agent: Agent, output: unknown): SchemaFinding[] {
 }
 
 /** The check of an agent's answers, with their name. */
-export function withOwnName(agent: Agent, check: Check): Check {
+function withOwnName(agent: Agent, check: Check): Check {
   if (check.text) return check;
   const findings: Check['findings'] = (value, isChanged) => {
     const found = check.findings(value, isChanged);

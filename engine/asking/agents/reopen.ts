@@ -19,7 +19,7 @@ const OF_ANSWERS: readonly Code[] = [
 ];
 
 /** Whether the failure refuses an answer that the item still has, and says which. */
-export function refusesAnswer({ code, agent, at }: Failure): boolean {
+function refusesAnswer({ code, agent, at }: Failure): boolean {
   return (
     agent !== undefined && typeof at === 'string' && (OF_ANSWERS.includes(code) || code === 'not-strict')
   );

@@ -47,7 +47,7 @@ export type Guided = 'on' | 'older' | 'off';
 const USER: Opening = { before: '{"role":"user","content":"', after: '"}' };
 
 /** A system message, then the user's. */
-export function openingWith(persona: string): Opening {
+function openingWith(persona: string): Opening {
   return { ...USER, before: `${JSON.stringify({ role: 'system', content: persona })},${USER.before}` };
 }
 

@@ -215,7 +215,7 @@ export interface Holder {
   token: string;
 }
 
-export function thisProcess(beat: number): Holder {
+function thisProcess(beat: number): Holder {
   return {
     host: hostname(),
     pid: process.pid,
@@ -239,7 +239,7 @@ export function stateOf({ host, pid, boot, namespace, begun, beat }: Holder): 'l
 }
 
 /** null where the text is no lock that fw wrote. */
-export function holderIn(text: string): Holder | null {
+function holderIn(text: string): Holder | null {
   try {
     const holder = JSON.parse(text) as Holder;
     return typeof holder?.host === 'string' && Number.isInteger(holder.pid) ? holder : null;

@@ -42,7 +42,7 @@ export interface Counters {
 }
 
 /** null where the page counts no tokens, or says nothing of running requests */
-export function readCounters(page: Page): Counters | null {
+function readCounters(page: Page): Counters | null {
   const load = readLoad(page);
   const written = sumOf(page, COUNTERS.written);
   if (load === null || written === undefined) return null;

@@ -167,7 +167,7 @@ export interface ReadBack {
 }
 
 /** Throws ItemFailure: not-strict, unknown-agent, no-row, wrong-row, empty-prompt. */
-export function readLegacy(record: JsonObject, { stage, agents, rows, provenance }: LegacyContext): ReadBack {
+function readLegacy(record: JsonObject, { stage, agents, rows, provenance }: LegacyContext): ReadBack {
   const turns = turnsOf(record);
   const ordering = orderingOf(record, turns, agents);
   const row = rowNumber(record, rows);

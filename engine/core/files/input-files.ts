@@ -176,7 +176,7 @@ function namesBeside(path: string): string[] {
 }
 
 /** Without the files that are beside others of the list: whoever reads the results reads those too. */
-export function withoutBesides(paths: readonly string[]): string[] {
+function withoutBesides(paths: readonly string[]): string[] {
   const besides = new Set(paths.flatMap(namesBeside).map(path => resolve(path)));
   return paths.filter(path => !besides.has(resolve(path)));
 }

@@ -99,7 +99,7 @@ export function unansweredIn(line: JsonObject): (Trouble & { stage: string; agen
  * What stands in the place of an answer in the body of a reply with HTTP 200, as `found …`; null where an answer is
  * there. Replies of URLs that nobody here knows are answers if they say anything at all.
  */
-export function whyNoAnswer(body: unknown): string | null {
+function whyNoAnswer(body: unknown): string | null {
   if (Array.isArray(body)) return body.length > 0 ? null : 'found an empty list';
   if (!isObject(body)) return `found ${show(body)} as the body`;
   const { error, object, choices, data } = body;

@@ -222,7 +222,7 @@ const LONGEST_BODY = 200_000;
 const pieces = (text: string, most = 4_000): string => short(text, most);
 
 /** What the servers counted in each run, beside what was seen here. */
-export function serverTables(results: readonly BenchResult[]): Text {
+function serverTables(results: readonly BenchResult[]): Text {
   const name = nameOf(results);
   const said = results.flatMap(run => (run.fw.server === null ? [] : [{ run, server: run.fw.server }]));
   if (said.length === 0)
@@ -267,7 +267,7 @@ ${table(['load', 'running', 'waiting', 'KV cache, most', 'preempted', 'prefix hi
 }
 
 /** Which servers were measured, as far as they say it. */
-export function serverFacts(results: readonly BenchResult[]): Text {
+function serverFacts(results: readonly BenchResult[]): Text {
   const known = new Map(
     results.flatMap(({ fw }) =>
       fw.servers.flatMap(facts => (facts === null ? [] : [[facts.url, facts] as const])),

@@ -242,7 +242,7 @@ const OF = {
 } as const;
 
 /** `a` and `b` are the names of the two. */
-export function comparePage({ comparisons, onlyA, onlyB }: Compared, a: string, b: string): string {
+function comparePage({ comparisons, onlyA, onlyB }: Compared, a: string, b: string): string {
   const [nameA, nameB] = [a, b].map(name => visible(cut(name, 100)));
   const lines = [`A ${nameA}`, `B ${nameB}`];
   for (const { load, servers, differences, notes } of comparisons) {

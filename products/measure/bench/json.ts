@@ -234,7 +234,7 @@ function serverJson({ server, figures }: Run) {
 }
 
 /** A load as JSON can say it, which has no infinity. */
-export function loadJson(load: Load) {
+function loadJson(load: Load) {
   if (load.kind === 'closed') return { kind: 'closed' as const, concurrency: load.concurrency };
   const number = (value: number): number | 'inf' => (value === Number.POSITIVE_INFINITY ? 'inf' : value);
   const { rate, burstiness, from } = load;

@@ -65,7 +65,7 @@ export function lastKept(most: number, keeps: (rung: number) => boolean): number
 // When a setting has been measured enough: the rules of the race, on means of blocks with their intervals.
 
 /** With fewer than three blocks an interval is as wide as the figure. */
-export const FEWEST_BLOCKS = 3;
+const FEWEST_BLOCKS = 3;
 export const MOST_BLOCKS = 8;
 /** Half of an interval, as a share of the mean: what is known so well needs no further block. */
 const NARROW = 0.01;

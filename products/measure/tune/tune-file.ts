@@ -11,7 +11,7 @@ export type Value = number | string;
 /** A value for each name of the space. */
 export type Setting = Readonly<Record<string, Value>>;
 
-export const BOUNDED = ['ttft', 'tpot', 'e2el'] as const;
+const BOUNDED = ['ttft', 'tpot', 'e2el'] as const;
 /** A bound of a percentile, in ms. */
 export interface Bound {
   name: string;

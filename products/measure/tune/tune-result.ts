@@ -146,7 +146,7 @@ function wordsOf(study: Study, { best, present, confirmation }: Outcome, verdict
 }
 
 /** Means of what the server said over blocks at full load; peaks are the highest. */
-export function viewOver(points: readonly Point[]): LoadView | null {
+function viewOver(points: readonly Point[]): LoadView | null {
   const views = points.flatMap(({ server }) => server ?? []);
   return views.length === 0
     ? null
