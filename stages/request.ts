@@ -10,7 +10,7 @@
  */
 
 import { ASK_OPTIONS } from '../engine/asking/agents/asking-options.ts';
-import { requester } from '../engine/asking/agents/raw-request.ts';
+import { beginsOf, requester } from '../engine/asking/agents/raw-request.ts';
 import { takesUp } from '../engine/asking/agents/reopen.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -28,6 +28,7 @@ export default stage({
   async each(options, tools) {
     // no agents: requests name their models themselves
     const pool = await tools.pool({ stage: 'request', agents: {}, options: {} });
+    tools.tellBeginnings?.(beginsOf);
     const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
     return requester(pool, { maxLine, workload: tools.workload });
   },

@@ -13,6 +13,7 @@ import type { Output } from '../core/files/ndjson-out.ts';
 import { letGo } from '../core/files/origin.ts';
 import type { SideFile } from '../core/files/side-file.ts';
 import { type Account, count, newWorkload, type Workload } from '../core/item/account.ts';
+import type { Begins } from '../core/item/call.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';
 import { notLines } from './looks-like.ts';
@@ -55,6 +56,12 @@ export const ASKING = grouped('Asking', {
     type: 'boolean',
     description: 'Keep the order of the input. A slow item then delays the items after it.',
   },
+  'look-ahead': {
+    type: 'integer',
+    minimum: 1,
+    description:
+      'Lines to read ahead, to ask prompts that begin alike one after the other, at one server. Default: all of a file, 10,000 of a pipe.',
+  },
   grace: {
     type: 'string',
     default: '30s',
@@ -70,6 +77,9 @@ export const ASKING = grouped('Asking', {
 /** What a stage that asks nothing does to an item; null where it leaves the stream. */
 type Work = (item: Item) => Item | null;
 
+/** Lines of a pipe that are read ahead. */
+const LOOK_AHEAD = 10_000;
+
 /** Items that an asking stage keeps in flight while no pool has said what is right. */
 const IN_FLIGHT_UNKNOWN = 512;
 
@@ -80,9 +90,9 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   const { signal, asking: halt } = first.tools;
   if (first.stage.source && isSource(first.stage, first.options)) {
     const source = await first.stage.source(first.options, first.tools);
-    return (await openRow(row))(source(inputs));
+    return (await openRow(row, endsByItself(inputs)))(source(inputs));
   }
-  const flow = await openRow(row);
+  const flow = await openRow(row, endsByItself(inputs));
   const documents = row.some(placed => placed.stage.documents);
   const lines = readItems(inputs, {
     ...readingOf(row),
@@ -98,6 +108,11 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   return flow(mapLines(lines, vouchers.vouch, () => notes.push(...vouchers.notes())));
 }
 
+/** All of them may be read before the first is asked about. */
+function endsByItself(inputs: readonly ByteInput[]): boolean {
+  return inputs.every(({ isFile }) => isFile);
+}
+
 /** How the first stage of a row has its lines read. */
 function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[]): Pick<
   LineOptions,
@@ -106,8 +121,8 @@ function readingOf([first]: readonly Pick<Placed, 'stage' | 'options'>[]): Pick<
   return { stage: first?.stage.name ?? '', maxLine: first?.options['max-line'] as number };
 }
 
-/** Opens the stages; the flow is for one stream of items. */
-export async function openRow(row: readonly Placed[]): Promise<Through> {
+/** Opens the stages; the flow is for one stream of items. `ends`: they may all be read before the first is asked about. */
+export async function openRow(row: readonly Placed[], ends = false): Promise<Through> {
   const account = row[0]?.tools.account as Account;
   const failures = new Map<string, SideFile>();
   const flows: Through[] = [];
@@ -141,7 +156,11 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
       if (failing) fused.push(item => (cameFailed ? item : ended(item, failing.begin(NOT_BEGUN))));
     } else if (stage.each) {
       const workload = stage.asks ? newWorkload() : undefined;
-      const each = await stage.each(options, workload ? { ...tools, workload } : tools);
+      let begins: ((item: Item) => Begins | null) | null = null;
+      const tellBeginnings: Tools['tellBeginnings'] = told => {
+        begins = told;
+      };
+      const each = await stage.each(options, workload ? { ...tools, workload, tellBeginnings } : tools);
       const work = itemWork(stage, options, each);
       if (workload) {
         settle();
@@ -162,6 +181,13 @@ export async function openRow(row: readonly Placed[]): Promise<Through> {
         };
         account.workloads.push(workload);
         const bound = { limit, onRoom, ordered, signal: tools.asking, onLeft };
+        const lines = (options['look-ahead'] as number | undefined) ?? (ends ? Infinity : LOOK_AHEAD);
+        if (begins !== null && !ordered && lines > 1) {
+          const { lookAhead } = await import('./look-ahead.ts');
+          const placing = pool?.placing;
+          const ahead = { begins, lines, placing, signal: tools.asking, account };
+          flows.push(items => lookAhead(items, ahead));
+        }
         flows.push(items => boundedMap(items, entering, bound));
       } else fused.push(work as Work);
     } else {

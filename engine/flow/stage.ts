@@ -13,7 +13,7 @@ import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch, Frame } from '../core/files/ndjson-out.ts';
 import { forget, originOf, textOf } from '../core/files/origin.ts';
 import type { Account, Workload } from '../core/item/account.ts';
-import type { AsksWith, Pool } from '../core/item/call.ts';
+import type { AsksWith, Begins, Pool } from '../core/item/call.ts';
 import type { Code } from '../core/item/codes.ts';
 import { type Fatal, ItemFailure } from '../core/item/failure.ts';
 import { type Failure, failureOf, type Item, idOf, isItem, passRungOn } from '../core/item/item.ts';
@@ -38,6 +38,8 @@ export interface Tools {
   started: Date;
   /** of a stage that asks: it says what each item lacks here, and what it has got */
   workload?: Workload;
+  /** of a stage that asks: takes what tells how the first request of an item begins, so that those that begin alike are asked together */
+  tellBeginnings?(begins: (item: Item) => Begins | null): void;
   /** rows or lines that the input has, as a person says (--total) */
   rows?: number;
   /** one line to stderr, prefixed by the stage */

@@ -12,6 +12,7 @@ import { summarise } from '../../core/json/show.ts';
 import { grouped, namesIn, type OptionSchemas, type OptionsOf } from '../../flow/options.ts';
 import type { Tools } from '../../flow/stage.ts';
 import { type Chain, chainOf } from './ask-chain.ts';
+import { beginsOfItem } from './begins.ts';
 import { checkOf, readReply } from './form.ts';
 import { type Agents, folderOfAgents, loadAgents, packagedAgents } from './load-agents.ts';
 import type { Pointer } from './question.ts';
@@ -141,6 +142,7 @@ export async function openChain(
   if (refused) tools.warn(refused);
   const from = agents.folder === packagedAgents() ? 'packaged; --agents names others' : agents.folder;
   tools.warn(`asking ${pool.model} as ${asked} (${from})`);
+  tools.tellBeginnings?.(beginsOfItem(agents, openings));
   const guard = inputGuard(agents, tools.warn);
   const chain = chainOf(agents, pool, {
     attempts: options.attempts,

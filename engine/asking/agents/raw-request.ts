@@ -5,7 +5,7 @@
 
 import { hashOfText } from '../../answers/answers-of-line.ts';
 import { begin, newWorkload, type Workload } from '../../core/item/account.ts';
-import { type Call, CallFailure, type Pool } from '../../core/item/call.ts';
+import { type Begins, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import {
@@ -17,7 +17,9 @@ import {
   type Usage,
 } from '../../core/item/item.ts';
 import { textOfBody, troubleIn } from '../../core/item/response.ts';
+import { isObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
+import { addTexts } from './begins.ts';
 import { keyedBody } from './request-body.ts';
 
 export interface RequestOptions {
@@ -115,6 +117,16 @@ function callOf(id: string, { url, body }: RawRequest, round: number): Call {
     item: id,
     ...identity,
   };
+}
+
+/** What a request begins with, in the order in which chat templates write it: tools, then the messages. */
+export function beginsOf({ id, request }: Item): Begins | null {
+  if (typeof id !== 'string' || !isObject(request) || !isObject(request.body)) return null;
+  const { model, tools, messages, prompt, input, query } = request.body;
+  const texts: string[] = [];
+  if (tools !== undefined) texts.push(JSON.stringify(tools));
+  addTexts(texts, messages ?? prompt ?? input ?? query);
+  return { model: typeof model === 'string' ? model : '', name: id, texts };
 }
 
 function refuseUnsendable({ method, url, body }: RawRequest): void {

@@ -9,12 +9,13 @@
  * them was sent. They leave it only for an endpoint that would have nothing to do otherwise, new rows among it.
  */
 
+import type { Placing } from '../../core/item/call.ts';
 import { sockets } from '../endpoints/wire.ts';
 import { choose, createHomes, loadOf } from './choose.ts';
 import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
 import { createLanes, createQueue, type Queue } from './lanes.ts';
 import type { Suspects } from './outage.ts';
-import type { Endpoint, Ticket } from './pool-state.ts';
+import { type Endpoint, hashOf, type Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 
 /**
@@ -60,6 +61,34 @@ export class Dispatch {
 
   get awake(): number {
     return this.waiting - this.#waiting.asleep;
+  }
+
+  /** Where items of a part are to be asked that are still to come, by what begins alike. */
+  placing(salt: number): Placing {
+    const endpoints = this.#endpoints;
+    const serve = (endpoint: Endpoint | undefined, model: string): boolean =>
+      endpoint !== undefined && (model === '' || serves(endpoint, { model }));
+    return {
+      servedBy: model => endpoints.filter(endpoint => serve(endpoint, model)).length,
+      serves: (at, model) => serve(endpoints[at], model),
+      isUp: at => endpoints[at]?.state === 'up',
+      hungriest: may => this.#hungriest(may),
+      settle: (name, at) => this.#homes.note((hashOf(name) ^ salt) >>> 0, endpoints[at] as Endpoint),
+    };
+  }
+
+  #hungriest(may: (endpoint: number) => boolean): number | null {
+    let best: number | null = null;
+    let least = Number.POSITIVE_INFINITY;
+    for (let at = 0; at < this.#endpoints.length; at++) {
+      const endpoint = this.#endpoints[at] as Endpoint;
+      if (endpoint.state !== 'up') continue;
+      const load = (endpoint.running.length + this.#waiting.atHome(endpoint)) / placesOf(endpoint, false);
+      if (load >= least || !may(at)) continue;
+      best = at;
+      least = load;
+    }
+    return best;
   }
 
   push(ticket: Ticket): void {
@@ -132,7 +161,7 @@ export class Dispatch {
         const stays = this.#hasRoom(home, isLast, now);
         if (other === null && !stays) break;
         const leaves =
-          (mayLeave || ticket.call.row === undefined) &&
+          (mayLeave || (which === 'later' && ticket.call.row === undefined)) &&
           other !== null &&
           other !== home &&
           this.#isFarBehind(home, other, isLast, now);
@@ -173,7 +202,7 @@ export class Dispatch {
 
   /** The first call of a chain: at the home of its row, where it has one by now. */
   readonly #placeNew = (ticket: Ticket): boolean => {
-    ticket.home = ticket.call.row === undefined ? null : this.#homeOf(ticket);
+    ticket.home = this.#homeOf(ticket);
     if (ticket.home === null) return this.#place(ticket);
     this.#waiting.push(ticket);
     return true;
@@ -189,9 +218,8 @@ export class Dispatch {
     this.#send(ticket, endpoint, this.#at);
   }
 
-  /** Raw calls have none: each is alone, and two batches may give theirs the same names. */
   #homeOf({ hash, call }: Ticket): Endpoint | null {
-    const home = call.raw ? null : this.#homes.of(hash);
+    const home = this.#homes.of(hash);
     return home?.state === 'up' && serves(home, call) ? home : null;
   }
 }
@@ -206,8 +234,8 @@ export function createWaiting() {
   const fresh = createLanes();
   const live = createLanes();
   const later = new Map<Endpoint, Queue>();
-  /** first calls of chains whose row has a home */
-  const siblings = new Map<Endpoint, Queue>();
+  /** first calls of chains that have a home: that of their row, or of what they begin with */
+  const siblings = new Map<Endpoint, ReturnType<typeof createLanes>>();
   let due: Ticket[] = [];
   let asleep: Ticket[] = [];
 
@@ -226,13 +254,8 @@ export function createWaiting() {
     /** a call whose chain is at home at `ticket.home`, or that begins one */
     push(ticket: Ticket): void {
       if (ticket.home === null) return fresh.push(ticket);
-      const homes = ticket.call.begins ? siblings : later;
-      let queue = homes.get(ticket.home);
-      if (queue === undefined) {
-        queue = createQueue();
-        homes.set(ticket.home, queue);
-      }
-      queue.push(ticket);
+      if (ticket.call.begins || ticket.call.raw) queueOf(siblings, ticket.home, createLanes).push(ticket);
+      else queueOf(later, ticket.home, createQueue).push(ticket);
     },
     /** a live call */
     pushLive: (ticket: Ticket): void => live.push(ticket),
@@ -279,7 +302,16 @@ export function createWaiting() {
 /** Whether it took the call; it must not offer. */
 type Place = (ticket: Ticket) => boolean;
 
-function sizeOf(queues: ReadonlyMap<Endpoint, Queue>): number {
+function queueOf<Q>(queues: Map<Endpoint, Q>, home: Endpoint, create: () => Q): Q {
+  let queue = queues.get(home);
+  if (queue === undefined) {
+    queue = create();
+    queues.set(home, queue);
+  }
+  return queue;
+}
+
+function sizeOf(queues: ReadonlyMap<Endpoint, { readonly size: number }>): number {
   let size = 0;
   for (const queue of queues.values()) size += queue.size;
   return size;

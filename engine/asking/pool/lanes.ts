@@ -62,11 +62,32 @@ export function createLanes() {
     return null;
   }
 
+  /** Takes the first call out of a lane, whose turn it was. */
+  function take(lane: Lane): Ticket {
+    const ticket = lane.take() as Ticket;
+    size--;
+    const { owner, name } = lane;
+    // one that was turned away for long has not saved up turns
+    owner.pass = Math.max(owner.pass, lane.pass);
+    lane.pass = owner.pass + lane.stride;
+    if (lane.size === 0) owner.lanes.delete(name);
+    if (owners.size === 1 && owner.lanes.size > 0) return ticket;
+    owners.delete(owner.name);
+    if (owner.lanes.size > 0) owners.set(owner.name, owner);
+    return ticket;
+  }
+
   return {
     get size(): number {
       return size;
     },
     push,
+    /** The call whose turn it is: looked at, and taken out. */
+    first: (): Ticket | undefined => next(NONE)?.first(),
+    take(): Ticket | undefined {
+      const lane = next(NONE);
+      return lane === null ? undefined : take(lane);
+    },
     /** Offers calls to `place`, in turns, until it has refused one of each model; how many it took. */
     offer(place: (ticket: Ticket) => boolean): number {
       if (size === 0) return 0;
@@ -77,17 +98,8 @@ export function createLanes() {
           turnedAway.add(lane.model);
           continue;
         }
-        lane.take();
-        size--;
+        take(lane);
         taken++;
-        const { owner, name } = lane;
-        // one that was turned away for long has not saved up turns
-        owner.pass = Math.max(owner.pass, lane.pass);
-        lane.pass = owner.pass + lane.stride;
-        if (lane.size === 0) owner.lanes.delete(name);
-        if (owners.size === 1 && owner.lanes.size > 0) continue;
-        owners.delete(owner.name);
-        if (owner.lanes.size > 0) owners.set(owner.name, owner);
       }
       return taken;
     },
@@ -106,6 +118,8 @@ export function createLanes() {
     },
   };
 }
+
+const NONE: ReadonlySet<string> = new Set();
 
 export function createQueue() {
   let tickets: (Ticket | undefined)[] = [];

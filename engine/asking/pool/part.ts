@@ -109,6 +109,7 @@ export function createPart(
   endpoints: readonly Endpoint[],
   clock: Clock,
   failWaiting: (part: Part, reason: CallFailure) => void,
+  salt = 0,
 ): Part {
   const times: CallTimes = { waiting: 0, asking: 0, retrying: 0, writing: 0, mending: 0 };
   const failed: Sums['failed'] = {};
@@ -121,6 +122,7 @@ export function createPart(
     ledger,
     unnamed: model || null,
     share,
+    salt,
     known: createKnownAnswers(ledger),
     recording: recordingOf(ledger, clock),
     ending: createEnding(running, reason => failWaiting(part, reason), { lasts, onGivenUp }),

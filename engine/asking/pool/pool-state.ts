@@ -170,6 +170,8 @@ export interface Part {
   /** the model that its requests mean that name none; null where the pool says it */
   readonly unnamed: string | null;
   readonly share: Share;
+  /** of the names of its items, which another part may give to others; 32 bits */
+  readonly salt: number;
   readonly known: KnownAnswers;
   readonly recording: Recording;
   readonly ending: Ending;
@@ -249,7 +251,7 @@ export class Ticket {
     this.askedAt = askedAt;
     this.resolve = resolve;
     this.reject = reject;
-    this.hash = hashOf(call.row ?? call.item);
+    this.hash = (hashOf(call.row ?? call.item) ^ part.salt) >>> 0;
   }
 }
 

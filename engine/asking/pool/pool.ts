@@ -40,7 +40,7 @@ import {
   type PoolOptions,
 } from './part.ts';
 import { interruptedBy } from './pool-ending.ts';
-import { createEndpoint, type Endpoint, enter, leave, type Part, Ticket } from './pool-state.ts';
+import { createEndpoint, type Endpoint, enter, leave, mix, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
@@ -91,6 +91,8 @@ class Carrier {
   /** calls of all parts that had to be sent, and those of them without an outcome */
   #sent = 0;
   #outstanding = 0;
+  /** parts that there were */
+  #opened = 0;
   #sweptAt: number;
 
   constructor(options: PoolOptions, prober: Prober, endpoints: readonly Endpoint[], found: Found) {
@@ -301,9 +303,12 @@ class Carrier {
   open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
     const items = this.#items;
     const found = this.#found;
-    const part = createPart(partOptions, this.#endpoints, this.#clock, (which, reason) =>
-      this.#failWaiting(waiting => waiting.part === which, reason),
-    );
+    // the first one has none: a run alone is its own only part
+    const salt = this.#opened === 0 ? 0 : mix(this.#opened);
+    this.#opened += 1;
+    const failWaiting = (which: Part, reason: CallFailure): void =>
+      this.#failWaiting(waiting => waiting.part === which, reason);
+    const part = createPart(partOptions, this.#endpoints, this.#clock, failWaiting, salt);
     this.#parts.add(part);
     const { ledger, ending } = part;
     const left: (() => void)[] = []; // what lasts as long as the part
@@ -311,6 +316,7 @@ class Carrier {
       model: found.model,
       servedAs: name => found.servedAs?.get(name) ?? name,
       maxModelLength: found.maxModelLength,
+      placing: this.#queue.placing(salt),
       get itemsInFlight() {
         return items.most;
       },

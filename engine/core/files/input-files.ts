@@ -20,6 +20,8 @@ export interface ByteInput {
   name: string;
   /** a file that ends by itself: on a stop signal it is left, while a pipe is drained to its end */
   regular: boolean;
+  /** a file on disk */
+  readonly isFile?: boolean;
   /**
    * The next block, beginning with the `rest` of the last one; null at the end. `spare` is an earlier block, other than
    * the last one, whose memory may be used.
@@ -90,6 +92,8 @@ function inputOf(path: string): ByteInput {
     get regular() {
       return !open().piped;
     },
+    // asked without opening it: inputs open one after the other
+    isFile: isFile(path),
     read(rest, spare) {
       const { fd, piped } = open();
       if (!piped) {
@@ -108,6 +112,14 @@ function inputOf(path: string): ByteInput {
       if (opened && !opened.piped && opened.fd !== STDIN) closeSync(opened.fd);
     },
   };
+}
+
+function isFile(path: string): boolean {
+  try {
+    return (path === '-' ? fstatSync(STDIN) : statSync(path)).isFile();
+  } catch {
+    return false; // whoever reads it says what is wrong
+  }
 }
 
 function openFile(path: string): number {

@@ -21,6 +21,8 @@ export interface Account {
   findings: number;
   /** what the pool says it did; absent for stages that ask nothing */
   asked?: AskedTotals;
+  /** bytes that requests begin with, as far as they were compared, and those of them that an earlier one began with too */
+  beginnings: { bytes: number; repeated: number };
   times: Times;
   /** of each stage that asks, in their order */
   workloads: Workload[];
@@ -67,6 +69,7 @@ export function newAccount(stage: string): Account {
     failures: new Map(),
     aside: 0,
     findings: 0,
+    beginnings: { bytes: 0, repeated: 0 },
     times: newTimes(),
     workloads: [],
     notes: [],

@@ -145,11 +145,34 @@ export interface OnRecord {
   readonly ofOthers?: { count: number; model: string };
 }
 
+/** What the first request of an item begins with. */
+export interface Begins {
+  /** the model that it asks for, as the pool's endpoints serve it */
+  model: string;
+  /** what the pool knows its calls by: the row that it shares with others, or its id */
+  name: string;
+  /** what it says, in the order in which a server reads it */
+  texts: readonly string[];
+}
+
+/** Where items are to be asked that begin alike, for who hands them on in an order that servers like. Endpoints by their numbers. */
+export interface Placing {
+  /** how many endpoints serve a model */
+  servedBy(model: string): number;
+  serves(endpoint: number, model: string): boolean;
+  isUp(endpoint: number): boolean;
+  /** The endpoint that has the least to do for its places, of those that `may` have more; null where none is up. */
+  hungriest(may: (endpoint: number) => boolean): number | null;
+  /** The calls that are known by this name (their row, else their item) are at home at the endpoint. */
+  settle(name: string, endpoint: number): void;
+}
+
 export interface Pool {
   /** the model name that requests carry where an agent names none; known once the endpoints have been probed */
   readonly model: string;
   /** The name that requests carry for the model that an agent names; absent: the same. */
   servedAs?(name: string): string;
+  readonly placing?: Placing;
   /** items that an asking stage keeps in flight now, unless told otherwise: twice the sum of the endpoints' limits */
   readonly itemsInFlight: number;
   /** `listener` is told whenever that has grown. */

@@ -1,0 +1,187 @@
+/**
+ * A walk over lines that begin alike, by several endpoints at once: each goes over a range of it, so that a beginning is
+ * computed at one of them. Ranges are cut where least is shared. Whoever is through with its range takes over the second
+ * half of the longest one that is left, whole branches where there are any; so a branch is split only where an endpoint
+ * would have nothing to do, and computing its beginning again costs less than what is taken over.
+ */
+import type { Arranged, Beginnings } from './beginnings.ts';
+
+/** What a line costs beside the bytes that are read of it, in such bytes: its answer, and its share in each step. */
+const ANSWER = 1024;
+/** A beginning is kept at one endpoint where computing it at all others would cost more than this share of its lines' work. */
+const DEAR = 0.02;
+/** Ranges are cut within so much of them on both sides of the middle, */
+const NEAR = 1 / 8;
+/** and of so many lines. */
+const LOOKED_AT = 4096;
+
+interface Range {
+  next: number;
+  end: number;
+}
+
+export interface Taken {
+  /** the line's number, from 0 */
+  line: number;
+  /** It shares a beginning that is worth keeping at one endpoint. */
+  placed: boolean;
+}
+
+export class Walk {
+  readonly #order: Uint32Array;
+  /** bytes that a line of the order shares with the one before it, beyond what all lines share */
+  readonly #shared: Uint32Array;
+  /** work of the first so many of them */
+  readonly #work: Float64Array;
+  readonly #placed: Uint8Array;
+  /** of an endpoint, by its number */
+  readonly #ranges = new Map<number, Range>();
+  /** nobody's */
+  readonly #free: Range[];
+  #left: number;
+  readonly bytes: number;
+  /** bytes that are shared with the line before */
+  readonly repeated: number;
+
+  /** `endpoints`: how many may take part. */
+  constructor(lines: Beginnings, { order, shared }: Arranged, endpoints: number) {
+    const count = order.length;
+    this.#order = order;
+    this.#left = count;
+    this.#work = new Float64Array(count + 1);
+    let bytes = 0;
+    let repeated = 0;
+    for (let at = 0; at < count; at++) {
+      const length = lines.lengthOf(order[at] as number);
+      const same = shared[at] as number;
+      bytes += length;
+      repeated += same;
+      this.#work[at + 1] = (this.#work[at] as number) + length - same + ANSWER;
+    }
+    this.bytes = bytes;
+    this.repeated = repeated;
+    let least = Number.POSITIVE_INFINITY;
+    for (let at = 1; at < count; at++) least = Math.min(least, shared[at] as number);
+    this.#shared = shared.map(same => Math.max(0, same - least));
+    this.#placed = this.#dear(endpoints);
+    this.#free = this.#cut({ next: 0, end: count }, this.#placed.includes(1) ? endpoints : 1);
+  }
+
+  /** lines that nobody has taken */
+  get left(): number {
+    return this.#left;
+  }
+
+  /** Whether there is something for this endpoint to take. `isUp` tells of the others. */
+  hasFor(endpoint: number, isUp: (endpoint: number) => boolean): boolean {
+    return this.#rangeOf(endpoint, isUp) !== null;
+  }
+
+  take(endpoint: number, isUp: (endpoint: number) => boolean): Taken | null {
+    const range = this.#rangeOf(endpoint, isUp);
+    return range && this.#takeOf(range);
+  }
+
+  /** The next one of anybody: no endpoint is up. */
+  takeAny(): Taken | null {
+    const range = [...this.#free, ...this.#ranges.values()].find(({ next, end }) => next < end);
+    return range === undefined ? null : this.#takeOf(range);
+  }
+
+  #takeOf(range: Range): Taken {
+    const at = range.next++;
+    this.#left -= 1;
+    return { line: this.#order[at] as number, placed: this.#placed[at] === 1 };
+  }
+
+  #rangeOf(endpoint: number, isUp: (endpoint: number) => boolean): Range | null {
+    const own = this.#ranges.get(endpoint);
+    if (own !== undefined && own.next < own.end) return own;
+    if (this.#left === 0) return null;
+    while (this.#free[0] && this.#free[0].next === this.#free[0].end) this.#free.shift();
+    const range = this.#free.shift() ?? this.#takenOver(isUp);
+    if (range !== null) this.#ranges.set(endpoint, range);
+    return range;
+  }
+
+  /** What an endpoint has left that is gone, else the second half of the longest range. */
+  #takenOver(isUp: (endpoint: number) => boolean): Range | null {
+    let range: Range | null = null;
+    for (const [whose, other] of this.#ranges) {
+      if (other.next === other.end) continue;
+      if (!isUp(whose)) {
+        this.#ranges.delete(whose);
+        return other;
+      }
+      if (range === null || this.#workOf(other) > this.#workOf(range)) range = other;
+    }
+    if (range === null) return null;
+    const at = this.#middle(range, 2);
+    if (at === null) return null;
+    const rest = { next: at, end: range.end };
+    if ((this.#shared[at] as number) > this.#workOf(rest)) return null;
+    range.end = at;
+    return rest;
+  }
+
+  #workOf({ next, end }: Range): number {
+    return (this.#work[end] as number) - (this.#work[next] as number);
+  }
+
+  /** About the same work in each. */
+  #cut(range: Range, parts: number): Range[] {
+    const cut: Range[] = [];
+    const rest = { ...range };
+    for (let left = parts; left > 1; left--) {
+      const at = this.#middle(rest, left);
+      if (at === null) break;
+      cut.push({ next: rest.next, end: at });
+      rest.next = at;
+    }
+    cut.push(rest);
+    return cut;
+  }
+
+  /** Where a range is best cut, so that one of `parts` parts of its work is before that; null where it is too short. */
+  #middle({ next, end }: Range, parts: number): number | null {
+    if (end - next < 2) return null;
+    const goal = (this.#work[next] as number) + this.#workOf({ next, end }) / parts;
+    let low = next + 1;
+    let high = end - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#work[middle] as number) < goal) low = middle + 1;
+      else high = middle;
+    }
+    const away = Math.min(LOOKED_AT, Math.floor(((end - next) / parts) * NEAR));
+    let best = low;
+    for (let step = 1; step <= away; step++) {
+      for (const at of [low - step, low + step])
+        if (at > next && at < end && (this.#shared[at] as number) < (this.#shared[best] as number)) best = at;
+    }
+    return best;
+  }
+
+  /** Which lines of the order share a beginning that is dear: by the intervals of lines that share at least so much. */
+  #dear(endpoints: number): Uint8Array {
+    const count = this.#order.length;
+    const dear = new Uint8Array(count);
+    if (endpoints < 2) return dear;
+    const open: Range[] = [{ next: 0, end: 0 }]; // where it begins, and (as `end`) how much it shares
+    let done = 0; // lines before this are marked as they will be
+    for (let at = 1; at <= count; at++) {
+      const same = at < count ? (this.#shared[at] as number) : 0;
+      let from = at - 1;
+      for (let top = open.at(-1) as Range; top.end > same; top = open.at(-1) as Range) {
+        open.pop();
+        from = top.next;
+        const work = (this.#work[at] as number) - (this.#work[from] as number);
+        if ((endpoints - 1) * top.end <= DEAR * work) continue;
+        dear.fill(1, Math.max(from, done), at);
+        if (from <= done) done = at;
+      }
+      if ((open.at(-1) as Range).end < same) open.push({ next: from, end: same });
+    }
+    return dear;
+  }
+}

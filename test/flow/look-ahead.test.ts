@@ -1,0 +1,236 @@
+/** What is read ahead of a stage that asks: in which order it goes on, and that all of it does. */
+import fc from 'fast-check';
+import _ from 'highland';
+import { expect, test } from 'vitest';
+import { originOf, remember, textOf } from '../../engine/core/files/origin.ts';
+import { newAccount } from '../../engine/core/item/account.ts';
+import type { Placing } from '../../engine/core/item/call.ts';
+import type { Item } from '../../engine/core/item/item.ts';
+import { Beginnings } from '../../engine/flow/beginnings.ts';
+import { lookAhead } from '../../engine/flow/look-ahead.ts';
+import { Walk } from '../../engine/flow/walk.ts';
+
+/** Texts of a tree: each line is a path in it, `widths[0]` branches at the root, and a part of 300 bytes for each step. */
+const paths = fc.array(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 4 }), { maxLength: 60 });
+const textOfPath = (path: readonly number[]): string => path.map(at => `${at}`.repeat(300)).join('');
+
+function beginningsOf(texts: readonly string[]): Beginnings {
+  const beginnings = new Beginnings();
+  for (const text of texts) beginnings.add([text]);
+  return beginnings;
+}
+
+test('lines that begin alike are neighbours, and what shares nothing stays in its order', () => {
+  fc.assert(
+    fc.property(paths, all => {
+      const { order, shared } = beginningsOf(all.map(textOfPath)).arranged();
+      expect([...order].sort((a, b) => a - b)).toEqual(all.map((_path, at) => at));
+      // of the lines with the same beginning none is apart from the others
+      for (let length = 1; length <= 4; length++) {
+        const names = [...order].map(line => (all[line] as number[]).slice(0, length));
+        const seen = new Set<string>();
+        let before = '';
+        for (const name of names) {
+          if (name.length < length) continue;
+          const key = name.join();
+          if (key !== before) expect(seen.has(key)).toBe(false);
+          seen.add(key);
+          before = key;
+        }
+      }
+      for (let at = 1; at < order.length; at++) {
+        const [a, b] = [all[order[at - 1] as number], all[order[at] as number]] as [number[], number[]];
+        let same = 0;
+        while (same < Math.min(a.length, b.length) && a[same] === b[same]) same += 1;
+        // up to a block of 256 bytes
+        expect(shared[at]).toBeGreaterThan(300 * same - 256 - 1);
+        expect(shared[at]).toBeLessThanOrEqual(300 * same);
+      }
+    }),
+  );
+  const alone = Array.from({ length: 100 }, (_line, at) => `${at} stands alone `.repeat(40));
+  expect([...beginningsOf(alone).arranged().order]).toEqual(alone.map((_text, at) => at));
+});
+
+test('branches come in the order in which they appeared', () => {
+  const text = (name: string) => name.repeat(400);
+  const texts = ['b', 'a', 'b', 'c', 'a', 'b'].map(text);
+  expect([...beginningsOf(texts).arranged().order]).toEqual([0, 2, 5, 1, 4, 3]);
+});
+
+function walkOf(texts: readonly string[], endpoints: number): Walk {
+  const beginnings = beginningsOf(texts);
+  return new Walk(beginnings, beginnings.arranged(), endpoints);
+}
+
+test('each line is taken once, whoever takes and whoever dies', () => {
+  const takes = fc.array(fc.tuple(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 40 })), {
+    maxLength: 200,
+  });
+  fc.assert(
+    fc.property(paths, fc.integer({ min: 1, max: 4 }), takes, (all, endpoints, turns) => {
+      const walk = walkOf(all.map(textOfPath), endpoints);
+      const dead = new Set<number>();
+      const isUp = (endpoint: number): boolean => !dead.has(endpoint);
+      const taken: number[] = [];
+      for (const [endpoint, luck] of turns) {
+        if (luck === 0 && dead.size < endpoints - 1) dead.add(endpoint);
+        if (endpoint >= endpoints || dead.has(endpoint)) continue;
+        const has = walk.hasFor(endpoint, isUp);
+        const got = walk.take(endpoint, isUp);
+        expect(got !== null).toBe(has);
+        if (got) taken.push(got.line);
+      }
+      for (let got = walk.takeAny(); got !== null; got = walk.takeAny()) taken.push(got.line);
+      expect(taken.sort((a, b) => a - b)).toEqual(all.map((_path, at) => at));
+      expect(walk.left).toBe(0);
+    }),
+  );
+});
+
+test('no endpoint waits while another has whole branches to spare', () => {
+  const groups = Array.from({ length: 40 }, (_group, at) => `${at} `.repeat(2_000));
+  const walk = walkOf(
+    groups.flatMap(group => [1, 2, 3, 4].map(question => `${group}${question}`)),
+    2,
+  );
+  const isUp = (): boolean => true;
+  const by: Map<string, number>[] = [new Map(), new Map()];
+  const takes = (endpoint: 0 | 1): boolean => {
+    const got = walk.take(endpoint, isUp);
+    if (got === null) return false;
+    expect(got.placed).toBe(true);
+    const group = String(Math.floor(got.line / 4));
+    by[endpoint]?.set(group, ((by[endpoint] as Map<string, number>).get(group) ?? 0) + 1);
+    return true;
+  };
+  // the second is five times as fast, and takes over whatever the first has not begun
+  for (let more = true; more; ) {
+    more = takes(0);
+    for (let times = 0; times < 5; times++) more = takes(1) || more;
+  }
+  expect(walk.left).toBe(0);
+  const split = [...(by[0] as Map<string, number>).keys()].filter(group => by[1]?.has(group));
+  expect(split.length).toBeLessThanOrEqual(1);
+  expect((by[1] as Map<string, number>).size).toBeGreaterThan(2.5 * (by[0] as Map<string, number>).size);
+});
+
+test('a beginning that many lines share is at all endpoints, one that few share at one', () => {
+  const placedOf = (texts: readonly string[]): number => {
+    const walk = walkOf(texts, 4);
+    let placed = 0;
+    for (let got = walk.takeAny(); got !== null; got = walk.takeAny()) if (got.placed) placed += 1;
+    return placed;
+  };
+  const system = 'You judge applications. '.repeat(20);
+  expect(placedOf(Array.from({ length: 500 }, (_line, at) => `${system}${at}`))).toBe(0);
+  const halves = ['A', 'B'].flatMap(name =>
+    Array.from({ length: 250 }, (_line, at) => `${name}${system}${at}`),
+  );
+  expect(placedOf(halves)).toBe(0);
+  const documents = Array.from({ length: 50 }, (_document, at) => `${at} ${'text '.repeat(1_000)}`);
+  expect(placedOf(documents.flatMap(text => [text, `${text}?`]))).toBe(100);
+});
+
+interface Ran {
+  out: Item[];
+  read: number;
+  settled: Map<string, number>;
+}
+
+async function run(
+  items: readonly Item[],
+  {
+    lines,
+    endpoints,
+    takes = Number.POSITIVE_INFINITY,
+  }: { lines: number; endpoints: number; takes?: number },
+): Promise<Ran> {
+  const stop = new AbortController();
+  const account = { ...newAccount('test'), read: items.length };
+  const settled = new Map<string, number>();
+  let turn = 0;
+  const placing: Placing = {
+    servedBy: () => endpoints,
+    serves: () => true,
+    isUp: () => true,
+    hungriest: may => {
+      for (let at = 0; at < endpoints; at++)
+        if (may((turn + at) % endpoints)) return (turn++ + at) % endpoints;
+      return null;
+    },
+    settle: (name, at) => void settled.set(name, at),
+  };
+  const begins = (item: Item) => ({
+    model: String(item.input?.model ?? ''),
+    name: item.id as string,
+    texts: [item.prompt ?? ''],
+  });
+  const flow = lookAhead(_([...items]), { begins, lines, placing, signal: stop.signal, account });
+  const out: Item[] = [];
+  await new Promise<void>((resolve, reject) => {
+    flow
+      .consume<never>((error, item, _push, next) => {
+        if (error) return reject(error);
+        if (_.isNil(item)) return resolve();
+        out.push(item);
+        if (out.length === takes) {
+          stop.abort();
+          return resolve();
+        }
+        next();
+      })
+      .resume();
+  });
+  return { out, read: account.read, settled };
+}
+
+test('all that comes goes on, once; to the account a line has come when it goes on', async () => {
+  const cases = fc.record({
+    all: paths,
+    lines: fc.constantFrom(2, 7, Number.POSITIVE_INFINITY),
+    endpoints: fc.integer({ min: 1, max: 3 }),
+    models: fc.integer({ min: 1, max: 2 }),
+    takes: fc.integer({ min: 1, max: 80 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ all, lines, endpoints, models, takes }) => {
+      const items = all.map((path, at) => ({
+        id: `${at}`,
+        prompt: textOfPath(path),
+        input: { model: `${at % models}` },
+      }));
+      const whole = await run(items, { lines, endpoints });
+      const ids = (list: readonly Item[]) => list.map(({ id }) => Number(id)).sort((a, b) => a - b);
+      expect(ids(whole.out)).toEqual(items.map((_item, at) => at));
+      expect(whole.read).toBe(items.length);
+      const stopped = await run(items, { lines, endpoints, takes });
+      expect(new Set(ids(stopped.out)).size).toBe(stopped.out.length);
+      if (lines === Number.POSITIVE_INFINITY) expect(stopped.read).toBe(stopped.out.length);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('what waits on disk comes back as it was, with the bytes that it was read from', async () => {
+  const items = Array.from({ length: 48 }, (_item, at) => {
+    const text = `{"id":"${at}", "prompt":"${`${at % 2} `.repeat(500_000)}", "n":${at}.0}\n`;
+    const item = JSON.parse(text) as Item;
+    const block = Buffer.from(text);
+    if (at % 3 > 0) remember(item, { block, from: 0, to: block.length, number: at + 1 });
+    return { item, text: at % 3 > 0 ? text.trimEnd() : undefined };
+  });
+  const { out } = await run(
+    items.map(({ item }) => item),
+    { lines: Number.POSITIVE_INFINITY, endpoints: 1 },
+  );
+  expect(out.map(({ id }) => id)).toEqual(
+    [...items.keys()].sort((a, b) => (a % 2) - (b % 2) || a - b).map(String),
+  );
+  for (const item of out) {
+    const before = items[Number(item.id)];
+    expect(item.prompt === before?.item.prompt && item.id === before?.item.id).toBe(true);
+    const origin = originOf(item);
+    expect(origin && textOf(origin) === before?.text).toBe(before?.text === undefined ? undefined : true);
+  }
+});
