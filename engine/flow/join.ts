@@ -89,8 +89,10 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
   if (first === undefined) throw usageError('expected at least one stage, found none');
   const { signal, asking: halt } = first.tools;
   if (first.stage.source && isSource(first.stage, first.options)) {
-    const source = await first.stage.source(first.options, first.tools);
-    return (await openRow(row, endsByItself(inputs)))(source(inputs));
+    const ends = endsByItself(inputs);
+    const areHeld = ends && holdsAll(row);
+    const source = await first.stage.source(first.options, { ...first.tools, ...(areHeld && { areHeld }) });
+    return (await openRow(row, ends))(source(inputs));
   }
   const flow = await openRow(row, endsByItself(inputs));
   const documents = row.some(placed => placed.stage.documents);
@@ -111,6 +113,13 @@ export async function join(row: readonly Placed[], inputs: readonly ByteInput[])
 /** All of them may be read before the first is asked about. */
 function endsByItself(inputs: readonly ByteInput[]): boolean {
   return inputs.every(({ isFile }) => isFile);
+}
+
+/** Of what ends by itself the first stage that asks reads all ahead. */
+function holdsAll(row: readonly Placed[]): boolean {
+  const asking = row.find(({ stage }) => stage.asks);
+  if (asking === undefined || asking.stage.asks !== 'always' || !asking.stage.each) return false;
+  return asking.options.ordered !== true && asking.options['look-ahead'] === undefined;
 }
 
 /** How the first stage of a row has its lines read. */

@@ -5,16 +5,12 @@
  *
  *   items ─▶ being read ─ arranged ─▶ a walk for each model ─ the endpoint with the least to do takes of its range ─▶
  */
-import { closeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import _ from 'highland';
-import { writeWhole } from '../core/files/ndjson-out.ts';
-import { type LineOrigin, letGo, originOf, remember } from '../core/files/origin.ts';
-import { openUnnamed, readBack } from '../core/files/put-aside.ts';
 import type { Account } from '../core/item/account.ts';
 import type { Begins, Placing } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
 import { Beginnings } from './beginnings.ts';
+import { HeldLines, IN_MEMORY } from './held-lines.ts';
 import { Walk } from './walk.ts';
 
 export interface LookAheadOptions {
@@ -28,8 +24,6 @@ export interface LookAheadOptions {
   account: Account;
 }
 
-/** Bytes that a window may hold, and what of a file waits in memory. */
-const IN_MEMORY = 32 * 1024 * 1024;
 /** What comes no sooner than this behind the line before it is not waited for, in ms. */
 const A_MOMENT = 50;
 
@@ -129,6 +123,12 @@ class LookAhead {
 
   #end(error: Error | null | undefined): void {
     this.#failure = error ?? undefined;
+    // of what is held as a whole nothing is asked where something is wrong with it
+    if (error && this.#options.lines === Number.POSITIVE_INFINITY) {
+      this.#reading.close();
+      this.#reading = new Block(this.#options);
+      this.#held = 0;
+    }
     this.#ended = true;
     if (this.#held > 0) this.#options.account.endedAt = null;
     this.#wanted?.();
@@ -186,7 +186,7 @@ interface OfModel {
 /** Lines that are arranged together. */
 class Block {
   readonly #options: LookAheadOptions;
-  readonly #store = new Store();
+  readonly #store = new HeldLines();
   readonly #byModel = new Map<string, OfModel>();
   bytes = 0;
   left = 0;
@@ -277,85 +277,4 @@ class Block {
     this.left -= 1;
     return this.#store.take(lines[line] as number);
   }
-}
-
-/** Bytes that are written to disk at once. */
-const WRITTEN_AT_ONCE = 1 << 20;
-
-/** Lines that wait: the first of them in memory, the others on disk. */
-class Store {
-  readonly #inMemory: (Item | null)[] = [];
-  /** of those on disk: where they begin, and the origins of those that were read as lines */
-  readonly #at: number[] = [];
-  readonly #origins: (Pick<LineOrigin, 'number' | 'source'> | undefined)[] = [];
-  #count = 0;
-  #bytes = 0;
-  #fd: number | null = null;
-  #written = 0;
-  #unwritten: Buffer[] = [];
-  #end = 0;
-
-  get count(): number {
-    return this.#count;
-  }
-
-  /** Returns how many bytes it is, about. */
-  add(item: Item): number {
-    this.#count += 1;
-    const origin = originOf(item);
-    if (this.#fd === null && this.#bytes < IN_MEMORY) {
-      const bytes = origin ? origin.to - origin.from : sizeOf(item);
-      this.#bytes += bytes;
-      this.#inMemory.push(item);
-      return bytes;
-    }
-    this.#fd ??= openUnnamed(tmpdir(), 'lines that are read ahead');
-    const bytes = origin
-      ? Buffer.from(origin.block.subarray(origin.from, origin.to))
-      : Buffer.from(JSON.stringify(item));
-    if (origin) letGo(item);
-    this.#at.push(this.#end);
-    this.#origins.push(origin && { number: origin.number, ...(origin.source && { source: origin.source }) });
-    this.#unwritten.push(bytes);
-    this.#end += bytes.length;
-    if (this.#end - this.#written >= WRITTEN_AT_ONCE) this.#write();
-    return bytes.length;
-  }
-
-  /** Each is taken once. */
-  take(line: number): Item {
-    const item = this.#inMemory[line];
-    if (item) {
-      this.#inMemory[line] = null;
-      return item;
-    }
-    this.#write();
-    const at = line - this.#inMemory.length;
-    const from = this.#at[at] as number;
-    const block = readBack(this.#fd as number, from, (this.#at[at + 1] ?? this.#end) - from);
-    const read = JSON.parse(block.toString()) as Item;
-    const origin = this.#origins[at];
-    if (origin) remember(read, { ...origin, block, from: 0, to: block.length });
-    return read;
-  }
-
-  close(): void {
-    if (this.#fd !== null) closeSync(this.#fd);
-    this.#fd = null;
-  }
-
-  #write(): void {
-    if (this.#unwritten.length === 0) return;
-    writeWhole(this.#fd as number, Buffer.concat(this.#unwritten), `lines put aside in ${tmpdir()}`);
-    this.#unwritten = [];
-    this.#written = this.#end;
-  }
-}
-
-/** Bytes of an item that was made here, about: most of it are its texts. */
-function sizeOf({ prompt, request, messages, input }: Item): number {
-  let bytes = 512 + (prompt?.length ?? 0);
-  for (const value of [request, messages, input])
-    if (value !== undefined) bytes += JSON.stringify(value).length;
-  return bytes;
 }

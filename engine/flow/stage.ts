@@ -40,6 +40,8 @@ export interface Tools {
   workload?: Workload;
   /** of a stage that asks: takes what tells how the first request of an item begins, so that those that begin alike are asked together */
   tellBeginnings?(begins: (item: Item) => Begins | null): void;
+  /** of a source: all of its items are read before the first is asked about, and where it ends with an error none is */
+  areHeld?: boolean;
   /** rows or lines that the input has, as a person says (--total) */
   rows?: number;
   /** one line to stderr, prefixed by the stage */

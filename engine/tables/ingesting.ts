@@ -5,6 +5,7 @@ import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
 import type { Source, Tools } from '../flow/stage.ts';
 import {
+  batchesToHold,
   checkedBatches,
   delimiterOf,
   FORMATS,
@@ -191,6 +192,7 @@ export async function openRequests(options: IngestOptions, tools: Tools): Promis
     );
   const { reading } = await openTable(options, tools, () => null);
   if (options['skip-invalid']) return inputs => readTable(inputs, reading);
+  if (tools.areHeld) return inputs => streamOf(batchesToHold(inputs, reading), tools.signal);
   const { reading: first } = await openTable(options, tools, () => null);
   return inputs => streamOf(checkedBatches(inputs, reading, first.itemsOf), tools.signal);
 }

@@ -10,10 +10,12 @@
 import _ from 'highland';
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch } from '../core/files/ndjson-out.ts';
+import { type MadeOf, rememberMade } from '../core/files/origin.ts';
 import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { counted, shown } from '../core/item/wording.ts';
+import { requestsAgain } from './requests.ts';
 import type { RowSplitter } from './row-bytes.ts';
 import type { LineWriter } from './row-lines.ts';
 import { type Decoder, type Header, headerTooLong, type Row } from './rows.ts';
@@ -30,6 +32,8 @@ export interface TableRow extends Row {
 
 export interface TableOptions extends Opening {
   itemsOf(row: TableRow): readonly Item[];
+  /** of a batch file: what makes its items again */
+  again?: (path: string) => MadeOf['file'];
   /** read no further than this row */
   lastRow: number;
   /** aborted: read no further */
@@ -99,10 +103,10 @@ export async function* tableBatches(
     };
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const bytes = await firstBytes(input, format === 'openai-batch');
+      const { bytes, at } = await firstBytes(input, format === 'openai-batch');
       const decoder = decoderFor(bytes, input.name, options, first);
       const rowsBefore = batches.row;
-      for await (const _fed of feeding(decoder.pieces, bytes, input)) {
+      for await (const _fed of feeding(decoder.pieces, bytes, input, at)) {
         if (decoder.table?.columns === null && decoder.pieces.isTooLong())
           throw headerTooLong(input.name, maxLine);
         for (const batch of batches.of(decoder, input.name)) {
@@ -130,6 +134,8 @@ class Batches {
   readonly #linesOf: LinesOf | undefined;
   #writer: LineWriter | null = null;
   #items: Item[] = [];
+  /** of the source, to make its items again */
+  #file: (MadeOf['file'] & { source: string }) | null = null;
   #warnedOf = ''; // the source of which it was said that its numbers may differ
 
   constructor(options: TableOptions, linesOf: LinesOf | undefined) {
@@ -179,7 +185,13 @@ class Batches {
 
   #add({ swallowed, lastLine, ...row }: Row, source: string): void {
     this.row += 1;
-    this.#items.push(...this.#options.itemsOf({ ...row, row: this.row, source }));
+    const items = this.#options.itemsOf({ ...row, row: this.row, source });
+    const { at, length } = row;
+    if (this.#options.again && at !== undefined && length !== undefined && items[0] && !items[0].failure) {
+      if (this.#file?.source !== source) this.#file = { source, ...this.#options.again(source) };
+      rememberMade(items[0], { file: this.#file, at, length, row: this.row });
+    }
+    this.#items.push(...items);
     if (lastLine === undefined) return;
     this.row += swallowed ?? 0;
     if (this.#warnedOf !== source) this.#options.warn(numbersDiffer(source, row.line, lastLine, swallowed));
@@ -204,11 +216,11 @@ export async function countTableRows(
   let count = 0;
   for (const input of inputs) {
     try {
-      const bytes = await firstBytes(input, options.format === 'openai-batch');
+      const { bytes, at } = await firstBytes(input, options.format === 'openai-batch');
       const opening = { ...options, takesItems: true, expect: () => {}, warn: () => {} };
       const { pieces, table } = decoderFor(bytes, input.name, opening, { header: null });
       if (table) count -= table.lines;
-      for await (const _fed of feeding(pieces, bytes, input)) {
+      for await (const _fed of feeding(pieces, bytes, input, at)) {
         while (pieces.next() !== null) count += 1;
         signal.throwIfAborted();
         await new Promise(setImmediate);
@@ -225,13 +237,16 @@ async function* feeding(
   pieces: RowSplitter,
   first: Buffer,
   input: ByteInput,
+  at: number,
 ): AsyncGenerator<void, undefined> {
   let block = first;
+  let base = at;
   for (let final = false; ; ) {
-    pieces.feed(block, final);
+    pieces.feed(block, final, base);
     yield;
     if (final) return;
     const rest = pieces.rest();
+    base += block.length - (rest?.length ?? 0);
     const more = await input.read(rest);
     final = more === null;
     block = more ?? rest ?? Buffer.alloc(0);
@@ -240,6 +255,43 @@ async function* feeding(
 
 /** Lines that a message names. */
 const NAMED = 10;
+
+/** What is wrong with the lines of a file of requests, for the end of it. */
+class Wrong {
+  readonly #named: string[] = [];
+  #count = 0;
+
+  look(items: readonly Item[]): void {
+    for (const { failure } of items) {
+      if (failure === undefined) continue;
+      this.#count += 1;
+      if (this.#named.length < NAMED) this.#named.push(shown(failure.message));
+    }
+  }
+
+  /** Throws where anything is. */
+  end(): void {
+    if (this.#count === 0) return;
+    const more = this.#count > this.#named.length ? [`and ${this.#count - this.#named.length} more`] : [];
+    throw dataError(
+      `expected a request a line, found ${counted(this.#count, 'line')} that cannot be one; nothing was asked:\n  ` +
+        `${[...this.#named, ...more].join('\n  ')}\nmend them, or give --skip-invalid, which makes each a failed line`,
+    );
+  }
+}
+
+/** The items of `inputs`, of a batch file on disk, for who takes all of them before the first is asked: throws at the end where one has failed. */
+export async function* batchesToHold(
+  inputs: readonly ByteInput[],
+  reading: TableOptions,
+): AsyncGenerator<Batch, undefined> {
+  const wrong = new Wrong();
+  for await (const batch of tableBatches(inputs, { ...reading, again: requestsAgain })) {
+    wrong.look(batch as readonly Item[]);
+    yield batch;
+  }
+  if (!reading.signal.aborted) wrong.end();
+}
 
 /**
  * The items of `inputs`, once none of them has failed; else exit 65, with what is wrong: whoever pays for answers wants to
@@ -251,27 +303,16 @@ export async function* checkedBatches(
   judge: TableOptions['itemsOf'],
 ): AsyncGenerator<Batch, undefined> {
   const pairs = inputs.map(twice);
-  const named: string[] = [];
-  let wrong = 0;
+  const wrong = new Wrong();
   for await (const batch of tableBatches(
     pairs.map(({ first }) => first),
     { ...reading, itemsOf: judge },
   )) {
-    for (const { failure } of batch as readonly Item[]) {
-      if (failure === undefined) continue;
-      wrong += 1;
-      if (named.length < NAMED) named.push(shown(failure.message));
-    }
+    wrong.look(batch as readonly Item[]);
     await new Promise(setImmediate); // signals have their turn
   }
   if (reading.signal.aborted) return;
-  if (wrong > 0) {
-    const more = wrong > named.length ? [`and ${wrong - named.length} more`] : [];
-    throw dataError(
-      `expected a request a line, found ${counted(wrong, 'line')} that cannot be one; nothing was asked:\n  ` +
-        `${[...named, ...more].join('\n  ')}\nmend them, or give --skip-invalid, which makes each a failed line`,
-    );
-  }
+  wrong.end();
   yield* tableBatches(
     pairs.map(({ again }) => again()),
     reading,

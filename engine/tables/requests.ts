@@ -2,6 +2,9 @@
  * Lines of an OpenAI batch file as items: `{custom_id, method, url, body}` becomes `{id, request: {method, url, body}}`.
  * All other keys of a line are kept as its columns.
  */
+
+import { changed, openAgain } from '../core/files/line-places.ts';
+import type { MadeOf } from '../core/files/origin.ts';
 import type { Item } from '../core/item/item.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { show } from '../core/json/show.ts';
@@ -15,18 +18,34 @@ export function requestDecoder({
   maxLine,
   excess = () => null,
 }: Pick<DecoderOptions, 'maxLine' | 'excess'>): Decoder {
+  const pieces = new RowSplitter(lineCutter(), maxLine);
   return {
-    pieces: new RowSplitter(lineCutter(), maxLine),
+    pieces,
     row({ block, from, to, line, trouble }) {
       if (trouble) return { line, columns: [], trouble };
       const much = excess(block.subarray(from, to));
       if (much !== null)
         return { line, columns: [], trouble: { code: 'not-a-request', message: `expected JSON ${much}` } };
       const text = block.toString('utf8', from, to);
-      return text.trim() === '' ? null : { line, columns: [], ...requestIn(text) };
+      if (text.trim() === '') return null;
+      return { line, columns: [], at: pieces.base + from, length: to - from, ...requestIn(text) };
     },
     // a file without a request asks for nothing
     end() {},
+  };
+}
+
+/** Makes the items of a batch file again, each of its line. */
+export function requestsAgain(path: string): MadeOf['file'] {
+  const file = openAgain(path);
+  return {
+    again({ at, length, row }): Item {
+      const { block, from } = file.windowOn(at, length);
+      const { item } = requestIn(block.toString('utf8', from, from + length));
+      if (item === undefined) throw changed(path);
+      const { id, ...rest } = item;
+      return { id, row, ...rest };
+    },
   };
 }
 

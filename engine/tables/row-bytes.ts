@@ -36,6 +36,8 @@ const KEPT = 64 * 1024;
 
 /** `maxLine` in bytes. */
 export class RowSplitter {
+  /** where the block begins in its input */
+  base = 0;
   readonly #cutter: Cutter;
   readonly #maxLine: number;
   #block: Buffer = Buffer.alloc(0);
@@ -58,7 +60,8 @@ export class RowSplitter {
   }
 
   /** A new block, which begins with what `rest` gave of the last one; `final`: there will be no more. */
-  feed(block: Buffer, final: boolean): void {
+  feed(block: Buffer, final: boolean, base = 0): void {
+    this.base = base;
     this.#block = block;
     this.#final = final;
     this.#at -= this.#from; // as far as the cutter has looked into the rest

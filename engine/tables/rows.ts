@@ -21,6 +21,9 @@ export interface Row {
   /** a JSON object that is an item, and its text */
   item?: Item;
   text?: string;
+  /** of a line of a batch file: where it is in its input, and how long, in bytes */
+  at?: number;
+  length?: number;
   /** of a trouble, where the line says one */
   id?: string;
   trouble?: RowError;

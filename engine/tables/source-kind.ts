@@ -29,8 +29,11 @@ export interface Opening extends DecoderOptions {
 /** a source that is nothing but space for so long is no table */
 const LONGEST_SPACE = 1 << 16;
 
-/** The first bytes, as many as it takes to say what they are, without a byte order mark. `mayBeEmpty`: or none. */
-export async function firstBytes(input: ByteInput, mayBeEmpty: boolean): Promise<Buffer> {
+/** The first bytes, as many as it takes to say what they are, without a byte order mark, and where they begin. `mayBeEmpty`: or none. */
+export async function firstBytes(
+  input: ByteInput,
+  mayBeEmpty: boolean,
+): Promise<{ bytes: Buffer; at: number }> {
   let bytes: Buffer | null = null;
   for (;;) {
     const more: Buffer | null = await input.read(bytes);
@@ -39,14 +42,15 @@ export async function firstBytes(input: ByteInput, mayBeEmpty: boolean): Promise
     if (bytes.length < SIGNATURE_BYTES || mayBeSepLine(afterMark(bytes))) continue;
     if (bytes.length > LONGEST_SPACE || firstByte(bytes) !== undefined) break;
   }
-  if (bytes === null && mayBeEmpty) return Buffer.alloc(0);
+  if (bytes === null && mayBeEmpty) return { bytes: Buffer.alloc(0), at: 0 };
   if (bytes === null) throw dataError(`${input.name}: expected a table, found nothing: it is empty`);
   const foreign = foreignKind(bytes, input.name);
   if (foreign !== null) throw dataError(`${input.name}: ${foreign}`);
   if (!mayBeEmpty && firstByte(bytes) === undefined) {
     throw dataError(`${input.name}: expected a table, found nothing but space`);
   }
-  return afterMark(bytes);
+  const text = afterMark(bytes);
+  return { bytes: text, at: bytes.length - text.length };
 }
 
 function afterMark(bytes: Buffer): Buffer {

@@ -103,6 +103,7 @@ export class PlannedAnswers {
         return pool.itemsInFlight;
       },
       onRoom: listener => pool.onRoom(listener),
+      ...(pool.placing && { placing: pool.placing }),
       onRecord: { lastRound: 0, has: key => this.#record.has(key) },
       call: call => this.#call(pool, call),
       judge: (...judged) => pool.judge(...judged),

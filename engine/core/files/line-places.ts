@@ -12,7 +12,7 @@ import { BLOCK, openAgain, type ReadableAgain, shorter } from './reread.ts';
 
 const NEWLINE = 10;
 
-export { changed } from './reread.ts';
+export { changed, openAgain } from './reread.ts';
 
 /** Where a line is: bytes `offset` to `offset + length` of the file, its newline not counted. */
 export interface Place {

@@ -69,6 +69,25 @@ export function forget(line: object): void {
   origins.delete(line);
 }
 
+/** Where an item that was made of a row can be made again, for who holds many and has no room for them. */
+export interface MadeOf {
+  file: { again(place: Omit<MadeOf, 'file'>): object };
+  /** bytes of the file */
+  at: number;
+  length: number;
+  row: number;
+}
+
+const made = new WeakMap<object, MadeOf>();
+
+export function rememberMade(item: object, of: MadeOf): void {
+  made.set(item, of);
+}
+
+export function madeOf(item: object): MadeOf | undefined {
+  return made.get(item);
+}
+
 const results = new WeakSet<object>();
 
 export function rememberResult(line: object): void {
