@@ -34,11 +34,13 @@ interface Page {
   writesResults: boolean;
   /** stages that ask behind the first one */
   later: readonly string[];
+  /** what the prompts have in common */
+  sharing: readonly string[];
 }
 
 export function render(
   sum: Sum,
-  { pool, account, target, isThere, ledger, model, writesResults, later }: Page,
+  { pool, account, target, isThere, ledger, model, writesResults, later, sharing }: Page,
 ): string {
   const lines = [...pool.first.values()].flatMap(firstCall);
   const unknown = [...sum.agents].filter(key => !pool.first.has(key));
@@ -60,6 +62,7 @@ export function render(
       ? [`                 not counted: those of ${later.join(', ')}, which ask behind it`]
       : []),
     `tokens in        about ${number(sum.promptTokens)} (${CHARACTERS_PER_TOKEN} characters a token)`,
+    ...sharing.map((line, at) => `${at === 0 ? 'shared           ' : '                 '}${line}`),
     `tokens out       about ${number(sum.completionTokens)} (half of max_tokens)`,
     `disk             about ${size}${ledger === undefined ? '' : `, and ${megabytes(sum.bytes.ledger)} for the ledger in ${visible(ledger)}`}`,
     `output           ${visible(target)}${isThere ? ': exists, and would be replaced' : ''}`,

@@ -14,9 +14,11 @@ import type { PoolFile } from '../../engine/asking/endpoints/settings.ts';
 import { openRecorded } from '../../engine/asking/ledger/ledger.ts';
 import { createIdSet } from '../../engine/core/files/idset.ts';
 import { count, newAccount } from '../../engine/core/item/account.ts';
+import type { Begins } from '../../engine/core/item/call.ts';
 import { EXIT } from '../../engine/core/item/failure.ts';
 import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
+import { Sharing } from '../../engine/flow/sharing.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
 import { type DryPool, dryPool } from '../../engine/running/dry-pool.ts';
 import { itemsBefore } from '../../engine/running/first-items.ts';
@@ -56,16 +58,22 @@ export async function dryRun({
   const recorded = place === undefined ? null : openRecorded(place, warn);
   const model = (asker?.options.model as string | undefined) ?? file?.model ?? recorded?.lastModel;
   const pool = dryPool(model ?? 'the model of the endpoints', recorded);
+  const sharing = new Sharing();
+  let begins: ((item: Item) => Begins | null) | undefined;
   let work: ((item: Item) => Promise<Item>) | undefined;
   let pending: ((item: Item) => void) | undefined;
   await itemsBefore({
     ...{ row, files, base, label: 'dry-run', warn },
     async take(item) {
       const own = asker as Asker;
-      work ??= await workOf(own, pool, { base, sets, files });
+      work ??= await workOf(own, pool, { base, sets, files }, told => {
+        begins = told;
+      });
       pending ??=
         own.stage.name === 'request' ? item => addRequest(sum, item) : pendingOf(sum, own, { base, sets });
       sum.items += 1;
+      const said = begins?.(item);
+      if (said) sharing.add(item, said, fixedBodyOf(item));
       const missed = pool.missed;
       const after = await work(item);
       // what it lacks is not there yet; all else is as a run would leave it
@@ -85,6 +93,7 @@ export async function dryRun({
       ...{ pool, account, target, ledger: place, isThere: existsSync(target), model },
       writesResults: row.some(({ stage }) => stage.name === 'legacy-convert'),
       later: later.map(({ stage }) => stage.name),
+      sharing: sharing.words(),
     })}\n`,
   );
   await pool.close();
@@ -101,6 +110,7 @@ async function workOf(
   placed: Asker,
   pool: DryPool,
   own: Pick<Tools, 'base' | 'files'> & { sets: readonly string[] },
+  tellBeginnings: Tools['tellBeginnings'] & object,
 ): Promise<(item: Item) => Promise<Item>> {
   const { stage, options } = silent(placed);
   const { signal } = new AbortController();
@@ -108,11 +118,19 @@ async function workOf(
     ...own,
     ...{ signal, asking: signal, account: newAccount('dry-run'), started: new Date(0), warn },
     pool: async () => pool,
+    tellBeginnings,
   };
   const each = await (stage as Stage).each?.(options, tools);
   if (each === undefined) throw new Error(`${stage.name} asks, and works on no item`);
   const work = itemWork(stage, options, each);
   return async item => work(item);
+}
+
+/** Of a raw request that is answered alike each time. */
+function fixedBodyOf({ request }: Item): string | null {
+  if (!isRawRequest(request)) return null;
+  const { url, body } = request as RawRequest;
+  return body.temperature === 0 ? `${url}\n${JSON.stringify(body)}` : null;
 }
 
 /** Adds the calls that an item lacks: each agent that has not answered, and the decision. */

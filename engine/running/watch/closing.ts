@@ -4,7 +4,7 @@
  */
 
 import type { EndpointStats, PoolStats } from '../../asking/pool/pool-stats.ts';
-import { itemTime, type Times } from '../../core/item/account.ts';
+import { type Account, itemTime, type Times } from '../../core/item/account.ts';
 import { counted, number, percent } from '../../core/item/wording.ts';
 import { diagnose, type Snapshot } from './diagnosis.ts';
 import type { Room } from './room.ts';
@@ -13,6 +13,7 @@ import { sumOf } from './servers.ts';
 export interface Closing {
   stats: PoolStats;
   times: Times;
+  beginnings?: Account['beginnings'];
   /** by the clock of the times, ms */
   now: number;
   /** share of the time in which this process's one thread had something to do, 0 to 1 */
@@ -31,8 +32,33 @@ export function closingLines(closing: Closing): string[] {
   if (stats.calls === 0) return [];
   return [
     `time: ${timeWordsOf(closing)} · bottleneck: ${diagnose(snapshotOf(closing)).text}`,
+    ...sharedLine(closing),
     ...endpointLines(stats),
   ];
+}
+
+/** A share of repeated text that is worth a line. */
+const WORTH_SAYING = 0.05;
+
+/** What servers had to compute but once, beside what they might have. */
+function sharedLine({
+  stats,
+  beginnings: { bytes, repeated } = { bytes: 0, repeated: 0 },
+}: Closing): string[] {
+  if (repeated < WORTH_SAYING * bytes) return [];
+  const said = stats.endpoints.flatMap(endpoint => endpoint.said ?? []);
+  const prompts = sumOf(said, one => one.prompts);
+  const { prompt, cached } = stats.usage;
+  const had =
+    prompts > 0
+      ? `${percent(
+          sumOf(said, one => one.cached),
+          prompts,
+        )} of the prompt tokens were in the servers' caches (/metrics)`
+      : cached > 0
+        ? `${percent(cached, prompt)} of the prompt tokens were in the servers' caches`
+        : 'the servers do not say what was in their caches';
+  return [`shared: ${had} · ${percent(repeated, bytes)} of the items' text begins as another item's does`];
 }
 
 function timeWordsOf({ stats, times, now }: Closing): string {

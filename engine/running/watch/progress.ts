@@ -113,6 +113,7 @@ export function startProgress({ label, account, pool, row, tools, toStdout, say 
         room: room.room(),
         stats,
         times: account.times,
+        beginnings: account.beginnings,
         now,
         loop: performance.eventLoopUtilization(begun).utilization,
         itemsInFlight: itemsInFlightOf(row) ?? pool.itemsInFlight,

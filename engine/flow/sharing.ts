@@ -1,0 +1,85 @@
+/**
+ * What prompts have in common, for who would rather change a template than buy a GPU: how much of their text begins as another
+ * one does, and how much would if what repeats stood before what differs.
+ */
+import { hash } from 'node:crypto';
+import type { Begins } from '../core/item/call.ts';
+import type { Item } from '../core/item/item.ts';
+import { number, percent } from '../core/item/wording.ts';
+import { Beginnings } from './beginnings.ts';
+
+/** Characters of a paragraph that is worth being computed once. */
+const LONG = 200;
+/** Paragraphs, and requests, that are known again; of more than so many the shares are too low. */
+const MOST = 2_000_000;
+/** Better by so much, as a share of the text, is worth a word. */
+const WORTH = 0.1;
+
+export class Sharing {
+  readonly #beginnings = new Beginnings();
+  readonly #paragraphs = new Set<bigint>();
+  #bytes = 0;
+  #again = 0;
+  /** what repeats first: its column, where it has one, else how it begins */
+  #name: string | null = null;
+  /** what was said before, temperature 0: the same request */
+  readonly #requests = new Set<bigint>();
+  #equal = 0;
+
+  /** `body`: what is sent, where it would be answered alike each time; null where it would not. */
+  add(item: Item, { texts }: Begins, body: string | null): void {
+    this.#beginnings.add(texts);
+    for (const text of texts) {
+      this.#bytes += text.length;
+      for (const paragraph of text.split('\n')) if (paragraph.length >= LONG) this.#look(paragraph, item);
+    }
+    if (body === null) return;
+    const name = nameOf(body);
+    if (this.#requests.has(name)) this.#equal += 1;
+    else if (this.#requests.size < MOST) this.#requests.add(name);
+  }
+
+  #look(paragraph: string, item: Item): void {
+    const name = nameOf(paragraph);
+    if (this.#paragraphs.has(name)) {
+      this.#again += paragraph.length;
+      this.#name ??= columnOf(paragraph, item) ?? `"${paragraph.slice(0, 40).trim()}…"`;
+    } else if (this.#paragraphs.size < MOST) this.#paragraphs.add(name);
+  }
+
+  /** As lines for a person; none where the prompts have nothing in common. */
+  words(): string[] {
+    const { order, shared } = this.#beginnings.arranged();
+    let bytes = 0;
+    let repeated = 0;
+    for (let at = 0; at < order.length; at++) {
+      bytes += this.#beginnings.lengthOf(order[at] as number);
+      repeated += shared[at] as number;
+    }
+    if (bytes === 0) return [];
+    const lines: string[] = [];
+    // beginnings are compared by blocks, so that what begins alike seems a little less than what repeats
+    const isBetter = this.#again / Math.max(1, this.#bytes) > (1.25 * repeated) / bytes + WORTH;
+    if (repeated / bytes >= 0.01 || isBetter)
+      lines.push(
+        `${percent(repeated, bytes)} of the prompts' text begins as another prompt does, and is computed once`,
+      );
+    if (isBetter && this.#name !== null)
+      lines.push(
+        `${percent(this.#again, this.#bytes)} if what repeats (${this.#name}) stood first in the template, before what differs`,
+      );
+    if (this.#equal > 0)
+      lines.push(`${number(this.#equal)} requests are equal to an earlier one, at temperature 0`);
+    return lines;
+  }
+}
+
+const nameOf = (text: string): bigint => hash('sha1', text, 'buffer').readBigUInt64LE();
+
+function columnOf(paragraph: string, { input }: Item): string | null {
+  const found = Object.entries(input ?? {}).find(
+    ([, value]) =>
+      typeof value === 'string' && value.length >= LONG && paragraph.includes(value.slice(0, LONG)),
+  );
+  return found === undefined ? null : `the column ${found[0]}`;
+}
