@@ -1,40 +1,92 @@
+/**
+ * The order of the lines, and where they go: seconds in virtual time on simulated servers (8b-a100-80g), the pool as it is.
+ * Nothing is set by hand but where LIMIT says how many calls a server has at a time.
+ *
+ *   make bench-prefix                 all of it, some minutes
+ *   CASES=shuffled SERVERS=1,4 make bench-prefix
+ */
 import { lcg } from '../products/simulator/random.ts';
+import { table, writeSection } from './page.ts';
 import { ask } from './prefix/run.ts';
 
-const words =
+const WORDS =
   'the of applicant income loan risk report year quarter total assets cash flow debt ratio bank city house credit'.split(
     ' ',
   );
 const random = lcg(7);
+
 function text(characters: number): string {
   let all = '';
-  while (all.length < characters) all += `${words[Math.floor(random() * words.length)]} `;
+  while (all.length < characters) all += `${WORDS[Math.floor(random() * WORDS.length)]} `;
   return all.slice(0, characters);
 }
-const documents = Array.from({ length: 300 }, (_, at) => `Document ${at}. ${text(10_000)}`);
-const questions = Array.from({ length: 8 }, (_, at) => `Question ${at}: ${text(80)}?`);
-const byDocument = documents.flatMap(document => questions.map(question => `${document}\n${question}`));
-const byQuestion = questions.flatMap(question => documents.map(document => `${document}\n${question}`));
-const shuffled = [...byDocument];
-for (let at = shuffled.length - 1; at > 0; at--) {
-  const other = Math.floor(random() * (at + 1));
-  [shuffled[at], shuffled[other]] = [shuffled[other]!, shuffled[at]!];
+
+function shuffled<A>(list: readonly A[]): A[] {
+  const all = [...list];
+  for (let at = all.length - 1; at > 0; at--) {
+    const other = Math.floor(random() * (at + 1));
+    [all[at], all[other]] = [all[other] as A, all[at] as A];
+  }
+  return all;
 }
-for (const servers of (process.env.SERVERS ?? '1,4').split(',').map(Number))
-  for (const [name, texts] of Object.entries({ byDocument, byQuestion, shuffled }))
-    for (const lookAhead of [1, undefined]) {
-      const { makespan, cached, failed, stats } = await ask({
-        texts,
-        servers,
-        ...(lookAhead && { lookAhead }),
-      });
-      console.log(
-        servers,
-        name,
-        lookAhead ?? 'all',
-        makespan.toFixed(1),
-        `${(100 * cached).toFixed(0)} %`,
-        failed,
-        stats.answered,
-      );
+
+const times = <A>(count: number, make: (at: number) => A): A[] =>
+  Array.from({ length: count }, (_, at) => make(at));
+const question = (at: number): string => `\nQuestion ${at}: ${text(80)}?`;
+
+const documents = times(300, at => `Document ${at}. ${text(10_000)}`);
+const questions = times(8, question);
+const groups = times(200, at => `Group ${at}. ${text(8_192)}`);
+const sizes = times(120, at => Math.max(1, Math.round(480 / (at + 1))));
+const systems = times(3, at => `System ${at}. ${text(4_000)}`);
+const giant = text(12_000);
+/** In each the best order by hand: what shares a beginning is side by side. */
+const CASES: Record<string, readonly string[]> = {
+  'by document': documents.flatMap(document => questions.map(one => document + one)),
+  '200 groups of 24, 2,048 tokens shared': groups.flatMap(group => times(24, at => group + question(at))),
+  'sizes by Zipf': sizes.flatMap((size, of) => {
+    const group = `Group ${of}. ${text(8_192)}`;
+    return times(size, at => group + question(at));
+  }),
+  'system, document, question': systems.flatMap(system =>
+    documents.slice(0, 60).flatMap(document => questions.map(one => system + document + one)),
+  ),
+  'one giant group': times(2_400, at => giant + question(at)),
+  'nothing shared': times(2_400, at => `${at} ${text(2_000)}`),
+};
+const ORDERS: Record<string, (texts: readonly string[]) => readonly string[]> = {
+  'by hand': texts => texts,
+  shuffled,
+};
+
+const only = (name: string, list: string | undefined): boolean =>
+  list === undefined || list.split(';').includes(name);
+const limit = process.env.LIMIT ? { limit: Number(process.env.LIMIT) } : {};
+const rows = [['lines', 'order', 'servers', 'as they come', 'cached', 'now', 'cached', 'of the best / n']];
+for (const [name, texts] of Object.entries(CASES)) {
+  if (!only(name, process.env.CASES)) continue;
+  const best = (await ask({ texts, servers: 1, lookAhead: 1, ...limit })).makespan;
+  for (const [order, by] of Object.entries(ORDERS)) {
+    const input = by(texts);
+    for (const servers of (process.env.SERVERS ?? '1,2,4,8').split(',').map(Number)) {
+      const before = await ask({ texts: input, servers, lookAhead: 1, ...limit });
+      const now = await ask({ texts: input, servers, ...limit });
+      if (before.failed + now.failed > 0) throw new Error(`${name}: ${now.failed} failed`);
+      const share = (came: { cached: number }): string => `${(100 * came.cached).toFixed(0)} %`;
+      rows.push([
+        ...[name, order, `${servers}`, `${before.makespan.toFixed(1)} s`, share(before)],
+        ...[`${now.makespan.toFixed(1)} s`, share(now), ((now.makespan * servers) / best).toFixed(2)],
+      ]);
+      console.error(rows.at(-1)?.join(' | '));
     }
+  }
+}
+
+writeSection('prefix', [
+  '## The same words are computed once, in virtual time',
+  '',
+  `Requests of chat with answers of 64 tokens on servers of the preset 8b-a100-80g; ${limit.limit ? `${limit.limit} calls at a time at each` : 'nothing set by hand'}. \`make bench-prefix\`.`,
+  'The best is one server that is given the order by hand, line by line.',
+  '',
+  ...table(rows),
+]);

@@ -11,7 +11,7 @@ import type { Begins, Placing } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
 import { Beginnings } from './beginnings.ts';
 import { HeldLines, IN_MEMORY } from './held-lines.ts';
-import { Walk } from './walk.ts';
+import { type Others, Walk } from './walk.ts';
 
 export interface LookAheadOptions {
   /** null: its request begins like no other */
@@ -175,6 +175,8 @@ class LookAhead {
   };
 }
 
+const ALONE: Others = { isUp: () => true, inHand: () => 0 };
+
 interface OfModel {
   model: string;
   beginnings: Beginnings;
@@ -193,6 +195,7 @@ class Block {
 
   constructor(options: LookAheadOptions) {
     this.#options = options;
+    this.#others = options.placing ?? ALONE;
   }
 
   get count(): number {
@@ -241,7 +244,7 @@ class Block {
   /** The next item of the model of which the most is left. */
   take(endpoint: number): Item | null {
     const ofModel = this.#walkFor(endpoint);
-    const taken = ofModel?.walk?.take(endpoint, this.#isUp);
+    const taken = ofModel?.walk?.take(endpoint, this.#others);
     if (!ofModel || !taken) return null;
     const item = this.#given(ofModel, taken.line);
     if (taken.placed) this.#options.placing?.settle(this.#beginsOf(item)?.name ?? '', endpoint);
@@ -260,7 +263,7 @@ class Block {
     this.#store.close();
   }
 
-  readonly #isUp = (endpoint: number): boolean => this.#options.placing?.isUp(endpoint) ?? true;
+  readonly #others: Others;
 
   #walkFor(endpoint: number): OfModel | null {
     let most: OfModel | null = null;
@@ -268,7 +271,7 @@ class Block {
       const { walk, model } = ofModel;
       if (walk === null || walk.left === 0 || walk.left <= (most?.walk?.left ?? 0)) continue;
       if (this.#byModel.size > 1 && !this.#options.placing?.serves(endpoint, model)) continue;
-      if (walk.hasFor(endpoint, this.#isUp)) most = ofModel;
+      if (walk.hasFor(endpoint, this.#others)) most = ofModel;
     }
     return most;
   }

@@ -1,7 +1,7 @@
 /**
  * A walk over lines that begin alike, by several endpoints at once: each goes over a range of it, so that a beginning is
- * computed at one of them. Ranges are cut where least is shared. Whoever is through with its range takes over the second
- * half of the longest one that is left, whole branches where there are any; so a branch is split only where an endpoint
+ * computed at one of them. Ranges are cut where least is shared. Whoever is through with its range takes over the end of that
+ * of the one which has the most left, whole branches where there are any; so a branch is split only where an endpoint
  * would have nothing to do, and computing its beginning again costs less than what is taken over.
  */
 import type { Arranged, Beginnings } from './beginnings.ts';
@@ -18,6 +18,13 @@ const LOOKED_AT = 4096;
 interface Range {
   next: number;
   end: number;
+}
+
+/** What is known of the endpoints. */
+export interface Others {
+  isUp(endpoint: number): boolean;
+  /** lines that it has been given and has not answered */
+  inHand(endpoint: number): number;
 }
 
 export interface Taken {
@@ -72,13 +79,13 @@ export class Walk {
     return this.#left;
   }
 
-  /** Whether there is something for this endpoint to take. `isUp` tells of the others. */
-  hasFor(endpoint: number, isUp: (endpoint: number) => boolean): boolean {
-    return this.#rangeOf(endpoint, isUp) !== null;
+  /** Whether there is something for this endpoint to take. `others` tells of the others. */
+  hasFor(endpoint: number, others: Others): boolean {
+    return this.#rangeOf(endpoint, others) !== null;
   }
 
-  take(endpoint: number, isUp: (endpoint: number) => boolean): Taken | null {
-    const range = this.#rangeOf(endpoint, isUp);
+  take(endpoint: number, others: Others): Taken | null {
+    const range = this.#rangeOf(endpoint, others);
     return range && this.#takeOf(range);
   }
 
@@ -94,30 +101,37 @@ export class Walk {
     return { line: this.#order[at] as number, placed: this.#placed[at] === 1 };
   }
 
-  #rangeOf(endpoint: number, isUp: (endpoint: number) => boolean): Range | null {
+  #rangeOf(endpoint: number, others: Others): Range | null {
     const own = this.#ranges.get(endpoint);
     if (own !== undefined && own.next < own.end) return own;
     if (this.#left === 0) return null;
     while (this.#free[0] && this.#free[0].next === this.#free[0].end) this.#free.shift();
-    const range = this.#free.shift() ?? this.#takenOver(isUp);
+    const range = this.#free.shift() ?? this.#takenOver(endpoint, others);
     if (range !== null) this.#ranges.set(endpoint, range);
     return range;
   }
 
-  /** What an endpoint has left that is gone, else the second half of the longest range. */
-  #takenOver(isUp: (endpoint: number) => boolean): Range | null {
-    let range: Range | null = null;
-    for (const [whose, other] of this.#ranges) {
-      if (other.next === other.end) continue;
-      if (!isUp(whose)) {
+  /**
+   * What an endpoint has left that is gone; else of the one with the most work left as much as makes both even, from the end
+   * of its range.
+   */
+  #takenOver(thief: number, others: Others): Range | null {
+    let most: { whose: number; range: Range; lines: number } | null = null;
+    for (const [whose, range] of this.#ranges) {
+      if (range.next === range.end) continue;
+      if (!others.isUp(whose)) {
         this.#ranges.delete(whose);
-        return other;
+        return range;
       }
-      if (range === null || this.#workOf(other) > this.#workOf(range)) range = other;
+      const lines = range.end - range.next + others.inHand(whose);
+      if (most === null || lines > most.lines) most = { whose, range, lines };
     }
-    if (range === null) return null;
-    const at = this.#middle(range, 2);
-    if (at === null) return null;
+    if (most === null) return null;
+    const { range, lines } = most;
+    const left = range.end - range.next;
+    const more = Math.min(left - 1, Math.floor((lines - others.inHand(thief)) / 2));
+    if (more < 1) return null;
+    const at = this.#cutNear(range, range.end - more, Math.floor(more * NEAR));
     const rest = { next: at, end: range.end };
     if ((this.#shared[at] as number) > this.#workOf(rest)) return null;
     range.end = at;
@@ -143,9 +157,10 @@ export class Walk {
   }
 
   /** Where a range is best cut, so that one of `parts` parts of its work is before that; null where it is too short. */
-  #middle({ next, end }: Range, parts: number): number | null {
+  #middle(range: Range, parts: number): number | null {
+    const { next, end } = range;
     if (end - next < 2) return null;
-    const goal = (this.#work[next] as number) + this.#workOf({ next, end }) / parts;
+    const goal = (this.#work[next] as number) + this.#workOf(range) / parts;
     let low = next + 1;
     let high = end - 1;
     while (low < high) {
@@ -153,12 +168,15 @@ export class Walk {
       if ((this.#work[middle] as number) < goal) low = middle + 1;
       else high = middle;
     }
-    const away = Math.min(LOOKED_AT, Math.floor(((end - next) / parts) * NEAR));
-    let best = low;
-    for (let step = 1; step <= away; step++) {
-      for (const at of [low - step, low + step])
+    return this.#cutNear(range, low, Math.floor(((end - next) / parts) * NEAR));
+  }
+
+  /** Where the least is shared, of the places at most `away` from `goal`, the nearest one. */
+  #cutNear({ next, end }: Range, goal: number, away: number): number {
+    let best = goal;
+    for (let step = 1; step <= Math.min(LOOKED_AT, away); step++)
+      for (const at of [goal - step, goal + step])
         if (at > next && at < end && (this.#shared[at] as number) < (this.#shared[best] as number)) best = at;
-    }
     return best;
   }
 

@@ -71,13 +71,13 @@ test('each line is taken once, whoever takes and whoever dies', () => {
     fc.property(paths, fc.integer({ min: 1, max: 4 }), takes, (all, endpoints, turns) => {
       const walk = walkOf(all.map(textOfPath), endpoints);
       const dead = new Set<number>();
-      const isUp = (endpoint: number): boolean => !dead.has(endpoint);
+      const others = { isUp: (endpoint: number) => !dead.has(endpoint), inHand: () => 0 };
       const taken: number[] = [];
       for (const [endpoint, luck] of turns) {
         if (luck === 0 && dead.size < endpoints - 1) dead.add(endpoint);
         if (endpoint >= endpoints || dead.has(endpoint)) continue;
-        const has = walk.hasFor(endpoint, isUp);
-        const got = walk.take(endpoint, isUp);
+        const has = walk.hasFor(endpoint, others);
+        const got = walk.take(endpoint, others);
         expect(got !== null).toBe(has);
         if (got) taken.push(got.line);
       }
@@ -94,10 +94,10 @@ test('no endpoint waits while another has whole branches to spare', () => {
     groups.flatMap(group => [1, 2, 3, 4].map(question => `${group}${question}`)),
     2,
   );
-  const isUp = (): boolean => true;
+  const others = { isUp: () => true, inHand: () => 0 };
   const by: Map<string, number>[] = [new Map(), new Map()];
   const takes = (endpoint: 0 | 1): boolean => {
-    const got = walk.take(endpoint, isUp);
+    const got = walk.take(endpoint, others);
     if (got === null) return false;
     expect(got.placed).toBe(true);
     const group = String(Math.floor(got.line / 4));
@@ -154,6 +154,7 @@ async function run(
     servedBy: () => endpoints,
     serves: () => true,
     isUp: () => true,
+    inHand: () => 0,
     hungriest: may => {
       for (let at = 0; at < endpoints; at++)
         if (may((turn + at) % endpoints)) return (turn++ + at) % endpoints;

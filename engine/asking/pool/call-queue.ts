@@ -72,9 +72,14 @@ export class Dispatch {
       servedBy: model => endpoints.filter(endpoint => serve(endpoint, model)).length,
       serves: (at, model) => serve(endpoints[at], model),
       isUp: at => endpoints[at]?.state === 'up',
+      inHand: at => this.#inHand(endpoints[at] as Endpoint),
       hungriest: may => this.#hungriest(may),
       settle: (name, at) => this.#homes.note((hashOf(name) ^ salt) >>> 0, endpoints[at] as Endpoint),
     };
+  }
+
+  #inHand(endpoint: Endpoint): number {
+    return endpoint.running.length + this.#waiting.atHome(endpoint);
   }
 
   #hungriest(may: (endpoint: number) => boolean): number | null {
@@ -83,7 +88,7 @@ export class Dispatch {
     for (let at = 0; at < this.#endpoints.length; at++) {
       const endpoint = this.#endpoints[at] as Endpoint;
       if (endpoint.state !== 'up') continue;
-      const load = (endpoint.running.length + this.#waiting.atHome(endpoint)) / placesOf(endpoint, false);
+      const load = this.#inHand(endpoint) / placesOf(endpoint, false);
       if (load >= least || !may(at)) continue;
       best = at;
       least = load;
@@ -175,11 +180,11 @@ export class Dispatch {
   #isFarBehind(home: Endpoint, other: Endpoint, isLast: boolean, now: number): boolean {
     if (!isUsable(home, now)) return true;
     const known = home.latencies.count > 0 && other.latencies.count > 0;
-    const wait = 1 + this.#waiting.atHome(home) / placesOf(home, isLast);
-    return (
-      wait * loadOf(home, placesOf(home, isLast), known) >
-      FAR_BEHIND * loadOf(other, placesOf(other, isLast), known)
-    );
+    const there = placesOf(other, isLast);
+    // a limit that still grows says nothing of what its server can do beside another one
+    const here = Math.max(placesOf(home, isLast), home.learner.phase === 'grow' ? there : 0);
+    const wait = 1 + this.#waiting.atHome(home) / here;
+    return wait * loadOf(home, here, known) > FAR_BEHIND * loadOf(other, there, known);
   }
 
   #hasRoom(endpoint: Endpoint, isLast: boolean, now: number): boolean {

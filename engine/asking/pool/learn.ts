@@ -96,6 +96,24 @@ export function noteOwnLag(learner: Learner, answered: Answered, now: number, ro
   else learner.window = windowFrom(now);
 }
 
+/** It grows, and has what servers usually take. */
+export const isUsual = ({ phase, limit }: Learner): boolean => phase === 'grow' && limit >= USUAL_LIMIT;
+
+/** Of the memory of a server, what calls may be expected to fill. */
+const FILLED_KV = 0.9;
+
+/**
+ * The server says that all it was sent runs, and how much of its KV cache that takes, 0 to 1: while the limit grows, it gets
+ * what servers usually take, as far as its memory reaches, and answers are not waited for.
+ */
+export function noteRoom(learner: Learner, running: number, kv: number, now: number): void {
+  const { phase, limit } = learner;
+  // what several clients sent at once is no sign that the server has room for what each of them would add
+  if (phase !== 'grow' || learner.sharers > 1 || limit >= USUAL_LIMIT || running < USED_SHARE * limit) return;
+  const fits = kv > 0 ? (running * FILLED_KV) / kv : USUAL_LIMIT;
+  if (fits > limit) move(learner, Math.min(USUAL_LIMIT, fits), 'grow', now);
+}
+
 /** Answers after which a window tells something. */
 function answersNeeded(learner: Learner): number {
   const { phase, base } = learner;
@@ -127,7 +145,7 @@ function glance(learner: Learner, now: number, room: Room): void {
   if (room === 'none') return;
   learner.base = { ...level, isRough: true };
   let to = GROW_AT_FIRST * limit;
-  if (base !== null)
+  if (base !== null || limit === USUAL_LIMIT)
     to =
       limit < USUAL_LIMIT
         ? USUAL_LIMIT

@@ -12,7 +12,7 @@ import { type Clock, medianOf, type Timing } from '../endpoints/pool-clock.ts';
 import { type Load, metricsPath, type Page, pageOf, readLoad } from '../endpoints/server-load.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
 import type { Lag } from './lag.ts';
-import { noteAnswered, noteOwnLag, type Room } from './learn.ts';
+import { isUsual, noteAnswered, noteOwnLag, noteRoom, type Room } from './learn.ts';
 import { type Learner, noteSent, setLimit } from './learner.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
 import { cameBack, climbs, noteThrottled, type Throttling } from './throttling.ts';
@@ -86,9 +86,11 @@ export function followAnswer(
 }
 
 /** What its metrics say of more calls. A burst of prompts that waits for its prefill is no queue: see `MIN_LOOK_MS`. */
-function roomAt({ load, standing }: Endpoint): Room {
+function roomAt({ load, standing, learner }: Endpoint): Room {
   if (load === null) return 'unknown';
-  return Math.min(load.waiting, standing) <= load.running * QUEUE_LEAST + SPARE_CALLS ? 'some' : 'none';
+  // … but no reason to send more than what servers usually take
+  const queue = isUsual(learner) ? load.waiting : Math.min(load.waiting, standing);
+  return queue <= load.running * QUEUE_LEAST + SPARE_CALLS ? 'some' : 'none';
 }
 
 /** A call was throttled (429, 503), and its place is free again. */
@@ -104,7 +106,8 @@ export function followThrottled(endpoint: Endpoint, { round }: Ticket, now: numb
 export function followLoad(endpoint: Endpoint, load: Load | null, now: number): void {
   endpoint.load = load;
   if (endpoint.pinned || load === null) return;
-  const { running, waiting, preemptions } = load;
+  const { running, waiting, preemptions, kv } = load;
+  if (waiting === 0) noteRoom(endpoint.learner, running, kv, now);
   const here = endpoint.running.length * endpoint.learner.sharers;
   endpoint.seen ??= { from: now, leastWaiting: waiting, mostHere: here, preemptions };
   const { seen } = endpoint;

@@ -161,6 +161,8 @@ export interface Placing {
   servedBy(model: string): number;
   serves(endpoint: number, model: string): boolean;
   isUp(endpoint: number): boolean;
+  /** calls that run there, or wait for it */
+  inHand(endpoint: number): number;
   /** The endpoint that has the least to do for its places, of those that `may` have more; null where none is up. */
   hungriest(may: (endpoint: number) => boolean): number | null;
   /** The calls that are known by this name (their row, else their item) are at home at the endpoint. */

@@ -45,7 +45,7 @@ function sharedLine({
   stats,
   beginnings: { bytes, repeated } = { bytes: 0, repeated: 0 },
 }: Closing): string[] {
-  if (repeated < WORTH_SAYING * bytes) return [];
+  if (repeated === 0 || repeated < WORTH_SAYING * bytes) return [];
   const said = stats.endpoints.flatMap(endpoint => endpoint.said ?? []);
   const prompts = sumOf(said, one => one.prompts);
   const { prompt, cached } = stats.usage;
