@@ -3,46 +3,45 @@
  * have and ask again, until there is room.
  */
 import { EXIT, fatalOf } from '../../engine/core/item/failure.ts';
-
-/** The disk does not take or give what is asked (503): ask again. */
-export class NotKept extends Error {}
-
-export interface Keeping {
-  /** Does what needs the disk. Throws NotKept where that refuses, and whatever else is wrong as it is. */
-  kept<T>(act: () => T): T;
-  /** The same of what nobody waits for: it is done another time. */
-  tried(act: () => void): void;
-}
+import { NotKept } from './protocol.ts';
 
 /** ms between two lines about the same trouble */
 const AGAIN = 60_000;
 
-export function createKeeping(say: (message: string) => void, now: () => number): Keeping {
-  let toldAt: number | null = null;
+export class Keeping {
+  readonly #say: (message: string) => void;
+  readonly #now: () => number;
+  #toldAt: number | null = null;
 
-  function tell(message: string): void {
-    if (toldAt !== null && Math.abs(now() - toldAt) < AGAIN) return;
-    toldAt = now();
-    say(`the disk does not do its part, and workers wait for it: ${message}`);
+  constructor(say: (message: string) => void, now: () => number) {
+    this.#say = say;
+    this.#now = now;
   }
-  function kept<T>(act: () => T): T {
+
+  /** Does what needs the disk. Throws NotKept where that refuses, and whatever else is wrong as it is. */
+  kept<T>(act: () => T): T {
     try {
       return act();
     } catch (error) {
       const { exit, message } = fatalOf(error);
       if (exit === EXIT.bug) throw error;
-      tell(message);
+      this.#tell(message);
       throw new NotKept('The disk of the coordinator does not take this now.');
     }
   }
-  return {
-    kept,
-    tried(act) {
-      try {
-        kept(act);
-      } catch (error) {
-        if (!(error instanceof NotKept)) throw error;
-      }
-    },
-  };
+
+  /** The same of what nobody waits for: it is done another time. */
+  tried(act: () => void): void {
+    try {
+      this.kept(act);
+    } catch (error) {
+      if (!(error instanceof NotKept)) throw error;
+    }
+  }
+
+  #tell(message: string): void {
+    if (this.#toldAt !== null && Math.abs(this.#now() - this.#toldAt) < AGAIN) return;
+    this.#toldAt = this.#now();
+    this.#say(`the disk does not do its part, and workers wait for it: ${message}`);
+  }
 }

@@ -4,7 +4,6 @@
  */
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { PointerQueue } from './offers.ts';
 import type { Pointer } from './protocol.ts';
 import { connect } from './redis.ts';
 
@@ -16,6 +15,18 @@ const JOB = { removeOnComplete: true, removeOnFail: true, sizeLimit: MOST_BYTES 
 const FAREWELL = 400;
 /** Entries of the stream of events, which nobody reads. */
 const EVENTS = 100;
+
+/** What the desk knows of Redis. */
+export interface PointerQueue {
+  /** Rejects at once while Redis is away. */
+  add(queue: string, offers: { id: string; pointer: Pointer }[]): Promise<void>;
+  /** the ids that wait now */
+  waiting(queue: string): Promise<ReadonlySet<string>>;
+  /** `act` is called whenever Redis is there again, and the first time. */
+  onReady(act: () => void): void;
+  readonly isUp: boolean;
+  close(): Promise<void>;
+}
 
 export interface PointerSettings {
   url: string;

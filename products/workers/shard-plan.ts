@@ -4,7 +4,7 @@
  *   FOLDER/lines.jsonl      what came in, as it would go through a pipe: no .ndjson, which is what the files of a ledger are called
  *   FOLDER/manifest.json    of each shard the span of its bytes, its lines and their SHA-256
  *
- * Nothing here changes afterwards. What became of the shards is in done.ts.
+ * Nothing here changes afterwards. What became of the shards is in part-states.ts.
  */
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, readSync, rmSync, writeSync } from 'node:fs';

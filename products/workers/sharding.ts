@@ -64,14 +64,13 @@ export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOption
         const work = desk.open(own as Work, plan);
         account.workloads.push(work.workload);
         onOpen?.(work);
-        signal.addEventListener('abort', work.close, { once: true });
-        const { next, id } = work;
+        signal.addEventListener('abort', () => work.close(), { once: true });
         return inputOf(async () => {
-          const lines = await next();
+          const lines = await work.next();
           if (lines !== null) return lines;
           // what is only stopped goes on another time: workers keep what they have, and may still hand it in
           if (signal.aborted) return null;
-          desk.drop(id);
+          desk.drop(work.id);
           return ends.shift() ?? null;
         });
       }
