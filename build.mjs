@@ -113,7 +113,7 @@ const TOGETHER = [
   { name: 'worker', test: /\/workers\/worker\// },
   {
     name: 'queue',
-    test: /\/workers\/(first-look|place|part-queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
+    test: /\/workers\/(part-queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
   },
   {
     name: 'holding',

@@ -17,7 +17,6 @@ import { type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
 import { shardOfRun, writingOf } from '../../engine/running/shard.ts';
 import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/running/to-files.ts';
 import { execute, sayAs } from '../../products/kit/execute.ts';
-import { movingIn } from '../../products/workers/moving.ts';
 import {
   QUEUE_OPTIONS,
   type QueueFlags,
@@ -92,7 +91,7 @@ export default command({
     const path = target === '-' || target === '/dev/stdout' ? undefined : target;
     const run = { label, row, files, base, sets, pool, ledger };
     const queue = queueOfRun(options);
-    if (queue !== null) movingIn(row);
+    if (queue !== null) (await import('../../products/workers/handing.ts')).movingIn(row);
     await refuseOutputs(run, path, reads);
     if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger, pool });
     const say = sayAs(label);

@@ -11,7 +11,7 @@ import { type Fatal, ioError } from '../../engine/core/item/failure.ts';
 import { coordinatorId, createDesk, type Desk, type PlannedWork } from '../workers/desk.ts';
 import { openPointers } from '../workers/part-queue.ts';
 import type { QueueSettings } from '../workers/queue-options.ts';
-import { remotePool } from '../workers/remote-pool.ts';
+import { remotePool } from '../workers/sharding.ts';
 import { createAccess } from './access.ts';
 import { createHttp } from './http.ts';
 import { ringOf } from './one-key.ts';

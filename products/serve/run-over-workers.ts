@@ -11,7 +11,7 @@ import type { Start, Unplaced } from '../../engine/running/to-files.ts';
 import { execute } from '../kit/execute.ts';
 import { createHandedIn, createNews, type DeskStats } from '../workers/desk-stats.ts';
 import { handingOf } from '../workers/handing.ts';
-import { placeOf as redisOf } from '../workers/place.ts';
+import { placeOf as redisOf } from '../workers/part-queue.ts';
 import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
 import { workerKey } from './one-key.ts';
 import { openCoordinator } from './run-coordinator.ts';

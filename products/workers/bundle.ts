@@ -15,8 +15,8 @@ import { readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { filesOf, type OptionsOfStage } from '../../engine/running/named-files.ts';
+import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { optionsOf } from '../../engine/running/stage-options.ts';
-import { travelling } from './moving.ts';
 import type { Files, Task } from './protocol.ts';
 
 /** Of all files of a task, before they are base64, and how many they may be. */
@@ -57,6 +57,19 @@ function bundled(placed: OptionsOfStage, base: string, bag: Bag): Values {
     options.agents = bag.under(`agents ${from}`, to => agentsTo(bag, from, to));
   }
   return options;
+}
+
+/** Options that do not go along: what each worker says for itself, what the coordinator does, and what no worker could do alone. */
+const STAYS: ReadonlySet<string> = new Set([
+  ...Object.keys(POOL_OPTIONS).filter(name => name !== 'model'),
+  ...['failures', 'in-flight', 'ordered', 'grace', 'max-failed'],
+]);
+/** The options that go along with a stage: those that say what is done to a line. */
+function travelling({ stage, options }: OptionsOfStage): Values {
+  const names = Object.keys(optionsOf(stage)).filter(name => !STAYS.has(name));
+  return Object.fromEntries(
+    names.filter(name => options[name] !== undefined).map(name => [name, options[name]]),
+  );
 }
 
 type Bag = ReturnType<typeof newBag>;

@@ -7,6 +7,8 @@ import type { Redis } from 'ioredis';
 import type { Pointer } from './protocol.ts';
 import { connect } from './redis.ts';
 
+export { placeOf } from './redis.ts';
+
 /** bytes of a pointer as JSON */
 const MOST_BYTES = 1_024;
 /** A done job leaves nothing: under an id that is kept, nothing could be added again. Ids have no `:` and are no numbers. */
