@@ -2,8 +2,9 @@
  * A worker's way to its coordinator: HTTP, each answer bounded in time and size. What it throws says whether to ask again:
  * `Unheard` may be heard the next time, what was `Refused` is refused again.
  */
-
+import { setTimeout as pause } from 'node:timers/promises';
 import { causeOf, TooLong } from '../../../engine/asking/endpoints/endpoint-words.ts';
+import { backoff } from '../../../engine/asking/endpoints/pool-clock.ts';
 import { readUrl } from '../../../engine/asking/endpoints/settings.ts';
 import { openWire, type Request, sendWithin, type Wire } from '../../../engine/asking/endpoints/wire.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
@@ -150,4 +151,34 @@ function saidIn(bytes: Buffer): string {
   }
   const words = visible(text.trim().slice(0, 300));
   return words === '' ? '' : `: ${words}`;
+}
+
+interface Persisting {
+  /** aborted: what is not heard by now is thrown */
+  signal: AbortSignal;
+  /** ms after which what is not heard is thrown; for ever unless given */
+  within?: number;
+}
+
+/** ms between two tries, at first and at most */
+const FIRST = 200;
+const LAST = 5_000;
+
+/** Asks until it is heard, or refused. */
+export async function persist<T>(
+  ask: () => Promise<T>,
+  { signal, within = Number.POSITIVE_INFINITY }: Persisting,
+): Promise<T> {
+  const begun = performance.now();
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof Unheard)) throw error;
+      const wait = backoff(tries, FIRST, LAST, Math.random);
+      if (signal.aborted || performance.now() + wait - begun > within) throw error;
+      await pause(wait, undefined, { signal }).catch(() => {});
+      if (signal.aborted) throw error;
+    }
+  }
 }

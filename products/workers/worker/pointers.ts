@@ -12,54 +12,62 @@ interface PointersOptions {
   onBroken(error: unknown): void;
 }
 
-export function createPointers({ hands, say, onBroken }: PointersOptions) {
-  const settling = new Set<Promise<void>>();
+export class Pointers {
+  readonly #is: PointersOptions;
+  readonly #settling = new Set<Promise<void>>();
   /** parts in hand that are looked at again once they are not: one pointer is enough for that */
-  const again = new Set<string>();
-  let coming = 0;
-  let astray = 0;
+  readonly #again = new Set<string>();
+  #coming = 0;
+  #astray = 0;
+
+  constructor(options: PointersOptions) {
+    this.#is = options;
+  }
 
   /** Resolves when the part is in hand, or is not to be had. */
-  async function begin(taken: Taken): Promise<void> {
+  async begin(taken: Taken): Promise<void> {
+    const { hands, onBroken } = this.#is;
     let over = Promise.resolve();
-    coming += 1;
+    this.#coming += 1;
     try {
       const name = readPartName(taken.pointer);
       const key = keyOf(name);
       const before = hands.over(name);
       if (before === null) over = (await hands.take(name))?.over ?? over;
       // it is there twice; or the part was just handed back, and is offered already before we hear that it was taken
-      else if (!again.has(key)) {
-        again.add(key);
+      else if (!this.#again.has(key)) {
+        this.#again.add(key);
         over = before.then(() => {
-          again.delete(key);
-          return begin(taken);
+          this.#again.delete(key);
+          return this.begin(taken);
         });
       }
     } catch (error) {
       if (!(error instanceof BadOrder)) throw error;
-      astray += 1;
-      const more = astray === MOST_ASTRAY ? '; further ones are not said' : '';
-      if (astray <= MOST_ASTRAY) say(`a pointer in the queue leads nowhere: ${error.message}${more}`);
+      this.#sayAstray(error);
     } finally {
-      coming -= 1;
+      this.#coming -= 1;
     }
     const settled = over
       .then(() => taken.done())
       .catch(onBroken)
-      .finally(() => settling.delete(settled));
-    settling.add(settled);
+      .finally(() => this.#settling.delete(settled));
+    this.#settling.add(settled);
   }
 
-  return {
-    begin,
-    /** one is on its way */
-    get isComing() {
-      return coming > 0;
-    },
-    /** Resolves when the queue has heard of all. */
-    async settled(): Promise<void> {
-      while (settling.size > 0) await Promise.all(settling);
-    },
-  };
+  /** one is on its way */
+  get isComing(): boolean {
+    return this.#coming > 0;
+  }
+
+  /** Resolves when the queue has heard of all. */
+  async settled(): Promise<void> {
+    while (this.#settling.size > 0) await Promise.all(this.#settling);
+  }
+
+  #sayAstray({ message }: BadOrder): void {
+    this.#astray += 1;
+    const more = this.#astray === MOST_ASTRAY ? '; further ones are not said' : '';
+    if (this.#astray <= MOST_ASTRAY) this.#is.say(`a pointer in the queue leads nowhere: ${message}${more}`);
+  }
 }
