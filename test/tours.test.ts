@@ -23,12 +23,11 @@ const TOURS: Record<string, Tour> = {
     },
   },
   'a run, from its first line to its last word': {
-    most: 4,
+    most: 3,
     files: {
       'engine/running/run.ts': 'async function flow(',
       'engine/running/asking.ts': '#making = this.#make(asksWith)',
       'engine/running/stopping.ts': 'const endAtOnce =',
-      'engine/running/run-ending.ts': 'function exitOf(',
     },
   },
   'add a stage': {

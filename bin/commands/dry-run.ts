@@ -18,10 +18,9 @@ import { EXIT } from '../../engine/core/item/failure.ts';
 import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
-import { type DryPool, dryPool } from '../../engine/running/dry-pool.ts';
-import { itemsBefore } from '../../engine/running/first-items.ts';
-import { silent } from '../../engine/running/named-files.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
+import { silent } from '../../engine/running/stage-options.ts';
+import { type DryPool, dryPool, dryTools, itemsBefore } from '../../engine/running/without-asking.ts';
 import { BESIDE, CHARACTERS_PER_TOKEN, render, SHARE_OF_MAX, type Sum } from './dry-run-page.ts';
 
 export interface DryRun {
@@ -103,12 +102,7 @@ async function workOf(
   own: Pick<Tools, 'base' | 'files'> & { sets: readonly string[] },
 ): Promise<(item: Item) => Promise<Item>> {
   const { stage, options } = silent(placed);
-  const { signal } = new AbortController();
-  const tools: Tools = {
-    ...own,
-    ...{ signal, asking: signal, account: newAccount('dry-run'), started: new Date(0), warn },
-    pool: async () => pool,
-  };
+  const tools = dryTools({ ...own, warn, pool: async () => pool });
   const each = await (stage as Stage).each?.(options, tools);
   if (each === undefined) throw new Error(`${stage.name} asks, and works on no item`);
   const work = itemWork(stage, options, each);

@@ -11,10 +11,7 @@ import { command } from '../../engine/flow/command.ts';
 import { ASKING } from '../../engine/flow/join.ts';
 import { isSource } from '../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { outputOf } from '../../engine/running/output-paths.ts';
-import { withPart } from '../../engine/running/part-of-lines.ts';
-import { type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
-import { shardOfRun, writingOf } from '../../engine/running/shard.ts';
+import { outputOf, type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
 import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/running/to-files.ts';
 import { execute, sayAs } from '../../products/kit/execute.ts';
 import {
@@ -25,6 +22,7 @@ import {
 } from '../../products/workers/queue-options.ts';
 import { stages } from '../../stages/index.ts';
 import { dryRun } from './dry-run.ts';
+import { shardOfRun, withPart, writingOf } from './shard.ts';
 
 export default command({
   name: 'run',

@@ -3,6 +3,7 @@
  * the metrics, which are there from the start.
  */
 
+import type { PoolFile } from '../asking/endpoints/settings.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
 import type { Account } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
@@ -10,10 +11,37 @@ import { Fatal, ItemFailure } from '../core/item/failure.ts';
 import type { Values } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { makePool, namesEndpoint } from './open-pool.ts';
-import type { Run } from './run-options.ts';
+import type { OptionsOfStage } from './stage-options.ts';
 import type { Stopping } from './stopping.ts';
-import type { Progress } from './watch/progress.ts';
+import type { Progress, Watched } from './watch/run-facts.ts';
 import type { Metrics } from './watch/run-metrics.ts';
+
+export interface Asks {
+  /** what messages begin with: the verb, or the pipeline file */
+  label: string;
+  row: readonly OptionsOfStage[];
+  files: readonly string[];
+  /** the path that the output is written to; absent for standard output */
+  target?: string;
+  /** the `pool:` and the `ledger:` of a pipeline file */
+  pool?: PoolFile;
+  ledger?: string | false;
+  /** For who has a pool already: whom the stages ask, in place of the endpoints that options name. The run closes it. */
+  openPool?(asked: PoolAsked): Promise<EndpointPool>;
+  /** hears what there is to say while it runs and at the end, a message a call, without the label */
+  say(message: string): void;
+  /** shows how it goes, once models are asked */
+  progress?(watched: Watched): Promise<Progress>;
+}
+
+export interface PoolAsked {
+  /** what the first stage that asks asks with */
+  asksWith: AsksWith;
+  /** called once when the pool gives up in the middle of the run */
+  onGivenUp(): void;
+  /** aborted: stop waiting for endpoints */
+  signal: AbortSignal;
+}
 
 interface Around {
   account: Account;
@@ -23,7 +51,7 @@ interface Around {
 }
 
 export class Asking {
-  readonly #run: Run;
+  readonly #run: Asks;
   readonly #around: Around;
   /** of the stage that asks */
   readonly #options: Values;
@@ -34,7 +62,7 @@ export class Asking {
   #flows = false;
   #refused: Fatal | undefined;
 
-  constructor(run: Run, around: Around) {
+  constructor(run: Asks, around: Around) {
     this.#run = run;
     this.#around = around;
     this.#options = run.row.find(({ stage }) => stage.asks)?.options ?? {};

@@ -121,3 +121,9 @@ function poolOf(pool: string | object, file: YamlFile): PoolFile {
   if (typeof pool === 'string') return readPoolFile(poolPath(pool, file));
   return poolOfPipeline(file);
 }
+
+/** The output that a pipeline file names: for lines as it is written there, `.json` where its stages write a document. */
+export function outputOf({ output, row }: Pick<Pipeline, 'output' | 'row'>): string | undefined {
+  const isDocument = row.some(({ stage, options }) => stage.frame?.(options)?.isDocument === true);
+  return isDocument ? output?.replace(/\.(?:jsonl|ndjson)$/, '.json') : output;
+}

@@ -6,7 +6,7 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
 import { counted } from '../../engine/core/item/wording.ts';
-import type { PoolAsked } from '../../engine/running/run-options.ts';
+import type { PoolAsked } from '../../engine/running/run.ts';
 import type { Start, Unplaced } from '../../engine/running/to-files.ts';
 import { execute } from '../kit/execute.ts';
 import { createHandedIn, createNews, type DeskStats } from '../workers/desk-stats.ts';

@@ -14,9 +14,8 @@ import { filesOfFolder, folderOfAgents } from '../../engine/asking/agents/load-a
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { filesOf, type OptionsOfStage } from '../../engine/running/named-files.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { optionsOf } from '../../engine/running/stage-options.ts';
+import { filesOf, type OptionsOfStage, optionsOf } from '../../engine/running/stage-options.ts';
 import type { Files, Task } from './protocol.ts';
 
 /** Of all files of a task, before they are base64, and how many they may be. */

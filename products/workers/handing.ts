@@ -15,17 +15,15 @@ import { join } from 'node:path';
 import { agentsOf, inputGuard } from '../../engine/asking/agents/asking-options.ts';
 import { folderOfAgents, loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { originOf, textOf } from '../../engine/core/files/origin.ts';
-import { newAccount } from '../../engine/core/item/account.ts';
-import type { Pool } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { type Item, isItem, isRawRequest } from '../../engine/core/item/item.ts';
 import { lossless } from '../../engine/core/json/lossless.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { type Stage, stage, type Tools } from '../../engine/flow/stage.ts';
-import { type OptionsOfStage, sideFilesOf } from '../../engine/running/named-files.ts';
+import { type Stage, stage } from '../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import type { Run } from '../../engine/running/run-options.ts';
-import { optionsOf, placed } from '../../engine/running/stage-options.ts';
+import type { Run } from '../../engine/running/run.ts';
+import { type OptionsOfStage, optionsOf, placed, sideFilesOf } from '../../engine/running/stage-options.ts';
+import { dryPool, dryTools } from '../../engine/running/without-asking.ts';
 import { bundleOf } from './bundle.ts';
 import { coordinatorId, type Desk } from './desk.ts';
 import type { Task } from './protocol.ts';
@@ -204,20 +202,7 @@ export async function checkMoved(
   moved: Moving['moved'],
   { base, sets, model }: { base: string; sets: readonly string[]; model: string },
 ): Promise<void> {
-  const { signal } = new AbortController();
-  const refuse = () => Promise.reject(new Error('a stage that is only looked at asks'));
-  const nobody: Pool = {
-    model,
-    itemsInFlight: 1,
-    onRoom() {},
-    call: refuse,
-    judge() {},
-    close: async () => {},
-  };
-  const tools: Tools = {
-    ...{ base, sets, files: [], signal, asking: signal },
-    ...{ account: newAccount(''), started: new Date(0), warn() {}, pool: async () => nobody },
-  };
+  const tools = dryTools({ base, sets, files: [], warn() {}, pool: async () => dryPool(model, null) });
   for (const { stage, options } of moved) await stage.each?.(options, tools);
 }
 

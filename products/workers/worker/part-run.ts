@@ -11,8 +11,7 @@ import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
 import { failureOf, type Item, idOf } from '../../../engine/core/item/item.ts';
 import type { Each, Stage } from '../../../engine/flow/stage.ts';
 import { askedOf } from '../../../engine/running/open-pool.ts';
-import { run } from '../../../engine/running/run.ts';
-import type { Stopper } from '../../../engine/running/stopping.ts';
+import { run, type Stopper } from '../../../engine/running/run.ts';
 import type { PlacedStage } from './task.ts';
 import type { OpenWork } from './works.ts';
 
