@@ -80,7 +80,7 @@ const TOURS: Record<string, Tour> = {
     most: 2,
     files: {
       'engine/asking/endpoints/server-load.ts': 'const LOAD',
-      'engine/running/watch/run-metrics.ts': "gauge('fw_server_requests_running'",
+      'engine/running/watch/run-metrics.ts': "'fw_server_requests_running'",
     },
   },
 };

@@ -56,31 +56,19 @@ export class Asking {
   /** of the stage that asks */
   readonly #options: Values;
   #making: Promise<EndpointPool> | null = null;
-  #made: EndpointPool | null = null;
-  #progress: Progress | null = null;
+  /** null where nothing was asked */
+  made: EndpointPool | null = null;
+  progress: Progress | null = null;
+  /** why no pool could be made when lines flowed already */
+  refused: Fatal | undefined;
   #metrics: Metrics | null = null;
   #flows = false;
-  #refused: Fatal | undefined;
 
   constructor(run: Asks, around: Around) {
     this.#run = run;
     this.#around = around;
     this.#options = run.row.find(({ stage }) => stage.asks)?.options ?? {};
-    around.stopping.flight.addEventListener('abort', () => this.#made?.abort());
-  }
-
-  /** null where nothing was asked */
-  get made(): EndpointPool | null {
-    return this.#made;
-  }
-
-  get progress(): Progress | null {
-    return this.#progress;
-  }
-
-  /** why no pool could be made when lines flowed already */
-  get refused(): Fatal | undefined {
-    return this.#refused;
+    around.stopping.flight.addEventListener('abort', () => this.made?.abort());
   }
 
   /** For the tools of the stages. */
@@ -96,7 +84,7 @@ export class Asking {
     this.#making = this.#make(asksWith).catch(error => {
       if (!this.#flows || !(error instanceof Fatal)) throw error;
       // as where a pool gives up: what is in hand leaves with what it has, and then the run ends
-      this.#refused = error;
+      this.refused = error;
       stopping.giveUp();
       throw notAsked();
     });
@@ -118,24 +106,24 @@ export class Asking {
           warn: say,
           onAnswer: this.#metrics?.onAnswer,
         });
-    this.#made = pool;
+    this.made = pool;
     const watched = { label, account, pool, row, tools: tools(), toStdout: target === undefined, say };
-    this.#progress = (await this.#run.progress?.(watched)) ?? null;
+    this.progress = (await this.#run.progress?.(watched)) ?? null;
     return pool;
   }
 
   /** The run ends with `fatal`, which is about items: what they lack can be asked by the same command once that is mended. */
   readonly giveUp = ({ exit, message }: Fatal): void => {
     const how =
-      this.#made?.stats().replayed === null
+      this.made?.stats().replayed === null
         ? 'there is no --ledger, so what was answered is in the output alone'
         : 'give the same command again: answers in the ledger are not asked again';
     const why = new Fatal(
       exit,
       `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
     );
-    if (this.#made !== null) return this.#made.giveUp(why, 'too many items had failed');
-    this.#refused = why;
+    if (this.made !== null) return this.made.giveUp(why, 'too many items had failed');
+    this.refused = why;
     this.#around.stopping.giveUp();
   };
 
@@ -149,8 +137,8 @@ export class Asking {
     const { serveMetrics } = await import('./watch/run-metrics.ts');
     this.#metrics = await serveMetrics(address, {
       account: this.#around.account,
-      stats: () => this.#made?.stats() ?? null,
-      facts: () => this.#progress?.facts ?? null,
+      stats: () => this.made?.stats() ?? null,
+      facts: () => this.progress?.facts ?? null,
     });
     this.#run.say(`metrics at ${this.#metrics.url}`);
   }

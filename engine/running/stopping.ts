@@ -25,37 +25,14 @@ interface Stoppable {
   readsFile: boolean;
 }
 
-export interface Stopping {
-  /** aborted: leave files unread */
-  reading: AbortSignal;
-  /** aborted: take no further item to ask about */
-  asking: AbortSignal;
-  /** aborted: abandon what is in flight */
-  flight: AbortSignal;
-  /** rejects where the run ends at once: it was stopped twice, or its output is broken */
-  broken: Promise<never>;
-  breakOff(error: Fatal): void;
-  stop(by: Stopper): void;
-  /** who ends the run before its input does */
-  readonly by: Stopper | null;
-  /** the whole input was read when the run was stopped */
-  readonly hadAll: boolean;
-  /** Reads nothing more and asks nothing more; calls in flight may finish. */
-  giveUp(): void;
-  /**
-   * The flow is over: aborts all three. Calls of `stop` from here on do not kill the process before its files have
-   * their names: what is returned rejects LAST_WORDS after the first of them.
-   */
-  over(): Promise<never>;
-  release(): void;
-}
+export type Stopping = ReturnType<typeof createStopping>;
 
 /** ms that a neighbour who is told to end at once has to send its last items */
 const LAST_ITEMS = 2_000;
 /** ms that the last lines have to leave after a second signal */
 const LAST_WORDS = 2_000;
 
-export function createStopping({ account, say, grace, atStop, takesItsOwn, readsFile }: Stoppable): Stopping {
+export function createStopping({ account, say, grace, atStop, takesItsOwn, readsFile }: Stoppable) {
   const reading = new AbortController();
   const asking = new AbortController();
   const flight = new AbortController();
@@ -101,26 +78,37 @@ export function createStopping({ account, say, grace, atStop, takesItsOwn, reads
     asking.abort();
   };
   return {
+    /** aborted: leave files unread */
     reading: reading.signal,
+    /** aborted: take no further item to ask about */
     asking: asking.signal,
+    /** aborted: abandon what is in flight */
     flight: flight.signal,
+    /** rejects where the run ends at once: it was stopped twice, or its output is broken */
     broken: broken.promise,
     breakOff: broken.reject,
+    /** who ends the run before its input does */
     get by() {
       return ending;
     },
+    /** the whole input was read when the run was stopped */
     get hadAll() {
       return hadAll;
     },
-    stop(by) {
+    stop(by: Stopper): void {
       calls += 1;
       if (isOver)
         void after(LAST_WORDS).then(() => hurried.reject(new Fatal(by.exit, `stopped by ${by.name}`)));
       else if (calls === 1) first(by);
       else again(by);
     },
+    /** Reads nothing more and asks nothing more; calls in flight may finish. */
     giveUp,
-    over() {
+    /**
+     * The flow is over: aborts all three. Calls of `stop` from here on do not kill the process before its files have
+     * their names: what is returned rejects LAST_WORDS after the first of them.
+     */
+    over(): Promise<never> {
       isOver = true;
       giveUp();
       flight.abort();

@@ -238,20 +238,9 @@ export async function runToStream(
  * run has ended. So a run may read the failures of an earlier one and leave its own in their place, and so may the last
  * process of a pipe whose first one reads them.
  */
-interface Sides {
-  /** the row, with the names under which its side files are written */
-  row: OptionsOfStage[];
-  /** the names of the files in the end */
-  paths: string[];
-  /** Gives every file its name; returns what there is to say of old ones. */
-  finish(): string[];
-  /** The paths of what was written so far; those without a byte are removed. */
-  partial(): string[];
-  /** What becomes of the files of lines that went to standard output, after exit code `code`; returns what to say. */
-  end(code: number): string[];
-}
+type Sides = ReturnType<typeof openSides>;
 
-function openSides(row: readonly OptionsOfStage[]): Sides {
+function openSides(row: readonly OptionsOfStage[]) {
   const names = new Map<string, string>(); // the partial one → its own
   const named = row.map(({ stage, options }) => {
     const own = { ...options };
@@ -274,11 +263,16 @@ function openSides(row: readonly OptionsOfStage[]): Sides {
   const finish = (): string[] => written().flatMap(([partial, path]) => replace(partial, path));
   const left = (partial: string): string => `left unfinished: ${partial}`;
   return {
+    /** the row, with the names under which its side files are written */
     row: named,
+    /** the names of the files in the end */
     paths,
+    /** Gives every file its name; returns what there is to say of old ones. */
     finish,
+    /** The paths of what was written so far; those without a byte are removed. */
     partial: () => holding().map(([partial]) => partial),
-    end(code) {
+    /** What becomes of the files of lines that went to standard output, after exit code `code`; returns what to say. */
+    end(code: number): string[] {
       if (code <= EXIT.failed) return [...finish(), ...clearLeftovers(paths)];
       // who stops a run has the lines that went out, and looks for those that did not where they were to be
       const wasStopped = code > SIGNALLED;

@@ -9,47 +9,19 @@ import type { PlannedWork } from './shard-work.ts';
 
 export type { KnownWorker };
 
-export interface DeskStats {
-  workers: KnownWorker[];
-  /** those that were heard of within a lease */
-  here: KnownWorker[];
-  alive: number;
-  shards: { planned: number; offered: number; running: number; done: number };
-  queuedLines: number;
-  runningLines: number;
-  /** seconds that one worker would need; null while no rate is known */
-  queuedSeconds: number | null;
-  runningSeconds: number | null;
-  /** ms since 1970; null before the first */
-  lastResult: number | null;
-  isQueueUp: boolean;
-  works: WorkStats[];
-}
-
-export interface WorkStats {
-  id: string;
-  label: string;
-  owner: string;
-  models: string[];
-  lines: number;
-  done: number;
-  shards: number;
-  shardsDone: number;
-  /** lines that workers have, without those that are answered */
-  running: number;
-  /** that hold parts of it */
-  workers: number;
-}
+export type DeskStats = ReturnType<typeof statsOf>;
+export type WorkStats = ReturnType<typeof workStatsOf>;
 
 interface Sources {
   workers: Workers;
   /** ms since 1970 */
   now: number;
+  /** ms since 1970; null before the first */
   lastResult: number | null;
   isQueueUp: boolean;
 }
 
-export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }: Sources): DeskStats {
+export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }: Sources) {
   const rate = workers.rate(now);
   const here = workers.alive(now);
   const shards = { planned: 0, offered: 0, running: 0, done: 0 };
@@ -58,11 +30,13 @@ export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }
   const queued = all.reduce((sum, one) => sum + one.lines - one.done, 0) - running;
   return {
     workers: workers.all(),
+    /** those that were heard of within a lease */
     here,
     alive: here.length,
     shards,
     queuedLines: queued,
     runningLines: running,
+    /** seconds that one worker would need; null while no rate is known */
     queuedSeconds: secondsOf(queued, rate),
     runningSeconds: secondsOf(running, rate),
     ...said,
@@ -73,7 +47,10 @@ export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }
 const secondsOf = (lines: number, rate: number | null): number | null =>
   lines === 0 ? 0 : rate === null ? null : lines / rate;
 
-function workStatsOf({ id, task, parts, lines, shards }: PlannedWork, sums: DeskStats['shards']): WorkStats {
+function workStatsOf(
+  { id, task, parts, lines, shards }: PlannedWork,
+  sums: Record<'planned' | 'offered' | 'running' | 'done', number>,
+) {
   const holders = new Set<string>();
   let running = 0;
   sums.planned += parts.waiting.parts;
@@ -89,9 +66,12 @@ function workStatsOf({ id, task, parts, lines, shards }: PlannedWork, sums: Desk
   sums.done += parts.done.shards;
   const { label, owner, models } = task;
   return {
-    ...{ id, label, owner, models, lines, shards, running },
+    ...{ id, label, owner, models, lines, shards },
+    /** lines that workers have, without those that are answered */
+    running,
     done: parts.done.lines,
     shardsDone: parts.done.shards,
+    /** that hold parts of it */
     workers: holders.size,
   };
 }
@@ -104,13 +84,8 @@ const MOST = 40;
 /** … and in the sum at the end */
 const FEW = 8;
 
-export interface News {
-  /** What there is to say now; asked once a second or so. `now` in ms since 1970. */
-  look(stats: DeskStats, now: number): string[];
-}
-
 /** `isAwaited`: a worker is wanted before there is any work. */
-export function createNews(how: string, isAwaited = false): News {
+export function createNews(how: string, isAwaited = false) {
   const known = new Map<string, string>();
   let told = 0;
   let toldSince = Number.NEGATIVE_INFINITY;
@@ -137,7 +112,8 @@ export function createNews(how: string, isAwaited = false): News {
   }
 
   return {
-    look({ here, works, isQueueUp }, now) {
+    /** What there is to say now; asked once a second or so. `now` in ms since 1970. */
+    look({ here, works, isQueueUp }: DeskStats, now: number): string[] {
       const lines = comeAndGo(here, now);
       const isServed = ({ models }: { models: readonly string[] }) => here.some(one => mayTake(one, models));
       const lacking = works.filter(work => work.done < work.lines && !isServed(work));
@@ -157,18 +133,13 @@ export function createNews(how: string, isAwaited = false): News {
 }
 
 /** Who has handed in how much, for the end. */
-export interface HandedIn {
-  note(stats: DeskStats): void;
-  words(): string[];
-}
-
-export function createHandedIn(): HandedIn {
+export function createHandedIn() {
   const took = new Map<string, { name: string; lines: number }>();
   return {
-    note({ workers }) {
+    note({ workers }: DeskStats): void {
       for (const one of workers) took.set(one.worker, { name: nameOf(one), lines: one.took });
     },
-    words() {
+    words(): string[] {
       const each = [...took.values()].filter(({ lines }) => lines > 0).sort((a, b) => b.lines - a.lines);
       if (each.length === 0) return [];
       const sum = each.reduce((all, { lines }) => all + lines, 0);

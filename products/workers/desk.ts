@@ -7,8 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { type DeskStats, statsOf } from './desk-stats.ts';
-import { Blame, elsewhere, type HeldPart, partsWords, Standing, unserved } from './getting-nowhere.ts';
-import { Keeping } from './keeping.ts';
+import { GettingNowhere, type HeldPart, Keeping } from './getting-nowhere.ts';
 import { Workers } from './known-workers.ts';
 import { Offers } from './offers.ts';
 import type { PointerQueue } from './part-queue.ts';
@@ -50,16 +49,12 @@ class OpenDesk {
   readonly #queue: PointerQueue;
   readonly #lease: number;
   readonly #now: () => number;
-  readonly #say: (message: string) => void;
   readonly #works = new Map<string, PlannedWork>();
   readonly #over = new Set<string>();
   readonly #workers: Workers;
   readonly #disk: Keeping;
   readonly #offers: Offers;
-  readonly #blame: Blame;
-  readonly #standing: Standing;
-  readonly #elsewhere: ReturnType<typeof elsewhere>;
-  readonly #unserved: ReturnType<typeof unserved>;
+  readonly #nowhere: GettingNowhere;
   /** ms between two hellos */
   readonly #every: number;
   readonly #looking: NodeJS.Timeout;
@@ -71,16 +66,11 @@ class OpenDesk {
     this.#queue = queue;
     this.#lease = lease;
     this.#now = now;
-    this.#say = say;
-    const works = this.#works;
-    const workers = new Workers(lease);
-    this.#workers = workers;
+    this.#workers = new Workers(lease);
     this.#disk = new Keeping(say, now);
-    this.#offers = new Offers({ queue, id, lease, works, workers, now, disk: this.#disk });
-    this.#blame = new Blame(say, this.#disk);
-    this.#standing = new Standing(workers, say);
-    this.#elsewhere = elsewhere(works, workers);
-    this.#unserved = unserved(works, workers, say);
+    const own = { works: this.#works, workers: this.#workers, disk: this.#disk };
+    this.#offers = new Offers({ ...own, queue, id, lease, now });
+    this.#nowhere = new GettingNowhere({ ...own, say });
     this.#every = Math.min(EVERY, lease / 12);
     this.#begun = this.#lookedAt = now();
     this.#looking = setInterval(this.look, Math.min(LOOK, lease / 4)).unref();
@@ -133,7 +123,7 @@ class OpenDesk {
     if (part.lease === null && work.opensAt > time) throw new NotYet('Workers first say what they have.');
     const lines = Buffer.concat(this.#disk.kept(() => work.linesOf(part)));
     work.parts.lend(part, { worker, at: time, until: time + this.#lease, done: 0 });
-    this.#standing.taken(part);
+    this.#nowhere.taken(part);
     this.#offers.fill();
     return { isAlone: part.isSuspect, lines };
   };
@@ -153,7 +143,7 @@ class OpenDesk {
     }
     if (part.lease?.worker === worker) {
       if (broken === undefined) work.parts.back(part);
-      else this.#blame.lost(work, part, `${worker}: ${broken}`);
+      else this.#nowhere.lost({ work, part }, `${worker}: ${broken}`);
       work.look();
       this.#offers.fill();
     }
@@ -183,14 +173,12 @@ class OpenDesk {
     const byWorker = this.#heldByWorker();
     for (const [worker, held] of byWorker) {
       if (held.some(({ part }) => (part.lease as Lease).until > time)) continue;
-      const why = `nothing was heard of ${worker} for ${this.#lease / 1000} s`;
-      this.#say(`${why}; what it has goes to others: ${partsWords(held)}`);
-      this.#blame.lostWith(held, why);
+      this.#nowhere.lostWith(held, `nothing was heard of ${worker} for ${this.#lease / 1000} s`);
       byWorker.delete(worker);
     }
-    this.#standing.look(byWorker, time, away);
-    this.#unserved(time, elapsed);
-    if (this.#queue.isUp) for (const words of this.#elsewhere(time)) this.#say(words);
+    this.#nowhere.lookForStanding(byWorker, time, away);
+    this.#nowhere.lookForUnserved(time, elapsed);
+    if (this.#queue.isUp) this.#nowhere.lookElsewhere(time);
     this.#offers.fill();
   };
 
@@ -227,7 +215,7 @@ class OpenDesk {
       if (work === undefined && this.#isEarly(id)) continue;
       const part = work?.parts.find({ root, part: number });
       const isTheirs = part?.lease != null && part.lease.worker !== worker;
-      const isGone = part !== undefined && this.#standing.isLeftBy(part, worker);
+      const isGone = part !== undefined && this.#nowhere.isLeftBy(part, worker);
       if (part === undefined || work === undefined || isTheirs || isGone || work.isEnded) {
         drop.push({ work: id, root, part: number });
         if (work === undefined || part === undefined || isTheirs || isGone) continue;
@@ -258,7 +246,7 @@ class OpenDesk {
       const { worker } = result;
       // it would be handed in so again, and for ever
       if (error instanceof WrongResult && part.lease?.worker === worker)
-        this.#blame.lost(work, part, `${worker}: ${error.message}`);
+        this.#nowhere.lost({ work, part }, `${worker}: ${error.message}`);
       throw error;
     }
   }

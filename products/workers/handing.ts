@@ -30,20 +30,7 @@ import type { Task } from './protocol.ts';
 import type { PlannedWork } from './shard-work.ts';
 import { sharding } from './sharding.ts';
 
-export interface Handing {
-  /** an agent names no model, and nobody has said which one to ask */
-  needsModel: boolean;
-  /** the one that is asked for where an agent names none, if anybody has said it */
-  model: string | null;
-  /** what the pipeline says in vain, in words */
-  unused: string[];
-  /** The row of the run; `run.row` is that of the pipeline, its side files under the names that they are written by. */
-  rowOf(row: Run['row'], by: HandedBy): OptionsOfStage[];
-  /** Removes the lines of a run that ended before all had come: nobody has any of them. */
-  dropUnplanned(folder: string): void;
-}
-
-export interface HandedBy {
+interface HandedBy {
   desk: Desk;
   /** of all works of this ledger */
   folder: string;
@@ -54,10 +41,10 @@ export interface HandedBy {
   onOpen(work: PlannedWork): void;
 }
 
-export type Handed = Pick<Run, 'label' | 'row' | 'base' | 'pool'> & { sets: readonly string[] };
+type Handed = Pick<Run, 'label' | 'row' | 'base' | 'pool'> & { sets: readonly string[] };
 
 /** Exit 64 or 65 for a pipeline that workers cannot do. */
-export async function handingOf({ label, row, base, sets, pool }: Handed): Promise<Handing> {
+export async function handingOf({ label, row, base, sets, pool }: Handed) {
   const { moved } = movingIn(row);
   const asked = moved.filter(({ stage }) => stage.asks);
   const named = (asked[0]?.options.model as string | undefined) ?? pool?.model;
@@ -77,19 +64,22 @@ export async function handingOf({ label, row, base, sets, pool }: Handed): Promi
   }
 
   return {
+    /** an agent names no model, and nobody has said which one to ask */
     needsModel: needsModel && named === undefined,
+    /** the one that is asked for where an agent names none, if anybody has said it */
     model: named ?? null,
+    /** what the pipeline says in vain, in words */
     unused: [
-      ...(pool === undefined
-        ? []
-        : ['the endpoints of the pipeline file are not asked: workers have their own']),
-      ...asked.flatMap(({ stage, options }) =>
-        options['in-flight'] === undefined
-          ? []
-          : [`in-flight of ${stage.name} is not used: a worker takes what its endpoints have places for`],
-      ),
+      ...(pool ? ['the endpoints of the pipeline file are not asked: workers have their own'] : []),
+      ...asked
+        .filter(({ options }) => options['in-flight'] !== undefined)
+        .map(
+          ({ stage: { name } }) =>
+            `in-flight of ${name} is not used: a worker takes what its endpoints have places for`,
+        ),
     ],
-    rowOf(row, { desk, folder, model, firstModel, onOpen }) {
+    /** The row of the run; `row` is that of the pipeline, its side files under the names that they are written by. */
+    rowOf(row: Run['row'], { desk, folder, model, firstModel, onOpen }: HandedBy): OptionsOfStage[] {
       const { before, moved, behind } = movingIn(row);
       const ofLines: AskedByLines = { models: new Set(), hasUnnamed: false };
       const stage = sharding({
@@ -108,7 +98,8 @@ export async function handingOf({ label, row, base, sets, pool }: Handed): Promi
       });
       return [...before, expecting(moved, base, ofLines), placed(stage, staying(moved)), ...behind];
     },
-    dropUnplanned: folder => rmSync(spoolIn(folder), { force: true }),
+    /** Removes the lines of a run that ended before all had come: nobody has any of them. */
+    dropUnplanned: (folder: string): void => rmSync(spoolIn(folder), { force: true }),
   };
 }
 
@@ -125,11 +116,7 @@ function modelsOf(asked: readonly OptionsOfStage[], base: string): (string | und
 
 const sha256 = (text: string | Buffer): string => createHash('sha256').update(text).digest('hex');
 
-export interface Moving {
-  before: readonly OptionsOfStage[];
-  moved: readonly OptionsOfStage[];
-  behind: readonly OptionsOfStage[];
-}
+type Moving = ReturnType<typeof movingIn>;
 
 /** What each worker says for itself. */
 const OWN_OF_WORKERS = [
@@ -140,7 +127,7 @@ const OWN_OF_WORKERS = [
 const OWN_OF_RUN = ['ledger', 'metrics', 'total', 'grace', 'max-failed'];
 
 /** Exit 64 where the row cannot be cut so, with what to do about it. */
-export function movingIn(row: readonly OptionsOfStage[]): Moving {
+export function movingIn(row: readonly OptionsOfStage[]) {
   const first = row.findIndex(({ stage }) => stage.asks);
   const last = row.findLastIndex(({ stage }) => stage.asks);
   if (first < 0)

@@ -7,7 +7,7 @@
  * Polychronopoulos and Kuck, 1987): a part has at most 1/(2 workers) of the lines that nobody has yet.
  */
 import { createHash } from 'node:crypto';
-import type { Keeping } from './keeping.ts';
+import type { Keeping } from './getting-nowhere.ts';
 import { servesAll, type Workers } from './known-workers.ts';
 import type { PointerQueue } from './part-queue.ts';
 import type { Part } from './part-states.ts';

@@ -25,13 +25,6 @@ export interface Taken {
   done(): Promise<void>;
 }
 
-export interface Taker {
-  /** The next of any of these queues. Waits until there is one, over outages of Redis; null when aborted or closed. */
-  take(queues: readonly string[], signal: AbortSignal): Promise<Taken | null>;
-  readonly isUp: boolean;
-  close(): Promise<void>;
-}
-
 /** How often BullMQ returns what a lost worker held, before it calls the job failed. We would still take it. */
 const MOST_STALLED = 20;
 /** ms between two looks for parts whose worker is lost */
@@ -64,7 +57,7 @@ export async function openTaker({ url, prefix, name, lock, say }: TakerSettings)
     worker.on('error', error => redis.tell(error));
     return worker;
   };
-  return new RedisTaker(redis, workerOf, lock);
+  return new Taker(redis, workerOf, lock);
 }
 
 interface Asker {
@@ -78,7 +71,7 @@ interface Held {
   token: string;
 }
 
-class RedisTaker implements Taker {
+export class Taker {
   #redis: Connection;
   #waiting: Redis;
   #workerOf: (queue: string) => Worker<Pointer>;
@@ -113,6 +106,7 @@ class RedisTaker implements Taker {
     return this.#redis.isUp();
   }
 
+  /** The next of any of these queues. Waits until there is one, over outages of Redis; null when aborted or closed. */
   take(queues: readonly string[], signal: AbortSignal): Promise<Taken | null> {
     return new Promise(resolve => {
       if (signal.aborted || this.#isClosed) return resolve(null);

@@ -119,20 +119,15 @@ function endpointLines({ endpoints, since }: PoolStats): string[] {
   return lines;
 }
 
-interface RoomWatch {
-  /** regularly, and at the end; `now` in ms */
-  look(now: number): void;
-  room(): Room;
-}
-
 /** Items in flight, of those that may be: waves leave some of them out. */
 const FULL = 0.8;
 
-export function watchRoom(account: Account, pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>): RoomWatch {
+export function watchRoom(account: Account, pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>) {
   const sums = { starved: 0, tail: 0, capped: 0 };
   let last: { now: number; saturatedMs: number } | null = null;
   return {
-    look(now) {
+    /** regularly, and at the end; `now` in ms */
+    look(now: number): void {
       const { saturatedMs } = pool.stats();
       if (last !== null) {
         // what waited for a place had the servers full
@@ -146,6 +141,6 @@ export function watchRoom(account: Account, pool: Pick<EndpointPool, 'stats' | '
       }
       last = { now, saturatedMs };
     },
-    room: () => ({ ...sums, all: account.endedAt === null ? null : account.read - account.aside }),
+    room: (): Room => ({ ...sums, all: account.endedAt === null ? null : account.read - account.aside }),
   };
 }

@@ -143,18 +143,11 @@ export function doneOf({ rungs }: Account): number {
   return RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
 }
 
-interface Total {
-  /** How many items are to come out, given how many were left out so far; null until it knows. */
-  items(aside: number): number | null;
-  /** In words, that --total said another number than came, once all have come; null where it did not, or was not needed. */
-  missed(account: Pick<Account, 'read' | 'endedAt'>): string | null;
-}
-
 /**
  * How many items a run will give: counted beside it where its first stage reads files; where it reads a pipe, what --total
  * says of it, and unknown without. Begins to count.
  */
-export function countItems(row: readonly OptionsOfStage[], tools: Tools): Total {
+export function countItems(row: readonly OptionsOfStage[], tools: Tools) {
   const [first] = row;
   // who lets only the first items through has counted what it leaves out
   const isLimit = first?.stage.counts !== undefined && !isSource(first.stage, first.options);
@@ -170,8 +163,10 @@ export function countItems(row: readonly OptionsOfStage[], tools: Tools): Total 
   };
   void count();
   return {
-    items: aside => (found === null || isLimit ? found : found - aside),
-    missed({ read, endedAt }) {
+    /** How many items are to come out, given how many were left out so far; null until it knows. */
+    items: (aside: number): number | null => (found === null || isLimit ? found : found - aside),
+    /** In words, that --total said another number than came, once all have come; null where it did not, or was not needed. */
+    missed({ read, endedAt }: Pick<Account, 'read' | 'endedAt'>): string | null {
       if (!isSaid || !isOfInput || said === undefined || found === null || endedAt === null || read === found)
         return null;
       const means = found === said ? '' : `, which makes ${counted(found, 'item')}`;

@@ -6,9 +6,10 @@ import { type AskedTotals, addAsked, noneAsked } from '../../../engine/core/item
 import { ioError } from '../../../engine/core/item/failure.ts';
 import { counted, cut } from '../../../engine/core/item/wording.ts';
 import type { Hello, PartName, Result } from '../protocol.ts';
+import type { Taken } from '../taker.ts';
 import { type CoordinatorClient, persist, Refused, Unheard } from './coordinator-client.ts';
 import { type PartOutcome, PartRun } from './part-run.ts';
-import { BadOrder } from './task.ts';
+import { BadOrder, readPartName } from './task.ts';
 import type { WorkFolder } from './worker-folder.ts';
 import type { OpenWork, Works } from './works.ts';
 
@@ -51,7 +52,9 @@ interface Hand {
   over: Promise<void>;
 }
 
-export const keyOf = ({ work, root, part }: PartName): string => `${work}.${root}.${part}`;
+const keyOf = ({ work, root, part }: PartName): string => `${work}.${root}.${part}`;
+/** pointers that lead nowhere are said so often */
+const MOST_ASTRAY = 20;
 /** of a bug, which our own log has whole */
 const STACK = /\n {4}at .*/s;
 /** characters of a message to the coordinator */
@@ -65,38 +68,45 @@ export class Hands {
   /** results of an earlier process that are still to be handed in */
   #sending = 0;
   readonly #wanted: (() => void)[] = [];
+  /** pointers whose parts are in hand, or that the queue has not heard of yet */
+  readonly #settling = new Set<Promise<void>>();
+  /** parts in hand that are looked at again once they are not: one pointer is enough for that */
+  readonly #again = new Set<string>();
+  #coming = 0;
+  #astray = 0;
 
   constructor(options: HandsOptions) {
     this.#is = options;
   }
 
-  /** Takes the part, unless it is not to be had; resolves when it is in hand, to what resolves when it is not any more. */
-  async take(name: PartName): Promise<{ over: Promise<void> } | null> {
-    const { client, worker, signal, lease, mayRun } = this.#is;
-    let taken: Awaited<ReturnType<CoordinatorClient['take']>>;
+  /** From a pointer of the queue to a part. Resolves when that is in hand, or is not to be had. */
+  async begin(taken: Taken): Promise<void> {
+    let over = Promise.resolve();
+    this.#coming += 1;
     try {
-      taken = await persist(() => client.take(name, worker), { signal, within: lease() });
+      const name = readPartName(taken.pointer);
+      const key = keyOf(name);
+      const before = this.#hands.get(key)?.over;
+      if (before === undefined) over = (await this.#take(name))?.over ?? over;
+      // it is there twice; or the part was just handed back, and is offered already before we hear that it was taken
+      else if (!this.#again.has(key)) {
+        this.#again.add(key);
+        over = before.then(() => {
+          this.#again.delete(key);
+          return this.begin(taken);
+        });
+      }
     } catch (error) {
-      const isUsual = error instanceof Refused && (error.status === 410 || error.status === 409);
-      if (!isUsual && !(error instanceof Unheard))
-        await this.#sayBroken(name, `cannot be taken: ${(error as Error).message}`);
-      return null;
+      if (!(error instanceof BadOrder)) throw error;
+      this.#sayAstray(error);
+    } finally {
+      this.#coming -= 1;
     }
-    const { isAlone, lines: bytes } = taken;
-    const lines = bytes.toString().split('\n');
-    if (lines.at(-1) === '') lines.pop();
-    const since = performance.now();
-    const state = { run: null, isGivenUp: !mayRun(), wake: null, isOver: false, over: Promise.resolve() };
-    const hand: Hand = { name, lines, isAlone, since, ...state };
-    this.#hands.set(keyOf(name), hand);
-    hand.over = this.#carry(hand, bytes);
-    this.#changed();
-    return hand;
-  }
-
-  /** Resolves when the part is in hand no more; null where it is not. */
-  over(name: PartName): Promise<void> | null {
-    return this.#hands.get(keyOf(name))?.over ?? null;
+    const settled = over
+      .then(() => taken.done())
+      .catch(this.#is.onBroken)
+      .finally(() => this.#settling.delete(settled));
+    this.#settling.add(settled);
   }
 
   /** Hands back what there is of one. */
@@ -142,9 +152,9 @@ export class Hands {
     return [...this.#hands.values()].some(({ isAlone }) => isAlone);
   }
 
-  /** a part is under way, and not only to be handed in */
+  /** a part is on its way or under way, and not only to be handed in */
   get areBusy(): boolean {
-    return [...this.#hands.values()].some(({ isOver }) => !isOver);
+    return this.#coming > 0 || [...this.#hands.values()].some(({ isOver }) => !isOver);
   }
 
   /** nothing is in hand, and nothing to be handed in */
@@ -152,9 +162,41 @@ export class Hands {
     return this.#hands.size + this.#sending === 0;
   }
 
-  /** Resolves when all are empty. */
-  emptied(): Promise<void> {
-    return this.areEmpty ? Promise.resolve() : new Promise(resolve => this.#wanted.push(resolve));
+  /** Resolves when all are empty, and the queue has heard of it. */
+  async emptied(): Promise<void> {
+    while (this.#settling.size > 0) await Promise.all(this.#settling);
+    if (!this.areEmpty) await new Promise<void>(resolve => this.#wanted.push(resolve));
+  }
+
+  /** Takes the part, unless it is not to be had; resolves when it is in hand, to what resolves when it is not any more. */
+  async #take(name: PartName): Promise<{ over: Promise<void> } | null> {
+    const { client, worker, signal, lease, mayRun } = this.#is;
+    let taken: Awaited<ReturnType<CoordinatorClient['take']>>;
+    try {
+      taken = await persist(() => client.take(name, worker), { signal, within: lease() });
+    } catch (error) {
+      const isUsual = error instanceof Refused && (error.status === 410 || error.status === 409);
+      if (!isUsual && !(error instanceof Unheard))
+        await this.#sayBroken(name, `cannot be taken: ${(error as Error).message}`);
+      return null;
+    }
+    const { isAlone, lines: bytes } = taken;
+    const lines = bytes.toString().split('\n');
+    if (lines.at(-1) === '') lines.pop();
+    const since = performance.now();
+    const state = { run: null, isGivenUp: !mayRun(), wake: null, isOver: false, over: Promise.resolve() };
+    const hand: Hand = { name, lines, isAlone, since, ...state };
+    this.#hands.set(keyOf(name), hand);
+    hand.over = this.#carry(hand, bytes);
+    this.#changed();
+    return hand;
+  }
+
+  /** Anyone who may write to Redis can put anything there, and any number of it. */
+  #sayAstray({ message }: BadOrder): void {
+    this.#astray += 1;
+    const more = this.#astray === MOST_ASTRAY ? '; further ones are not said' : '';
+    if (this.#astray <= MOST_ASTRAY) this.#is.say(`a pointer in the queue leads nowhere: ${message}${more}`);
   }
 
   #changed(): void {

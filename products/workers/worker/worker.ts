@@ -18,7 +18,6 @@ import type { Taker } from '../taker.ts';
 import { type CoordinatorClient, Refused, Unheard } from './coordinator-client.ts';
 import { createGuard, Endpoints } from './endpoints.ts';
 import { Hands, type Sums } from './hands.ts';
-import { Pointers } from './pointers.ts';
 import { Speech } from './speech.ts';
 import { BadOrder, readOrders } from './task.ts';
 import type { WorkFolder } from './worker-folder.ts';
@@ -64,16 +63,6 @@ export interface Ended {
   isClean: boolean;
   /** what made it impossible to go on */
   broken?: Fatal;
-}
-
-export interface Worker {
-  /** as the coordinator knows it */
-  name: string;
-  /** Takes nothing more, and hands back what it has. */
-  stop(): void;
-  /** Stops for something that makes it impossible to go on. */
-  breakOff(error: unknown): void;
-  ended: Promise<Ended>;
 }
 
 /** Who answers the first hello so is no coordinator, or does not know this worker. */
@@ -131,7 +120,6 @@ class RunningWorker {
   readonly #endpoints: Endpoints;
   readonly #works: Works;
   readonly #hands: Hands;
-  readonly #pointers: Pointers;
   readonly #speech: Speech;
   readonly #gate = new Gate();
   readonly #late = new AbortController();
@@ -174,7 +162,6 @@ class RunningWorker {
       lease: () => this.#orders.lease,
       mayRun: () => !this.#isStopping && this.#endpoints.mayBeAsked,
     });
-    this.#pointers = new Pointers({ hands: this.#hands, say, onBroken });
     pool.onRoom(onChange);
   }
 
@@ -211,7 +198,6 @@ class RunningWorker {
     await this.#greeting();
     clearInterval(looking);
     await Promise.all([left, loop]);
-    await this.#pointers.settled();
     await this.#hands.emptied();
     // after so long a silence what it had is others'
     const isForgotten = this.#lostAt !== null && performance.now() - this.#lostAt > this.#orders.lease;
@@ -244,7 +230,7 @@ class RunningWorker {
       this.#turn = new AbortController();
       const taken = await this.#options.taker.take(this.#orders.queues, this.#turn.signal);
       this.#turn = null;
-      if (taken !== null) await this.#pointers.begin(taken);
+      if (taken !== null) await this.#hands.begin(taken);
     }
   }
 
@@ -308,7 +294,7 @@ class RunningWorker {
     if (words !== null) say(words);
     const now = performance.now();
     // a server that loads its model for the first time is not idle
-    const isBusy = this.#hands.areBusy || this.#pointers.isComing || (this.#isHeard && !this.#hands.areEmpty);
+    const isBusy = this.#hands.areBusy || (this.#isHeard && !this.#hands.areEmpty);
     if (isBusy || !this.#endpoints.wereThere) this.#idleSince = now;
     if (idle !== undefined && !this.#isStopping && now - this.#idleSince > idle) {
       say(`nothing to do for ${idle / 1000} s: the end`);
@@ -317,8 +303,10 @@ class RunningWorker {
   }
 }
 
-export function startWorker(options: WorkerOptions): Worker {
+export function startWorker(options: WorkerOptions) {
   const worker = new RunningWorker(options);
   const { name, stop, breakOff } = worker;
   return { name, stop, breakOff, ended: worker.work() };
 }
+
+export type Worker = ReturnType<typeof startWorker>;
