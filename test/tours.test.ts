@@ -27,7 +27,7 @@ const TOURS: Record<string, Tour> = {
     files: {
       'engine/running/run.ts': 'async function flow(',
       'engine/running/asking.ts': '#making = this.#make(asksWith)',
-      'engine/running/stopping.ts': 'const endAtOnce =',
+      'engine/running/stopping.ts': '#endAtOnce(',
     },
   },
   'add a stage': {

@@ -20,12 +20,7 @@ import { provenanceCarried } from '../flow/provenance.ts';
 /** Files that a run may have open; 24 orderings are the most that anyone has asked for. */
 const MAX_OPEN_OUTPUTS = 256;
 
-export interface FilesOutput extends Output {
-  /** Gives every file its name; returns their paths, and what there is to say of old ones and of leftovers. */
-  finish(): { paths: string[]; said: string[] };
-  /** The paths of what was written so far, under names that end in .partial; those without a byte are removed. */
-  partial(): string[];
-}
+export type FilesOutput = ReturnType<typeof toFiles>;
 
 interface Target extends Unfinished {
   fd: number;
@@ -40,7 +35,7 @@ export interface Targets {
 }
 
 /** Exit 74 where the one path cannot be made. */
-export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame): FilesOutput {
+export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame) {
   const open = new Map<string, Target>();
   const outputFor = (name: string, around: Frame | undefined): Output => {
     const known = open.get(name);
@@ -57,7 +52,7 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame): Fi
   };
   if (targets.always !== null) outputFor(targets.always, frame);
   return {
-    write(line) {
+    write(line: Item): boolean {
       const path = targets.of(line);
       const said = provenanceCarried(line);
       const beside = said && besideOf(path);
@@ -65,10 +60,11 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame): Fi
       if (beside) outputFor(beside, undefined).write(said as Item);
       return outputFor(path, frame).write(line);
     },
-    ready: act => act(),
-    async end(complete, model) {
+    ready: (act: () => void): void => act(),
+    async end(complete?: boolean, model?: string): Promise<void> {
       for (const { output } of open.values()) await output.end(complete, model);
     },
+    /** Gives every file its name; returns their paths, and what there is to say of old ones and of leftovers. */
     finish() {
       const said: string[] = [];
       for (const { path, partial, fd } of open.values()) {
@@ -79,6 +75,7 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame): Fi
       }
       return { paths: [...open.keys()], said };
     },
+    /** The paths of what was written so far, under names that end in .partial; those without a byte are removed. */
     partial: () =>
       [...open.values()].flatMap(({ partial, fd }) => {
         if (partial === null) return [];

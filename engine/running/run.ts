@@ -17,7 +17,7 @@ import { openWritten } from '../flow/written.ts';
 import { Asking, type Asks } from './asking.ts';
 import { askedOf } from './open-pool.ts';
 import { makeFolders, sideFilesOf, withReaders } from './stage-options.ts';
-import { createStopping, lastWords, type Stopper } from './stopping.ts';
+import { lastWords, type Stopper, Stopping } from './stopping.ts';
 import type { Progress, Watched } from './watch/run-facts.ts';
 
 export type { PoolAsked } from './asking.ts';
@@ -90,7 +90,7 @@ function prepare(run: Run) {
   }
   // a source whose arguments are no lines to read opens them itself
   const inputs = makesItems && first.stage.positional ? [] : (run.inputs ?? inputsOf(run.files));
-  const stopping = createStopping({
+  const stopping = new Stopping({
     account,
     say,
     atStop: run.atStop,

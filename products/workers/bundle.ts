@@ -16,20 +16,14 @@ import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { filesOf, type OptionsOfStage, optionsOf } from '../../engine/running/stage-options.ts';
-import type { Files, Task } from './protocol.ts';
+import type { Files } from './protocol.ts';
 
 /** Of all files of a task, before they are base64, and how many they may be. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const MOST_FILES = 10_000;
 
-export interface Bundle {
-  row: Task['row'];
-  /** null where no stage reads a file */
-  files: Buffer | null;
-}
-
-/** Exit 64 for what is too large, 65 for what cannot be read. `base` is the folder of the pipeline file. */
-export function bundleOf(moved: readonly OptionsOfStage[], base: string): Bundle {
+/** Exit 64 for what is too large, 65 for what cannot be read. `base` is the folder of the pipeline file; no files: no stage reads one. */
+export function bundleOf(moved: readonly OptionsOfStage[], base: string) {
   const bag = newBag();
   const row = moved.map(placed => ({ stage: placed.stage.name, options: bundled(placed, base, bag) }));
   return { row, files: bag.body() };

@@ -116,8 +116,6 @@ function modelsOf(asked: readonly OptionsOfStage[], base: string): (string | und
 
 const sha256 = (text: string | Buffer): string => createHash('sha256').update(text).digest('hex');
 
-type Moving = ReturnType<typeof movingIn>;
-
 /** What each worker says for itself. */
 const OWN_OF_WORKERS = [
   ...(['endpoint', 'pool', 'endpoint-limit', 'model-map'] as const),
@@ -174,7 +172,7 @@ function refuseOptions({ stage, options }: OptionsOfStage, isLast: boolean): voi
 }
 
 /** What stays of the options of the moved stages, for the one that stands for them. */
-export function staying(moved: Moving['moved']): Values {
+export function staying(moved: readonly OptionsOfStage[]): Values {
   const asking = moved.find(({ stage }) => stage.asks)?.options ?? {};
   const own = OWN_OF_RUN.map(name => [name, asking[name]]);
   const { 'max-line': maxLine } = moved[0]?.options ?? {};
@@ -186,7 +184,7 @@ export function staying(moved: Moving['moved']): Values {
  * given out, by the same words as in a run without workers.
  */
 export async function checkMoved(
-  moved: Moving['moved'],
+  moved: readonly OptionsOfStage[],
   { base, sets, model }: { base: string; sets: readonly string[]; model: string },
 ): Promise<void> {
   const tools = dryTools({ base, sets, files: [], warn() {}, pool: async () => dryPool(model, null) });

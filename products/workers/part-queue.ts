@@ -13,8 +13,6 @@ export { placeOf } from './redis.ts';
 const MOST_BYTES = 1_024;
 /** A done job leaves nothing: under an id that is kept, nothing could be added again. Ids have no `:` and are no numbers. */
 const JOB = { removeOnComplete: true, removeOnFail: true, sizeLimit: MOST_BYTES };
-/** ms for a farewell to Redis */
-const FAREWELL = 400;
 /** Entries of the stream of events, which nobody reads. */
 const EVENTS = 100;
 
@@ -92,12 +90,8 @@ export async function openPointers({ url, prefix, say }: PointerSettings): Promi
       return redis.isUp();
     },
     async close() {
-      const late = new Promise(resolve => setTimeout(resolve, FAREWELL).unref());
-      const gone = [...queues.values()].map(queue =>
-        redis.within(forget(redis.client, queue)).catch(() => {}),
-      );
-      await Promise.race([late, Promise.all(gone)]);
-      await redis.close();
+      const gone = [...queues.values()].map(queue => redis.within(forget(redis.client, queue)));
+      await redis.close(Promise.allSettled(gone));
     },
   };
 }

@@ -18,6 +18,8 @@ export interface RedisSettings {
 
 /** ms: an idle connection is asked so often whether it is there */
 const BEAT = 2_000;
+/** ms for a farewell */
+const FAREWELL = 400;
 /** ms: an outage that is shorter is no news */
 const NEWS = 2_000;
 /** texts: errors that differ each time are no news either */
@@ -109,8 +111,10 @@ export class Connection {
     return other;
   }
 
-  async close(): Promise<void> {
+  /** Hangs up once `farewell` has been said, or takes too long. */
+  async close(farewell: Promise<unknown>): Promise<void> {
     if (this.#isClosed) return;
+    await Promise.race([farewell, new Promise(resolve => setTimeout(resolve, FAREWELL).unref())]);
     this.#isClosed = true;
     clearInterval(this.#beat);
     clearTimeout(this.#away?.timer);

@@ -35,8 +35,6 @@ const WAIT = 3;
 const PAUSE = 250;
 /** What is no pointer is dropped, so many at a time: thousands of them do not keep a worker from what is behind them. */
 const MOST_DROPPED = 1_000;
-/** ms for a farewell to Redis */
-const FAREWELL = 400;
 
 export async function openTaker({ url, prefix, name, lock, say }: TakerSettings): Promise<Taker> {
   const redis = await connect({ url, name, say });
@@ -243,9 +241,7 @@ export class Taker {
     for (const timer of this.#timers) clearInterval(timer);
     for (const asker of this.#askers.splice(0)) asker.answer(null);
     this.#waiting.disconnect();
-    const late = new Promise(resolve => setTimeout(resolve, FAREWELL).unref());
-    await Promise.race([late, Promise.all([...this.#workers.values()].map(worker => worker.close(true)))]);
-    await this.#redis.close();
+    await this.#redis.close(Promise.all([...this.#workers.values()].map(worker => worker.close(true))));
   }
 }
 

@@ -19,12 +19,7 @@ export interface Metered {
   facts(): Facts | null;
 }
 
-export interface Metrics {
-  /** where they are */
-  url: string;
-  onAnswer(endpoint: string, ms: number): void;
-  close(): void;
-}
+export type Metrics = Awaited<ReturnType<typeof serveMetrics>>;
 
 /** Those of vLLM's end-to-end latency, and some below; seconds. */
 const LATENCIES = [0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480];
@@ -32,7 +27,7 @@ const MOST_CONNECTIONS = 16;
 const HEADERS_WITHIN = 5_000;
 
 /** `at` is PORT or HOST:PORT. Exit 64 where nothing can listen there. */
-export async function serveMetrics(at: string, metered: Metered): Promise<Metrics> {
+export async function serveMetrics(at: string, metered: Metered) {
   const { host, port } = placeOf(at);
   const registry = new Registry();
   const latency = new Histogram({
@@ -69,9 +64,10 @@ export async function serveMetrics(at: string, metered: Metered): Promise<Metric
   server.unref();
   const { port: taken } = server.address() as AddressInfo;
   return {
+    /** where they are */
     url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/metrics`,
-    onAnswer: (endpoint, ms) => latency.observe({ endpoint }, ms / 1000),
-    close() {
+    onAnswer: (endpoint: string, ms: number): void => latency.observe({ endpoint }, ms / 1000),
+    close(): void {
       server.close();
       server.closeAllConnections();
     },

@@ -145,21 +145,14 @@ function saidIn(bytes: Buffer): string {
   return words === '' ? '' : `: ${words}`;
 }
 
-interface Persisting {
-  /** aborted: what is not heard by now is thrown */
-  signal: AbortSignal;
-  /** ms after which what is not heard is thrown; for ever unless given */
-  within?: number;
-}
-
 /** ms between two tries, at first and at most */
 const FIRST = 200;
 const LAST = 5_000;
 
-/** Asks until it is heard, or refused. */
+/** Asks until it is heard, or refused; what is not heard `within` ms, or when `signal` is aborted, is thrown. */
 export async function persist<T>(
   ask: () => Promise<T>,
-  { signal, within = Number.POSITIVE_INFINITY }: Persisting,
+  { signal, within = Number.POSITIVE_INFINITY }: { signal: AbortSignal; within?: number },
 ): Promise<T> {
   const begun = performance.now();
   for (let tries = 1; ; tries++) {

@@ -2,7 +2,7 @@
  * The parts that a worker has in hand, each from its pointer to its result: the lines are fetched, run, and handed in until
  * the coordinator says that it has them, or that it wants them no more.
  */
-import { type AskedTotals, addAsked, noneAsked } from '../../../engine/core/item/account.ts';
+import { addAsked, noneAsked } from '../../../engine/core/item/account.ts';
 import { ioError } from '../../../engine/core/item/failure.ts';
 import { counted, cut } from '../../../engine/core/item/wording.ts';
 import type { Hello, PartName, Result } from '../protocol.ts';
@@ -13,13 +13,7 @@ import { BadOrder, readPartName } from './task.ts';
 import type { WorkFolder } from './worker-folder.ts';
 import type { OpenWork, Works } from './works.ts';
 
-export interface Sums {
-  parts: number;
-  lines: number;
-  asked: AskedTotals;
-}
-
-export interface HandsOptions {
+interface HandsOptions {
   client: CoordinatorClient;
   folder: WorkFolder;
   works: Works;
@@ -60,9 +54,11 @@ const STACK = /\n {4}at .*/s;
 /** characters of a message to the coordinator */
 const LONGEST = 2_000;
 
+export type Sums = Hands['sums'];
+
 export class Hands {
   /** what was handed in and taken since the start */
-  readonly sums: Sums = { parts: 0, lines: 0, asked: noneAsked() };
+  readonly sums = { parts: 0, lines: 0, asked: noneAsked() };
   readonly #is: HandsOptions;
   readonly #hands = new Map<string, Hand>();
   /** results of an earlier process that are still to be handed in */
@@ -225,7 +221,11 @@ export class Hands {
       const body = Buffer.from([JSON.stringify(result), ...answered.map(({ line }) => line), ''].join('\n'));
       if (answered.length > 0) this.#keep(name, body);
       if (!(await this.#handIn(name, body))) return;
-      if (answered.length > 0) this.#note(answered.length, asked);
+      if (answered.length > 0) {
+        this.sums.parts += 1;
+        this.sums.lines += answered.length;
+        addAsked(this.sums.asked, asked);
+      }
       if (answered.length < lines.length && broken === undefined)
         say(
           `${nameFor(name)}: handed back with ${answered.length} of ${counted(lines.length, 'line')} answered`,
@@ -275,12 +275,6 @@ export class Hands {
     } catch (error) {
       this.#is.onBroken(error); // it may be handed in all the same
     }
-  }
-
-  #note(lines: number, asked: AskedTotals): void {
-    this.sums.parts += 1;
-    this.sums.lines += lines;
-    addAsked(this.sums.asked, asked);
   }
 
   /** Whether it was taken. What is not heard stays on disk. */

@@ -17,7 +17,7 @@ import type { Hello, Orders } from '../protocol.ts';
 import type { Taker } from '../taker.ts';
 import { type CoordinatorClient, Refused, Unheard } from './coordinator-client.ts';
 import { createGuard, Endpoints } from './endpoints.ts';
-import { Hands, type Sums } from './hands.ts';
+import { Hands } from './hands.ts';
 import { Speech } from './speech.ts';
 import { BadOrder, readOrders } from './task.ts';
 import type { WorkFolder } from './worker-folder.ts';
@@ -55,14 +55,6 @@ export interface WorkerOptions {
   idle?: number | undefined;
   say(message: string): void;
   timing?: Partial<Timing>;
-}
-
-export interface Ended {
-  sums: Sums;
-  /** nothing that is its own is in hand any more */
-  isClean: boolean;
-  /** what made it impossible to go on */
-  broken?: Fatal;
 }
 
 /** Who answers the first hello so is no coordinator, or does not know this worker. */
@@ -187,7 +179,7 @@ class RunningWorker {
   };
 
   /** Works until it is stopped. */
-  async work(): Promise<Ended> {
+  async work() {
     const { taker, client, pool, folder } = this.#options;
     const looking = setInterval(() => this.#look(), this.#timing.look);
     const left = this.#hands.handInLeft().then(() => {
@@ -201,12 +193,13 @@ class RunningWorker {
     await this.#hands.emptied();
     // after so long a silence what it had is others'
     const isForgotten = this.#lostAt !== null && performance.now() - this.#lostAt > this.#orders.lease;
+    // nothing that is its own is in hand any more
     const isClean = !this.#late.signal.aborted || isForgotten;
     await this.#leave();
     await this.#works.close();
     await Promise.all([taker.close(), pool.close(), client.close()]);
     folder.close();
-    return { sums: this.#hands.sums, isClean, ...(this.#broken && { broken: this.#broken }) };
+    return { sums: this.#hands.sums, isClean, broken: this.#broken };
   }
 
   readonly #changed = (): void => {
