@@ -42,11 +42,11 @@ export class Stopping {
   #drains = false; // what comes through a pipe, until its end
   #timer: NodeJS.Timeout | undefined;
   /** aborted: leave files unread */
-  readonly reading = this.#reading.signal;
+  readonly reading: AbortSignal = this.#reading.signal;
   /** aborted: take no further item to ask about */
-  readonly asking = this.#asking.signal;
+  readonly asking: AbortSignal = this.#asking.signal;
   /** aborted: abandon what is in flight */
-  readonly flight = this.#flight.signal;
+  readonly flight: AbortSignal = this.#flight.signal;
   /** rejects where the run ends at once: it was stopped twice, or its output is broken */
   readonly broken = this.#broken.promise;
   readonly breakOff = this.#broken.reject;

@@ -6,7 +6,7 @@
 import type { Recorded } from '../asking/ledger/ledger.ts';
 import { inputsOf } from '../core/files/input-files.ts';
 import { newAccount } from '../core/item/account.ts';
-import { type Call, CallFailure, type Pool } from '../core/item/call.ts';
+import { type Call, CallFailure } from '../core/item/call.ts';
 import { usageError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { drain, join } from '../flow/join.ts';
@@ -73,19 +73,13 @@ export function dryTools(own: Pick<Tools, 'base' | 'files' | 'sets' | 'warn' | '
   return { ...own, signal, asking: signal, account: newAccount(''), started: new Date(0) };
 }
 
-export interface DryPool extends Pool {
-  /** calls that the ledger has answered, and those that it could not */
-  readonly replayed: number;
-  readonly missed: number;
-  /** the first call to each agent that it could not answer; to each URL, of raw requests */
-  readonly first: ReadonlyMap<string, Call>;
-}
+export type DryPool = ReturnType<typeof dryPool>;
 
 /**
  * A pool that asks nobody: it answers what is on record, and notes what would be asked. A call that is not on record fails
  * as `call-failed`, which no ledger has: who does not read it goes on.
  */
-export function dryPool(model: string, recorded: Recorded | null): DryPool {
+export function dryPool(model: string, recorded: Recorded | null) {
   const first = new Map<string, Call>();
   let replayed = 0;
   let missed = 0;
@@ -93,7 +87,7 @@ export function dryPool(model: string, recorded: Recorded | null): DryPool {
     model,
     itemsInFlight: 1,
     onRoom() {},
-    async call(call) {
+    async call(call: Call) {
       const answer = recorded?.find(call.key, call.model === '' ? model : undefined);
       if (answer) {
         replayed += 1;
@@ -106,7 +100,9 @@ export function dryPool(model: string, recorded: Recorded | null): DryPool {
     ...(recorded && { onRecord: recorded }),
     judge() {},
     close: async () => recorded?.close(),
+    /** the first call to each agent that it could not answer; to each URL, of raw requests */
     first,
+    /** calls that the ledger has answered, and those that it could not */
     get replayed() {
       return replayed;
     },

@@ -271,14 +271,8 @@ async function hangUp(client: Redis): Promise<void> {
   if (!isIdle) await end;
 }
 
-interface Look {
-  needsNoPassword: boolean;
-  /** some users may not: a connection is then taken for ready without asking whether Redis has read its data */
-  mayAskInfo: boolean;
-}
-
 /** Whether it is there, lets us in, and will do for a queue. What is wrong ends the process in plain words. */
-async function firstLook(place: Place, say: (message: string) => void): Promise<Look> {
+async function firstLook(place: Place, say: (message: string) => void) {
   // the password goes by hand, since ioredis would write to the console where none is needed
   const plain = { ...place, username: undefined, password: undefined, db: 0 };
   const client = new Redis({
@@ -312,6 +306,7 @@ async function firstLook(place: Place, say: (message: string) => void): Promise<
     if (typeof info === 'string') judge(info, place, say);
     const script = await ask('EVAL', 'return 1', 0);
     if (script instanceof Error) throw refused('scripts, which a queue is made of', script, place);
+    // some users may not ask: a connection is then taken for ready without asking whether Redis has read its data
     return { needsNoPassword, mayAskInfo: typeof info === 'string' };
   } finally {
     await hangUp(client);

@@ -55,15 +55,15 @@ export interface Facts {
   endpoints: readonly EndpointStats[];
 }
 
-/** Looks at the run; `now` in ms. Rates are as good as the looks are regular. */
-export type Look = (now: number) => Facts;
-
-/** `total` tells how many items are to come out, given how many were left out; null where it is not known. */
+/**
+ * Looks at the run; `now` in ms. Rates are as good as the looks are regular. `total` tells how many items are to come out,
+ * given how many were left out; null where it is not known.
+ */
 export function createLook(
   account: Account,
   pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>,
   total: (aside: number) => number | null,
-): Look {
+): (now: number) => Facts {
   const recent = createRecent();
   const estimate = createEstimate();
   return now => {

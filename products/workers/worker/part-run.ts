@@ -12,7 +12,7 @@ import { failureOf, type Item, idOf } from '../../../engine/core/item/item.ts';
 import type { Each, Stage } from '../../../engine/flow/stage.ts';
 import { askedOf } from '../../../engine/running/open-pool.ts';
 import { run, type Stopper } from '../../../engine/running/run.ts';
-import type { PlacedStage } from './task.ts';
+import type { OptionsOfStage } from '../../../engine/running/stage-options.ts';
 import type { OpenWork } from './works.ts';
 
 export interface PartOutcome {
@@ -150,7 +150,7 @@ export class PartRun {
 }
 
 /** The row, whose last stage that asks counts what leaves it: in the order of the input they would be seen late. */
-function counting(row: readonly PlacedStage[], onLeft: () => void): PlacedStage[] {
+function counting(row: readonly OptionsOfStage[], onLeft: () => void): OptionsOfStage[] {
   const last = row.findLastIndex(({ stage }) => stage.asks);
   return row.map((placed, at) =>
     at === last ? { ...placed, stage: counted(placed.stage, onLeft) } : placed,

@@ -10,15 +10,16 @@ import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type AsksWith, type Call, CallFailure } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
 import { show } from '../../../engine/core/json/show.ts';
+import type { OptionsOfStage } from '../../../engine/running/stage-options.ts';
 import type { Task } from '../protocol.ts';
 import type { CoordinatorClient } from './coordinator-client.ts';
 import { servedBy } from './endpoints.ts';
-import { type PlacedStage, readTask, rowOf } from './task.ts';
+import { readTask, rowOf } from './task.ts';
 import type { WorkFolder } from './worker-folder.ts';
 
 export interface OpenWork {
   task: Task;
-  row: readonly PlacedStage[];
+  row: readonly OptionsOfStage[];
   /** where its files are */
   base: string;
   /** A part of the pool for one part of the work, which is closed with it; the ledger stays. */
