@@ -69,17 +69,13 @@ const TOGETHER = [
   {
     // what every verb needs that reads lines and writes lines, in one file: it imports none of the others
     name: 'text',
-    test: /\/core\/(item|json|files\/(?!side-file))|\/flow\/(?!provenance)|\/config\/package\.ts|\/(stages|bin\/commands)\/index\.ts|\/bin\/(dispatch|flags|habits|stray-input)\.ts|\/kit\/execute\.ts|\/running\/(asking|dry-pool|named-files|open-pool|overwriting|run|run-ending|side-files|stage-options|stopping|to-files)\.ts|\/audit\/expected-ids\.ts|\/stages\/select\.ts|\/endpoints\/pool-clock\.ts|\/node_modules\/(highland|util-deprecate)\//,
+    test: /\/core\/(item|json|files\/(?!side-file))|\/flow\/(?!provenance)|\/config\/package\.ts|\/(stages|bin\/commands)\/index\.ts|\/bin\/(dispatch|flags|habits|stray-input)\.ts|\/kit\/execute\.ts|\/running\/(asking|open-pool|run|stage-options|stopping|to-files|without-asking)\.ts|\/audit\/expected-ids\.ts|\/stages\/select\.ts|\/endpoints\/pool-clock\.ts|\/node_modules\/(highland|util-deprecate)\//,
   },
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
-  { name: 'aside', test: /\/(files\/put-aside|tables\/selection|watch\/total)\.ts/ },
+  { name: 'aside', test: /\/(files\/put-aside|tables\/selection)\.ts/ },
   { name: 'rows', test: /\/tables\/(row-check|template)\.ts/ },
-  {
-    name: 'run',
-    test: /\/running\/(first-items|named-files|stage-options)\.ts/,
-  },
   {
     name: 'pool',
     test: /\/asking\/(pool\/[a-z-]+|endpoints\/(?!pool-clock|gpu|exchange|wire|sse)[a-z-]+)\.ts/,
@@ -106,14 +102,14 @@ const TOGETHER = [
     name: 'read',
     test: /\/report\/(answer-counts|collect|gather|observe|outcome-texts|read-lines|read-out|compare-runs|compare-command)\.ts/,
   },
-  { name: 'facts', test: /\/watch\/(diagnosis|engine-limits|run-facts|recent|servers|run-words)\.ts/ },
+  { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/(bench|models)\// },
   { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|permute|statistics)\.ts/ },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {
     name: 'queue',
-    test: /\/workers\/(first-look|place|part-queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
+    test: /\/workers\/(part-queue|redis|taker)\.ts|\/node_modules\/(bullmq|@?ioredis|msgpackr|denque|debug|ms|cluster-key-slot|redis-errors|standard-as-callback|node-abort-controller|tslib)\/|\/(bullmq|cron-parser|msgpackr)-part\.mjs/,
   },
   {
     name: 'holding',

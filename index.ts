@@ -16,14 +16,10 @@ import type { Item } from './engine/core/item/item.ts';
 import type { ASKING, COMMON } from './engine/flow/join.ts';
 import { type OptionSchemas, type OptionsOf, resolveOptions, type Values } from './engine/flow/options.ts';
 import type { Items, Stage, StageOf, Through } from './engine/flow/stage.ts';
-import { type Chunks, handedOut, inputOf, toEach } from './engine/running/iterables.ts';
 import type { POOL_OPTIONS } from './engine/running/open-pool.ts';
-import { outputOf } from './engine/running/output-paths.ts';
-import { readPipeline } from './engine/running/pipeline.ts';
-import { run as runRow } from './engine/running/run.ts';
-import type { Ended as EndedRun } from './engine/running/run-options.ts';
+import { outputOf, readPipeline } from './engine/running/pipeline.ts';
+import { type Ended as EndedRun, run as runRow, type Stopper } from './engine/running/run.ts';
 import { optionsOf } from './engine/running/stage-options.ts';
-import type { Stopper } from './engine/running/stopping.ts';
 import {
   refuseOutputs,
   runToFiles,
@@ -31,10 +27,15 @@ import {
   type Start,
   type Unplaced,
 } from './engine/running/to-files.ts';
-import type { Progress, Watched } from './engine/running/watch/progress.ts';
-import { createLook, type Facts } from './engine/running/watch/run-facts.ts';
-import { countItems } from './engine/running/watch/total.ts';
+import {
+  countItems,
+  createLook,
+  type Facts,
+  type Progress,
+  type Watched,
+} from './engine/running/watch/run-facts.ts';
 import { rethrow } from './errors.ts';
+import { type Chunks, handedOut, inputOf, toEach } from './iterables.ts';
 import agentStepStage from './stages/agent-step.ts';
 import chainStage from './stages/chain.ts';
 import exportStage from './stages/export.ts';
@@ -66,10 +67,9 @@ export {
   type Through,
   type Tools,
 } from './engine/flow/stage.ts';
-export type { Chunks } from './engine/running/iterables.ts';
 export type { Facts } from './engine/running/watch/run-facts.ts';
-
 export { type ErrorCode, FairwatchError } from './errors.ts';
+export type { Chunks } from './iterables.ts';
 
 /** Stages in a row, with their options. */
 export interface Row {

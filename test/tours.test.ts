@@ -23,12 +23,11 @@ const TOURS: Record<string, Tour> = {
     },
   },
   'a run, from its first line to its last word': {
-    most: 4,
+    most: 3,
     files: {
       'engine/running/run.ts': 'async function flow(',
       'engine/running/asking.ts': '#making = this.#make(asksWith)',
-      'engine/running/stopping.ts': 'const endAtOnce =',
-      'engine/running/run-ending.ts': 'function exitOf(',
+      'engine/running/stopping.ts': '#endAtOnce(',
     },
   },
   'add a stage': {
@@ -81,7 +80,7 @@ const TOURS: Record<string, Tour> = {
     most: 2,
     files: {
       'engine/asking/endpoints/server-load.ts': 'const LOAD',
-      'engine/running/watch/run-metrics.ts': "gauge('fw_server_requests_running'",
+      'engine/running/watch/run-metrics.ts': "'fw_server_requests_running'",
     },
   },
 };

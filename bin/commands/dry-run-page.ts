@@ -3,7 +3,7 @@ import { type Account, firstOf } from '../../engine/core/item/account.ts';
 import type { Call } from '../../engine/core/item/call.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible, visibleLines } from '../../engine/core/json/visible.ts';
-import type { DryPool } from '../../engine/running/dry-pool.ts';
+import type { DryPool } from '../../engine/running/without-asking.ts';
 
 /** A rule of thumb for English text and Llama's tokenizer; the true count is the server's. */
 export const CHARACTERS_PER_TOKEN = 4;

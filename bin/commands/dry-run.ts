@@ -20,10 +20,9 @@ import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { Sharing } from '../../engine/flow/sharing.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
-import { type DryPool, dryPool } from '../../engine/running/dry-pool.ts';
-import { itemsBefore } from '../../engine/running/first-items.ts';
-import { silent } from '../../engine/running/named-files.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
+import { silent } from '../../engine/running/stage-options.ts';
+import { type DryPool, dryPool, dryTools, itemsBefore } from '../../engine/running/without-asking.ts';
 import { BESIDE, CHARACTERS_PER_TOKEN, render, SHARE_OF_MAX, type Sum } from './dry-run-page.ts';
 
 export interface DryRun {
@@ -113,13 +112,7 @@ async function workOf(
   tellBeginnings: Tools['tellBeginnings'] & object,
 ): Promise<(item: Item) => Promise<Item>> {
   const { stage, options } = silent(placed);
-  const { signal } = new AbortController();
-  const tools: Tools = {
-    ...own,
-    ...{ signal, asking: signal, account: newAccount('dry-run'), started: new Date(0), warn },
-    pool: async () => pool,
-    tellBeginnings,
-  };
+  const tools = { ...dryTools({ ...own, warn, pool: async () => pool }), tellBeginnings };
   const each = await (stage as Stage).each?.(options, tools);
   if (each === undefined) throw new Error(`${stage.name} asks, and works on no item`);
   const work = itemWork(stage, options, each);

@@ -11,13 +11,9 @@ import { command } from '../../engine/flow/command.ts';
 import { ASKING } from '../../engine/flow/join.ts';
 import { isSource } from '../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { outputOf } from '../../engine/running/output-paths.ts';
-import { withPart } from '../../engine/running/part-of-lines.ts';
-import { type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
-import { shardOfRun, writingOf } from '../../engine/running/shard.ts';
+import { outputOf, type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
 import { refuseOutputs, runToFiles, runToStream, type Start } from '../../engine/running/to-files.ts';
 import { execute, sayAs } from '../../products/kit/execute.ts';
-import { movingIn } from '../../products/workers/moving.ts';
 import {
   QUEUE_OPTIONS,
   type QueueFlags,
@@ -26,6 +22,7 @@ import {
 } from '../../products/workers/queue-options.ts';
 import { stages } from '../../stages/index.ts';
 import { dryRun } from './dry-run.ts';
+import { shardOfRun, withPart, writingOf } from './shard.ts';
 
 export default command({
   name: 'run',
@@ -92,7 +89,7 @@ export default command({
     const path = target === '-' || target === '/dev/stdout' ? undefined : target;
     const run = { label, row, files, base, sets, pool, ledger };
     const queue = queueOfRun(options);
-    if (queue !== null) movingIn(row);
+    if (queue !== null) (await import('../../products/workers/handing.ts')).movingIn(row);
     await refuseOutputs(run, path, reads);
     if (options['dry-run']) return dryRun({ row, files, base, sets, target, ledger, pool });
     const say = sayAs(label);

@@ -15,7 +15,7 @@ interface Described {
   group?: Group;
 }
 
-/** What an option that names files or folders does with them; engine/running/named-files.ts has all that follows from it. */
+/** What an option that names files or folders does with them; engine/running/stage-options.ts has all that follows from it. */
 export type FileUse = 'read' | 'read-many' | 'read-folder' | 'write' | 'write-folder';
 
 interface Naming {

@@ -3,6 +3,7 @@
  * the metrics, which are there from the start.
  */
 
+import type { PoolFile } from '../asking/endpoints/settings.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
 import type { Account } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
@@ -10,10 +11,37 @@ import { Fatal, ItemFailure } from '../core/item/failure.ts';
 import type { Values } from '../flow/options.ts';
 import type { Tools } from '../flow/stage.ts';
 import { makePool, namesEndpoint } from './open-pool.ts';
-import type { Run } from './run-options.ts';
+import type { OptionsOfStage } from './stage-options.ts';
 import type { Stopping } from './stopping.ts';
-import type { Progress } from './watch/progress.ts';
+import type { Progress, Watched } from './watch/run-facts.ts';
 import type { Metrics } from './watch/run-metrics.ts';
+
+export interface Asks {
+  /** what messages begin with: the verb, or the pipeline file */
+  label: string;
+  row: readonly OptionsOfStage[];
+  files: readonly string[];
+  /** the path that the output is written to; absent for standard output */
+  target?: string;
+  /** the `pool:` and the `ledger:` of a pipeline file */
+  pool?: PoolFile;
+  ledger?: string | false;
+  /** For who has a pool already: whom the stages ask, in place of the endpoints that options name. The run closes it. */
+  openPool?(asked: PoolAsked): Promise<EndpointPool>;
+  /** hears what there is to say while it runs and at the end, a message a call, without the label */
+  say(message: string): void;
+  /** shows how it goes, once models are asked */
+  progress?(watched: Watched): Promise<Progress>;
+}
+
+export interface PoolAsked {
+  /** what the first stage that asks asks with */
+  asksWith: AsksWith;
+  /** called once when the pool gives up in the middle of the run */
+  onGivenUp(): void;
+  /** aborted: stop waiting for endpoints */
+  signal: AbortSignal;
+}
 
 interface Around {
   account: Account;
@@ -23,36 +51,24 @@ interface Around {
 }
 
 export class Asking {
-  readonly #run: Run;
+  readonly #run: Asks;
   readonly #around: Around;
   /** of the stage that asks */
   readonly #options: Values;
   #making: Promise<EndpointPool> | null = null;
-  #made: EndpointPool | null = null;
-  #progress: Progress | null = null;
+  /** null where nothing was asked */
+  made: EndpointPool | null = null;
+  progress: Progress | null = null;
+  /** why no pool could be made when lines flowed already */
+  refused: Fatal | undefined;
   #metrics: Metrics | null = null;
   #flows = false;
-  #refused: Fatal | undefined;
 
-  constructor(run: Run, around: Around) {
+  constructor(run: Asks, around: Around) {
     this.#run = run;
     this.#around = around;
     this.#options = run.row.find(({ stage }) => stage.asks)?.options ?? {};
-    around.stopping.flight.addEventListener('abort', () => this.#made?.abort());
-  }
-
-  /** null where nothing was asked */
-  get made(): EndpointPool | null {
-    return this.#made;
-  }
-
-  get progress(): Progress | null {
-    return this.#progress;
-  }
-
-  /** why no pool could be made when lines flowed already */
-  get refused(): Fatal | undefined {
-    return this.#refused;
+    around.stopping.flight.addEventListener('abort', () => this.made?.abort());
   }
 
   /** For the tools of the stages. */
@@ -68,7 +84,7 @@ export class Asking {
     this.#making = this.#make(asksWith).catch(error => {
       if (!this.#flows || !(error instanceof Fatal)) throw error;
       // as where a pool gives up: what is in hand leaves with what it has, and then the run ends
-      this.#refused = error;
+      this.refused = error;
       stopping.giveUp();
       throw notAsked();
     });
@@ -90,24 +106,24 @@ export class Asking {
           warn: say,
           onAnswer: this.#metrics?.onAnswer,
         });
-    this.#made = pool;
+    this.made = pool;
     const watched = { label, account, pool, row, tools: tools(), toStdout: target === undefined, say };
-    this.#progress = (await this.#run.progress?.(watched)) ?? null;
+    this.progress = (await this.#run.progress?.(watched)) ?? null;
     return pool;
   }
 
   /** The run ends with `fatal`, which is about items: what they lack can be asked by the same command once that is mended. */
   readonly giveUp = ({ exit, message }: Fatal): void => {
     const how =
-      this.#made?.stats().replayed === null
+      this.made?.stats().replayed === null
         ? 'there is no --ledger, so what was answered is in the output alone'
         : 'give the same command again: answers in the ledger are not asked again';
     const why = new Fatal(
       exit,
       `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
     );
-    if (this.#made !== null) return this.#made.giveUp(why, 'too many items had failed');
-    this.#refused = why;
+    if (this.made !== null) return this.made.giveUp(why, 'too many items had failed');
+    this.refused = why;
     this.#around.stopping.giveUp();
   };
 
@@ -121,8 +137,8 @@ export class Asking {
     const { serveMetrics } = await import('./watch/run-metrics.ts');
     this.#metrics = await serveMetrics(address, {
       account: this.#around.account,
-      stats: () => this.#made?.stats() ?? null,
-      facts: () => this.#progress?.facts ?? null,
+      stats: () => this.made?.stats() ?? null,
+      facts: () => this.progress?.facts ?? null,
     });
     this.#run.say(`metrics at ${this.#metrics.url}`);
   }

@@ -119,25 +119,16 @@ export async function makePool(
   const flags = values as Flags;
   const wait = durationOf(flags.wait, '--wait');
   const { createPool } = await import('../asking/pool/pool.ts');
-  const { poolSettings } = await import('../asking/endpoints/settings.ts');
-  const settings = await settingsOf(values, file);
-  sayUnused(settings, warn);
+  const settings = await poolSettingsOf(values, file, warn);
   const named = Object.values(asksWith.agents).map(({ model }) => model);
   const models = [...new Set(named.filter(model => model !== undefined))];
   const needsDefault = named.includes(undefined);
   const asked = {
-    wait,
-    models,
-    needsDefault,
-    maxBody: flags['max-body'],
-    warn,
-    onGivenUp,
-    onAnswer,
-    signal,
+    ...{ wait, models, needsDefault, maxBody: flags['max-body'] },
+    ...{ warn, onGivenUp, onAnswer, signal },
   };
-  await boundSockets(poolSettings(settings, process.env).endpoints, warn);
   const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
-  if (!path) return createPool({ ...poolSettings(settings, process.env), ...asked });
+  if (!path) return createPool({ ...settings, ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
   const { whenFree } = await import('../asking/ledger/lock.ts');
@@ -157,7 +148,7 @@ export async function makePool(
     });
   const ledger = await whenFree(open, { warn, signal });
   try {
-    made = await createPool({ ...poolSettings(settings, process.env), ledger, ...asked });
+    made = await createPool({ ...settings, ledger, ...asked });
     return made;
   } catch (error) {
     await ledger.close();
@@ -180,18 +171,24 @@ export async function openLasting(
   }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number; needsNone?: boolean },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../asking/pool/pool.ts');
-  const { noneNamed, poolSettings } = await import('../asking/endpoints/settings.ts');
-  const flags = await settingsOf(values, file);
-  sayUnused(flags, warn);
-  const settings = poolSettings(flags, process.env);
+  const { noneNamed } = await import('../asking/endpoints/settings.ts');
+  const settings = await poolSettingsOf(values, file, warn);
   if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
-  await boundSockets(settings.endpoints, warn);
   const maxBody = (values as Flags)['max-body'];
   const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
 }
 
 type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
+
+async function poolSettingsOf(values: Values, file: PoolFile | undefined, warn: OpenPoolOptions['warn']) {
+  const { poolSettings } = await import('../asking/endpoints/settings.ts');
+  const flags = await settingsOf(values, file);
+  sayUnused(flags, warn);
+  const settings = poolSettings(flags, process.env);
+  await boundSockets(settings.endpoints, warn);
+  return settings;
+}
 
 async function settingsOf(values: Values, file: PoolFile | undefined): Promise<PoolFlags> {
   const flags = values as Flags;

@@ -6,13 +6,13 @@ import { usageError } from '../core/item/failure.ts';
 import { didYouMean } from '../core/item/wording.ts';
 import { type OptionSchemas, resolveOptions, type Values } from '../flow/options.ts';
 import { type Stage, type StageList, stagesOf } from '../flow/stage.ts';
-import { optionsOf } from './stage-options.ts';
+import { type OptionsOfStage, optionsOf } from './stage-options.ts';
 
 export interface Pipeline {
   /** agents, schemas, templates and defaults resolve from here */
   base: string;
   input: string[];
-  row: { stage: Stage; options: Values }[];
+  row: OptionsOfStage[];
   output?: string;
   pool?: PoolFile;
   /** the folder of the ledger, from the current folder: the file's, else FW_LEDGER, else ledger/; false for none */
@@ -120,4 +120,10 @@ const poolPath = (pool: string, file: YamlFile): string => resolve(dirname(file.
 function poolOf(pool: string | object, file: YamlFile): PoolFile {
   if (typeof pool === 'string') return readPoolFile(poolPath(pool, file));
   return poolOfPipeline(file);
+}
+
+/** The output that a pipeline file names: for lines as it is written there, `.json` where its stages write a document. */
+export function outputOf({ output, row }: Pick<Pipeline, 'output' | 'row'>): string | undefined {
+  const isDocument = row.some(({ stage, options }) => stage.frame?.(options)?.isDocument === true);
+  return isDocument ? output?.replace(/\.(?:jsonl|ndjson)$/, '.json') : output;
 }

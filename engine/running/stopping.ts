@@ -25,111 +25,103 @@ interface Stoppable {
   readsFile: boolean;
 }
 
-export interface Stopping {
-  /** aborted: leave files unread */
-  reading: AbortSignal;
-  /** aborted: take no further item to ask about */
-  asking: AbortSignal;
-  /** aborted: abandon what is in flight */
-  flight: AbortSignal;
-  /** rejects where the run ends at once: it was stopped twice, or its output is broken */
-  broken: Promise<never>;
-  breakOff(error: Fatal): void;
-  stop(by: Stopper): void;
-  /** who ends the run before its input does */
-  readonly by: Stopper | null;
-  /** the whole input was read when the run was stopped */
-  readonly hadAll: boolean;
-  /** Reads nothing more and asks nothing more; calls in flight may finish. */
-  giveUp(): void;
-  /**
-   * The flow is over: aborts all three. Calls of `stop` from here on do not kill the process before its files have
-   * their names: what is returned rejects LAST_WORDS after the first of them.
-   */
-  over(): Promise<never>;
-  release(): void;
-}
-
 /** ms that a neighbour who is told to end at once has to send its last items */
 const LAST_ITEMS = 2_000;
 /** ms that the last lines have to leave after a second signal */
 const LAST_WORDS = 2_000;
 
-export function createStopping({ account, say, grace, atStop, takesItsOwn, readsFile }: Stoppable): Stopping {
-  const reading = new AbortController();
-  const asking = new AbortController();
-  const flight = new AbortController();
-  let hadAll = false;
-  reading.signal.addEventListener('abort', () => {
-    hadAll = account.endedAt !== null;
-  });
-  const broken = rejectable();
-  const hurried = rejectable();
+export class Stopping {
+  readonly #is: Stoppable;
+  readonly #reading = new AbortController();
+  readonly #asking = new AbortController();
+  readonly #flight = new AbortController();
+  readonly #broken = rejectable();
+  readonly #hurried = rejectable();
+  #isOver = false;
+  #calls = 0;
+  #drains = false; // what comes through a pipe, until its end
+  #timer: NodeJS.Timeout | undefined;
+  /** aborted: leave files unread */
+  readonly reading: AbortSignal = this.#reading.signal;
+  /** aborted: take no further item to ask about */
+  readonly asking: AbortSignal = this.#asking.signal;
+  /** aborted: abandon what is in flight */
+  readonly flight: AbortSignal = this.#flight.signal;
+  /** rejects where the run ends at once: it was stopped twice, or its output is broken */
+  readonly broken = this.#broken.promise;
+  readonly breakOff = this.#broken.reject;
+  /** who ends the run before its input does */
+  by: Stopper | null = null;
+  /** the whole input was read when the run was stopped */
+  hadAll = false;
 
-  let isOver = false;
-  let calls = 0;
-  let drains = false; // what comes through a pipe, until its end
-  let ending: Stopper | null = null;
-  let timer: NodeJS.Timeout | undefined;
-  const endAtOnce = (by: Stopper): void => {
-    ending = by;
-    flight.abort();
-    broken.reject(new Fatal(by.exit, `stopped by ${by.name}`));
+  constructor(stoppable: Stoppable) {
+    this.#is = stoppable;
+    this.reading.addEventListener('abort', () => {
+      this.hadAll = stoppable.account.endedAt !== null;
+    });
+  }
+
+  readonly stop = (by: Stopper): void => {
+    this.#calls += 1;
+    if (this.#isOver) void after(LAST_WORDS).then(() => this.#hurried.reject(stoppedBy(by)));
+    else if (this.#calls === 1) this.#first(by);
+    else this.#again(by);
   };
-  const first = (by: Stopper): void => {
-    if (takesItsOwn()) asking.abort();
-    if (!asking.signal.aborted && !readsFile) {
-      drains = true;
-      reading.abort();
+
+  /** Reads nothing more and asks nothing more; calls in flight may finish. */
+  readonly giveUp = (): void => {
+    this.#reading.abort();
+    this.#asking.abort();
+  };
+
+  /**
+   * The flow is over: aborts all three. Calls of `stop` from here on do not kill the process before its files have
+   * their names: what is returned rejects LAST_WORDS after the first of them.
+   */
+  over(): Promise<never> {
+    this.#isOver = true;
+    this.giveUp();
+    this.#flight.abort();
+    this.release();
+    return this.#hurried.promise;
+  }
+
+  release(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #first(by: Stopper): void {
+    const { account, say, grace, atStop, takesItsOwn, readsFile } = this.#is;
+    if (takesItsOwn()) this.#asking.abort();
+    if (!this.asking.aborted && !readsFile) {
+      this.#drains = true;
+      this.#reading.abort();
       return say(`${by.name}: reading the rest of the input (again: stop at once)`);
     }
-    if (account.read === 0) return endAtOnce(by); // nothing was taken yet, so nothing can finish
-    ending = by;
-    reading.abort();
+    if (account.read === 0) return this.#endAtOnce(by); // nothing was taken yet, so nothing can finish
+    this.by = by;
+    this.#reading.abort();
     const words = atStop ?? `calls in flight have ${grace / 1000} s`;
     say(`${by.name}: no new items; ${words} (again: stop at once)`);
-    timer = setTimeout(() => flight.abort(), grace);
-  };
-  const again = (by: Stopper): void => {
-    if (!drains) return endAtOnce(by);
-    drains = false;
-    timer = setTimeout(endAtOnce, LAST_ITEMS, by);
-    say(`${by.name}: the rest of the input has ${LAST_ITEMS / 1000} s (again: stop at once)`);
-  };
-  const giveUp = (): void => {
-    reading.abort();
-    asking.abort();
-  };
-  return {
-    reading: reading.signal,
-    asking: asking.signal,
-    flight: flight.signal,
-    broken: broken.promise,
-    breakOff: broken.reject,
-    get by() {
-      return ending;
-    },
-    get hadAll() {
-      return hadAll;
-    },
-    stop(by) {
-      calls += 1;
-      if (isOver)
-        void after(LAST_WORDS).then(() => hurried.reject(new Fatal(by.exit, `stopped by ${by.name}`)));
-      else if (calls === 1) first(by);
-      else again(by);
-    },
-    giveUp,
-    over() {
-      isOver = true;
-      giveUp();
-      flight.abort();
-      clearTimeout(timer);
-      return hurried.promise;
-    },
-    release: () => clearTimeout(timer),
-  };
+    this.#timer = setTimeout(() => this.#flight.abort(), grace);
+  }
+
+  #again(by: Stopper): void {
+    if (!this.#drains) return this.#endAtOnce(by);
+    this.#drains = false;
+    this.#timer = setTimeout(() => this.#endAtOnce(by), LAST_ITEMS);
+    this.#is.say(`${by.name}: the rest of the input has ${LAST_ITEMS / 1000} s (again: stop at once)`);
+  }
+
+  #endAtOnce(by: Stopper): void {
+    this.by = by;
+    this.#flight.abort();
+    this.#broken.reject(stoppedBy(by));
+  }
 }
+
+const stoppedBy = ({ name, exit }: Stopper): Fatal => new Fatal(exit, `stopped by ${name}`);
 
 /** Resolves when the last lines have had their time after a second signal. */
 export const lastWords = (): Promise<void> => after(LAST_WORDS);

@@ -6,9 +6,7 @@
 import { constants } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { CLEAR_BELOW, visibleLines } from '../../engine/core/json/visible.ts';
-import { run } from '../../engine/running/run.ts';
-import type { Run } from '../../engine/running/run-options.ts';
-import type { Stopper } from '../../engine/running/stopping.ts';
+import { type Run, run, type Stopper, showProgress } from '../../engine/running/run.ts';
 
 export type Execution = Omit<Run, 'say' | 'progress' | 'stoppable'>;
 
@@ -37,10 +35,7 @@ export async function execute(execution: Execution): Promise<number> {
   const { exit } = await run({
     ...execution,
     say: sayAs(execution.label),
-    async progress(watched) {
-      const { startProgress } = await import('../../engine/running/watch/progress.ts');
-      return startProgress(watched);
-    },
+    progress: showProgress,
     stoppable: listen,
   });
   return exit;

@@ -1,8 +1,12 @@
 /** What holds a planned run back: the figures of its steady part, judged as a run that was watched is. */
 
 import { percent } from '../../engine/core/item/wording.ts';
-import { diagnose, TAIL_OF_TOO_FEW } from '../../engine/running/watch/diagnosis.ts';
-import type { Diagnosis, Server } from '../../engine/running/watch/judged.ts';
+import {
+  type Diagnosis,
+  diagnose,
+  type Server,
+  TAIL_OF_TOO_FEW,
+} from '../../engine/running/watch/diagnosis.ts';
 import type { Preset } from '../simulator/presets.ts';
 import type { Figures } from './plan-figures.ts';
 

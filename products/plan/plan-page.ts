@@ -2,7 +2,7 @@
 
 import { aligned, counted, number, percent } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
-import type { Diagnosis } from '../../engine/running/watch/judged.ts';
+import type { Diagnosis } from '../../engine/running/watch/diagnosis.ts';
 import type { Preset } from '../simulator/presets.ts';
 import type { Figures } from './plan-figures.ts';
 import type { Series } from './series.ts';

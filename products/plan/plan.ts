@@ -6,9 +6,9 @@ import { dataError, ItemFailure, usageError } from '../../engine/core/item/failu
 import { failureOf, type Item } from '../../engine/core/item/item.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
-import { itemsBefore } from '../../engine/running/first-items.ts';
-import { silent } from '../../engine/running/named-files.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
+import { silent } from '../../engine/running/stage-options.ts';
+import { itemsBefore } from '../../engine/running/without-asking.ts';
 import { stages } from '../../stages/index.ts';
 import type { Preset } from '../simulator/presets.ts';
 import { bottleneckOf } from './bottleneck.ts';

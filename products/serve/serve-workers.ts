@@ -5,10 +5,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { EXIT, Fatal, fatalOf } from '../../engine/core/item/failure.ts';
-import { coordinatorId } from '../workers/coordinator-name.ts';
-import { createDesk, type Desk } from '../workers/desk.ts';
-import { createNews } from '../workers/news.ts';
-import type { PointerQueue } from '../workers/offers.ts';
+import { coordinatorId, createDesk, type Desk } from '../workers/desk.ts';
+import { createNews } from '../workers/desk-stats.ts';
+import type { PointerQueue } from '../workers/part-queue.ts';
 import { LEASE, type QueueSettings } from '../workers/queue-options.ts';
 
 export interface Workers {

@@ -5,11 +5,18 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ownValidator } from '../../engine/core/config/package.ts';
 import { isFull } from '../../engine/core/files/durable.ts';
-import { WrongResult } from '../workers/believing.ts';
-import { type Desk, Gone, Held, NotYet } from '../workers/desk.ts';
-import { NotKept } from '../workers/keeping.ts';
-import { TooMany } from '../workers/known-workers.ts';
-import type { Hello, PartName, Result } from '../workers/protocol.ts';
+import type { Desk } from '../workers/desk.ts';
+import {
+  Gone,
+  Held,
+  type Hello,
+  NotKept,
+  NotYet,
+  type PartName,
+  type Result,
+  TooMany,
+  WrongResult,
+} from '../workers/protocol.ts';
 import { ApiError, badRequest, notFound } from './errors.ts';
 import { readBody, readJson } from './http-body.ts';
 import { diskFull } from './upload.ts';

@@ -5,10 +5,7 @@
 import { type Item, idOf } from '../../engine/core/item/item.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { enter, type Skim, structural } from '../../engine/core/json/span.ts';
-import type { Result, Task } from './protocol.ts';
-
-/** It is no answer to the part that it names. */
-export class WrongResult extends Error {}
+import { type Result, type Task, WrongResult } from './protocol.ts';
 
 const NEWLINE = 0x0a;
 /**

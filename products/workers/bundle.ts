@@ -14,23 +14,16 @@ import { filesOfFolder, folderOfAgents } from '../../engine/asking/agents/load-a
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { filesOf, type OptionsOfStage } from '../../engine/running/named-files.ts';
-import { optionsOf } from '../../engine/running/stage-options.ts';
-import { travelling } from './moving.ts';
-import type { Files, Task } from './protocol.ts';
+import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { filesOf, type OptionsOfStage, optionsOf } from '../../engine/running/stage-options.ts';
+import type { Files } from './protocol.ts';
 
 /** Of all files of a task, before they are base64, and how many they may be. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const MOST_FILES = 10_000;
 
-export interface Bundle {
-  row: Task['row'];
-  /** null where no stage reads a file */
-  files: Buffer | null;
-}
-
-/** Exit 64 for what is too large, 65 for what cannot be read. `base` is the folder of the pipeline file. */
-export function bundleOf(moved: readonly OptionsOfStage[], base: string): Bundle {
+/** Exit 64 for what is too large, 65 for what cannot be read. `base` is the folder of the pipeline file; no files: no stage reads one. */
+export function bundleOf(moved: readonly OptionsOfStage[], base: string) {
   const bag = newBag();
   const row = moved.map(placed => ({ stage: placed.stage.name, options: bundled(placed, base, bag) }));
   return { row, files: bag.body() };
@@ -57,6 +50,19 @@ function bundled(placed: OptionsOfStage, base: string, bag: Bag): Values {
     options.agents = bag.under(`agents ${from}`, to => agentsTo(bag, from, to));
   }
   return options;
+}
+
+/** Options that do not go along: what each worker says for itself, what the coordinator does, and what no worker could do alone. */
+const STAYS: ReadonlySet<string> = new Set([
+  ...Object.keys(POOL_OPTIONS).filter(name => name !== 'model'),
+  ...['failures', 'in-flight', 'ordered', 'grace', 'max-failed'],
+]);
+/** The options that go along with a stage: those that say what is done to a line. */
+function travelling({ stage, options }: OptionsOfStage): Values {
+  const names = Object.keys(optionsOf(stage)).filter(name => !STAYS.has(name));
+  return Object.fromEntries(
+    names.filter(name => options[name] !== undefined).map(name => [name, options[name]]),
+  );
 }
 
 type Bag = ReturnType<typeof newBag>;

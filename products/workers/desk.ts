@@ -3,27 +3,31 @@
  * only points: what is open, and neither offered nor held, is offered again. So a Redis that lost its data, a worker that
  * died and a pointer that nobody understood are one case.
  */
-import { counted } from '../../engine/core/item/wording.ts';
-import { WrongResult } from './believing.ts';
-import { createBlame, type HeldPart } from './blame.ts';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { type DeskStats, statsOf } from './desk-stats.ts';
-import { createElsewhere } from './elsewhere.ts';
-import { createKeeping } from './keeping.ts';
-import { createWorkers } from './known-workers.ts';
-import { createOffers, type PointerQueue } from './offers.ts';
+import { GettingNowhere, type HeldPart, Keeping } from './getting-nowhere.ts';
+import { Workers } from './known-workers.ts';
+import { Offers } from './offers.ts';
+import type { PointerQueue } from './part-queue.ts';
 import type { Lease, Part } from './part-states.ts';
-import type { Given, Hello, Orders, PartName, Result, Task } from './protocol.ts';
+import {
+  type Given,
+  Gone,
+  Held,
+  type Hello,
+  NotYet,
+  type Orders,
+  type PartName,
+  type Result,
+  type Task,
+  WrongResult,
+} from './protocol.ts';
 import type { Plan } from './shard-plan.ts';
-import { type PlannedWork, planWork, type Work } from './shard-work.ts';
-import { createStanding } from './standing.ts';
-import { createUnserved } from './unserved.ts';
+import { PlannedWork, type Work } from './shard-work.ts';
 
-/** The part is closed, or its work is over (410). */
-export class Gone extends Error {}
-/** Another worker holds the part (409). */
-export class Held extends Error {}
-/** A coordinator that has just started may not have opened the work yet (503): ask again. */
-export class NotYet extends Error {}
+export type { PlannedWork };
 
 export interface DeskOptions {
   queue: PointerQueue;
@@ -35,221 +39,274 @@ export interface DeskOptions {
   say(message: string): void;
 }
 
-export interface Desk {
-  /** Gives the work out from now on, going on where the disk says that it was. */
-  open(work: Work, plan: Plan): PlannedWork;
-  /** Its parts are offered no more; what workers hold of it, they drop. */
-  drop(work: string): void;
-  hello(hello: Hello): Orders;
-  task(work: string): Task;
-  files(work: string): Buffer;
-  /** The lines of a part for a worker, which holds it from now on. Throws Gone, Held, NotKept. */
-  take(name: PartName, worker: string): Given & { lines: Buffer };
-  /** The number of lines that are left of the part. Throws Gone, WrongResult, NotKept. */
-  put(name: PartName, result: Result, lines: Buffer): number;
-  /** whether a worker is alive that serves all of these */
-  isServed(models: readonly string[]): boolean;
-  stats(): DeskStats;
-  /** What only time brings; called each LOOK ms by itself. */
-  look(): void;
-  close(): Promise<void>;
-}
-
 /** ms between two looks at leases; ms between two hellos, at most */
 const LOOK = 1_000;
 const EVERY = 5_000;
 /** ms in which a worker has found out that its coordinator is there again, at the least */
 const SAID = 1_000;
 
-export function createDesk({ queue, id, lease, now = Date.now, say }: DeskOptions): Desk {
-  const works = new Map<string, PlannedWork>();
-  const over = new Set<string>();
-  const workers = createWorkers(lease);
-  const { kept, tried } = createKeeping(say, now);
-  const offers = createOffers({ queue, id, lease, works, workers, now, tried });
-  const { lost, lostWith } = createBlame({ say, tried });
-  const elsewhere = createElsewhere({ works, workers });
-  const unserved = createUnserved({ works, workers }, say);
-  const standing = createStanding({ took: worker => workers.of(worker)?.took ?? 0, say });
-  let begun = now();
-  const every = Math.min(EVERY, lease / 12);
-  let lookedAt = now();
-  let lastResult: number | null = null;
-  const looking = setInterval(look, Math.min(LOOK, lease / 4));
-  looking.unref();
+class OpenDesk {
+  readonly #queue: PointerQueue;
+  readonly #lease: number;
+  readonly #now: () => number;
+  readonly #works = new Map<string, PlannedWork>();
+  readonly #over = new Set<string>();
+  readonly #workers: Workers;
+  readonly #disk: Keeping;
+  readonly #offers: Offers;
+  readonly #nowhere: GettingNowhere;
+  /** ms between two hellos */
+  readonly #every: number;
+  readonly #looking: NodeJS.Timeout;
+  #begun: number;
+  #lookedAt: number;
+  #lastResult: number | null = null;
 
-  function openPart(name: PartName): { work: PlannedWork; part: Part } {
-    const work = workOf(name.work);
+  constructor({ queue, id, lease, now = Date.now, say }: DeskOptions) {
+    this.#queue = queue;
+    this.#lease = lease;
+    this.#now = now;
+    this.#workers = new Workers(lease);
+    this.#disk = new Keeping(say, now);
+    const own = { works: this.#works, workers: this.#workers, disk: this.#disk };
+    this.#offers = new Offers({ ...own, queue, id, lease, now });
+    this.#nowhere = new GettingNowhere({ ...own, say });
+    this.#every = Math.min(EVERY, lease / 12);
+    this.#begun = this.#lookedAt = now();
+    this.#looking = setInterval(this.look, Math.min(LOOK, lease / 4)).unref();
+  }
+
+  /** Gives the work out from now on, going on where the disk says that it was. */
+  readonly open = (work: Work, plan: Plan): PlannedWork => {
+    const planned = new PlannedWork(work, plan);
+    // workers may have parts of it from before a restart: first they say so
+    if (!plan.isNew)
+      planned.opensAt = this.#now() + Math.max(2 * this.#every, Math.min(SAID, this.#lease / 3));
+    this.#works.set(work.id, planned);
+    this.#offers.fill();
+    return planned;
+  };
+
+  /** Its parts are offered no more; what workers hold of it, they drop. */
+  readonly drop = (work: string): void => {
+    this.#works.get(work)?.close();
+    this.#works.delete(work);
+    this.#over.add(work);
+  };
+
+  readonly hello = (hello: Hello): Orders => {
+    const time = this.#now();
+    this.#workers.heard(hello, time);
+    const drop = this.#renew(hello, time);
+    this.#takeBackUnheard(hello, time);
+    drop.push(...this.#offers.toShare(hello));
+    this.#offers.fill();
+    const queues = hello.isStopping ? [] : this.#offers.queuesFor(hello);
+    const sharing = this.#workers.sharing(hello, time);
+    return { queues, drop, sharing, every: this.#every, lease: this.#lease };
+  };
+
+  readonly task = (work: string): Task => this.#workOf(work).task;
+
+  readonly files = (work: string): Buffer => {
+    const { files } = this.#workOf(work);
+    if (files === null) throw new Gone('This work has no files.');
+    return files;
+  };
+
+  /** The lines of a part for a worker, which holds it from now on. Throws Gone, Held, NotKept. */
+  readonly take = (name: PartName, worker: string): Given & { lines: Buffer } => {
+    const { work, part } = this.#openPart(name);
+    if (work.isEnded) throw new Gone('This work is over.');
+    const time = this.#now();
+    if (part.lease !== null && part.lease.worker !== worker) throw new Held('Another worker has this part.'); // whose name is nobody else's: results are under it
+    if (part.lease === null && work.opensAt > time) throw new NotYet('Workers first say what they have.');
+    const lines = Buffer.concat(this.#disk.kept(() => work.linesOf(part)));
+    work.parts.lend(part, { worker, at: time, until: time + this.#lease, done: 0 });
+    this.#nowhere.taken(part);
+    this.#offers.fill();
+    return { isAlone: part.isSuspect, lines };
+  };
+
+  /** The number of lines that are left of the part. Throws Gone, WrongResult, NotKept. */
+  readonly put = (name: PartName, result: Result, lines: Buffer): number => {
+    const { work, part } = this.#openPart(name);
+    const { worker, answered, broken } = result;
+    if (answered.length > 0) {
+      const left = this.#disk.kept(() => this.#taken({ work, part }, result, lines));
+      if (left === null) throw new Gone('This part is done.');
+      this.#lastResult = this.#now();
+      const from = this.#workers.of(worker);
+      if (from) from.took += answered.length;
+      this.#offers.fill();
+      return left;
+    }
+    if (part.lease?.worker === worker) {
+      if (broken === undefined) work.parts.back(part);
+      else this.#nowhere.lost({ work, part }, `${worker}: ${broken}`);
+      work.look();
+      this.#offers.fill();
+    }
+    return part.lines.length;
+  };
+
+  /** whether a worker is alive that serves all of these */
+  readonly isServed = (models: readonly string[]): boolean =>
+    this.#workers.serving(models, this.#now()).length > 0;
+
+  readonly stats = (): DeskStats =>
+    statsOf([...this.#works.values()], {
+      workers: this.#workers,
+      now: this.#now(),
+      lastResult: this.#lastResult,
+      isQueueUp: this.#queue.isUp,
+    });
+
+  /** What only time brings; called each LOOK ms by itself. */
+  readonly look = (): void => {
+    const time = this.#now();
+    const away = time - this.#lookedAt - 2 * LOOK;
+    const elapsed = Math.min(2 * LOOK, Math.max(0, time - this.#lookedAt));
+    if (time < this.#lookedAt) this.#setBack(time);
+    this.#lookedAt = time;
+    if (away > 0) this.#wasAway(away);
+    const byWorker = this.#heldByWorker();
+    for (const [worker, held] of byWorker) {
+      if (held.some(({ part }) => (part.lease as Lease).until > time)) continue;
+      this.#nowhere.lostWith(held, `nothing was heard of ${worker} for ${this.#lease / 1000} s`);
+      byWorker.delete(worker);
+    }
+    this.#nowhere.lookForStanding(byWorker, time, away);
+    this.#nowhere.lookForUnserved(time, elapsed);
+    if (this.#queue.isUp) this.#nowhere.lookElsewhere(time);
+    this.#offers.fill();
+  };
+
+  readonly close = async (): Promise<void> => {
+    clearInterval(this.#looking);
+    this.#offers.close();
+    for (const work of this.#works.values()) work.close();
+    await this.#queue.close();
+  };
+
+  #openPart(name: PartName): HeldPart {
+    const work = this.#workOf(name.work);
     const part = work.parts.find(name);
     if (part === undefined) throw new Gone('This part is done.');
     return { work, part };
   }
-  function workOf(id: string): PlannedWork {
-    const work = works.get(id);
+
+  #workOf(id: string): PlannedWork {
+    const work = this.#works.get(id);
     if (work !== undefined) return work;
-    if (isEarly(id)) throw new NotYet('This work is not open yet.');
+    if (this.#isEarly(id)) throw new NotYet('This work is not open yet.');
     throw new Gone('This work is over.');
   }
-  const isEarly = (id: string): boolean => !over.has(id) && now() - begun < lease;
 
-  /** The clock was set back: nothing that was is later than now. */
-  function setBack(time: number): void {
-    begun = Math.min(begun, time);
-    workers.setBack(time);
-    for (const { parts } of works.values())
-      for (const { lease: held, offer } of parts.out) {
-        if (offer !== null) offer.at = Math.min(offer.at, time);
-        if (held === null) continue;
-        held.at = Math.min(held.at, time);
-        held.until = Math.min(held.until, time + lease);
-      }
+  #isEarly(id: string): boolean {
+    return !this.#over.has(id) && this.#now() - this.#begun < this.#lease;
   }
 
-  function taken(
-    work: PlannedWork,
-    part: Part,
-    { result, lines }: { result: Result; lines: Buffer },
-  ): number | null {
+  /** A worker keeps what it has; returns what it is to drop. */
+  #renew({ worker, held }: Hello, time: number): PartName[] {
+    const drop: PartName[] = [];
+    for (const { work: id, root, part: number, done } of held) {
+      const work = this.#works.get(id);
+      if (work === undefined && this.#isEarly(id)) continue;
+      const part = work?.parts.find({ root, part: number });
+      const isTheirs = part?.lease != null && part.lease.worker !== worker;
+      const isGone = part !== undefined && this.#nowhere.isLeftBy(part, worker);
+      if (part === undefined || work === undefined || isTheirs || isGone || work.isEnded) {
+        drop.push({ work: id, root, part: number });
+        if (work === undefined || part === undefined || isTheirs || isGone) continue;
+      }
+      const { at = time } = part.lease ?? {};
+      work.parts.lend(part, { worker, at, until: time + this.#lease, done });
+    }
+    return drop;
+  }
+
+  /** What it was given and never heard of: the answer was lost on the way. */
+  #takeBackUnheard({ worker, held }: Hello, time: number): void {
+    const heard = new Set(held.map(({ work, root, part }) => `${work} ${root} ${part}`));
+    for (const [id, { parts }] of this.#works)
+      for (const part of [...parts.out])
+        if (
+          part.lease?.worker === worker &&
+          time - part.lease.at > 2 * this.#every &&
+          !heard.has(`${id} ${part.root} ${part.part}`)
+        )
+          parts.back(part);
+  }
+
+  #taken({ work, part }: HeldPart, result: Result, lines: Buffer): number | null {
     try {
       return work.take(part, result, lines);
     } catch (error) {
       const { worker } = result;
       // it would be handed in so again, and for ever
       if (error instanceof WrongResult && part.lease?.worker === worker)
-        lost(work, part, `${worker}: ${error.message}`);
+        this.#nowhere.lost({ work, part }, `${worker}: ${error.message}`);
       throw error;
     }
   }
 
-  function look(): void {
-    const time = now();
-    const away = time - lookedAt - 2 * LOOK;
-    const elapsed = Math.min(2 * LOOK, Math.max(0, time - lookedAt));
-    if (time < lookedAt) setBack(time);
-    lookedAt = time;
-    // where this process was suspended itself, nobody could be heard
-    if (away > 0) {
-      workers.missed(away);
-      for (const { parts } of works.values())
-        for (const { lease } of parts.out) if (lease !== null) lease.until += away;
+  /** The clock was set back: nothing that was is later than now. */
+  #setBack(time: number): void {
+    this.#begun = Math.min(this.#begun, time);
+    this.#workers.setBack(time);
+    for (const { lease, offer } of this.#out()) {
+      if (offer !== null) offer.at = Math.min(offer.at, time);
+      if (lease === null) continue;
+      lease.at = Math.min(lease.at, time);
+      lease.until = Math.min(lease.until, time + this.#lease);
     }
+  }
+
+  /** This process was suspended itself for `ms`, in which nobody could be heard. */
+  #wasAway(ms: number): void {
+    this.#workers.missed(ms);
+    for (const { lease } of this.#out()) if (lease !== null) lease.until += ms;
+  }
+
+  #out(): Part[] {
+    return [...this.#works.values()].flatMap(({ parts }) => [...parts.out]);
+  }
+
+  #heldByWorker(): Map<string, HeldPart[]> {
     const byWorker = new Map<string, HeldPart[]>();
-    for (const work of works.values())
+    for (const work of this.#works.values())
       for (const part of work.parts.out) {
         if (part.lease === null) continue;
         const { worker } = part.lease;
-        const own = byWorker.get(worker);
-        if (own === undefined) byWorker.set(worker, [{ work, part }]);
-        else own.push({ work, part });
+        const held = byWorker.get(worker);
+        if (held === undefined) byWorker.set(worker, [{ work, part }]);
+        else held.push({ work, part });
       }
-    for (const [worker, held] of byWorker) {
-      if (held.some(({ part }) => (part.lease as Lease).until > time)) continue;
-      const lines = held.reduce((sum, { part }) => sum + part.lines.length, 0);
-      const why = `nothing was heard of ${worker} for ${lease / 1000} s`;
-      say(`${why}; what it has goes to others: ${counted(lines, 'line')} in ${counted(held.length, 'part')}`);
-      lostWith(held, why);
-      byWorker.delete(worker);
-    }
-    standing.look(byWorker, time, away);
-    unserved(time, elapsed);
-    if (queue.isUp) for (const words of elsewhere(time)) say(words);
-    offers.fill();
+    return byWorker;
   }
+}
 
-  return {
-    open(work, plan) {
-      const planned = planWork(work, plan);
-      // workers may have parts of it from before a restart: first they say so
-      if (!plan.isNew) planned.opensAt = now() + Math.max(2 * every, Math.min(SAID, lease / 3));
-      works.set(work.id, planned);
-      offers.fill();
-      return planned;
-    },
-    drop(work) {
-      works.get(work)?.close();
-      works.delete(work);
-      over.add(work);
-    },
-    hello(hello) {
-      const time = now();
-      workers.heard(hello, time);
-      const drop: PartName[] = [];
-      const held = new Set(hello.held.map(({ work, root, part }) => `${work} ${root} ${part}`));
-      for (const { done, ...name } of hello.held) {
-        const work = works.get(name.work);
-        if (work === undefined && isEarly(name.work)) continue;
-        const part = work?.parts.find(name);
-        const isTheirs = part?.lease != null && part.lease.worker !== hello.worker;
-        const isGone = part !== undefined && standing.isLeftBy(part, hello.worker);
-        if (part === undefined || work === undefined || isTheirs || isGone || work.isEnded) {
-          drop.push({ work: name.work, root: name.root, part: name.part });
-          if (work === undefined || part === undefined || isTheirs || isGone) continue;
-        }
-        const { at = time } = part.lease ?? {};
-        work.parts.lend(part, { worker: hello.worker, at, until: time + lease, done });
-      }
-      // what it was given and never heard of: the answer was lost on the way
-      for (const [id, work] of works)
-        for (const part of [...work.parts.out])
-          if (
-            part.lease?.worker === hello.worker &&
-            time - part.lease.at > 2 * every &&
-            !held.has(`${id} ${part.root} ${part.part}`)
-          )
-            work.parts.back(part);
-      drop.push(...offers.toShare(hello));
-      offers.fill();
-      const queues = hello.isStopping ? [] : offers.queuesFor(hello);
-      return { queues, drop, sharing: workers.sharing(hello, time), every, lease };
-    },
-    task: id => workOf(id).task,
-    files(id) {
-      const { files } = workOf(id);
-      if (files === null) throw new Gone('This work has no files.');
-      return files;
-    },
-    take(name, worker) {
-      const { work, part } = openPart(name);
-      if (work.isEnded) throw new Gone('This work is over.');
-      const time = now();
-      if (part.lease !== null && part.lease.worker !== worker)
-        throw new Held('Another worker has this part.'); // whose name is nobody else's: results are under it
-      if (part.lease === null && work.opensAt > time) throw new NotYet('Workers first say what they have.');
-      const lines = Buffer.concat(kept(() => work.linesOf(part)));
-      work.parts.lend(part, { worker, at: time, until: time + lease, done: 0 });
-      standing.taken(part);
-      offers.fill();
-      return { isAlone: part.isSuspect, lines };
-    },
-    put(name, result, lines) {
-      const { work, part } = openPart(name);
-      const { worker, answered, broken } = result;
-      const isHolder = part.lease?.worker === worker;
-      if (answered.length > 0) {
-        const left = kept(() => taken(work, part, { result, lines }));
-        if (left === null) throw new Gone('This part is done.');
-        lastResult = now();
-        const known = workers.of(worker);
-        if (known) known.took += answered.length;
-        offers.fill();
-        return left;
-      }
-      if (isHolder) {
-        if (broken === undefined) work.parts.back(part);
-        else lost(work, part, `${worker}: ${broken}`);
-        work.look();
-        offers.fill();
-      }
-      return part.lines.length;
-    },
-    isServed: models => workers.serving(models, now()).length > 0,
-    stats: () => statsOf([...works.values()], { workers, now: now(), lastResult, isQueueUp: queue.isUp }),
-    look,
-    async close() {
-      clearInterval(looking);
-      offers.close();
-      for (const work of works.values()) work.close();
-      await queue.close();
-    },
-  };
+/** What others see of it, so that another can stand in its place. */
+export type Desk = Pick<OpenDesk, keyof OpenDesk>;
+
+export const createDesk = (options: DeskOptions): Desk => new OpenDesk(options);
+
+const FORM = /^[0-9a-f]{12}$/;
+
+/**
+ * The id of a desk: random, and kept in its folder, so that a restart finds its queues. One that is damaged is made anew:
+ * what was in its queues is offered again.
+ */
+export function coordinatorId(folder: string): string {
+  const path = join(folder, 'coordinator');
+  try {
+    const before = readKept(path).toString().trim();
+    if (FORM.test(before)) return before;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  const id = randomBytes(6).toString('hex');
+  replaceFile(path, `${id}\n`);
+  return id;
 }

@@ -1,5 +1,5 @@
 /** The workers that a coordinator has heard of, and what may be said of them: who is alive, how fast they are, who shares an endpoint. */
-import type { Hello, WorkerEndpoint } from './protocol.ts';
+import { type Hello, TooMany, type WorkerEndpoint } from './protocol.ts';
 
 export interface KnownWorker extends Hello {
   /** `place` is the same for all workers that share one */
@@ -17,76 +17,95 @@ const MOST_ALIVE = 2_000;
 /** characters of what all of them say of themselves: each may say a MiB, and 2,000 of these would fill the memory */
 const MOST_SAID = 64 * 1024 * 1024;
 
-/** One more worker than a coordinator has room for (429): each name that a key says hello under takes some. */
-export class TooMany extends Error {}
+export class Workers {
+  readonly #lease: number;
+  readonly #known = new Map<string, KnownWorker>();
+  /** characters of the last hello of each */
+  readonly #said = new Map<string, number>();
+  #allSaid = 0;
+  #lastRate: number | null = null;
 
-export function createWorkers(lease: number) {
-  const known = new Map<string, KnownWorker>();
-  const said = new Map<string, number>();
-  let allSaid = 0;
-  let lastRate: number | null = null;
+  constructor(lease: number) {
+    this.#lease = lease;
+  }
 
-  function note(worker: string, characters: number): void {
-    allSaid += characters - (said.get(worker) ?? 0);
-    if (characters === 0) said.delete(worker);
-    else said.set(worker, characters);
+  heard(hello: Hello, now: number): void {
+    const before = this.of(hello.worker);
+    if (before === undefined && this.alive(now).length >= MOST_ALIVE)
+      throw new TooMany(`Expected at most ${MOST_ALIVE} workers, found one more.`);
+    const characters = JSON.stringify(hello).length;
+    if (this.#allSaid - (this.#said.get(hello.worker) ?? 0) + characters > MOST_SAID)
+      throw new TooMany(`Expected workers that say at most ${MOST_SAID} characters together, found more.`);
+    this.#note(hello.worker, characters);
+    const { since = now, took = 0 } = before ?? {};
+    // looked at once, and not at each hello of the others
+    const endpoints = hello.endpoints.map(one => ({ ...one, place: placeOf(one.url, hello.host) }));
+    this.#known.set(hello.worker, { ...hello, endpoints, seen: now, since, took });
+    if (hello.isStopping && hello.held.length === 0) this.#forget(hello.worker);
+    const gone = this.all().filter(one => !this.#isAlive(one, now));
+    for (const { worker } of gone.slice(0, Math.max(0, gone.length - MOST_GONE))) this.#forget(worker);
   }
-  function forget(worker: string): void {
-    known.delete(worker);
-    note(worker, 0);
+
+  all(): KnownWorker[] {
+    return [...this.#known.values()];
   }
-  const isAlive = ({ seen }: KnownWorker, now: number): boolean => now - seen < lease;
-  const alive = (now: number): KnownWorker[] => [...known.values()].filter(one => isAlive(one, now));
-  return {
-    alive,
-    heard(hello: Hello, now: number): void {
-      const before = known.get(hello.worker);
-      if (before === undefined && alive(now).length >= MOST_ALIVE)
-        throw new TooMany(`Expected at most ${MOST_ALIVE} workers, found one more.`);
-      const characters = JSON.stringify(hello).length;
-      if (allSaid - (said.get(hello.worker) ?? 0) + characters > MOST_SAID)
-        throw new TooMany(`Expected workers that say at most ${MOST_SAID} characters together, found more.`);
-      note(hello.worker, characters);
-      const { since = now, took = 0 } = before ?? {};
-      // looked at once, and not at each hello of the others
-      const endpoints = hello.endpoints.map(one => ({ ...one, place: placeOf(one.url, hello.host) }));
-      known.set(hello.worker, { ...hello, endpoints, seen: now, since, took });
-      if (hello.isStopping && hello.held.length === 0) forget(hello.worker);
-      const gone = [...known.values()].filter(one => !isAlive(one, now));
-      for (const { worker } of gone.slice(0, Math.max(0, gone.length - MOST_GONE))) forget(worker);
-    },
-    all: (): KnownWorker[] => [...known.values()],
-    of: (worker: string): KnownWorker | undefined => known.get(worker),
-    /** The coordinator itself was away for `ms`: nobody could be heard. */
-    missed(ms: number): void {
-      for (const one of known.values()) one.seen += ms;
-    },
-    /** The clock was set back to `now`. */
-    setBack(now: number): void {
-      for (const one of known.values()) one.seen = Math.min(one.seen, now);
-    },
-    /** those that take work of these models; a work without models is for all */
-    serving(models: readonly string[], now: number): KnownWorker[] {
-      return alive(now).filter(one => mayTake(one, models));
-    },
-    /** lines a second of one worker, on average; as it was last where none is there, null before the first */
-    rate(now: number): number | null {
-      const rates = alive(now).flatMap(({ rate }) => (rate > 0 ? rate : []));
-      if (rates.length > 0) lastRate = rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
-      return lastRate;
-    },
-    /** By URL: how many share each endpoint of `hello`. This machine's address means another machine at each host. */
-    sharing({ host, endpoints }: Hello, now: number): Record<string, number> {
-      const own = endpoints.map(({ url }) => ({ url, place: placeOf(url, host) }));
-      const counts = new Map(own.map(({ place }) => [place, 0]));
-      for (const one of alive(now))
-        for (const { place } of one.endpoints) {
-          const count = counts.get(place);
-          if (count !== undefined) counts.set(place, count + 1);
-        }
-      return Object.fromEntries(own.map(({ url, place }) => [url, counts.get(place) || 1]));
-    },
-  };
+
+  of(worker: string): KnownWorker | undefined {
+    return this.#known.get(worker);
+  }
+
+  alive(now: number): KnownWorker[] {
+    return this.all().filter(one => this.#isAlive(one, now));
+  }
+
+  /** The coordinator itself was away for `ms`: nobody could be heard. */
+  missed(ms: number): void {
+    for (const one of this.#known.values()) one.seen += ms;
+  }
+
+  /** The clock was set back to `now`. */
+  setBack(now: number): void {
+    for (const one of this.#known.values()) one.seen = Math.min(one.seen, now);
+  }
+
+  /** those that take work of these models; a work without models is for all */
+  serving(models: readonly string[], now: number): KnownWorker[] {
+    return this.alive(now).filter(one => mayTake(one, models));
+  }
+
+  /** lines a second of one worker, on average; as it was last where none is there, null before the first */
+  rate(now: number): number | null {
+    const rates = this.alive(now).flatMap(({ rate }) => (rate > 0 ? rate : []));
+    if (rates.length > 0) this.#lastRate = rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+    return this.#lastRate;
+  }
+
+  /** By URL: how many share each endpoint of `hello`. This machine's address means another machine at each host. */
+  sharing({ host, endpoints }: Hello, now: number): Record<string, number> {
+    const own = endpoints.map(({ url }) => ({ url, place: placeOf(url, host) }));
+    const counts = new Map(own.map(({ place }) => [place, 0]));
+    for (const one of this.alive(now))
+      for (const { place } of one.endpoints) {
+        const count = counts.get(place);
+        if (count !== undefined) counts.set(place, count + 1);
+      }
+    return Object.fromEntries(own.map(({ url, place }) => [url, counts.get(place) || 1]));
+  }
+
+  #isAlive({ seen }: KnownWorker, now: number): boolean {
+    return now - seen < this.#lease;
+  }
+
+  #note(worker: string, characters: number): void {
+    this.#allSaid += characters - (this.#said.get(worker) ?? 0);
+    if (characters === 0) this.#said.delete(worker);
+    else this.#said.set(worker, characters);
+  }
+
+  #forget(worker: string): void {
+    this.#known.delete(worker);
+    this.#note(worker, 0);
+  }
 }
 
 export const servesAll = ({ models }: Pick<Hello, 'models'>, wanted: readonly string[]): boolean =>

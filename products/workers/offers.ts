@@ -7,10 +7,11 @@
  * Polychronopoulos and Kuck, 1987): a part has at most 1/(2 workers) of the lines that nobody has yet.
  */
 import { createHash } from 'node:crypto';
-import type { Keeping } from './keeping.ts';
-import { type createWorkers, servesAll } from './known-workers.ts';
+import type { Keeping } from './getting-nowhere.ts';
+import { servesAll, type Workers } from './known-workers.ts';
+import type { PointerQueue } from './part-queue.ts';
 import type { Part } from './part-states.ts';
-import type { Hello, PartName, Pointer } from './protocol.ts';
+import type { Hello, PartName } from './protocol.ts';
 import type { PlannedWork } from './shard-work.ts';
 
 /** lines below which a part is not cut to keep workers equal */
@@ -22,101 +23,127 @@ const LEAST_PATIENCE = 10_000;
 /** ms between two comparisons with what really waits in the queue */
 const RECONCILE = 60_000;
 
-/** What the desk knows of Redis. */
-export interface PointerQueue {
-  /** Rejects at once while Redis is away. */
-  add(queue: string, offers: { id: string; pointer: Pointer }[]): Promise<void>;
-  /** the ids that wait now */
-  waiting(queue: string): Promise<ReadonlySet<string>>;
-  /** `act` is called whenever Redis is there again, and the first time. */
-  onReady(act: () => void): void;
-  readonly isUp: boolean;
-  close(): Promise<void>;
-}
-
 interface OfferOptions {
   queue: PointerQueue;
   id: string;
   lease: number;
   works: ReadonlyMap<string, PlannedWork>;
-  workers: ReturnType<typeof createWorkers>;
+  workers: Workers;
   now(): number;
-  tried: Keeping['tried'];
+  disk: Keeping;
 }
 
-export function createOffers({ queue, id, lease, works, workers, now, tried }: OfferOptions) {
+export class Offers {
+  readonly #is: OfferOptions;
   /** makes ids of this process its own: those of an earlier one may still be in the queue */
-  const since = now().toString(36);
-  let count = 0;
-  let isClosed = false;
+  readonly #since: string;
+  #count = 0;
+  #isClosed = false;
   /** parts that were asked back without a line of them, and how often */
-  const askedBack = new WeakMap<Part, { since: number; times: number }>();
-  const reconcileEvery = Math.min(RECONCILE, lease);
-  const reconciling = setInterval(() => void reconcile(reconcileEvery / 2), reconcileEvery);
-  reconciling.unref();
-  queue.onReady(() => void reconcile(0)); // it may have lost all of them
+  readonly #askedBack = new WeakMap<Part, { since: number; times: number }>();
+  readonly #reconciling: NodeJS.Timeout;
 
-  const queueOf = (models: readonly string[]): string => {
+  constructor(options: OfferOptions) {
+    this.#is = options;
+    this.#since = options.now().toString(36);
+    const every = Math.min(RECONCILE, options.lease);
+    this.#reconciling = setInterval(() => void this.#reconcile(every / 2), every).unref();
+    options.queue.onReady(() => void this.#reconcile(0)); // it may have lost all of them
+  }
+
+  fill(): void {
+    const { queue, workers, now } = this.#is;
+    if (this.#isClosed || !queue.isUp) return;
+    for (const [name, works] of this.#byQueue()) {
+      const there = Math.max(1, workers.serving((works[0] as PlannedWork).task.models, now()).length);
+      const pointers: { id: string; pointer: PartName }[] = [];
+      for (let waiting = sum(works, work => offered(work).length); waiting <= there; waiting++) {
+        const work = nextOf(works);
+        if (work === null) break;
+        const part = this.#smallEnough(work, there);
+        this.#count += 1;
+        const { root, part: number } = part;
+        const id = `${work.id}.${root}.${number}.${this.#since}-${this.#count}`;
+        work.parts.offer(part, id, now());
+        pointers.push({ id, pointer: { work: work.id, root, part: number } });
+      }
+      if (pointers.length > 0) queue.add(name, pointers).catch(() => this.#takeBack(pointers));
+    }
+  }
+
+  /** From which it may take now, and from which it may be able to soon: it waits there already when the work comes. */
+  queuesFor(hello: Hello): string[] {
+    const likely = [[], ...hello.models.slice(0, MOST_LIKELY).map(model => [model])];
+    const works = [...this.#is.works.values()];
+    const open = works.filter(work => !work.isEnded && servesAll(hello, work.task.models));
+    const models = [...likely, ...open.map(({ task }) => task.models)];
+    return [...new Set(models.map(names => this.#queueOf(names)))];
+  }
+
+  /**
+   * Where nothing waits any more and another worker has nothing to do, who has had its parts for twice the time that
+   * others would have needed hands back what it has not begun: a slow worker does not hold up the end.
+   */
+  toShare({ worker, held }: Hello): PartName[] {
+    const { works, workers, now } = this.#is;
+    const time = now();
+    const rate = workers.rate(time);
+    if (rate === null || held.length === 0) return [];
+    const patience = (2000 * sum(held, ({ lines }) => lines)) / rate;
+    return held
+      .filter(({ work: id, root, part: number, done, lines }) => {
+        const work = works.get(id);
+        const part = work?.parts.find({ root, part: number });
+        const lease = part?.lease;
+        if (work === undefined || part === undefined || lease?.worker !== worker) return false;
+        // a rate is what workers say: with one that is too high, or of shorter calls, parts would go round and round
+        const { since, times } = this.#askedBack.get(part) ?? { since: lease.at, times: 0 };
+        const before = since === lease.at ? Math.max(0, times - 1) : times;
+        if (time - lease.at < Math.max(patience, times > 0 ? LEAST_PATIENCE : 0) * 2 ** before) return false;
+        if (work.parts.waiting.parts > 0 || offered(work).length > 0 || lines - done < 2) return false;
+        if (!workers.serving(work.task.models, time).some(one => one.held.length === 0)) return false;
+        if (since !== lease.at || times === 0)
+          this.#askedBack.set(part, { since: lease.at, times: times + 1 });
+        return true;
+      })
+      .map(({ work, root, part }) => ({ work, root, part }));
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#reconciling);
+  }
+
+  #queueOf(models: readonly string[]): string {
+    const { id } = this.#is;
     if (models.length === 0) return `${id}-any`;
     const hash = createHash('sha256')
       .update([...models].sort().join('\n'))
       .digest('hex');
     return `${id}-${hash.slice(0, 12)}`;
-  };
+  }
 
-  function byQueue(): Map<string, PlannedWork[]> {
+  #byQueue(): Map<string, PlannedWork[]> {
     const groups = new Map<string, PlannedWork[]>();
-    for (const work of works.values()) {
-      if (work.isEnded || work.opensAt > now()) continue;
-      const name = queueOf(work.task.models);
+    for (const work of this.#is.works.values()) {
+      if (work.isEnded || work.opensAt > this.#is.now()) continue;
+      const name = this.#queueOf(work.task.models);
       groups.set(name, [...(groups.get(name) ?? []), work]);
     }
     return groups;
   }
 
-  /** lines that are offered or held */
-  const outOf = ({ parts }: PlannedWork): number => sum(parts.out, ({ lines }) => lines.length);
-  const offered = ({ parts }: PlannedWork): Part[] =>
-    [...parts.out].filter(({ offer, lease }) => offer !== null && lease === null);
-
-  function fill(): void {
-    if (isClosed || !queue.isUp) return;
-    for (const [name, own] of byQueue()) {
-      const there = Math.max(1, workers.serving((own[0] as PlannedWork).task.models, now()).length);
-      const pointers: { id: string; pointer: PartName }[] = [];
-      for (let waiting = sum(own, work => offered(work).length); waiting <= there; waiting++) {
-        const work = nextOf(own);
-        if (work === null) break;
-        const part = smallEnough(work, there);
-        count += 1;
-        const { root, part: number } = part;
-        work.parts.offer(part, `${work.id}.${root}.${number}.${since}-${count}`, now());
-        pointers.push({ id: part.offer?.id as string, pointer: { work: work.id, root, part: number } });
-      }
-      if (pointers.length > 0) queue.add(name, pointers).catch(() => takeBack(pointers));
-    }
-  }
-
-  /** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest for its weight. */
-  function nextOf(own: readonly PlannedWork[]): PlannedWork | null {
-    const owners = new Map<string, number>();
-    for (const work of own) owners.set(work.task.owner, (owners.get(work.task.owner) ?? 0) + outOf(work));
-    const before = (a: PlannedWork, b: PlannedWork): number =>
-      (owners.get(a.task.owner) as number) - (owners.get(b.task.owner) as number) ||
-      outOf(a) / a.task.weight - outOf(b) / b.task.weight;
-    return own.filter(({ parts }) => parts.waiting.parts > 0).sort(before)[0] ?? null;
-  }
-
   /** The next part that waits; cut where it would keep one worker busy after the others have ended. */
-  function smallEnough({ parts, cut }: PlannedWork, there: number): Part {
+  #smallEnough(work: PlannedWork, there: number): Part {
+    const { parts } = work;
     const part = parts.first() as Part;
     const { lines } = part;
     const free = parts.waiting.lines + sum(parts.out, one => (one.lease === null ? one.lines.length : 0));
     const most = Math.max(LEAST, Math.ceil(free / (2 * there)));
     if (there === 1 || lines.length < most + LEAST) return part;
     // where it cannot be cut it is given out whole
-    tried(() =>
-      cut(part, [
+    this.#is.disk.tried(() =>
+      work.cut(part, [
         { ...part, lines: lines.slice(0, most) },
         { ...part, lines: lines.slice(most) },
       ]),
@@ -125,23 +152,23 @@ export function createOffers({ queue, id, lease, works, workers, now, tried }: O
   }
 
   /** Redis is away: they wait again. */
-  function takeBack(pointers: readonly { id: string; pointer: PartName }[]): void {
+  #takeBack(pointers: readonly { id: string; pointer: PartName }[]): void {
     for (const { id, pointer } of pointers) {
-      const work = works.get(pointer.work);
+      const work = this.#is.works.get(pointer.work);
       const part = work?.parts.find(pointer);
       if (part?.offer?.id === id) work?.parts.back(part);
     }
   }
 
   /** What should wait in the queue for `age` ms and does not is offered again. */
-  async function reconcile(age: number): Promise<void> {
+  async #reconcile(age: number): Promise<void> {
     try {
-      for (const [name, own] of byQueue()) {
-        const asked = now();
-        const waiting = await queue.waiting(name);
-        if (isClosed) return;
+      for (const [name, works] of this.#byQueue()) {
+        const asked = this.#is.now();
+        const waiting = await this.#is.queue.waiting(name);
+        if (this.#isClosed) return;
         // one that was just taken from the queue may be on its way to us
-        for (const work of own)
+        for (const work of works)
           for (const part of offered(work))
             if (!waiting.has(part.offer?.id as string) && asked - (part.offer?.at as number) >= age)
               work.parts.back(part);
@@ -149,51 +176,24 @@ export function createOffers({ queue, id, lease, works, workers, now, tried }: O
     } catch {
       return; // Redis is away; onReady comes again
     }
-    fill();
+    this.fill();
   }
-
-  return {
-    fill,
-    /** From which it may take now, and from which it may be able to soon: it waits there already when the work comes. */
-    queuesFor(hello: Hello): string[] {
-      const { models } = hello;
-      const likely = [[], ...models.slice(0, MOST_LIKELY).map(model => [model])];
-      const open = [...works.values()].filter(work => !work.isEnded && servesAll(hello, work.task.models));
-      return [...new Set([...likely, ...open.map(({ task }) => task.models)].map(queueOf))];
-    },
-    /**
-     * Where nothing waits any more and another worker has nothing to do, who has had its parts for twice the time that
-     * others would have needed hands back what it has not begun: a slow worker does not hold up the end.
-     */
-    toShare({ worker, held }: Hello): PartName[] {
-      const time = now();
-      const rate = workers.rate(time);
-      if (rate === null || held.length === 0) return [];
-      const patience = (2000 * sum(held, ({ lines }) => lines)) / rate;
-      return held
-        .filter(({ work: id, root, part: number, done, lines }) => {
-          const work = works.get(id);
-          const part = work?.parts.find({ root, part: number });
-          const lease = part?.lease;
-          if (work === undefined || part === undefined || lease?.worker !== worker) return false;
-          // a rate is what workers say: with one that is too high, or of shorter calls, parts would go round and round
-          const { since, times } = askedBack.get(part) ?? { since: lease.at, times: 0 };
-          const before = since === lease.at ? Math.max(0, times - 1) : times;
-          if (time - lease.at < Math.max(patience, times > 0 ? LEAST_PATIENCE : 0) * 2 ** before)
-            return false;
-          if (work.parts.waiting.parts > 0 || offered(work).length > 0 || lines - done < 2) return false;
-          if (!workers.serving(work.task.models, time).some(one => one.held.length === 0)) return false;
-          if (since !== lease.at || times === 0) askedBack.set(part, { since: lease.at, times: times + 1 });
-          return true;
-        })
-        .map(({ work, root, part }) => ({ work, root, part }));
-    },
-    close(): void {
-      isClosed = true;
-      clearInterval(reconciling);
-    },
-  };
 }
+
+/** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest for its weight. */
+function nextOf(works: readonly PlannedWork[]): PlannedWork | null {
+  const owners = new Map<string, number>();
+  for (const work of works) owners.set(work.task.owner, (owners.get(work.task.owner) ?? 0) + outOf(work));
+  const before = (a: PlannedWork, b: PlannedWork): number =>
+    (owners.get(a.task.owner) as number) - (owners.get(b.task.owner) as number) ||
+    outOf(a) / a.task.weight - outOf(b) / b.task.weight;
+  return works.filter(({ parts }) => parts.waiting.parts > 0).sort(before)[0] ?? null;
+}
+
+/** lines that are offered or held */
+const outOf = ({ parts }: PlannedWork): number => sum(parts.out, ({ lines }) => lines.length);
+const offered = ({ parts }: PlannedWork): Part[] =>
+  [...parts.out].filter(({ offer, lease }) => offer !== null && lease === null);
 
 function sum<T>(of: Iterable<T>, value: (one: T) => number): number {
   let total = 0;

@@ -4,18 +4,29 @@
  */
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { PointerQueue } from './offers.ts';
 import type { Pointer } from './protocol.ts';
 import { connect } from './redis.ts';
+
+export { placeOf } from './redis.ts';
 
 /** bytes of a pointer as JSON */
 const MOST_BYTES = 1_024;
 /** A done job leaves nothing: under an id that is kept, nothing could be added again. Ids have no `:` and are no numbers. */
 const JOB = { removeOnComplete: true, removeOnFail: true, sizeLimit: MOST_BYTES };
-/** ms for a farewell to Redis */
-const FAREWELL = 400;
 /** Entries of the stream of events, which nobody reads. */
 const EVENTS = 100;
+
+/** What the desk knows of Redis. */
+export interface PointerQueue {
+  /** Rejects at once while Redis is away. */
+  add(queue: string, offers: { id: string; pointer: Pointer }[]): Promise<void>;
+  /** the ids that wait now */
+  waiting(queue: string): Promise<ReadonlySet<string>>;
+  /** `act` is called whenever Redis is there again, and the first time. */
+  onReady(act: () => void): void;
+  readonly isUp: boolean;
+  close(): Promise<void>;
+}
 
 export interface PointerSettings {
   url: string;
@@ -79,12 +90,8 @@ export async function openPointers({ url, prefix, say }: PointerSettings): Promi
       return redis.isUp();
     },
     async close() {
-      const late = new Promise(resolve => setTimeout(resolve, FAREWELL).unref());
-      const gone = [...queues.values()].map(queue =>
-        redis.within(forget(redis.client, queue)).catch(() => {}),
-      );
-      await Promise.race([late, Promise.all(gone)]);
-      await redis.close();
+      const gone = [...queues.values()].map(queue => redis.within(forget(redis.client, queue)));
+      await redis.close(Promise.allSettled(gone));
     },
   };
 }

@@ -5,9 +5,27 @@
  *   part 0 ─ done ─────────────────────────────► shard whole
  *     ├── half handed back ─► part 1 (the rest) ─► …
  *     └── cut ─► part 1, part 2
+ *
+ * What became of a part is FOLDER/done/ROOT.PART, made once and for all. The first line says which lines it has and which
+ * parts follow it; behind it are the lines. Whoever makes the file first has closed the part: `link` is exclusive (on NFS
+ * too), so a second result, and one of a part that was cut meanwhile, finds the name taken.
  */
-import type { Done, DoneBook, Ordinals } from './done.ts';
+import { closeSync, readdirSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  makeFolder,
+  OWNER_ONLY,
+  openKept,
+  readKept,
+  removeUnfinished,
+  writeOnce,
+} from '../../engine/core/files/durable.ts';
+import type { AskedTotals } from '../../engine/core/item/account.ts';
+import { dataError } from '../../engine/core/item/failure.ts';
 import type { PartName } from './protocol.ts';
+
+/** Lines of a shard, counted from 0. */
+type Ordinals = readonly number[];
 
 export interface Part {
   root: number;
@@ -36,126 +54,197 @@ export interface Lease {
 
 export type Cut = (Pick<Part, 'lines'> & Partial<Pick<Part, 'tries' | 'doubts' | 'isSuspect'>>)[];
 
-export interface Parts {
-  /** the first of those that are open, neither offered nor held */
-  first(): Part | undefined;
-  /** how many wait, and their lines */
-  readonly waiting: { parts: number; lines: number };
-  /** those that are offered or held */
-  readonly out: ReadonlySet<Part>;
-  find(name: Pick<PartName, 'root' | 'part'>): Part | undefined;
-  offer(part: Part, id: string, now: number): void;
-  lend(part: Part, lease: Lease): void;
-  /** how many lines, and how many shards, are done */
-  readonly done: { lines: number; shards: number };
-  /**
-   * Closes a part with lines that are its own, and with what is left of it as new parts. False where another process has
-   * closed it.
-   */
-  close(
-    part: Part,
-    made: Pick<Done, 'answered' | 'worker' | 'asked' | 'model'>,
-    lines: readonly Buffer[],
-    rest: Cut,
-  ): boolean;
-  /** An open part waits again, before the others. */
-  back(part: Part): void;
-  /** results that a shard has, in no order; the shard may lack some */
-  resultsOf(root: number): Done[];
-  isWhole(root: number): boolean;
+/** What became of a part. */
+export interface Made {
+  /** the lines that it has, in this order */
+  answered: Ordinals;
+  /** who did it; null for the coordinator */
+  worker: string | null;
+  asked: AskedTotals | null;
+  model: string | null;
 }
 
-/** `shards` are the numbers of lines of each. */
-export function openParts(shards: readonly number[], book: DoneBook): Parts {
-  const results = new Map<number, Done[]>();
-  const open = new Map<string, Part>();
-  const openOf: number[] = shards.map(() => 0);
-  const nextPart: number[] = shards.map(() => 1);
-  const waiting: Part[] = [];
-  const out = new Set<Part>();
-  const waits = { parts: 0, lines: 0 };
-  const done = { lines: 0, shards: 0 };
-  const nameOf = (root: number, part: number): string => `${root}.${part}`;
+interface Done extends Made {
+  root: number;
+  part: number;
+  /** what is left of it, as new parts */
+  into: { part: number; lines: Ordinals }[];
+}
 
-  function begin(root: number, part: number, cut: Cut[number]): Part {
-    const { lines, tries = 0, doubts = 0, isSuspect = false } = cut;
-    const made = { root, part, lines, tries, doubts, isSuspect, offer: null, lease: null };
-    open.set(nameOf(root, part), made);
-    openOf[root] = (openOf[root] as number) + 1;
-    nextPart[root] = Math.max(nextPart[root] as number, part + 1);
-    return made;
-  }
-  function wait(part: Part): void {
-    waiting.unshift(part);
-    waits.parts += 1;
-    waits.lines += part.lines.length;
-  }
-  function leave(part: Part): void {
-    const at = waiting.indexOf(part);
-    if (at < 0) return;
-    waiting.splice(at, 1);
-    waits.parts -= 1;
-    waits.lines -= part.lines.length;
-  }
-  function end(one: Done): void {
-    const { root, part } = one;
-    open.delete(nameOf(root, part));
-    openOf[root] = (openOf[root] as number) - 1;
-    done.lines += one.answered.length;
-    if (one.answered.length > 0) results.set(root, [...(results.get(root) ?? []), one]);
-    if (openOf[root] === 0) done.shards += 1;
-  }
+type Name = Pick<PartName, 'root' | 'part'>;
 
-  const before = new Map<number, Done[]>();
-  for (const one of book.all()) before.set(one.root, [...(before.get(one.root) ?? []), one]);
-  for (const [root, lines] of shards.entries()) {
-    begin(root, 0, { lines: Array.from({ length: lines }, (_, at) => at) });
-    // a part has a higher number than the one that it was left of
-    for (const one of (before.get(root) ?? []).sort((a, b) => a.part - b.part)) {
-      for (const { part, lines } of one.into) begin(root, part, { lines });
-      end(one);
+interface ShardState {
+  open: number;
+  nextPart: number;
+  /** in no order; some may be missing */
+  results: Done[];
+}
+
+export class Parts {
+  /** how many wait, and their lines */
+  readonly waiting = { parts: 0, lines: 0 };
+  /** how many lines, and how many shards, are done */
+  readonly done = { lines: 0, shards: 0 };
+  readonly #folder: string;
+  readonly #shards: ShardState[];
+  readonly #open = new Map<string, Part>();
+  readonly #waiting: Part[] = [];
+  readonly #out = new Set<Part>();
+
+  /** `shards` are the numbers of lines of each. */
+  constructor(work: string, shards: readonly number[]) {
+    this.#folder = join(work, 'done');
+    this.#shards = shards.map(() => ({ open: 0, nextPart: 1, results: [] }));
+    makeFolder(this.#folder, OWNER_ONLY.folder);
+    removeUnfinished(this.#folder);
+    const before: Done[][] = shards.map(() => []);
+    for (const name of readdirSync(this.#folder)) {
+      const one = readHead(join(this.#folder, name));
+      before[one.root]?.push(one);
+    }
+    for (const [root, lines] of shards.entries()) {
+      this.#begin(root, 0, { lines: Array.from({ length: lines }, (_, at) => at) });
+      // a part has a higher number than the one that it was left of
+      for (const one of (before[root] as Done[]).sort((a, b) => a.part - b.part)) {
+        for (const { part, lines } of one.into) this.#begin(root, part, { lines });
+        this.#end(one);
+      }
+    }
+    for (const part of this.#open.values()) {
+      this.#waiting.push(part);
+      this.#count(part, 1);
     }
   }
-  for (const part of open.values()) {
-    waiting.push(part);
-    waits.parts += 1;
-    waits.lines += part.lines.length;
+
+  /** those that are offered or held */
+  get out(): ReadonlySet<Part> {
+    return this.#out;
   }
 
-  return {
-    first: () => waiting[0],
-    waiting: waits,
-    out,
-    offer(part, id, now) {
-      leave(part);
-      part.offer = { id, at: now };
-      out.add(part);
-    },
-    lend(part, lease) {
-      if (!out.has(part)) leave(part);
-      part.offer = null;
-      part.lease = lease;
-      out.add(part);
-    },
-    find: ({ root, part }) => open.get(nameOf(root, part)),
-    done,
-    close(part, made, lines, rest) {
-      const { root } = part;
-      const first = nextPart[root] as number;
-      const into = rest.map((cut, at) => ({ part: first + at, lines: cut.lines }));
-      const one = { root, part: part.part, ...made, into };
-      if (!book.close(one, lines)) return false;
-      const left = rest.map((cut, at) => begin(root, first + at, cut));
-      end(one);
-      if (!out.delete(part)) leave(part);
-      for (const one of left.reverse()) wait(one);
-      return true;
-    },
-    back(part) {
-      [part.offer, part.lease] = [null, null];
-      if (out.delete(part)) wait(part);
-    },
-    resultsOf: root => results.get(root) ?? [],
-    isWhole: root => openOf[root] === 0,
-  };
+  /** the first of those that are open, neither offered nor held */
+  first(): Part | undefined {
+    return this.#waiting[0];
+  }
+
+  find(name: Name): Part | undefined {
+    return this.#open.get(keyOf(name));
+  }
+
+  offer(part: Part, id: string, now: number): void {
+    this.#leave(part);
+    part.offer = { id, at: now };
+    this.#out.add(part);
+  }
+
+  lend(part: Part, lease: Lease): void {
+    if (!this.#out.has(part)) this.#leave(part);
+    part.offer = null;
+    part.lease = lease;
+    this.#out.add(part);
+  }
+
+  /** An open part waits again, before the others. */
+  back(part: Part): void {
+    [part.offer, part.lease] = [null, null];
+    if (this.#out.delete(part)) this.#wait(part);
+  }
+
+  /**
+   * Closes a part with lines that are its own, and with what is left of it as new parts. False where another process has
+   * closed it. Throws what the disk says.
+   */
+  close(part: Part, made: Made, lines: readonly Buffer[], rest: Cut): boolean {
+    const { root } = part;
+    const first = this.#of(root).nextPart;
+    const into = rest.map((cut, at) => ({ part: first + at, lines: cut.lines }));
+    const one = { root, part: part.part, ...made, into };
+    const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(one)}\n`), ...lines]);
+    if (!writeOnce(this.#pathOf(one), bytes)) return false;
+    const left = rest.map((cut, at) => this.#begin(root, first + at, cut));
+    this.#end(one);
+    if (!this.#out.delete(part)) this.#leave(part);
+    for (const one of left.reverse()) this.#wait(one);
+    return true;
+  }
+
+  isWhole(root: number): boolean {
+    return this.#of(root).open === 0;
+  }
+
+  /** Results that a shard has, each with its lines; the shard may lack some. */
+  resultsOf(root: number): { answered: Ordinals; lines: Buffer }[] {
+    return this.#of(root).results.map(one => {
+      const bytes = readKept(this.#pathOf(one));
+      return { answered: one.answered, lines: bytes.subarray(bytes.indexOf(NEWLINE) + 1) };
+    });
+  }
+
+  #of(root: number): ShardState {
+    return this.#shards[root] as ShardState;
+  }
+
+  #pathOf(name: Name): string {
+    return join(this.#folder, keyOf(name));
+  }
+
+  #begin(root: number, part: number, cut: Cut[number]): Part {
+    const { lines, tries = 0, doubts = 0, isSuspect = false } = cut;
+    const made = { root, part, lines, tries, doubts, isSuspect, offer: null, lease: null };
+    this.#open.set(keyOf(made), made);
+    const shard = this.#of(root);
+    shard.open += 1;
+    shard.nextPart = Math.max(shard.nextPart, part + 1);
+    return made;
+  }
+
+  #end(one: Done): void {
+    this.#open.delete(keyOf(one));
+    const shard = this.#of(one.root);
+    shard.open -= 1;
+    this.done.lines += one.answered.length;
+    if (one.answered.length > 0) shard.results.push(one);
+    if (shard.open === 0) this.done.shards += 1;
+  }
+
+  #wait(part: Part): void {
+    this.#waiting.unshift(part);
+    this.#count(part, 1);
+  }
+
+  #leave(part: Part): void {
+    const at = this.#waiting.indexOf(part);
+    if (at < 0) return;
+    this.#waiting.splice(at, 1);
+    this.#count(part, -1);
+  }
+
+  #count({ lines }: Part, by: 1 | -1): void {
+    this.waiting.parts += by;
+    this.waiting.lines += by * lines.length;
+  }
+}
+
+const NEWLINE = 0x0a;
+/** bytes of a first line are read in pieces of this */
+const PIECE = 8 * 1024;
+
+const keyOf = ({ root, part }: Name): string => `${root}.${part}`;
+
+function readHead(path: string): Done {
+  const fd = openKept(path);
+  let head = Buffer.alloc(0);
+  try {
+    for (;;) {
+      const piece = Buffer.allocUnsafe(PIECE);
+      const got = readSync(fd, piece, 0, PIECE, head.length);
+      head = Buffer.concat([head, piece.subarray(0, got)]);
+      const end = head.indexOf(NEWLINE);
+      if (end >= 0) return JSON.parse(head.toString('utf8', 0, end)) as Done;
+      if (got === 0) throw new Error('no whole first line');
+    }
+  } catch (error) {
+    throw dataError(`${path}: expected a result that fw wrote, found ${(error as Error).message}`);
+  } finally {
+    closeSync(fd);
+  }
 }

@@ -110,3 +110,16 @@ export interface Result {
   /** why it could not be done, in words: counted against the part, as the death of a worker is */
   broken?: string;
 }
+
+/** The part is closed, or its work is over (410). */
+export class Gone extends Error {}
+/** Another worker holds the part (409). */
+export class Held extends Error {}
+/** A coordinator that has just started may not have opened the work yet (503): ask again. */
+export class NotYet extends Error {}
+/** The disk of the coordinator does not take or give what is asked (503): ask again. */
+export class NotKept extends Error {}
+/** One more worker than a coordinator has room for (429): each name that a key says hello under takes some. */
+export class TooMany extends Error {}
+/** It is no answer to the part that it names (400). */
+export class WrongResult extends Error {}

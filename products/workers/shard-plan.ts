@@ -4,7 +4,7 @@
  *   FOLDER/lines.jsonl      what came in, as it would go through a pipe: no .ndjson, which is what the files of a ledger are called
  *   FOLDER/manifest.json    of each shard the span of its bytes, its lines and their SHA-256
  *
- * Nothing here changes afterwards. What became of the shards is in done.ts.
+ * Nothing here changes afterwards. What became of the shards is in part-states.ts.
  */
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, readSync, rmSync, writeSync } from 'node:fs';
@@ -45,23 +45,11 @@ export interface Plan {
   isNew?: boolean;
 }
 
-export interface Planner {
-  /** A line, with its newline. */
-  add(line: Buffer): void;
-  /** All lines came: the plan is on disk in the folder that is named for their SHA-256; one that is there already stays. */
-  finish(folderOf: (sha256: string) => string): Plan;
-  /** They did not all come: nothing of them stays. */
-  drop(): void;
-}
-
 const linesIn = (folder: string): string => join(folder, 'lines.jsonl');
 const manifestIn = (folder: string): string => join(folder, 'manifest.json');
 
 /** `spool` is the path of a file for the lines until they are all here, on the disk of the folder. Exit 74 where it cannot be written. */
-export function newPlanner(
-  spool: string,
-  { lines, bytes }: { lines: number; bytes: number } = SHARD,
-): Planner {
+export function newPlanner(spool: string, { lines, bytes }: { lines: number; bytes: number } = SHARD) {
   makeFolder(dirname(spool), OWNER_ONLY.folder);
   const fd = openNew(spool);
   const all = createHash('sha256');
@@ -92,7 +80,8 @@ export function newPlanner(
     isOpen = false;
   }
   return {
-    add(line) {
+    /** A line, with its newline. */
+    add(line: Buffer): void {
       if (shard.bytes + line.length > bytes) cut();
       // the memory of a line that was read is used again
       waiting.push(Buffer.from(line));
@@ -104,7 +93,8 @@ export function newPlanner(
       if (shard.lines === lines) cut();
       if (filled >= BLOCK) flush();
     },
-    finish(folderOf) {
+    /** All lines came: the plan is on disk in the folder that is named for their SHA-256; one that is there already stays. */
+    finish(folderOf: (sha256: string) => string): Plan {
       cut();
       flush();
       fsyncSync(fd);
@@ -129,7 +119,8 @@ export function newPlanner(
       );
       return { folder, lines: count, sha256, shards, isNew: true };
     },
-    drop() {
+    /** They did not all come: nothing of them stays. */
+    drop(): void {
       close();
       rmSync(spool, { force: true });
     },

@@ -11,8 +11,7 @@ import {
 } from '../../engine/core/item/account.ts';
 import type { Failure, Item } from '../../engine/core/item/item.ts';
 import { believe } from './believing.ts';
-import { type Done, openDone } from './done.ts';
-import { type Cut, openParts, type Part, type Parts } from './part-states.ts';
+import { type Cut, type Made, type Part, Parts } from './part-states.ts';
 import type { Result, Task } from './protocol.ts';
 import { cutLines, linesOf, type Plan } from './shard-plan.ts';
 
@@ -25,58 +24,159 @@ export interface Work {
   onAsked?(asked: AskedTotals): void;
 }
 
-export interface PlannedWork extends Work {
-  parts: Parts;
-  lines: number;
-  shards: number;
+export class PlannedWork {
+  readonly id: string;
+  readonly task: Task;
+  readonly files: Buffer | null;
+  readonly parts: Parts;
+  readonly lines: number;
+  readonly shards: number;
   /** the rest is not asked any more */
-  isEnded: boolean;
+  isEnded = false;
   /** ms since 1970: nothing is given out before */
-  opensAt: number;
+  opensAt = 0;
   /** sums over what was taken now, by this process */
-  asked: AskedTotals;
-  model: string | null;
-  workload: Workload;
-  linesOf(part: Part): Buffer[];
-  /** Takes the result of a part. The number of lines that are left of it; null where it was closed before. */
-  take(part: Part, result: Result, lines: Buffer): number | null;
-  /** Cuts a part; false where it was closed before. */
-  cut(part: Part, rest: Cut): boolean;
-  /** Fails the one line of a part. */
-  fail(part: Part, failure: Failure): void;
-  /** Shards that are whole are given out; null once all are. After `end` also those that are not, as far as they are. */
-  next(): Promise<Buffer | null>;
-  /** Nothing more is asked: what has no result gets `why`, else `interrupted`, once nobody holds anything of it. */
-  end(why?: Failure): void;
-  /** `end`, and nobody is waited for: what is handed in later is too late. */
-  abort(): void;
-  /** Something has changed: a shard may be whole. */
-  look(): void;
-  /** Whoever waits for `next` gets null. */
-  close(): void;
-}
-
-export function planWork(work: Work, plan: Plan): PlannedWork {
-  const book = openDone(plan.folder);
-  const parts = openParts(
-    plan.shards.map(({ lines }) => lines),
-    book,
-  );
-  const ready: number[] = [];
-  const given = new Set<number>();
-  let wanted: (() => void) | null = null;
-  let isClosed = false;
-  let isAborted = false;
-  let notAsked: Failure = {
+  readonly asked = noneAsked();
+  model: string | null = null;
+  readonly workload: Workload;
+  readonly #plan: Plan;
+  readonly #onAsked: Work['onAsked'];
+  /** shards that are whole, and were not given to whoever runs it */
+  readonly #ready: number[] = [];
+  readonly #given = new Set<number>();
+  #wanted: (() => void) | null = null;
+  #isClosed = false;
+  #isAborted = false;
+  #notAsked: Failure = {
     stage: 'sharding',
     code: 'interrupted',
     message: 'The run was stopped before this was asked.',
   };
-  const asked = noneAsked();
+
+  constructor({ id, task, files, onAsked }: Work, plan: Plan) {
+    this.id = id;
+    this.task = task;
+    this.files = files;
+    this.#onAsked = onAsked;
+    this.#plan = plan;
+    this.lines = plan.lines;
+    this.shards = plan.shards.length;
+    this.parts = new Parts(
+      plan.folder,
+      plan.shards.map(({ lines }) => lines),
+    );
+    this.workload = workloadOf(plan.lines, this.parts);
+    for (const root of plan.shards.keys()) if (this.parts.isWhole(root)) this.#give(root);
+  }
+
+  linesOf({ root, lines }: Part): Buffer[] {
+    const all = linesOf(this.#plan, root);
+    return lines.map(ordinal => all[ordinal] as Buffer);
+  }
+
+  /** Takes the result of a part. The number of lines that are left of it; null where it was closed before. */
+  take(part: Part, result: Result, body: Buffer): number | null {
+    const lines = cutLines(body);
+    believe(this.linesOf(part), result, lines, this.task);
+    const answered = result.answered.map(at => part.lines[at] as number);
+    const has = new Set(answered);
+    const left = part.lines.filter(ordinal => !has.has(ordinal));
+    const rest = left.length === 0 ? [] : [{ ...part, lines: left }];
+    const { worker, asked, model } = result;
+    if (!this.#closePart(part, { answered, worker, asked, model }, lines, rest)) return null;
+    addAsked(this.asked, asked);
+    this.model ??= model;
+    this.#onAsked?.(asked);
+    return left.length;
+  }
+
+  /** Cuts a part. */
+  cut(part: Part, rest: Cut): void {
+    this.#closePart(part, byNobody([]), [], rest);
+  }
+
+  /** Fails the one line of a part. */
+  fail(part: Part, failure: Failure): void {
+    const [line] = this.linesOf(part);
+    this.#closePart(part, byNobody(part.lines), [failed(line as Buffer, failure)], []);
+  }
+
+  /** Shards that are whole are given out; null once all are. After `end` also those that are not, as far as they are. */
+  async next(): Promise<Buffer | null> {
+    for (;;) {
+      if (this.#isClosed) return null;
+      const root = this.#ready.shift();
+      if (root !== undefined) return this.#linesOfShard(root);
+      if (this.#given.size === this.shards) return null;
+      if (this.isEnded && (this.#isAborted || ![...this.parts.out].some(({ lease }) => lease !== null))) {
+        for (const root of this.#plan.shards.keys()) this.#give(root);
+        continue;
+      }
+      await new Promise<void>(resolve => {
+        this.#wanted = resolve;
+      });
+    }
+  }
+
+  /** Nothing more is asked: what has no result gets `why`, else `interrupted`, once nobody holds anything of it. */
+  end(why?: Failure): void {
+    if (why !== undefined && !this.isEnded) this.#notAsked = why;
+    this.isEnded = true;
+    this.look();
+  }
+
+  /** `end`, and nobody is waited for: what is handed in later is too late. */
+  readonly abort = (): void => {
+    this.#isAborted = true;
+    this.end();
+  };
+
+  /** Something has changed: a shard may be whole. */
+  look(): void {
+    this.#wanted?.();
+    this.#wanted = null;
+  }
+
+  /** Whoever waits for `next` gets null. */
+  close(): void {
+    this.#isClosed = true;
+    this.look();
+  }
+
+  /** False where it was closed before. */
+  #closePart(part: Part, made: Made, lines: readonly Buffer[], rest: Cut): boolean {
+    const isFirst = this.parts.close(part, made, lines, rest);
+    if (isFirst && this.parts.isWhole(part.root)) this.#give(part.root);
+    this.look();
+    return isFirst;
+  }
+
+  #give(root: number): void {
+    if (this.#given.has(root)) return;
+    this.#given.add(root);
+    this.#ready.push(root);
+  }
+
+  /** In the order in which they were planned; what has no result fails as interrupted. */
+  #linesOfShard(root: number): Buffer {
+    const lines: (Buffer | undefined)[] = [];
+    for (const result of this.parts.resultsOf(root)) {
+      const cut = cutLines(result.lines);
+      for (const [at, ordinal] of result.answered.entries()) lines[ordinal] = cut[at];
+    }
+    const { lines: count } = this.#plan.shards[root] as { lines: number };
+    if (lines.length < count || lines.includes(undefined))
+      for (const [ordinal, line] of linesOf(this.#plan, root).entries())
+        lines[ordinal] ??= failed(line, this.#notAsked);
+    return Buffer.concat(lines as Buffer[]);
+  }
+}
+
+function workloadOf(lines: number, parts: Parts): Workload {
   let mostSettled = 0; // what a worker had answered and is lost with it was seen, and is not taken back
-  const workload: Workload = {
+  return {
     ...newWorkload(),
-    ...{ items: plan.lines, due: plan.lines },
+    ...{ items: lines, due: lines },
     get left() {
       return parts.done.lines;
     },
@@ -86,118 +186,9 @@ export function planWork(work: Work, plan: Plan): PlannedWork {
       return mostSettled;
     },
   };
-  for (const root of plan.shards.keys()) offerWhole(root);
-
-  function offerWhole(root: number): void {
-    if (given.has(root) || !parts.isWhole(root)) return;
-    given.add(root);
-    ready.push(root);
-  }
-
-  /** The lines of a shard in the order in which they were planned; what has no result fails as interrupted. */
-  function wholeOf(root: number): Buffer {
-    const lines: (Buffer | undefined)[] = [];
-    for (const done of parts.resultsOf(root)) {
-      const own = cutLines(book.linesOf(done));
-      for (const [at, ordinal] of done.answered.entries()) lines[ordinal] = own[at];
-    }
-    const { lines: count } = plan.shards[root] as { lines: number };
-    if (lines.length < count || lines.includes(undefined))
-      for (const [ordinal, line] of linesOf(plan, root).entries()) lines[ordinal] ??= failed(line, notAsked);
-    return Buffer.concat(lines as Buffer[]);
-  }
-
-  function closed(
-    part: Part,
-    made: Pick<Done, 'answered' | 'worker' | 'asked' | 'model'>,
-    lines: Buffer[],
-    rest: Cut,
-  ) {
-    const isFirst = parts.close(part, made, lines, rest);
-    if (isFirst) offerWhole(part.root);
-    planned.look();
-    return isFirst;
-  }
-
-  const planned: PlannedWork = {
-    ...work,
-    ...{
-      parts,
-      asked,
-      workload,
-      lines: plan.lines,
-      shards: plan.shards.length,
-      isEnded: false,
-      opensAt: 0,
-      model: null,
-    },
-    linesOf: ({ root, lines }) => {
-      const all = linesOf(plan, root);
-      return lines.map(ordinal => all[ordinal] as Buffer);
-    },
-    take(part, result, body) {
-      const lines = cutLines(body);
-      believe(planned.linesOf(part), result, lines, planned.task);
-      const answered = result.answered.map(at => part.lines[at] as number);
-      const has = new Set(answered);
-      const left = part.lines.filter(ordinal => !has.has(ordinal));
-      const rest = left.length === 0 ? [] : [{ ...part, lines: left }];
-      const { worker, asked: cost, model } = result;
-      if (!closed(part, { answered, worker, asked: cost, model }, lines, rest)) return null;
-      addAsked(asked, cost);
-      planned.model ??= model;
-      work.onAsked?.(cost);
-      return left.length;
-    },
-    cut: (part, rest) => closed(part, { answered: [], worker: null, asked: null, model: null }, [], rest),
-    fail(part, failure) {
-      const [line] = planned.linesOf(part);
-      closed(
-        part,
-        { answered: part.lines, worker: null, asked: null, model: null },
-        [failed(line as Buffer, failure)],
-        [],
-      );
-    },
-    async next() {
-      for (;;) {
-        if (isClosed) return null;
-        const root = ready.shift();
-        if (root !== undefined) return wholeOf(root);
-        if (given.size === plan.shards.length) return null;
-        if (planned.isEnded && (isAborted || ![...parts.out].some(({ lease }) => lease !== null))) {
-          for (const root of plan.shards.keys()) {
-            if (given.has(root)) continue;
-            given.add(root);
-            ready.push(root);
-          }
-          continue;
-        }
-        await new Promise<void>(resolve => {
-          wanted = resolve;
-        });
-      }
-    },
-    end(why) {
-      if (why !== undefined && !planned.isEnded) notAsked = why;
-      planned.isEnded = true;
-      planned.look();
-    },
-    abort() {
-      isAborted = true;
-      planned.end();
-    },
-    look() {
-      wanted?.();
-      wanted = null;
-    },
-    close() {
-      isClosed = true;
-      planned.look();
-    },
-  };
-  return planned;
 }
+
+const byNobody = (answered: Made['answered']): Made => ({ answered, worker: null, asked: null, model: null });
 
 function failed(line: Buffer, failure: Failure): Buffer {
   return Buffer.from(`${JSON.stringify({ ...(JSON.parse(line.toString()) as Item), failure })}\n`);

@@ -25,13 +25,6 @@ export interface Taken {
   done(): Promise<void>;
 }
 
-export interface Taker {
-  /** The next of any of these queues. Waits until there is one, over outages of Redis; null when aborted or closed. */
-  take(queues: readonly string[], signal: AbortSignal): Promise<Taken | null>;
-  readonly isUp: boolean;
-  close(): Promise<void>;
-}
-
 /** How often BullMQ returns what a lost worker held, before it calls the job failed. We would still take it. */
 const MOST_STALLED = 20;
 /** ms between two looks for parts whose worker is lost */
@@ -42,8 +35,6 @@ const WAIT = 3;
 const PAUSE = 250;
 /** What is no pointer is dropped, so many at a time: thousands of them do not keep a worker from what is behind them. */
 const MOST_DROPPED = 1_000;
-/** ms for a farewell to Redis */
-const FAREWELL = 400;
 
 export async function openTaker({ url, prefix, name, lock, say }: TakerSettings): Promise<Taker> {
   const redis = await connect({ url, name, say });
@@ -64,7 +55,7 @@ export async function openTaker({ url, prefix, name, lock, say }: TakerSettings)
     worker.on('error', error => redis.tell(error));
     return worker;
   };
-  return new RedisTaker(redis, workerOf, lock);
+  return new Taker(redis, workerOf, lock);
 }
 
 interface Asker {
@@ -78,7 +69,7 @@ interface Held {
   token: string;
 }
 
-class RedisTaker implements Taker {
+export class Taker {
   #redis: Connection;
   #waiting: Redis;
   #workerOf: (queue: string) => Worker<Pointer>;
@@ -113,6 +104,7 @@ class RedisTaker implements Taker {
     return this.#redis.isUp();
   }
 
+  /** The next of any of these queues. Waits until there is one, over outages of Redis; null when aborted or closed. */
   take(queues: readonly string[], signal: AbortSignal): Promise<Taken | null> {
     return new Promise(resolve => {
       if (signal.aborted || this.#isClosed) return resolve(null);
@@ -249,9 +241,7 @@ class RedisTaker implements Taker {
     for (const timer of this.#timers) clearInterval(timer);
     for (const asker of this.#askers.splice(0)) asker.answer(null);
     this.#waiting.disconnect();
-    const late = new Promise(resolve => setTimeout(resolve, FAREWELL).unref());
-    await Promise.race([late, Promise.all([...this.#workers.values()].map(worker => worker.close(true)))]);
-    await this.#redis.close();
+    await this.#redis.close(Promise.all([...this.#workers.values()].map(worker => worker.close(true))));
   }
 }
 

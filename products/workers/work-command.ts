@@ -76,7 +76,7 @@ export default command({
     const { openTaker } = await import('./taker.ts');
     const { coordinatorOf, createClient } = await import('./worker/coordinator-client.ts');
     const { openFolder } = await import('./worker/worker-folder.ts');
-    const { describeSums } = await import('./worker/telling.ts');
+    const { describeSums } = await import('./worker/speech.ts');
     const { startWorker } = await import('./worker/worker.ts');
     const { readModelMap } = await import('../../engine/asking/endpoints/model-names.ts');
     const server = coordinatorOf(options.server, process.env);

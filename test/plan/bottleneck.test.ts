@@ -1,6 +1,6 @@
 /** What holds a run back, for figures that are each plainly one thing. */
 import { expect, test } from 'vitest';
-import type { Limit } from '../../engine/running/watch/judged.ts';
+import type { Limit } from '../../engine/running/watch/diagnosis.ts';
 import { bottleneckOf } from '../../products/plan/bottleneck.ts';
 import type { Figures } from '../../products/plan/plan-figures.ts';
 import { lasting, sparkline } from '../../products/plan/plan-page.ts';

@@ -2,9 +2,9 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Item } from '../../engine/core/item/item.ts';
-import { itemsBefore } from '../../engine/running/first-items.ts';
-import { silent } from '../../engine/running/named-files.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
+import { silent } from '../../engine/running/stage-options.ts';
+import { itemsBefore } from '../../engine/running/without-asking.ts';
 import { GUESSED } from '../../products/plan/lengths.ts';
 import { stretched } from '../../products/plan/plan-figures.ts';
 import { type Sample, sampleOf, spread } from '../../products/plan/sample.ts';

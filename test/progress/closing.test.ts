@@ -4,8 +4,7 @@ import { expect, test } from 'vitest';
 import type { EndpointStats, PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { describeAccount, newAccount, newTimes } from '../../engine/core/item/account.ts';
 import { type Closing, closingLines, snapshotOf } from '../../engine/running/watch/closing.ts';
-import { diagnose } from '../../engine/running/watch/diagnosis.ts';
-import type { Limit } from '../../engine/running/watch/judged.ts';
+import { diagnose, type Limit } from '../../engine/running/watch/diagnosis.ts';
 
 const endpoint = (name: string, more: Partial<EndpointStats> = {}): EndpointStats => ({
   url: `http://${name}:8005/v1`,

@@ -6,7 +6,7 @@ import { newAccount } from '../../engine/core/item/account.ts';
 import { resolveOptions } from '../../engine/flow/options.ts';
 import type { Stage, Tools } from '../../engine/flow/stage.ts';
 import { optionsOf } from '../../engine/running/stage-options.ts';
-import { countItems } from '../../engine/running/watch/total.ts';
+import { countItems } from '../../engine/running/watch/run-facts.ts';
 import chain from '../../stages/chain.ts';
 import ingest from '../../stages/ingest.ts';
 import merge from '../../stages/merge.ts';

@@ -3,10 +3,8 @@
 import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { newAccount, newTimes } from '../../engine/core/item/account.ts';
 import type { Call } from '../../engine/core/item/call.ts';
-import { snapshotOf } from '../../engine/running/watch/closing.ts';
-import { diagnose } from '../../engine/running/watch/diagnosis.ts';
-import type { Diagnosis } from '../../engine/running/watch/judged.ts';
-import { watchRoom } from '../../engine/running/watch/room.ts';
+import { snapshotOf, watchRoom } from '../../engine/running/watch/closing.ts';
+import { type Diagnosis, diagnose } from '../../engine/running/watch/diagnosis.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { lcg } from '../../products/simulator/random.ts';
 import type { Limits } from '../../products/simulator/scheduler.ts';

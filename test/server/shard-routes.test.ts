@@ -7,10 +7,17 @@ import { openKeys } from '../../products/serve/api-keys.ts';
 import { createHttp } from '../../products/serve/http.ts';
 import { createMetrics } from '../../products/serve/serve-metrics.ts';
 import { addShards, type DeskOfRoutes } from '../../products/serve/shard-routes.ts';
-import { WrongResult } from '../../products/workers/believing.ts';
-import { Gone, Held, NotYet } from '../../products/workers/desk.ts';
-import { TooMany } from '../../products/workers/known-workers.ts';
-import type { Hello, Orders, Result, Task } from '../../products/workers/protocol.ts';
+import {
+  Gone,
+  Held,
+  type Hello,
+  NotYet,
+  type Orders,
+  type Result,
+  type Task,
+  TooMany,
+  WrongResult,
+} from '../../products/workers/protocol.ts';
 import { folder } from '../fw.ts';
 import { keyOf } from './serving.ts';
 

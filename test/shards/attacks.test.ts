@@ -13,9 +13,9 @@ import { shardMetrics } from '../../products/serve/shard-metrics.ts';
 import { addShards } from '../../products/serve/shard-routes.ts';
 import { createDesk } from '../../products/workers/desk.ts';
 import type { Hello } from '../../products/workers/protocol.ts';
-import { remotePool } from '../../products/workers/remote-pool.ts';
 import { newPlanner } from '../../products/workers/shard-plan.ts';
 import type { PlannedWork } from '../../products/workers/shard-work.ts';
+import { remotePool } from '../../products/workers/sharding.ts';
 import { folder } from '../fw.ts';
 import { keyOf, served } from '../server/serving.ts';
 

@@ -4,11 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
-import { WrongResult } from '../../products/workers/believing.ts';
-import { createDesk, type Desk, Gone, Held, NotYet } from '../../products/workers/desk.ts';
-import { NotKept } from '../../products/workers/keeping.ts';
-import type { PointerQueue } from '../../products/workers/offers.ts';
-import type { Hello, PartName, Pointer, Result } from '../../products/workers/protocol.ts';
+import { createDesk, type Desk } from '../../products/workers/desk.ts';
+import type { PointerQueue } from '../../products/workers/part-queue.ts';
+import {
+  Gone,
+  Held,
+  type Hello,
+  NotKept,
+  NotYet,
+  type PartName,
+  type Pointer,
+  type Result,
+  WrongResult,
+} from '../../products/workers/protocol.ts';
 import { newPlanner, type Plan, readPlan } from '../../products/workers/shard-plan.ts';
 import type { PlannedWork } from '../../products/workers/shard-work.ts';
 

@@ -8,11 +8,10 @@ import { type AsksWith, type Call, CallFailure } from '../../engine/core/item/ca
 import type { Item } from '../../engine/core/item/item.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { type Stage, stagesOf, type Tools } from '../../engine/flow/stage.ts';
-import type { OptionsOfStage } from '../../engine/running/named-files.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
-import { expecting } from '../../products/workers/before-sharding.ts';
+import type { OptionsOfStage } from '../../engine/running/stage-options.ts';
 import { bundleOf } from '../../products/workers/bundle.ts';
-import { checkMoved, movingIn, staying } from '../../products/workers/moving.ts';
+import { checkMoved, expecting, movingIn, staying } from '../../products/workers/handing.ts';
 import type { Files } from '../../products/workers/protocol.ts';
 import { stages } from '../../stages/index.ts';
 import { folder, ROOT } from '../fw.ts';

@@ -1,7 +1,6 @@
 /** What is said of workers that come, go, or do not come. */
 import { expect, test } from 'vitest';
-import type { DeskStats } from '../../products/workers/desk-stats.ts';
-import { createHandedIn, createNews } from '../../products/workers/news.ts';
+import { createHandedIn, createNews, type DeskStats } from '../../products/workers/desk-stats.ts';
 
 type Worker = DeskStats['workers'][number];
 

@@ -7,7 +7,7 @@ import { ItemFailure } from '../../engine/core/item/failure.ts';
 import { resolveOptions } from '../../engine/flow/options.ts';
 import { type Each, type Stage, stage } from '../../engine/flow/stage.ts';
 import { optionsOf } from '../../engine/running/stage-options.ts';
-import { type PartOutcome, runPart } from '../../products/workers/worker/part-run.ts';
+import { type PartOutcome, PartRun } from '../../products/workers/worker/part-run.ts';
 import { folder } from '../fw.ts';
 
 const LINES = Array.from({ length: 6 }, (_, n) => JSON.stringify({ id: `i${n}`, prompt: 'p', n: 1.0 }));
@@ -23,7 +23,7 @@ function ran(spec: Stage, lines = LINES): Promise<PartOutcome> {
   const pool = () => {
     throw new Error('asked for a pool');
   };
-  return runPart({ task, base, row: [{ stage: spec, options }], pool, leave() {} }, path, lines).ended;
+  return new PartRun({ task, base, row: [{ stage: spec, options }], pool, leave() {} }, path, lines).ended;
 }
 
 const each = (work: Each): Stage => stage({ name: 'odd', summary: '', options: {}, each: () => work });

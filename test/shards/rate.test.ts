@@ -1,6 +1,6 @@
 /** How fast a worker is, as it tells the coordinator. */
 import { expect, test } from 'vitest';
-import { createRate } from '../../products/workers/worker/hello.ts';
+import { createRate } from '../../products/workers/worker/speech.ts';
 
 test('time without work is no part of the rate', () => {
   const rate = createRate(60_000);

@@ -3,14 +3,12 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Item } from '../../engine/core/item/item.ts';
-import { run } from '../../engine/running/run.ts';
-import type { Stopper } from '../../engine/running/stopping.ts';
+import { run, type Stopper } from '../../engine/running/run.ts';
 import { createDesk, type Desk } from '../../products/workers/desk.ts';
 import type { Pointer } from '../../products/workers/protocol.ts';
-import { remotePool } from '../../products/workers/remote-pool.ts';
 import { linesOf, type Plan, readPlan } from '../../products/workers/shard-plan.ts';
 import type { PlannedWork } from '../../products/workers/shard-work.ts';
-import { sharding } from '../../products/workers/sharding.ts';
+import { remotePool, sharding } from '../../products/workers/sharding.ts';
 import { folder } from '../fw.ts';
 
 interface Asked {

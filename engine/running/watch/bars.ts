@@ -29,12 +29,8 @@ interface Line {
   parts: string[];
 }
 
-export interface Bars {
-  stop(): void;
-}
-
 /** `look` is asked before each frame. */
-export function drawBars(label: string, stream: WriteStream, look: () => Facts): Bars {
+export function drawBars(label: string, stream: WriteStream, look: () => Facts): { stop(): void } {
   let multi = start();
 
   function start(): MultiBar {

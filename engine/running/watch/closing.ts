@@ -3,11 +3,12 @@
  * did. From sums over all calls and items, so that a short phase counts for what it was.
  */
 
+import type { EndpointPool } from '../../asking/pool/part.ts';
 import type { EndpointStats, PoolStats } from '../../asking/pool/pool-stats.ts';
 import { type Account, itemTime, type Times } from '../../core/item/account.ts';
 import { counted, number, percent } from '../../core/item/wording.ts';
-import { diagnose, type Snapshot } from './diagnosis.ts';
-import type { Room } from './room.ts';
+import { diagnose, type Room, type Snapshot } from './diagnosis.ts';
+import { doneOf } from './run-facts.ts';
 import { sumOf } from './servers.ts';
 
 export interface Closing {
@@ -142,4 +143,30 @@ function endpointLines({ endpoints, since }: PoolStats): string[] {
   const lines = own.map(one => `${one.url}: ${words([one])}`);
   if (others.length > 0) lines.push(`${counted(others.length, 'more endpoint')}: ${words(others)}`);
   return lines;
+}
+
+/** Items in flight, of those that may be: waves leave some of them out. */
+const FULL = 0.8;
+
+export function watchRoom(account: Account, pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>) {
+  const sums = { starved: 0, tail: 0, capped: 0 };
+  let last: { now: number; saturatedMs: number } | null = null;
+  return {
+    /** regularly, and at the end; `now` in ms */
+    look(now: number): void {
+      const { saturatedMs } = pool.stats();
+      if (last !== null) {
+        // what waited for a place had the servers full
+        const free = Math.max(0, now - last.now - (saturatedMs - last.saturatedMs));
+        const { endedAt, times } = account;
+        const since = endedAt === null ? 0 : Math.min(free, now - endedAt);
+        const inFlight = account.read - account.aside - doneOf(account);
+        sums.tail += since;
+        if (inFlight >= FULL * pool.itemsInFlight) sums.capped += free - since;
+        else if (times.blockedSince === null) sums.starved += free - since;
+      }
+      last = { now, saturatedMs };
+    },
+    room: (): Room => ({ ...sums, all: account.endedAt === null ? null : account.read - account.aside }),
+  };
 }

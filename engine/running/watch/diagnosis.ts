@@ -4,12 +4,29 @@
  * longer an answer takes the more calls were there before it.
  */
 import { counted, number, percent } from '../../core/item/wording.ts';
-import { crowdOf, gainsByLimit, promptWords } from './crowd.ts';
-import type { Engine } from './engine-limits.ts';
-import type { Diagnosis, Limit, Server } from './judged.ts';
-import type { Room } from './room.ts';
+import {
+  crowdOf,
+  type Diagnosis,
+  type Engine,
+  gainsByLimit,
+  type Limit,
+  promptWords,
+  type Server,
+} from './crowd.ts';
 import { BUSY } from './run-words.ts';
 import { absent, oldestWords, sumOf } from './servers.ts';
+
+export type { Diagnosis, Limit, Server };
+
+/** Why servers that had room were not given more, for want of items or of leave; ms each. */
+export interface Room {
+  /** the input had no item ready; it had no more; as many items were in flight as may be */
+  starved: number;
+  tail: number;
+  capped: number;
+  /** items that came, where these were all */
+  all: number | null;
+}
 
 /** Times are ms of `ms`; averages are over it. */
 export interface Snapshot extends Room {

@@ -7,18 +7,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { takeLock } from '../../asking/ledger/lock.ts';
-import type { EndpointPool } from '../../asking/pool/part.ts';
-import type { Account } from '../../core/item/account.ts';
-import type { Values } from '../../flow/options.ts';
-import type { Stage, Tools } from '../../flow/stage.ts';
 import { drawBars } from './bars.ts';
-import { closingLines } from './closing.ts';
-import { watchRoom } from './room.ts';
-import { createLook, createNews, doneOf, type Facts } from './run-facts.ts';
+import { closingLines, watchRoom } from './closing.ts';
+import {
+  countItems,
+  createLook,
+  createNews,
+  doneOf,
+  type Facts,
+  type Progress,
+  type Watched,
+} from './run-facts.ts';
 import { factsLine } from './run-words.ts';
 import { sumOf } from './servers.ts';
 import { createStallWatch, type RunState } from './stall.ts';
-import { countItems } from './total.ts';
 
 const STDERR = 2;
 /** The first line comes soon, so that a person sees life; ms. */
@@ -27,25 +29,6 @@ const LINE_EVERY = 10_000;
 const LOOK_EVERY = 1_000;
 const ROOM_EVERY = 100;
 const RESOLUTION = 50;
-
-export interface Progress {
-  /** as of the last look */
-  readonly facts: Facts;
-  stop(): void;
-  /** what is to be said at the end, once the pool is closed */
-  closing(): string[];
-}
-
-export interface Watched {
-  label: string;
-  account: Account;
-  pool: EndpointPool;
-  row: readonly { stage: Stage; options: Values }[];
-  tools: Tools;
-  /** the items themselves go to standard output, which may be the terminal */
-  toStdout: boolean;
-  say(message: string): void;
-}
 
 export function startProgress({ label, account, pool, row, tools, toStdout, say }: Watched): Progress {
   const total = countItems(row, tools);

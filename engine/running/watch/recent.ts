@@ -21,34 +21,29 @@ const RATES_OVER = 10_000;
 /** Looks come every second. If two are further apart, the process was suspended between them, and had no rate. */
 const STOOD = 5_000;
 
-export interface Recent {
-  /** `at` in ms */
-  add(at: number, counts: Counts): void;
-  /** a second each, over the last ten seconds; all 0 before there are two looks */
-  rates(): Counts;
-}
-
-export function createRecent(): Recent {
+export function createRecent() {
   let looks: { at: number; counts: Counts }[] = [];
   return {
-    add(at, counts) {
+    /** `at` in ms */
+    add(at: number, counts: Counts): void {
       if (at - (looks.at(-1)?.at ?? at) > STOOD) looks = [];
       looks.push({ at, counts });
       while ((looks[1]?.at ?? at) <= at - RATES_OVER) looks.shift();
     },
-    rates() {
+    /** a second each, over the last ten seconds; all 0 before there are two looks */
+    rates(): Counts {
       const [first, last] = [looks[0], looks.at(-1)];
-      const rate = (of: keyof Counts): number => {
-        if (first === undefined || last === undefined || first.at === last.at) return 0;
-        return ((last.counts[of] - first.counts[of]) * 1000) / (last.at - first.at);
-      };
+      const ms = first && last ? last.at - first.at : 0;
+      const rate = (of: keyof Counts): number =>
+        first && last && ms > 0 ? ((last.counts[of] - first.counts[of]) * 1000) / ms : 0;
+      const [items, calls, busy] = [rate('items'), rate('calls'), rate('busy')];
       return {
-        items: rate('items'),
-        calls: rate('calls'),
+        items,
+        calls,
         prompt: rate('prompt'),
         cached: rate('cached'),
         completion: rate('completion'),
-        busy: rate('busy'),
+        busy,
       };
     },
   };
@@ -84,15 +79,6 @@ export interface Mark {
   isFull: boolean;
 }
 
-export interface Estimate {
-  add(mark: Mark): void;
-  /**
-   * Until what lies ahead is settled, each answer of a chain taking `latency` ms. Infinity where nothing is settled,
-   * null where it is too early to say.
-   */
-  eta(ahead: Pick<Ahead, 'settled' | 'due' | 'unread' | 'longest'>, latency: number): Eta | null;
-}
-
 /**
  * The rate is the mean over the blocks of the window, its spread twice the standard error of that mean (batch means:
  * Conway 1963, Some tactical problems in digital simulation). What says nothing of the time to come is left out of it,
@@ -100,7 +86,7 @@ export interface Estimate {
  * resumed, whose answers come from the ledger as fast as they are read. Where answers from the ledger wait for others of
  * their items, as many items are in flight as may be, and they count.
  */
-export function createEstimate(): Estimate {
+export function createEstimate() {
   let looks: { at: number; done: number }[] = [];
   let last: Mark | null = null;
   let movedAt = 0; // when something was settled last, as `looks` count time
@@ -123,7 +109,7 @@ export function createEstimate(): Estimate {
   }
 
   return {
-    add(mark) {
+    add(mark: Mark): void {
       if (last !== null) {
         if (mark.at - last.at < STEP) return;
         if (saysNothing(last, mark)) {
@@ -141,7 +127,11 @@ export function createEstimate(): Estimate {
       looks.push({ at, done });
       while ((looks[1]?.at ?? at) <= at - WINDOW) looks.shift();
     },
-    eta({ settled, due, unread, longest }, latency) {
+    /**
+     * Until what lies ahead is settled, each answer of a chain taking `latency` ms. Infinity where nothing is settled,
+     * null where it is too early to say.
+     */
+    eta({ settled, due, unread, longest }: Ahead, latency: number): Eta | null {
       const [first, last] = [looks[0], looks.at(-1)];
       if (first === undefined || last === undefined || last.at - first.at < LEAST) return null;
       const length = (last.at - first.at) / BLOCKS;

@@ -1,11 +1,36 @@
-/** What a person is shown of a run that asks, put together at each look from the account and the pool's counts. */
-
+/**
+ * What is shown of a run that asks, put together at each look from the account and the pool's counts: how far it is, how many
+ * items it will give, and how fast it goes.
+ */
 import type { EndpointPool } from '../../asking/pool/part.ts';
 import type { EndpointStats } from '../../asking/pool/pool-stats.ts';
 import { type Account, type Ahead, aheadOf, firstOf } from '../../core/item/account.ts';
 import { RUNGS } from '../../core/item/item.ts';
+import { counted, number } from '../../core/item/wording.ts';
+import { isSource, type Tools } from '../../flow/stage.ts';
+import { countRows } from '../../tables/selection.ts';
+import type { OptionsOfStage } from '../stage-options.ts';
 import { type Counts, createEstimate, createRecent, type Eta } from './recent.ts';
 import { sumOf } from './servers.ts';
+
+export interface Progress {
+  /** as of the last look */
+  readonly facts: Facts;
+  stop(): void;
+  /** what is to be said at the end, once the pool is closed */
+  closing(): string[];
+}
+
+export interface Watched {
+  label: string;
+  account: Account;
+  pool: EndpointPool;
+  row: readonly OptionsOfStage[];
+  tools: Tools;
+  /** the items themselves go to standard output, which may be the terminal */
+  toStdout: boolean;
+  say(message: string): void;
+}
 
 export interface Facts {
   /** items that have left, failed ones included */
@@ -30,15 +55,15 @@ export interface Facts {
   endpoints: readonly EndpointStats[];
 }
 
-/** Looks at the run; `now` in ms. Rates are as good as the looks are regular. */
-export type Look = (now: number) => Facts;
-
-/** `total` tells how many items are to come out, given how many were left out; null where it is not known. */
+/**
+ * Looks at the run; `now` in ms. Rates are as good as the looks are regular. `total` tells how many items are to come out,
+ * given how many were left out; null where it is not known.
+ */
 export function createLook(
   account: Account,
   pool: Pick<EndpointPool, 'stats' | 'itemsInFlight'>,
   total: (aside: number) => number | null,
-): Look {
+): (now: number) => Facts {
   const recent = createRecent();
   const estimate = createEstimate();
   return now => {
@@ -116,4 +141,50 @@ export function createNews({ failures }: Account): () => string[] {
 
 export function doneOf({ rungs }: Account): number {
   return RUNGS.reduce((sum, rung) => sum + rungs[rung], 0);
+}
+
+/**
+ * How many items a run will give: counted beside it where its first stage reads files; where it reads a pipe, what --total
+ * says of it, and unknown without. Begins to count.
+ */
+export function countItems(row: readonly OptionsOfStage[], tools: Tools) {
+  const [first] = row;
+  // who lets only the first items through has counted what it leaves out
+  const isLimit = first?.stage.counts !== undefined && !isSource(first.stage, first.options);
+  // behind a merge into old files their lines have come too
+  const isOfInput = !isLimit && !row.some(({ stage }) => stage.name === 'merge');
+  const said = row.find(({ options }) => options.total !== undefined)?.options.total as number | undefined;
+  let found: number | null = null;
+  let isSaid = false;
+  const count = async (): Promise<void> => {
+    const own = await countOf(row, tools);
+    isSaid = own === null && said !== undefined;
+    found = isSaid ? await countOf(row, { ...tools, rows: said as number }) : own;
+  };
+  void count();
+  return {
+    /** How many items are to come out, given how many were left out so far; null until it knows. */
+    items: (aside: number): number | null => (found === null || isLimit ? found : found - aside),
+    /** In words, that --total said another number than came, once all have come; null where it did not, or was not needed. */
+    missed({ read, endedAt }: Pick<Account, 'read' | 'endedAt'>): string | null {
+      if (!isSaid || !isOfInput || said === undefined || found === null || endedAt === null || read === found)
+        return null;
+      const means = found === said ? '' : `, which makes ${counted(found, 'item')}`;
+      const how =
+        read < found ? 'less than that: did its writer end early?' : 'more: the bar could not know the end';
+      return `--total ${number(said)}${means}: ${counted(read, 'item')} came, ${how}`;
+    },
+  };
+}
+
+async function countOf([first]: readonly OptionsOfStage[], tools: Tools): Promise<number | null> {
+  if (first === undefined) return null;
+  const { stage, options } = first;
+  if (stage.counts) return stage.counts(options, tools);
+  if (tools.rows !== undefined) return tools.rows;
+  if (isSource(stage, options)) return null;
+  // a document holds as many results as it holds
+  if (stage.documents) return null;
+  const maxLine = options['max-line'] as number;
+  return countRows(tools.files, { format: 'lines', maxLine, signal: tools.signal });
 }

@@ -19,12 +19,7 @@ export interface Metered {
   facts(): Facts | null;
 }
 
-export interface Metrics {
-  /** where they are */
-  url: string;
-  onAnswer(endpoint: string, ms: number): void;
-  close(): void;
-}
+export type Metrics = Awaited<ReturnType<typeof serveMetrics>>;
 
 /** Those of vLLM's end-to-end latency, and some below; seconds. */
 const LATENCIES = [0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480];
@@ -32,7 +27,7 @@ const MOST_CONNECTIONS = 16;
 const HEADERS_WITHIN = 5_000;
 
 /** `at` is PORT or HOST:PORT. Exit 64 where nothing can listen there. */
-export async function serveMetrics(at: string, metered: Metered): Promise<Metrics> {
+export async function serveMetrics(at: string, metered: Metered) {
   const { host, port } = placeOf(at);
   const registry = new Registry();
   const latency = new Histogram({
@@ -69,9 +64,10 @@ export async function serveMetrics(at: string, metered: Metered): Promise<Metric
   server.unref();
   const { port: taken } = server.address() as AddressInfo;
   return {
+    /** where they are */
     url: `http://${host.includes(':') ? `[${host}]` : host}:${taken}/metrics`,
-    onAnswer: (endpoint, ms) => latency.observe({ endpoint }, ms / 1000),
-    close() {
+    onAnswer: (endpoint: string, ms: number): void => latency.observe({ endpoint }, ms / 1000),
+    close(): void {
       server.close();
       server.closeAllConnections();
     },
@@ -125,12 +121,20 @@ class Families {
     });
   };
 
-  /** A value for each endpoint that has one. */
-  readonly each = (of: (stats: EndpointStats) => number | undefined): Values =>
-    this.endpoints.flatMap(stats => {
-      const value = of(stats);
-      return value === undefined ? [] : [[{ endpoint: stats.url }, value] as const];
-    });
+  /** With one value, where it is known. */
+  readonly one = (kind: Kind, name: string, help: string, of: () => number | null | undefined): void =>
+    this[kind](name, help, [], () => valued({}, of()));
+
+  /** With a value for each endpoint that has one. */
+  readonly each = (
+    kind: Kind,
+    name: string,
+    help: string,
+    of: (stats: EndpointStats) => number | null | undefined,
+  ): void =>
+    this[kind](name, help, ['endpoint'], () =>
+      this.endpoints.flatMap(stats => valued({ endpoint: stats.url }, of(stats))),
+    );
 
   fill(stats: PoolStats | null): void {
     this.stats = stats;
@@ -139,7 +143,10 @@ class Families {
   }
 }
 
-const one = (value: number | null | undefined): Values => (value == null ? [] : [[{}, value]]);
+type Kind = 'counter' | 'gauge';
+
+const valued = (labels: Labels, value: number | null | undefined): Values =>
+  value == null ? [] : [[labels, value]];
 
 /** Declares the metrics; the returned function gives them their values. */
 function metricsIn(registry: Registry, metered: Metered): () => void {
@@ -150,7 +157,7 @@ function metricsIn(registry: Registry, metered: Metered): () => void {
   return () => families.fill(metered.stats());
 }
 
-function addItems({ counter, gauge }: Families, { account, facts }: Metered): void {
+function addItems({ counter, one }: Families, { account, facts }: Metered): void {
   counter('fw_items_total', 'Items written, by rung.', ['outcome'], () =>
     RUNGS.map(rung => [{ outcome: rung }, account.rungs[rung]]),
   );
@@ -160,33 +167,22 @@ function addItems({ counter, gauge }: Families, { account, facts }: Metered): vo
     ['code', 'answer'],
     () => failuresOf(account),
   );
-  counter('fw_items_read_total', 'Items read.', [], () => one(account.read));
-  gauge('fw_items_expected', 'Items expected in all, where known.', [], () => one(facts()?.total));
-  gauge(
-    'fw_progress_ratio',
-    'Share of the needed calls that are done, as the progress bar shows it.',
-    [],
-    () => one(facts()?.share),
-  );
-  gauge('fw_items_in_flight', 'Items in this process.', [], () =>
-    one(account.read - doneOf(account) - account.aside),
-  );
-  gauge(
-    'fw_queued_work_seconds',
-    'Estimated time for the calls of all items known so far, at the rate of the last minutes.',
-    [],
-    () => {
-      const ms = facts()?.work;
-      return one(ms == null ? null : ms / 1000);
-    },
-  );
-  counter('fw_event_loop_busy_seconds_total', 'Time that the main thread of this process was busy.', [], () =>
-    one(performance.eventLoopUtilization().active / 1000),
-  );
+  const share = 'Share of the needed calls that are done, as the progress bar shows it.';
+  const inFlight = () => account.read - doneOf(account) - account.aside;
+  const work = 'Estimated time for the calls of all items known so far, at the rate of the last minutes.';
+  const seconds = (ms: number | null | undefined) => (ms == null ? null : ms / 1000);
+  const busy = 'Time that the main thread of this process was busy.';
+  const active = () => performance.eventLoopUtilization().active / 1000;
+  one('counter', 'fw_items_read_total', 'Items read.', () => account.read);
+  one('gauge', 'fw_items_expected', 'Items expected in all, where known.', () => facts()?.total);
+  one('gauge', 'fw_progress_ratio', share, () => facts()?.share);
+  one('gauge', 'fw_items_in_flight', 'Items in this process.', inFlight);
+  one('gauge', 'fw_queued_work_seconds', work, () => seconds(facts()?.work));
+  one('counter', 'fw_event_loop_busy_seconds_total', busy, active);
 }
 
 function addCalls(families: Families): void {
-  const { counter, gauge, each } = families;
+  const { counter, each, one } = families;
   counter('fw_calls_total', 'Tries of calls, by endpoint and outcome.', ['endpoint', 'outcome'], () =>
     families.endpoints.flatMap(({ url: endpoint, answered, failed }) => [
       [{ endpoint, outcome: 'answer' }, answered] as const,
@@ -196,60 +192,37 @@ function addCalls(families: Families): void {
   counter('fw_call_failures_total', 'Calls given up, by code.', ['code'], () =>
     Object.entries(families.stats?.failed ?? {}).map(([code, times]) => [{ code }, times]),
   );
-  counter('fw_retries_total', 'Tries of calls that had failed before.', [], () =>
-    one(families.stats?.retries),
+  const cached = 'Tokens of prompts that came from a prefix cache.';
+  const waiting = 'Calls that wait for a place at an endpoint.';
+  const again = 'Tries of calls that had failed before.';
+  one('counter', 'fw_retries_total', again, () => families.stats?.retries);
+  one(
+    'counter',
+    'fw_replayed_calls_total',
+    'Calls that the ledger answered.',
+    () => families.stats?.replayed,
   );
-  counter('fw_replayed_calls_total', 'Calls that the ledger answered.', [], () =>
-    one(families.stats?.replayed),
-  );
-  counter('fw_prompt_tokens_total', 'Tokens of prompts.', ['endpoint'], () =>
-    each(({ usage }) => usage.prompt),
-  );
-  counter(
-    'fw_cached_prompt_tokens_total',
-    'Tokens of prompts that came from a prefix cache.',
-    ['endpoint'],
-    () => each(({ usage }) => usage.cached),
-  );
-  counter('fw_completion_tokens_total', 'Tokens of answers.', ['endpoint'], () =>
-    each(({ usage }) => usage.completion),
-  );
-  gauge('fw_calls_in_flight', 'Calls in flight at an endpoint.', ['endpoint'], () =>
-    each(({ inFlight }) => inFlight),
-  );
-  gauge('fw_calls_limit', 'Concurrency limit of an endpoint.', ['endpoint'], () =>
-    each(({ limit }) => limit),
-  );
-  gauge('fw_calls_waiting', 'Calls that wait for a place at an endpoint.', [], () =>
-    one(families.stats?.waiting),
-  );
+  each('counter', 'fw_prompt_tokens_total', 'Tokens of prompts.', ({ usage }) => usage.prompt);
+  each('counter', 'fw_cached_prompt_tokens_total', cached, ({ usage }) => usage.cached);
+  each('counter', 'fw_completion_tokens_total', 'Tokens of answers.', ({ usage }) => usage.completion);
+  each('gauge', 'fw_calls_in_flight', 'Calls in flight at an endpoint.', ({ inFlight }) => inFlight);
+  each('gauge', 'fw_calls_limit', 'Concurrency limit of an endpoint.', ({ limit }) => limit);
+  one('gauge', 'fw_calls_waiting', waiting, () => families.stats?.waiting);
 }
 
-function addServers({ gauge, each }: Families): void {
-  gauge('fw_endpoint_up', 'Whether an endpoint is available: 1 or 0.', ['endpoint'], () =>
-    each(one => (isThere(one) ? 1 : 0)),
-  );
-  gauge('fw_server_requests_running', 'Requests in the batch, as the server says.', ['endpoint'], () =>
-    each(({ load }) => load?.running),
-  );
-  gauge('fw_server_requests_waiting', 'Requests that wait in the server, as it says.', ['endpoint'], () =>
-    each(({ load }) => load?.waiting),
-  );
-  gauge(
-    'fw_server_kv_cache_usage_ratio',
-    'Share of the KV cache in use, as the server says.',
-    ['endpoint'],
-    () => each(({ load }) => load?.kv),
-  );
-  gauge(
-    'fw_gpu_use_ratio',
-    'Share of the time in which the GPUs of an endpoint are busy.',
-    ['endpoint'],
-    () => each(({ gpu }) => gpu?.use),
-  );
-  gauge('fw_gpu_memory_used_ratio', 'Share of the memory of the GPUs of an endpoint.', ['endpoint'], () =>
-    each(({ gpu }) => gpu?.memory ?? undefined),
-  );
+function addServers({ each }: Families): void {
+  const up = 'Whether an endpoint is available: 1 or 0.';
+  const running = 'Requests in the batch, as the server says.';
+  const waiting = 'Requests that wait in the server, as it says.';
+  const kv = 'Share of the KV cache in use, as the server says.';
+  const use = 'Share of the time in which the GPUs of an endpoint are busy.';
+  const memory = 'Share of the memory of the GPUs of an endpoint.';
+  each('gauge', 'fw_endpoint_up', up, stats => (isThere(stats) ? 1 : 0));
+  each('gauge', 'fw_server_requests_running', running, ({ load }) => load?.running);
+  each('gauge', 'fw_server_requests_waiting', waiting, ({ load }) => load?.waiting);
+  each('gauge', 'fw_server_kv_cache_usage_ratio', kv, ({ load }) => load?.kv);
+  each('gauge', 'fw_gpu_use_ratio', use, ({ gpu }) => gpu?.use);
+  each('gauge', 'fw_gpu_memory_used_ratio', memory, ({ gpu }) => gpu?.memory);
 }
 
 /** A failed item that came in may name any code: those that are none of ours are one. */

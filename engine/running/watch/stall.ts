@@ -5,8 +5,7 @@
 
 import type { EndpointStats } from '../../asking/pool/pool-stats.ts';
 import { timeWords } from '../../core/item/wording.ts';
-import { diagnose, type Snapshot } from './diagnosis.ts';
-import type { Limit } from './judged.ts';
+import { diagnose, type Limit, type Snapshot } from './diagnosis.ts';
 import { sumOf } from './servers.ts';
 
 /** What is seen at one look; times in ms, sums since the start. */

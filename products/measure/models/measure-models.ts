@@ -13,13 +13,12 @@ import { expandPaths, expectResults } from '../../../engine/core/files/input-fil
 import { letGo, originOf, textOf } from '../../../engine/core/files/origin.ts';
 import { dataError, EXIT } from '../../../engine/core/item/failure.ts';
 import type { Item } from '../../../engine/core/item/item.ts';
-import { itemsBefore } from '../../../engine/running/first-items.ts';
-import { silent } from '../../../engine/running/named-files.ts';
 import { makePool } from '../../../engine/running/open-pool.ts';
 import { readPipeline } from '../../../engine/running/pipeline.ts';
-import { run } from '../../../engine/running/run.ts';
-import type { Run } from '../../../engine/running/run-options.ts';
+import { type Run, run } from '../../../engine/running/run.ts';
+import { silent } from '../../../engine/running/stage-options.ts';
 import { runToFiles } from '../../../engine/running/to-files.ts';
+import { itemsBefore } from '../../../engine/running/without-asking.ts';
 import { stages } from '../../../stages/index.ts';
 import { spreadOf } from '../bench/bench-figures.ts';
 import { type Judging, outcomesOf, type Quality, qualityOf } from './answer-figures.ts';

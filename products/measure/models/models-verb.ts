@@ -8,6 +8,7 @@ import { version } from '../../../engine/core/config/package.ts';
 import { writePage } from '../../../engine/core/files/ndjson-out.ts';
 import { writeDocument } from '../../../engine/core/files/saving.ts';
 import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
+import { showProgress } from '../../../engine/running/run.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
 import { OPTIONS } from '../bench/bench-options.ts';
 import { measureModels, readChoice } from './measure-models.ts';
@@ -38,10 +39,7 @@ export async function benchModels(
   const began = new Date().toISOString();
   const outcome = await measureModels(choice, {
     say,
-    async progress(watched) {
-      const { startProgress } = await import('../../../engine/running/watch/progress.ts');
-      return startProgress(watched);
-    },
+    progress: showProgress,
     stoppable: listen,
   });
   const { label, reference } = choice;

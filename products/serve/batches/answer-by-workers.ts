@@ -2,10 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { placed } from '../../../engine/running/stage-options.ts';
-import type { Desk } from '../../workers/desk.ts';
-import { remotePool } from '../../workers/remote-pool.ts';
-import type { PlannedWork } from '../../workers/shard-work.ts';
-import { sharding } from '../../workers/sharding.ts';
+import type { Desk, PlannedWork } from '../../workers/desk.ts';
+import { remotePool, sharding } from '../../workers/sharding.ts';
 import { shardsIn } from '../serve-workers.ts';
 import { type Answering, type AnsweringOptions, withAnswer } from './answerer.ts';
 import { weightOf } from './batch-turns.ts';

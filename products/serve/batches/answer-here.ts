@@ -5,7 +5,7 @@ import { type Ledger, openLedger } from '../../../engine/asking/ledger/ledger.ts
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type Call, CallFailure } from '../../../engine/core/item/call.ts';
-import type { PoolAsked } from '../../../engine/running/run-options.ts';
+import type { PoolAsked } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import request from '../../../stages/request.ts';
 import { type Answering, type AnsweringOptions, withAnswer } from './answerer.ts';

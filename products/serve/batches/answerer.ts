@@ -1,7 +1,7 @@
 /** Who answers the lines of a batch: this server, over its pool (answer-here.ts), or workers (answer-by-workers.ts). */
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
-import type { OptionsOfStage } from '../../../engine/running/named-files.ts';
-import type { PoolAsked } from '../../../engine/running/run-options.ts';
+import type { PoolAsked } from '../../../engine/running/run.ts';
+import type { OptionsOfStage } from '../../../engine/running/stage-options.ts';
 import type { Ending } from './batch-output.ts';
 import type { BatchRecord } from './batch-state.ts';
 

@@ -4,9 +4,8 @@
  */
 import { join } from 'node:path';
 import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
-import { run } from '../../../engine/running/run.ts';
+import { run, type Stopper } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
-import type { Stopper } from '../../../engine/running/stopping.ts';
 import ingest from '../../../stages/ingest.ts';
 import type { Answering, AnsweringOptions } from './answerer.ts';
 import { type Ending, linesInto, newTally, type Tally } from './batch-output.ts';

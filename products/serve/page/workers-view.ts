@@ -1,8 +1,7 @@
 /** Workers, and what they have of a batch, as the page shows them. What a worker says of itself is any text. */
 import { counted, cut, number, timeWords } from '../../../engine/core/item/wording.ts';
 import { type Html, html, NONE } from '../../kit/html.ts';
-import type { DeskStats, WorkStats } from '../../workers/desk-stats.ts';
-import type { KnownWorker } from '../../workers/known-workers.ts';
+import type { DeskStats, KnownWorker, WorkStats } from '../../workers/desk-stats.ts';
 import type { Hello } from '../../workers/protocol.ts';
 import { cell, rows, shownBy, table, text } from './page-updates.ts';
 import { rateWords } from './view-texts.ts';

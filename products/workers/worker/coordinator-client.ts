@@ -2,8 +2,9 @@
  * A worker's way to its coordinator: HTTP, each answer bounded in time and size. What it throws says whether to ask again:
  * `Unheard` may be heard the next time, what was `Refused` is refused again.
  */
-
+import { setTimeout as pause } from 'node:timers/promises';
 import { causeOf, TooLong } from '../../../engine/asking/endpoints/endpoint-words.ts';
+import { backoff } from '../../../engine/asking/endpoints/pool-clock.ts';
 import { readUrl } from '../../../engine/asking/endpoints/settings.ts';
 import { openWire, type Request, sendWithin, type Wire } from '../../../engine/asking/endpoints/wire.ts';
 import { usageError } from '../../../engine/core/item/failure.ts';
@@ -27,20 +28,7 @@ export class Refused extends Error {
   }
 }
 
-export interface CoordinatorClient {
-  /** for messages */
-  readonly url: string;
-  /** what it answers, as JSON */
-  hello(hello: Hello): Promise<unknown>;
-  task(work: string): Promise<unknown>;
-  files(work: string): Promise<Buffer>;
-  take(name: PartName, worker: string): Promise<Given & { lines: Buffer }>;
-  /** `body` is the result and its lines; resolves to the number of lines that are left of the part. */
-  put(name: PartName, body: Buffer): Promise<number>;
-  close(): Promise<void>;
-}
-
-export interface ClientOptions {
+interface ClientOptions {
   /** of the coordinator; it may have a path. Without a slash at its end */
   url: string;
   /** none where the coordinator has no keys */
@@ -67,7 +55,9 @@ const MOST_LINES = 100_000;
 /** ms for an answer as a whole: a hello is short, and what has lines may come over a slow line */
 const WITHIN = { hello: 10_000, other: 120_000 } as const;
 
-export function createClient({ url, key }: ClientOptions): CoordinatorClient {
+export type CoordinatorClient = ReturnType<typeof createClient>;
+
+export function createClient({ url, key }: ClientOptions) {
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/{1,9}$/, '');
   const authorization = key && `Bearer ${key}`;
@@ -97,11 +87,13 @@ export function createClient({ url, key }: ClientOptions): CoordinatorClient {
   const get = (path: string) => ({ method: 'GET', path }) as const;
   const partOf = ({ work, root, part }: PartName): string => `/shards/${work}/${root}/${part}`;
   return {
+    /** for messages */
     url,
-    hello: async hello => parsed(await ask('said', post('/shards/hello', hello), WITHIN.hello)),
-    task: async work => parsed(await ask('task', get(`/shards/${work}/task`))),
-    files: work => ask('files', get(`/shards/${work}/files`)),
-    async take(name, worker) {
+    /** what it answers, as JSON */
+    hello: async (hello: Hello) => parsed(await ask('said', post('/shards/hello', hello), WITHIN.hello)),
+    task: async (work: string) => parsed(await ask('task', get(`/shards/${work}/task`))),
+    files: (work: string) => ask('files', get(`/shards/${work}/files`)),
+    async take(name: PartName, worker: string): Promise<Given & { lines: Buffer }> {
       const body = await ask('lines', post(`${partOf(name)}/take`, { worker }));
       const end = body.indexOf('\n');
       const given = parsed(body.subarray(0, end));
@@ -112,7 +104,8 @@ export function createClient({ url, key }: ClientOptions): CoordinatorClient {
         throw new Refused(0, `expected a part of at most ${MOST_LINES} lines, found more`);
       return { isAlone: given.isAlone, lines };
     },
-    async put(name, body) {
+    /** `body` is the result and its lines; resolves to the number of lines that are left of the part. */
+    async put(name: PartName, body: Buffer): Promise<number> {
       const request = { method: 'PUT', path: partOf(name), body, type: 'application/x-ndjson' } as const;
       const said = parsed(await ask('said', request));
       return isObject(said) && Number.isSafeInteger(said.rest) ? (said.rest as number) : 0;
@@ -150,4 +143,27 @@ function saidIn(bytes: Buffer): string {
   }
   const words = visible(text.trim().slice(0, 300));
   return words === '' ? '' : `: ${words}`;
+}
+
+/** ms between two tries, at first and at most */
+const FIRST = 200;
+const LAST = 5_000;
+
+/** Asks until it is heard, or refused; what is not heard `within` ms, or when `signal` is aborted, is thrown. */
+export async function persist<T>(
+  ask: () => Promise<T>,
+  { signal, within = Number.POSITIVE_INFINITY }: { signal: AbortSignal; within?: number },
+): Promise<T> {
+  const begun = performance.now();
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof Unheard)) throw error;
+      const wait = backoff(tries, FIRST, LAST, Math.random);
+      if (signal.aborted || performance.now() + wait - begun > within) throw error;
+      await pause(wait, undefined, { signal }).catch(() => {});
+      if (signal.aborted) throw error;
+    }
+  }
 }

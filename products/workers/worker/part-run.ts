@@ -11,19 +11,9 @@ import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
 import { failureOf, type Item, idOf } from '../../../engine/core/item/item.ts';
 import type { Each, Stage } from '../../../engine/flow/stage.ts';
 import { askedOf } from '../../../engine/running/open-pool.ts';
-import { run } from '../../../engine/running/run.ts';
-import type { Stopper } from '../../../engine/running/stopping.ts';
-import type { PlacedStage } from './task.ts';
+import { run, type Stopper } from '../../../engine/running/run.ts';
+import type { OptionsOfStage } from '../../../engine/running/stage-options.ts';
 import type { OpenWork } from './works.ts';
-
-export interface PartRun {
-  /** lines of it that have an answer */
-  readonly done: number;
-  /** Asks nothing more: calls that wait fail as interrupted, those at servers have the grace. */
-  handBack(): void;
-  /** Never rejects. */
-  ended: Promise<PartOutcome>;
-}
 
 export interface PartOutcome {
   /** by number, from 0, ascending */
@@ -39,110 +29,128 @@ export interface PartOutcome {
 const MOST_RESULT = 64 * 1024 * 1024;
 const HANDED_BACK: Stopper = { name: 'a hand-back', exit: 143 };
 
-/** `path` has the `lines`; `onDone` is told of each that has an answer. */
-export function runPart(
-  work: OpenWork,
-  path: string,
-  lines: readonly string[],
-  onDone: () => void = () => {},
-): PartRun {
-  const answered: PartOutcome['answered'] = [];
-  const tally = { done: 0 };
-  let pool: EndpointPool | undefined;
-  let stop: ((by: Stopper) => void) | undefined;
-  let isHandedBack = false;
-  let said = '';
-  let taken = 0;
-  let bytes = 0;
-  let wrong: string | undefined;
+/** One that runs. */
+export class PartRun {
+  /** Never rejects. */
+  readonly ended: Promise<PartOutcome>;
+  readonly #work: OpenWork;
+  readonly #lines: readonly string[];
+  readonly #answered: PartOutcome['answered'] = [];
+  #done = 0;
+  #taken = 0;
+  #bytes = 0;
+  #pool: EndpointPool | undefined;
+  #stop: ((by: Stopper) => void) | undefined;
+  #isHandedBack = false;
+  #wrong: string | undefined;
 
-  function take(item: Item): void {
-    const index = taken++;
-    const given = lines[index];
+  /** `path` has the `lines`; `onDone` is told of each that has an answer. */
+  constructor(work: OpenWork, path: string, lines: readonly string[], onDone: () => void = () => {}) {
+    this.#work = work;
+    this.#lines = lines;
+    this.ended = this.#run(path, onDone);
+  }
+
+  /** lines of it that have an answer */
+  get done(): number {
+    return Math.max(this.#done, this.#taken);
+  }
+
+  /** Asks nothing more: calls that wait fail as interrupted, those at servers have the grace. */
+  handBack(): void {
+    if (this.#isHandedBack) return;
+    this.#isHandedBack = true;
+    this.#pool?.stop();
+    this.#stop?.(HANDED_BACK);
+  }
+
+  async #run(path: string, onDone: () => void): Promise<PartOutcome> {
+    const { task, base } = this.#work;
+    let said = '';
+    try {
+      const { exit } = await run({
+        label: task.label,
+        row: counting(this.#work.row, () => {
+          this.#done += 1;
+          onDone();
+        }),
+        files: [path],
+        base,
+        toNext: false,
+        ledger: false,
+        openPool: async ({ asksWith, onGivenUp }) => {
+          this.#pool = this.#work.pool(asksWith, onGivenUp);
+          if (this.#isHandedBack) this.#pool.stop();
+          return this.#pool;
+        },
+        output: () => this.#output(),
+        say(message) {
+          said = message;
+        },
+        stoppable: act => {
+          this.#stop = act;
+          if (this.#isHandedBack) act(HANDED_BACK);
+          return () => {
+            this.#stop = undefined;
+          };
+        },
+      });
+      const isOver = exit === EXIT.ok || exit === EXIT.failed;
+      if (isOver && !this.#isHandedBack && this.#taken < this.#lines.length)
+        this.#wrong ??= `expected ${this.#lines.length} lines, found ${this.#taken}`;
+      const isFine = isOver || (this.#isHandedBack && exit === HANDED_BACK.exit);
+      return isFine ? this.#outcome(this.#wrong) : this.#fatal(exit, said);
+    } catch (error) {
+      const { exit, message } = fatalOf(error);
+      return this.#fatal(exit, message);
+    }
+  }
+
+  #output(): Output {
+    return {
+      write: item => {
+        this.#take(item);
+        return true;
+      },
+      ready: act => act(),
+      async end() {},
+    };
+  }
+
+  #take(item: Item): void {
+    const index = this.#taken++;
+    const given = this.#lines[index];
     if (given === undefined || !isOf(item, given)) {
-      wrong ??= `expected a line for each of ${lines.length}, in their order, found ${describe(item)} as number ${taken}`;
+      this.#wrong ??= `expected a line for each of ${this.#lines.length}, in their order, found ${describe(item)} as number ${this.#taken}`;
       return;
     }
     if (isUnasked(item, given)) return;
     const origin = originOf(item);
     const line = origin === undefined ? JSON.stringify(item) : textOf(origin);
     letGo(item);
-    bytes += Buffer.byteLength(line) + 1;
-    if (bytes <= MOST_RESULT || answered.length === 0) answered.push({ index, line });
+    this.#bytes += Buffer.byteLength(line) + 1;
+    if (this.#bytes <= MOST_RESULT || this.#answered.length === 0) this.#answered.push({ index, line });
   }
-  const output: Output = {
-    write(item) {
-      take(item);
-      return true;
-    },
-    ready: act => act(),
-    async end() {},
-  };
 
-  const outcome = (broken?: string): PartOutcome => {
+  #outcome(broken?: string): PartOutcome {
+    const pool = this.#pool;
     const asked = pool === undefined ? noneAsked() : askedOf(pool);
     const isAsked = asked.calls + (asked.replayed ?? 0) > 0;
     const model = isAsked ? (pool?.model ?? null) : null;
+    if (broken === undefined) return { answered: this.#answered, asked, model };
     // where files lie here is of no use to who reads it there
-    if (broken !== undefined)
-      return { answered: [], asked, model, broken: broken.replaceAll(`${work.base}/`, '') };
-    return { answered, asked, model };
-  };
+    return { answered: [], asked, model, broken: broken.replaceAll(`${this.#work.base}/`, '') };
+  }
+
   /** The disk of a worker is no fault of a part. */
-  const fatal = (exit: number, message: string): PartOutcome =>
-    exit === EXIT.io ? { ...outcome(), trouble: message } : outcome(wrong ?? message);
-  const ended = run({
-    label: work.task.label,
-    row: counting(work.row, () => {
-      tally.done += 1;
-      onDone();
-    }),
-    files: [path],
-    base: work.base,
-    toNext: false,
-    ledger: false,
-    openPool: async ({ asksWith, onGivenUp }) => {
-      pool = work.pool(asksWith, onGivenUp);
-      if (isHandedBack) pool.stop();
-      return pool;
-    },
-    output: () => output,
-    say(message) {
-      said = message;
-    },
-    stoppable(act) {
-      stop = act;
-      if (isHandedBack) act(HANDED_BACK);
-      return () => {
-        stop = undefined;
-      };
-    },
-  }).then(
-    ({ exit }) => {
-      const isOver = exit === EXIT.ok || exit === EXIT.failed;
-      if (wrong === undefined && isOver && !isHandedBack && taken < lines.length)
-        wrong = `expected ${lines.length} lines, found ${taken}`;
-      const isFine = isOver || (isHandedBack && exit === HANDED_BACK.exit);
-      return isFine ? outcome(wrong) : fatal(exit, said);
-    },
-    error => fatal(fatalOf(error).exit, fatalOf(error).message),
-  );
-  return {
-    get done() {
-      return Math.max(tally.done, taken);
-    },
-    handBack() {
-      if (isHandedBack) return;
-      isHandedBack = true;
-      pool?.stop();
-      stop?.(HANDED_BACK);
-    },
-    ended,
-  };
+  #fatal(exit: number, message: string): PartOutcome {
+    if (exit === EXIT.io) return { ...this.#outcome(), trouble: message };
+    return this.#outcome(this.#wrong ?? message);
+  }
 }
 
 /** The row, whose last stage that asks counts what leaves it: in the order of the input they would be seen late. */
-function counting(row: readonly PlacedStage[], onLeft: () => void): PlacedStage[] {
+function counting(row: readonly OptionsOfStage[], onLeft: () => void): OptionsOfStage[] {
   const last = row.findLastIndex(({ stage }) => stage.asks);
   return row.map((placed, at) =>
     at === last ? { ...placed, stage: counted(placed.stage, onLeft) } : placed,

@@ -7,10 +7,10 @@ import { isAbsolute, join } from 'node:path';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import { ASKING } from '../../../engine/flow/join.ts';
-import { type OptionSchema, resolveOptions, type Values } from '../../../engine/flow/options.ts';
+import { type OptionSchema, resolveOptions } from '../../../engine/flow/options.ts';
 import { type Stage, stagesOf } from '../../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../../engine/running/open-pool.ts';
-import { optionsOf } from '../../../engine/running/stage-options.ts';
+import { type OptionsOfStage, optionsOf } from '../../../engine/running/stage-options.ts';
 import { stages } from '../../../stages/index.ts';
 import type { Orders, PartName, Task } from '../protocol.ts';
 
@@ -105,25 +105,15 @@ const isTexts = (value: unknown, most: number): value is string[] =>
   value.length <= most &&
   value.every(text => typeof text === 'string' && text.length <= MOST.text);
 
-export interface PlacedStage {
-  stage: Stage;
-  options: Values;
-}
-
-/** what a worker says of the stages of others */
-export interface Own {
-  /** where the files of the task are */
-  base: string;
-  /** ms */
-  grace: number;
-}
+/** What a worker says of the stages of others: where the files of the task are, and the grace of calls in ms. */
+type Own = { base: string; grace: number };
 
 /** The row as it is run here: in order, and with all lines of a part on their way at once, since the pool has them wait. */
-export async function rowOf(task: Task, own: Own): Promise<PlacedStage[]> {
+export async function rowOf(task: Task, own: Own): Promise<OptionsOfStage[]> {
   return Promise.all(task.row.map(each => placed(each, own)));
 }
 
-async function placed({ stage: name, options }: Task['row'][number], own: Own): Promise<PlacedStage> {
+async function placed({ stage: name, options }: Task['row'][number], own: Own): Promise<OptionsOfStage> {
   const load = STAGES.includes(name) ? stages[name] : undefined;
   if (load === undefined) throw new BadOrder(`expected a stage of ${STAGES.join(', ')}, found ${show(name)}`);
   const [stage] = stagesOf((await load()).default) as [Stage];

@@ -28,22 +28,7 @@ import { show } from '../../../engine/core/json/show.ts';
 import type { PartName } from '../protocol.ts';
 import { BadOrder, isInside, readPartName } from './task.ts';
 
-export interface WorkFolder {
-  /** of the ledger of a work */
-  ledgerOf(work: string): string;
-  /** The folder with the files of this hash, an empty one for none; `fetch` is called where they are not there yet. */
-  filesOf(sha256: string | null, fetch: () => Promise<Buffer>): Promise<string>;
-  /** Keeps the lines of a part; returns the path of the file that they are in. */
-  putLines(name: PartName, lines: Buffer): string;
-  /** Keeps the result of a part until `drop`. */
-  putResult(name: PartName, body: Buffer): void;
-  drop(name: PartName): void;
-  /** Results that an earlier process could not hand in; what else it had in hand is forgotten. */
-  unsent(): { name: PartName; body: Buffer }[];
-  close(): void;
-}
-
-export interface FolderOptions {
+interface FolderOptions {
   say(message: string): void;
   /** called where the folder is another process's by now */
   onLost(error: Fatal): void;
@@ -53,8 +38,10 @@ export interface FolderOptions {
 const MOST_FILES = 10_000;
 const UNFINISHED = '.unfinished';
 
+export type WorkFolder = Awaited<ReturnType<typeof openFolder>>;
+
 /** Exit 64 where another worker has the folder, 74 where it cannot be written. */
-export async function openFolder(data: string, { say, onLost, signal }: FolderOptions): Promise<WorkFolder> {
+export async function openFolder(data: string, { say, onLost, signal }: FolderOptions) {
   const [files, parts] = [join(data, 'files'), join(data, 'parts')];
   const none = join(files, 'none');
   for (const path of [data, files, none, parts]) makeFolder(path, OWNER_ONLY.folder);
@@ -66,13 +53,15 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
   const pathOf = ({ work, root, part }: PartName): string => join(parts, `${work}.${root}.${part}`);
 
   return {
-    ledgerOf(work) {
+    /** of the ledger of a work */
+    ledgerOf(work: string): string {
       const path = join(data, work, 'ledger');
       // whoever held it is gone: the folder is ours
       rmSync(join(path, 'locks'), { recursive: true, force: true });
       return path;
     },
-    async filesOf(sha256, fetch) {
+    /** The folder with the files of this hash, an empty one for none; `fetch` is called where they are not there yet. */
+    async filesOf(sha256: string | null, fetch: () => Promise<Buffer>): Promise<string> {
       if (sha256 === null) return none;
       const path = join(files, sha256);
       if (existsSync(path)) return path;
@@ -88,20 +77,23 @@ export async function openFolder(data: string, { say, onLost, signal }: FolderOp
       }
       return path;
     },
-    putLines(name, lines) {
+    /** Keeps the lines of a part; returns the path of the file that they are in. */
+    putLines(name: PartName, lines: Buffer): string {
       makeFolder(pathOf(name), OWNER_ONLY.folder);
       const path = join(pathOf(name), 'lines.ndjson');
       writeNew(path, lines);
       return path;
     },
-    putResult(name, body) {
+    /** Keeps the result of a part until `drop`. */
+    putResult(name: PartName, body: Buffer): void {
       const path = join(pathOf(name), 'result.ndjson');
       makeFolder(pathOf(name), OWNER_ONLY.folder);
       writeNew(path + UNFINISHED, body);
       renameSync(path + UNFINISHED, path);
     },
-    drop: name => rmSync(pathOf(name), { recursive: true, force: true }),
-    unsent() {
+    drop: (name: PartName): void => rmSync(pathOf(name), { recursive: true, force: true }),
+    /** Results that an earlier process could not hand in; what else it had in hand is forgotten. */
+    unsent(): { name: PartName; body: Buffer }[] {
       const left: { name: PartName; body: Buffer }[] = [];
       for (const each of readdirSync(parts)) {
         const name = nameIn(each);

@@ -15,17 +15,13 @@ import { type Fatal, fatalOf, usageError } from '../../../engine/core/item/failu
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Hello, Orders } from '../protocol.ts';
 import type { Taker } from '../taker.ts';
-import { createGuard } from './at-fault.ts';
 import { type CoordinatorClient, Refused, Unheard } from './coordinator-client.ts';
-import { createEndpoints } from './endpoints.ts';
-import { createGate } from './gate.ts';
-import { createHands, type Sums } from './hands.ts';
-import { createHello } from './hello.ts';
-import { createPointers } from './pointers.ts';
+import { createGuard, Endpoints } from './endpoints.ts';
+import { Hands } from './hands.ts';
+import { Speech } from './speech.ts';
 import { BadOrder, readOrders } from './task.ts';
-import { createTelling } from './telling.ts';
 import type { WorkFolder } from './worker-folder.ts';
-import { createWorks } from './works.ts';
+import { Works } from './works.ts';
 
 export interface Timing {
   /** ms without an endpoint after which what is in hand goes back */
@@ -61,24 +57,6 @@ export interface WorkerOptions {
   timing?: Partial<Timing>;
 }
 
-export interface Ended {
-  sums: Sums;
-  /** nothing that is its own is in hand any more */
-  isClean: boolean;
-  /** what made it impossible to go on */
-  broken?: Fatal;
-}
-
-export interface Worker {
-  /** as the coordinator knows it */
-  name: string;
-  /** Takes nothing more, and hands back what it has. */
-  stop(): void;
-  /** Stops for something that makes it impossible to go on. */
-  breakOff(error: unknown): void;
-  ended: Promise<Ended>;
-}
-
 /** Who answers the first hello so is no coordinator, or does not know this worker. */
 function notOurs(url: string, error: Error): Fatal {
   const isKey = error instanceof Refused && (error.status === 401 || error.status === 403);
@@ -101,166 +79,227 @@ const servesWords = ({ models }: Hello): string =>
 /** ms between two hellos while nobody has said how often */
 const FIRST_EVERY = 1_000;
 
-export function startWorker(options: WorkerOptions): Worker {
-  const { taker, client, pool, folder, modelMap, grace, idle, say } = options;
-  const paths = new Set<string>([...OPEN_PATHS, ...(options.paths ?? [])]);
-  const timing = { ...TIMING, ...options.timing };
-  let orders: Orders = { queues: [], drop: [], sharing: {}, every: FIRST_EVERY, lease: 60_000 };
-  let broken: Fatal | undefined;
-  let isStopping = false;
-  /** the coordinator was told that it stops */
-  let isToldOff = false;
-  let isReady = false;
-  let isHeard = false;
-  let wasHeard = false;
-  let lostAt: number | null = null;
-  let idleSince = performance.now();
-  const gate = createGate();
-  const late = new AbortController();
-  const isLate = new Promise<void>(resolve => late.signal.addEventListener('abort', () => resolve()));
-  let turn: AbortController | null = null;
+/** Where those wait who can go on only when something has changed. */
+class Gate {
+  #waiting: (() => void)[] = [];
 
-  const endpoints = createEndpoints(pool, { ...timing, say });
-  const guard = createGuard({
-    onUnfit(why) {
-      if (endpoints.rest(why)) hands.backAll();
-      gate.tell();
-    },
-    onUseless: breakOff,
-  });
-  const works = createWorks({
-    ...{ client, folder, pool, modelMap, paths, grace, guard, linger: timing.linger, onBroken: breakOff },
-  });
-  const hello = createHello(pool, endpoints);
-  const hands = createHands({
-    ...{ client, folder, works, worker: hello.name, signal: late.signal, say },
-    lease: () => orders.lease,
-    mayRun: () => !isStopping && endpoints.mayBeAsked,
-    onChange: gate.tell,
-    onBroken: breakOff,
-  });
-  const pointers = createPointers({ hands, say, onBroken: breakOff });
-  const telling = createTelling(pool, hands, say);
-  pool.onRoom(gate.tell);
-
-  function breakOff(error: unknown): void {
-    if (broken !== undefined) return;
-    broken = fatalOf(error);
-    stop();
+  /** Something has changed. */
+  tell(): void {
+    const now = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of now) resolve();
   }
+
+  /** The next time that something changes. */
+  next(): Promise<void> {
+    return new Promise(resolve => this.#waiting.push(resolve));
+  }
+
+  /** After `ms`, or as soon as `isEnough` when something changes. */
+  async pause(ms: number, isEnough: () => boolean): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const over = new Promise<true>(resolve => {
+      timer = setTimeout(resolve, ms, true);
+    });
+    while (!isEnough()) if ((await Promise.race([over, this.next()])) === true) break;
+    clearTimeout(timer);
+  }
+}
+
+class RunningWorker {
+  readonly #options: WorkerOptions;
+  readonly #timing: Timing;
+  readonly #endpoints: Endpoints;
+  readonly #works: Works;
+  readonly #hands: Hands;
+  readonly #speech: Speech;
+  readonly #gate = new Gate();
+  readonly #late = new AbortController();
+  readonly #isLate: Promise<void>;
+  #orders: Orders = { queues: [], drop: [], sharing: {}, every: FIRST_EVERY, lease: 60_000 };
+  #broken: Fatal | undefined;
+  #isStopping = false;
+  /** the coordinator was told that it stops */
+  #isToldOff = false;
+  #isReady = false;
+  #isHeard = false;
+  #wasHeard = false;
+  #lostAt: number | null = null;
+  #idleSince = performance.now();
+  /** ends a wait for the next part */
+  #turn: AbortController | null = null;
+
+  constructor(options: WorkerOptions) {
+    const { client, pool, folder, modelMap, grace, say } = options;
+    const { signal } = this.#late;
+    const onBroken = this.breakOff;
+    const onChange = this.#changed;
+    this.#options = options;
+    this.#timing = { ...TIMING, ...options.timing };
+    this.#isLate = new Promise(resolve => signal.addEventListener('abort', () => resolve()));
+    this.#endpoints = new Endpoints(pool, { ...this.#timing, say });
+    this.#speech = new Speech(pool, this.#endpoints);
+    const guard = createGuard({
+      onUnfit: why => {
+        if (this.#endpoints.rest(why)) this.#hands.backAll();
+        this.#changed();
+      },
+      onUseless: onBroken,
+    });
+    const paths = new Set<string>([...OPEN_PATHS, ...(options.paths ?? [])]);
+    const { linger } = this.#timing;
+    this.#works = new Works({ client, folder, pool, modelMap, paths, grace, guard, linger, onBroken });
+    this.#hands = new Hands({
+      ...{ client, folder, works: this.#works, worker: this.name, signal, say, onChange, onBroken },
+      lease: () => this.#orders.lease,
+      mayRun: () => !this.#isStopping && this.#endpoints.mayBeAsked,
+    });
+    pool.onRoom(onChange);
+  }
+
+  /** as the coordinator knows it */
+  get name(): string {
+    return this.#speech.name;
+  }
+
+  /** Takes nothing more, and hands back what it has. */
+  readonly stop = (): void => {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    this.#hands.backAll();
+    setTimeout(() => this.#late.abort(), this.#options.grace + this.#timing.handIn).unref();
+    this.#changed();
+  };
+
+  /** Stops for something that makes it impossible to go on. */
+  readonly breakOff = (error: unknown): void => {
+    if (this.#broken !== undefined) return;
+    this.#broken = fatalOf(error);
+    this.stop();
+  };
+
+  /** Works until it is stopped. */
+  async work() {
+    const { taker, client, pool, folder } = this.#options;
+    const looking = setInterval(() => this.#look(), this.#timing.look);
+    const left = this.#hands.handInLeft().then(() => {
+      this.#isReady = true;
+      this.#changed();
+    });
+    const loop = this.#taking().catch(this.breakOff);
+    await this.#greeting();
+    clearInterval(looking);
+    await Promise.all([left, loop]);
+    await this.#hands.emptied();
+    // after so long a silence what it had is others'
+    const isForgotten = this.#lostAt !== null && performance.now() - this.#lostAt > this.#orders.lease;
+    // nothing that is its own is in hand any more
+    const isClean = !this.#late.signal.aborted || isForgotten;
+    await this.#leave();
+    await this.#works.close();
+    await Promise.all([taker.close(), pool.close(), client.close()]);
+    folder.close();
+    return { sums: this.#hands.sums, isClean, broken: this.#broken };
+  }
+
+  readonly #changed = (): void => {
+    if (!this.#mayTake()) this.#turn?.abort();
+    this.#gate.tell();
+  };
 
   /** Places are left once all lines in hand are under way: then the next part comes before an endpoint has nothing to do. */
-  function mayTake(): boolean {
-    if (isStopping || !isReady || !isHeard || !endpoints.mayBeAsked || hands.haveOneAlone) return false;
-    return orders.queues.length > 0 && hands.unfinished < pool.itemsInFlight;
+  #mayTake(): boolean {
+    if (this.#isStopping || !this.#isReady || !this.#isHeard) return false;
+    if (!this.#endpoints.mayBeAsked || this.#hands.haveOneAlone) return false;
+    return this.#orders.queues.length > 0 && this.#hands.unfinished < this.#options.pool.itemsInFlight;
   }
-  gate.onTell(() => {
-    if (!mayTake()) turn?.abort();
-  });
 
-  async function taking(): Promise<void> {
-    while (!isStopping) {
-      if (!mayTake()) {
-        await gate.next();
+  async #taking(): Promise<void> {
+    while (!this.#isStopping) {
+      if (!this.#mayTake()) {
+        await this.#gate.next();
         continue;
       }
-      turn = new AbortController();
-      const taken = await taker.take(orders.queues, turn.signal);
-      turn = null;
-      if (taken !== null) await pointers.begin(taken);
+      this.#turn = new AbortController();
+      const taken = await this.#options.taker.take(this.#orders.queues, this.#turn.signal);
+      this.#turn = null;
+      if (taken !== null) await this.#hands.begin(taken);
     }
   }
 
-  function follow(told: Orders): void {
-    const isOther = told.queues.join() !== orders.queues.join();
-    orders = told;
-    if (isOther) turn?.abort();
-    endpoints.share(told.sharing);
-    for (const name of told.drop) hands.back(name);
-    gate.tell();
+  #follow(orders: Orders): void {
+    const isOther = orders.queues.join() !== this.#orders.queues.join();
+    this.#orders = orders;
+    if (isOther) this.#turn?.abort();
+    this.#endpoints.share(orders.sharing);
+    for (const name of orders.drop) this.#hands.back(name);
+    this.#changed();
   }
 
-  async function greet(): Promise<void> {
-    isToldOff = isStopping;
+  async #greet(): Promise<void> {
+    const { client, say } = this.#options;
+    this.#isToldOff = this.#isStopping;
     try {
-      const said = hello.say(hands, isStopping);
-      const told = readOrders(await client.hello(said));
-      if (lostAt !== null)
-        say(`${client.url} answers again, after ${Math.round((performance.now() - lostAt) / 1000)} s`);
-      if (!wasHeard && !isStopping)
-        say(`${client.url} knows this worker as ${hello.name}: ${servesWords(said)}`);
-      lostAt = null;
-      isHeard = wasHeard = true;
-      follow(told);
+      const hello = this.#speech.hello(this.#hands, this.#isStopping);
+      const orders = readOrders(await client.hello(hello));
+      if (this.#lostAt !== null)
+        say(`${client.url} answers again, after ${Math.round((performance.now() - this.#lostAt) / 1000)} s`);
+      if (!this.#wasHeard && !this.#isStopping)
+        say(`${client.url} knows this worker as ${this.name}: ${servesWords(hello)}`);
+      this.#lostAt = null;
+      this.#isHeard = this.#wasHeard = true;
+      this.#follow(orders);
     } catch (error) {
       const isUsual = error instanceof Unheard || error instanceof Refused || error instanceof BadOrder;
-      if (!isUsual) return breakOff(error);
-      if (!wasHeard && !(error instanceof Unheard)) return breakOff(notOurs(client.url, error));
-      const isFirst = lostAt === null;
-      lostAt ??= performance.now();
-      isHeard = false;
-      const meanwhile = hands.areEmpty ? 'it is asked again' : 'what is in hand goes on';
+      if (!isUsual) return this.breakOff(error);
+      if (!this.#wasHeard && !(error instanceof Unheard)) return this.breakOff(notOurs(client.url, error));
+      const isFirst = this.#lostAt === null;
+      this.#lostAt ??= performance.now();
+      this.#isHeard = false;
+      const meanwhile = this.#hands.areEmpty ? 'it is asked again' : 'what is in hand goes on';
       if (isFirst) say(`${client.url} does not answer (${error.message}); ${meanwhile}`);
-      gate.tell();
+      this.#changed();
     }
   }
 
   /** One after the other: at once, now and then, and at a stop, so that nothing more is meant for it. */
-  async function greeting(): Promise<void> {
-    while (!isStopping || !hands.areEmpty) {
-      await Promise.race([greet(), isLate]);
-      await gate.pause(orders.every, () => isStopping && (!isToldOff || hands.areEmpty));
+  async #greeting(): Promise<void> {
+    const isOver = (): boolean => this.#isStopping && (!this.#isToldOff || this.#hands.areEmpty);
+    while (!this.#isStopping || !this.#hands.areEmpty) {
+      await Promise.race([this.#greet(), this.#isLate]);
+      await this.#gate.pause(this.#orders.every, isOver);
     }
   }
 
   /** Nothing is in hand any more. */
-  async function leave(): Promise<void> {
-    if (isHeard) await Promise.race([client.hello(hello.say(hands, true)).catch(() => {}), isLate]);
+  async #leave(): Promise<void> {
+    const farewell = this.#speech.hello(this.#hands, true);
+    if (this.#isHeard)
+      await Promise.race([this.#options.client.hello(farewell).catch(() => {}), this.#isLate]);
   }
 
-  const looking = setInterval(() => {
-    const before = endpoints.mayBeAsked;
-    if (endpoints.look()) hands.backAll();
-    if (endpoints.mayBeAsked !== before) gate.tell();
-    telling.look(timing.tell);
+  #look(): void {
+    const { idle, say } = this.#options;
+    const before = this.#endpoints.mayBeAsked;
+    if (this.#endpoints.look()) this.#hands.backAll();
+    if (this.#endpoints.mayBeAsked !== before) this.#changed();
+    const words = this.#speech.now(this.#hands, this.#timing.tell);
+    if (words !== null) say(words);
     const now = performance.now();
     // a server that loads its model for the first time is not idle
-    const isBusy = hands.areBusy || pointers.isComing || (isHeard && !hands.areEmpty);
-    if (isBusy || !endpoints.wereThere) idleSince = now;
-    if (idle !== undefined && !isStopping && now - idleSince > idle) {
+    const isBusy = this.#hands.areBusy || (this.#isHeard && !this.#hands.areEmpty);
+    if (isBusy || !this.#endpoints.wereThere) this.#idleSince = now;
+    if (idle !== undefined && !this.#isStopping && now - this.#idleSince > idle) {
       say(`nothing to do for ${idle / 1000} s: the end`);
-      stop();
+      this.stop();
     }
-  }, timing.look);
-
-  function stop(): void {
-    if (isStopping) return;
-    isStopping = true;
-    hands.backAll();
-    setTimeout(() => late.abort(), grace + timing.handIn).unref();
-    gate.tell();
   }
-
-  async function all(): Promise<Ended> {
-    const left = hands.handInLeft().then(() => {
-      isReady = true;
-      gate.tell();
-    });
-    const loop = taking().catch(breakOff);
-    await greeting();
-    clearInterval(looking);
-    await Promise.all([left, loop]);
-    await pointers.settled();
-    await hands.emptied();
-    // after so long a silence what it had is others'
-    const isForgotten = lostAt !== null && performance.now() - lostAt > orders.lease;
-    const isClean = !late.signal.aborted || isForgotten;
-    await leave();
-    await works.close();
-    await Promise.all([taker.close(), pool.close(), client.close()]);
-    folder.close();
-    return { sums: hands.sums, isClean, ...(broken && { broken }) };
-  }
-
-  return { name: hello.name, stop, breakOff, ended: all() };
 }
+
+export function startWorker(options: WorkerOptions) {
+  const worker = new RunningWorker(options);
+  const { name, stop, breakOff } = worker;
+  return { name, stop, breakOff, ended: worker.work() };
+}
+
+export type Worker = ReturnType<typeof startWorker>;

@@ -1,16 +1,20 @@
-/** The items that come to the first stage that asks: the stages before it are run, and nothing is asked or written. */
+/**
+ * What is known of a row without asking anybody: the items that come to its first stage that asks, for which the stages before
+ * it are run and nothing is written, and what the stages that ask would ask.
+ */
 
+import type { Recorded } from '../asking/ledger/ledger.ts';
 import { inputsOf } from '../core/files/input-files.ts';
 import { newAccount } from '../core/item/account.ts';
+import { type Call, CallFailure } from '../core/item/call.ts';
 import { usageError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { drain, join } from '../flow/join.ts';
 import { stage, type Tools } from '../flow/stage.ts';
-import { silent } from './named-files.ts';
-import type { Pipeline } from './pipeline.ts';
+import { type OptionsOfStage, silent } from './stage-options.ts';
 
-export interface Before {
-  row: Pipeline['row'];
+interface Before {
+  row: readonly OptionsOfStage[];
   files: readonly string[];
   base: string;
   label: string;
@@ -26,16 +30,10 @@ export async function itemsBefore({ row, files, base, label, take, warn }: Befor
   if (asker < 0) throw usageError('expected a stage that asks, found none; just run it');
   const account = newAccount(label);
   const enough = new AbortController();
-  const tools: Tools = {
-    base,
-    files,
-    signal: enough.signal,
-    asking: enough.signal,
-    account,
-    started: new Date(),
-    warn,
-    pool: () => Promise.reject(usageError(`${label}: a stage before the asking one asked`)),
-  };
+  const { signal } = enough;
+  const pool = () => Promise.reject(usageError(`${label}: a stage before the asking one asked`));
+  const own = { signal, asking: signal, account, started: new Date() };
+  const tools = { ...dryTools({ base, files, warn, pool }), ...own };
   const before = row.slice(0, asker).map(placed => ({ ...silent(placed), tools }));
   const maxLine = row[asker]?.options['max-line'];
   const items = await join(before.length > 0 ? before : [passing(label, maxLine, tools)], inputsOf(files));
@@ -67,4 +65,49 @@ export async function itemsBefore({ row, files, base, label, take, warn }: Befor
 function passing(label: string, maxLine: unknown, tools: Tools) {
   const pass = stage({ name: label, summary: '', options: {}, each: () => (item: Item) => item });
   return { stage: pass, options: { 'max-line': maxLine }, tools };
+}
+
+/** Tools of a stage that is opened and asks nobody. */
+export function dryTools(own: Pick<Tools, 'base' | 'files' | 'sets' | 'warn' | 'pool'>): Tools {
+  const { signal } = new AbortController();
+  return { ...own, signal, asking: signal, account: newAccount(''), started: new Date(0) };
+}
+
+export type DryPool = ReturnType<typeof dryPool>;
+
+/**
+ * A pool that asks nobody: it answers what is on record, and notes what would be asked. A call that is not on record fails
+ * as `call-failed`, which no ledger has: who does not read it goes on.
+ */
+export function dryPool(model: string, recorded: Recorded | null) {
+  const first = new Map<string, Call>();
+  let replayed = 0;
+  let missed = 0;
+  return {
+    model,
+    itemsInFlight: 1,
+    onRoom() {},
+    async call(call: Call) {
+      const answer = recorded?.find(call.key, call.model === '' ? model : undefined);
+      if (answer) {
+        replayed += 1;
+        return answer;
+      }
+      missed += 1;
+      if (!first.has(call.agent)) first.set(call.agent, call);
+      throw new CallFailure('call-failed', 'It is not on record, and a dry run asks nothing.');
+    },
+    ...(recorded && { onRecord: recorded }),
+    judge() {},
+    close: async () => recorded?.close(),
+    /** the first call to each agent that it could not answer; to each URL, of raw requests */
+    first,
+    /** calls that the ledger has answered, and those that it could not */
+    get replayed() {
+      return replayed;
+    },
+    get missed() {
+      return missed;
+    },
+  };
 }

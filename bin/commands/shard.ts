@@ -7,13 +7,15 @@
  */
 import { existsSync } from 'node:fs';
 import { extname, join } from 'node:path';
-import { unfinished } from '../core/files/saving.ts';
-import { usageError } from '../core/item/failure.ts';
-import type { Values } from '../flow/options.ts';
-import { shardOf } from '../tables/selection.ts';
-import type { OptionsOfStage } from './named-files.ts';
-import type { Pipeline } from './pipeline.ts';
-import { optionsOf } from './stage-options.ts';
+import { unfinished } from '../../engine/core/files/saving.ts';
+import { usageError } from '../../engine/core/item/failure.ts';
+import { type Item, saysEnd } from '../../engine/core/item/item.ts';
+import { COMMON } from '../../engine/flow/join.ts';
+import type { Values } from '../../engine/flow/options.ts';
+import { stage } from '../../engine/flow/stage.ts';
+import type { Pipeline } from '../../engine/running/pipeline.ts';
+import { type OptionsOfStage, optionsOf } from '../../engine/running/stage-options.ts';
+import { countRows, selectRows, shardOf } from '../../engine/tables/selection.ts';
 
 /** What a run works on and where it writes: `target` is a path, or `-`. */
 export interface Writing extends Pick<Pipeline, 'row' | 'ledger'> {
@@ -85,3 +87,44 @@ function refuseWhole(row: readonly OptionsOfStage[]): void {
       );
   }
 }
+
+/**
+ * --limit and --shard of a run that reads lines: a first stage lets a part of them through. What makes items has options of its
+ * own for it. The row behind a stage that lets the first `limit` lines through, of these those
+ * of the shard.
+ */
+export function withPart(
+  row: Pipeline['row'],
+  { limit, shard }: { limit?: number; shard?: string },
+): Pipeline['row'] {
+  const [first] = row;
+  // it has the name of the stage behind it, so that a line that is no JSON fails there as in a run without a part
+  const named = { ...partOfLines, name: first?.stage.name ?? partOfLines.name };
+  return [{ stage: named, options: { limit, shard, 'max-line': first?.options['max-line'] } }, ...row];
+}
+
+const partOfLines = stage({
+  name: 'part',
+  summary: 'Let a part of the lines through.',
+  options: {
+    limit: { type: 'integer', description: 'Of the first so many.' },
+    shard: { type: 'string', description: 'i/n: every n-th, beginning with the i-th.' },
+  },
+  async counts({ limit, shard }, { files, signal, rows }) {
+    const maxLine = COMMON['max-line'].default;
+    const lines = rows ?? (await countRows(files, { format: 'lines', maxLine, signal }));
+    return lines && selectRows({ offset: 0, limit, shard }).of(lines);
+  },
+  through({ limit, shard }, { account }) {
+    const part = selectRows({ offset: 0, limit, shard });
+    let line = 0;
+    const isIn = (item: Item): boolean => {
+      line += 1;
+      const taken = part.has(line) || saysEnd(item); // that the input is not whole is for every shard to know
+      if (!taken) account.aside += 1;
+      return taken;
+    };
+    // what is behind the limit is left unread
+    return items => (limit === undefined ? items : items.take(limit)).filter(isIn);
+  },
+});

@@ -1,9 +1,9 @@
 /** Lines that come from and go to the program that runs a row, and not files: iterables, streams and functions. */
-import type { ByteInput } from '../core/files/input-files.ts';
-import type { OnBroken, Output } from '../core/files/ndjson-out.ts';
-import { letGo } from '../core/files/origin.ts';
-import { ioError } from '../core/item/failure.ts';
-import type { Item } from '../core/item/item.ts';
+import type { ByteInput } from './engine/core/files/input-files.ts';
+import type { OnBroken, Output } from './engine/core/files/ndjson-out.ts';
+import { letGo } from './engine/core/files/origin.ts';
+import { ioError } from './engine/core/item/failure.ts';
+import type { Item } from './engine/core/item/item.ts';
 
 /** An object is a line; text and bytes are read as those of a file are, however they are cut. */
 export type Chunks = Iterable<object | string> | AsyncIterable<object | string>;
