@@ -4,7 +4,7 @@ import { batchMetrics } from './batches/batch-metrics.ts';
 import { createRates } from './batches/batch-rates.ts';
 import { addBatchRoutes } from './batches/batch-routes.ts';
 import { openBatches } from './batches/batch-store.ts';
-import { createBatches } from './batches/batches.ts';
+import { Batches } from './batches/batches.ts';
 import { creator } from './batches/create-batch.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
@@ -19,7 +19,7 @@ export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drai
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
   const store = openBatches(data, { say });
-  const batches = createBatches({ ...parts, files, store });
+  const batches = new Batches({ ...parts, files, store });
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });
   addFileRoutes(app, files, uploads);

@@ -18,7 +18,7 @@ import {
   shown,
 } from '../../products/serve/batches/batch-state.ts';
 import { openBatches } from '../../products/serve/batches/batch-store.ts';
-import { type Batches, createBatches } from '../../products/serve/batches/batches.ts';
+import { Batches } from '../../products/serve/batches/batches.ts';
 import { recordOf } from '../../products/serve/batches/create-batch.ts';
 import { type FileStore, openFiles } from '../../products/serve/file-store.ts';
 import { newFileId } from '../../products/serve/ids.ts';
@@ -76,7 +76,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
   const files = openFiles(data, told);
   const store = openBatches(data, told);
   const access = { charge() {} } as unknown as Access;
-  const batches = createBatches({
+  const batches = new Batches({
     ...told,
     data,
     settings,
@@ -85,6 +85,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     access,
     files,
     store,
+    stamp: Date.now,
     webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
   });
   return { files, store, batches };
@@ -118,7 +119,7 @@ async function live(
   let drain = async (): Promise<void> => {};
   try {
     const { files, store, batches } = opened(data, pool, disk);
-    drain = batches.drain;
+    drain = () => batches.drain();
     if (isNew) {
       const made = take(files, batches);
       answered.push(made.id);

@@ -29,7 +29,7 @@ export function batchMetrics(
       let next = Number.POSITIVE_INFINITY;
       const ages = new Map<string, number>();
       const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
-      for (const record of store.all().map(batches.seen)) {
+      for (const record of store.all().map(one => batches.seen(one))) {
         const { status, created_at } = record;
         counts.set(status, (counts.get(status) ?? 0) + 1);
         items.inc({ outcome: 'completed' }, record.counts.completed);

@@ -2,8 +2,8 @@
 import { statSync } from 'node:fs';
 import type { PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
 import type { Caller } from '../access.ts';
+import { pathsIn } from '../batches/batch-output.ts';
 import type { Rates } from '../batches/batch-rates.ts';
-import { pathsIn } from '../batches/batch-run.ts';
 import type { BatchRecord } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import type { Batches } from '../batches/batches.ts';
@@ -109,7 +109,7 @@ export function lookingAt(
       const mine = traffic().filter(({ owner }) => isAdmin(caller) || owner === caller.owner);
       const values: Overview = {
         pool: `${howItGoes(stats)}.`,
-        batches: page.data.map(batches.seen).map(record => batchView(record, seenOf(record))),
+        batches: page.data.map(one => batches.seen(one)).map(one => batchView(one, seenOf(one))),
         none: page.data.length === 0 ? 'No batch is here.' : '',
         keys: mine.map(one => keyView(one, access.usedToday(one.key), now())),
         noKeys: mine.length === 0 ? 'Nobody has asked.' : '',
@@ -133,7 +133,7 @@ export function lookingAt(
         .list(caller.owner)
         .filter(({ purpose }) => purpose === 'batch')
         .reverse(),
-    note: (): void => rates.note(store.open().map(batches.seen)),
+    note: (): void => rates.note(store.open().map(one => batches.seen(one))),
   };
 }
 

@@ -2,8 +2,7 @@
 
 import { type EndpointStats, isThere, type PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
-import type { FailureGroup } from '../batches/batch-failures.ts';
-import { type BatchRecord, isFinal, type Status } from '../batches/batch-state.ts';
+import { type BatchRecord, type FailureGroup, isFinal, type Status } from '../batches/batch-state.ts';
 import type { KeyTraffic } from './traffic.ts';
 
 /** A row of a list that is updated in place has a key of its own. */
