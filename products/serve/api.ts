@@ -1,7 +1,6 @@
 /** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
 import type { FastifyInstance } from 'fastify';
-import { batchMetrics } from './batches/batch-metrics.ts';
-import { createRates } from './batches/batch-rates.ts';
+import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { addBatchRoutes } from './batches/batch-routes.ts';
 import { openBatches } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';

@@ -18,9 +18,8 @@ import { createAccess } from './access.ts';
 import { createHttp } from './http.ts';
 import { ringOf } from './one-key.ts';
 import { listen } from './serve.ts';
-import { createMetrics } from './serve-metrics.ts';
-import { shardMetrics } from './shard-metrics.ts';
-import { addShards } from './shard-routes.ts';
+import { ServerMetrics } from './serve-metrics.ts';
+import { addShards, shardMetrics } from './shard-routes.ts';
 
 export interface CoordinatorOptions {
   folder: string;
@@ -62,7 +61,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     desk = open;
     let work: PlannedWork | null = null;
     const pool = remotePool(open, () => work);
-    const metrics = createMetrics(pool.stats);
+    const metrics = new ServerMetrics(pool.stats);
     const closing = new AbortController();
     const app = createHttp({
       access: createAccess(ringOf(key), Date.now),
@@ -73,7 +72,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     });
     app.get('/health', async () => ({ status: 'ok' }));
     app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
-      reply.type(metrics.registry.contentType).send(await metrics.page()),
+      reply.type(metrics.contentType).send(await metrics.page()),
     );
     addShards(app, open);
     shardMetrics({ metrics, now: Date.now }, open);

@@ -20,11 +20,10 @@ import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { addLora } from './lora.ts';
 import type { Settings } from './serve-config.ts';
-import { createMetrics } from './serve-metrics.ts';
+import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
-import { shardMetrics } from './shard-metrics.ts';
-import { addShards } from './shard-routes.ts';
+import { addShards, shardMetrics } from './shard-routes.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { createWebhooks } from './webhooks.ts';
 
@@ -81,7 +80,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
-    const metrics = createMetrics(pool.stats);
+    const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
     const stops = { closing: closing.signal, over: over.signal };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
@@ -167,7 +166,7 @@ function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts
     });
   });
   app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
-    reply.type(metrics.registry.contentType).send(await metrics.page()),
+    reply.type(metrics.contentType).send(await metrics.page()),
   );
 }
 

@@ -12,6 +12,7 @@ import { TooMany } from '../workers/known-workers.ts';
 import type { Hello, PartName, Result } from '../workers/protocol.ts';
 import { ApiError, badRequest, notFound } from './errors.ts';
 import { readBody, readJson } from './http-body.ts';
+import type { Parts } from './server-context.ts';
 import { diskFull } from './upload.ts';
 
 /** bytes of a hello, of the first line of a result, and of a result with its lines */
@@ -74,6 +75,45 @@ export function addShards(app: FastifyInstance, desk: DeskOfRoutes, together = M
       reading -= came;
     }
   });
+}
+
+/** What Prometheus is told of workers and of what they have: by state, never by worker, batch or owner. */
+export function shardMetrics(
+  { metrics, now }: Pick<Parts, 'metrics' | 'now'>,
+  desk: Pick<Desk, 'stats'>,
+): void {
+  metrics.measure(
+    {
+      fw_workers: ['Workers that were heard of within a lease.'],
+      fw_shards: [
+        'Shards of open batches, or the parts that they were cut into: planned, offered in the queue, with a worker, done.',
+        'state',
+      ],
+      fw_shard_lines: ['Lines of open batches without an answer: queued, and with workers.', 'state'],
+      fw_shard_work_seconds: [
+        'Time that one worker would need for the lines that are queued, and that workers have.',
+        'state',
+      ],
+      fw_queue_up: ['Whether the queue (Redis) is connected: 1 or 0.'],
+      fw_shard_last_result_seconds: ['Time since a worker handed in a result.'],
+    },
+    () => {
+      const { alive, shards, lastResult, isQueueUp, ...work } = desk.stats();
+      const { queuedSeconds, runningSeconds } = work;
+      // a sum over both is not to be taken for all where one is not known
+      const isKnown = queuedSeconds !== null && runningSeconds !== null;
+      return {
+        fw_workers: alive,
+        fw_shards: Object.entries(shards),
+        fw_shard_lines: Object.entries({ queued: work.queuedLines, running: work.runningLines }),
+        fw_shard_work_seconds: isKnown
+          ? Object.entries({ queued: queuedSeconds, running: runningSeconds })
+          : null,
+        fw_queue_up: isQueueUp ? 1 : 0,
+        fw_shard_last_result_seconds: lastResult === null ? null : Math.max(0, now() - lastResult) / 1000,
+      };
+    },
+  );
 }
 
 /** 404 where no part can have such a name. */

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createRates } from '../../products/serve/batches/batch-rates.ts';
+import { createRates } from '../../products/serve/batches/batch-metrics.ts';
 import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
 import { createCache } from '../../products/serve/gateway/answer-cache.ts';
 import { believedClock } from '../../products/serve/wall-clock.ts';

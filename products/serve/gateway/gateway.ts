@@ -5,7 +5,6 @@
  */
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
 import type { Asked } from '../../../engine/asking/pool/part.ts';
 import { isThere } from '../../../engine/asking/pool/pool-stats.ts';
@@ -15,7 +14,7 @@ import type { Call } from '../../../engine/core/item/call.ts';
 import { ApiError } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { randomHex } from '../ids.ts';
-import type { Parts, Routes } from '../server-context.ts';
+import type { Routes } from '../server-context.ts';
 import { type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, notOnRecord } from './gateway-failures.ts';
 import { openGatewayLedger } from './gateway-record.ts';
@@ -29,7 +28,7 @@ const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
-  const { pool, settings, access, adapters, closing, now, say } = parts;
+  const { pool, settings, access, adapters, metrics, closing, now, say } = parts;
   const { models, limits, limitsOf, runaway, cacheFor } = settings.gateway;
   const cache = cacheFor === null ? null : createCache(cacheFor, now);
   const names = namesOf(models);
@@ -50,7 +49,16 @@ export const addGateway: Routes = async (app, parts) => {
   const isKnown = (model: string): boolean => endpoints().some(({ models }) => models.includes(model));
   const unserved = createUnserved(names, parts);
   const standing = { isUp: (model: string) => unserved.note(model, isUp(model)), isKnown };
-  const times = timesIn(parts);
+  const waits = metrics.times(
+    'fw_gateway_wait_seconds',
+    'Time that a request waited for a place at an endpoint.',
+    WAITS,
+  );
+  const ttfts = metrics.times(
+    'fw_gateway_ttft_seconds',
+    'Time from sending a request to the first token of its streamed answer.',
+    TTFTS,
+  );
   const open = new Set<Asked>();
   let idle = (): void => {};
 
@@ -108,7 +116,7 @@ export const addGateway: Routes = async (app, parts) => {
     try {
       const answer = await asked.answer;
       access.charge(caller.key, answer.usage.prompt + answer.usage.completion);
-      if (answer.ttft !== undefined) times.ttft.observe(answer.ttft / 1000);
+      if (answer.ttft !== undefined) ttfts.observe(answer.ttft / 1000);
       if (!raw.headersSent) return reply.type('application/json').send(answer.text);
       if (sink?.enough) raw.write(lastOf(answer.text));
       raw.end();
@@ -127,7 +135,7 @@ export const addGateway: Routes = async (app, parts) => {
       raw.end(sink?.lastOf(said.body));
     } finally {
       raw.off('close', gone);
-      if (asked.waited !== null) times.wait.observe(asked.waited / 1000);
+      if (asked.waited !== null) waits.observe(asked.waited / 1000);
       open.delete(asked);
       if (open.size === 0) idle();
     }
@@ -166,22 +174,4 @@ function lastOf(text: string): string {
   const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
   const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
   return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
-}
-
-function timesIn({ metrics: { registry } }: Parts) {
-  const registers = [registry];
-  return {
-    wait: new Histogram({
-      name: 'fw_gateway_wait_seconds',
-      help: 'Time that a request waited for a place at an endpoint.',
-      buckets: WAITS,
-      registers,
-    }),
-    ttft: new Histogram({
-      name: 'fw_gateway_ttft_seconds',
-      help: 'Time from sending a request to the first token of its streamed answer.',
-      buckets: TTFTS,
-      registers,
-    }),
-  };
 }

@@ -2,8 +2,8 @@
 import { statSync } from 'node:fs';
 import type { PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
 import type { Caller } from '../access.ts';
+import type { Rates } from '../batches/batch-metrics.ts';
 import { pathsIn } from '../batches/batch-output.ts';
-import type { Rates } from '../batches/batch-rates.ts';
 import type { BatchRecord } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import type { Batches } from '../batches/batches.ts';
