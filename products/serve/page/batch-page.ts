@@ -4,22 +4,15 @@ import { type Html, html, NONE } from '../../kit/html.ts';
 import { type BatchRecord, expiresAt, type Status } from '../batches/batch-state.ts';
 import { type Result, resultOf } from './answer-view.ts';
 import type { Slice } from './file-part.ts';
+import { bar, rows, shownBy, table, text } from './layout.ts';
 import { actions, failureList } from './overview.ts';
-import { bar, rows, shownBy, table, text } from './page-updates.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './view-texts.ts';
 import { type ShardsView, shardSection } from './workers-view.ts';
 
-interface Moment {
-  key: string;
-  label: string;
-  at: string;
-  after: string;
-}
-
-const BLANK_MOMENT: Moment = { key: '', label: '', at: '', after: '' };
+const BLANK_MOMENT = { key: '', label: '', at: '', after: '' };
 
 export interface OneBatch extends BatchView, ShardsView {
-  times: Moment[];
+  times: (typeof BLANK_MOMENT)[];
   usage: string;
   window: string;
   /** of its validation, by code as failures are */

@@ -1,7 +1,7 @@
 /** The first page: batches, endpoints, who asks how much. */
 import { number } from '../../../engine/core/item/wording.ts';
 import { type Html, html, NONE } from '../../kit/html.ts';
-import { bar, cell, rows, shownBy, table, text } from './page-updates.ts';
+import { bar, cell, rows, shownBy, table, text } from './layout.ts';
 import {
   type BatchView,
   BLANK_BATCH,
@@ -11,7 +11,6 @@ import {
   BLANK_KEY,
   type EndpointView,
   type FailureView,
-  type KeyView,
 } from './view-texts.ts';
 import { type WorkersView, workerSection } from './workers-view.ts';
 
@@ -21,7 +20,7 @@ export interface Overview extends WorkersView {
   batches: BatchView[];
   /** where there is no batch */
   none: string;
-  keys: KeyView[];
+  keys: (typeof BLANK_KEY)[];
   noKeys: string;
   /** of an admin alone */
   endpoints: EndpointView[];
