@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net';
 import { type KeyRecord, type KeyRing, SCOPES, type Scope } from './api-keys.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, comeAgain } from './errors.ts';
 
 export interface Caller {
   /** whose files and batches these are: the name of the key */
@@ -123,11 +123,7 @@ function keyIn(authorization: string | undefined): string {
 }
 
 const tooMany = (message: string, type: string, seconds: number): ApiError =>
-  new ApiError(429, message, {
-    type,
-    code: 'rate_limit_exceeded',
-    headers: { 'retry-after': String(Math.max(1, seconds)) },
-  });
+  comeAgain(429, message, 'rate_limit_exceeded', Math.max(1, seconds), { type });
 
 /** Whether only this machine reaches an address. */
 export function isLoopback(host: string): boolean {

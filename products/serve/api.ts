@@ -1,10 +1,9 @@
 /** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
 import type { FastifyInstance } from 'fastify';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
-import { addBatchRoutes } from './batches/batch-routes.ts';
+import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { openBatches } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
-import { creator } from './batches/create-batch.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addPage } from './page/page-routes.ts';

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from './errors.ts';
 import type { FileRecord, FileStore } from './file-store.ts';
 import { FILE_ID } from './ids.ts';
-import { pageOf } from './paging.ts';
+import { pageOf } from './owned.ts';
 import type { Uploads } from './uploads.ts';
 
 const LIST = { id: FILE_ID, most: 10_000, usual: 10_000 };

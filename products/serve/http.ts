@@ -7,10 +7,9 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Access, Caller } from './access.ts';
 import { type Connections, watchConnections } from './connections.ts';
-import { ApiError, bodyOfError, stopping } from './errors.ts';
-import { readBody } from './http-body.ts';
+import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
+import { createRoom, readBody } from './http-body.ts';
 import { randomHex } from './ids.ts';
-import { createRoom } from './room.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Parts } from './server-context.ts';
 
@@ -131,9 +130,12 @@ export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
   connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
 
 const tooMuch = (): ApiError =>
-  new ApiError(503, 'The bodies of all requests take as much memory as they may: send it again.', {
-    ...{ code: 'overloaded', headers: { 'retry-after': '1' } },
-  });
+  comeAgain(
+    503,
+    'The bodies of all requests take as much memory as they may: send it again.',
+    'overloaded',
+    1,
+  );
 
 function answer(reply: FastifyReply, error: ApiError): FastifyReply {
   return reply

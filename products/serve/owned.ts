@@ -1,4 +1,8 @@
-/** What owners have: found by its id, and listed in the order of ids, however much there is and however it changes. */
+/**
+ * What owners have: found by its id, and listed in the order of ids, however much there is and however it changes. A list is
+ * paged as at OpenAI: newest first, `after` is the id of the last one of the page before.
+ */
+import { invalid } from './errors.ts';
 
 export interface Owned<T> {
   get(id: string): T | undefined;
@@ -42,7 +46,7 @@ export function createOwned<T extends { id: string; owner: string }>(): Owned<T>
 }
 
 /** How many of the ids, which are sorted, come before this one. */
-export function placeIn(ids: readonly string[], id: string): number {
+function placeIn(ids: readonly string[], id: string): number {
   const last = ids.at(-1);
   if (last === undefined || last < id) return ids.length; // a new one
   let low = 0;
@@ -53,4 +57,68 @@ export function placeIn(ids: readonly string[], id: string): number {
     else high = middle;
   }
   return low;
+}
+
+export interface ListQuery {
+  limit?: unknown;
+  after?: unknown;
+  order?: unknown;
+}
+
+export interface ListRules {
+  /** of ids of what is listed */
+  id: RegExp;
+  most: number;
+  usual: number;
+}
+
+export interface Page<T> {
+  object: 'list';
+  data: T[];
+  first_id: string | null;
+  last_id: string | null;
+  has_more: boolean;
+}
+
+/**
+ * `ids` are sorted, the smallest first; one that `find` does not know is left out. A page costs what it has, however many
+ * there are. 400 for a limit, an order or a cursor that is none.
+ */
+export function pageOf<T extends { id: string }>(
+  ids: readonly string[],
+  find: (id: string) => T | null,
+  { limit, after, order = 'desc' }: ListQuery,
+  { id, most, usual }: ListRules,
+): Page<T> {
+  const count = limit === undefined ? usual : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0;
+  if (count < 1 || count > most) throw invalid('limit', `expected a whole number from 1 to ${most}`);
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', "expected 'asc' or 'desc'");
+  if (after !== undefined && (typeof after !== 'string' || !id.test(after)))
+    throw invalid('after', 'expected the id of an object of this list');
+  const isDown = order === 'desc';
+  const data: T[] = [];
+  let hasMore = false;
+  const step = isDown ? -1 : 1;
+  let at = isDown ? ids.length - 1 : 0;
+  if (typeof after === 'string') {
+    at = placeIn(ids, after);
+    if (isDown) at -= 1;
+    else if (ids[at] === after) at += 1;
+  }
+  for (; at >= 0 && at < ids.length; at += step) {
+    const one = find(ids[at] as string);
+    if (one === null) continue;
+    if (data.length === count) {
+      hasMore = true;
+      break;
+    }
+    data.push(one);
+  }
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: hasMore,
+  };
 }

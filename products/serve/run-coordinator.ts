@@ -1,22 +1,24 @@
 /**
- * What a run over workers has open: the lock of its folder, the queue, the desk, and HTTP for the workers, with one key. All
- * of its state is in the folder, so that the same command goes on after a kill.
+ * What a run over workers has open: the lock of its folder, the queue, the desk, and HTTP for the workers, with one
+ * key: whoever has it is a worker, and may read the metrics. All of its state is in the folder, so that the same command goes
+ * on after a kill.
  */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
-import { type Fatal, ioError } from '../../engine/core/item/failure.ts';
+import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { coordinatorId } from '../workers/coordinator-name.ts';
 import { createDesk, type Desk } from '../workers/desk.ts';
 import { openPointers } from '../workers/part-queue.ts';
-import type { QueueSettings } from '../workers/queue-options.ts';
+import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
 import { remotePool } from '../workers/remote-pool.ts';
 import type { PlannedWork } from '../workers/shard-work.ts';
-import { createAccess } from './access.ts';
+import { createAccess, isLoopback } from './access.ts';
+import type { KeyRecord, KeyRing } from './api-keys.ts';
 import { createHttp } from './http.ts';
-import { ringOf } from './one-key.ts';
 import { listen } from './serve.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
@@ -110,3 +112,38 @@ async function lockOf({ folder, say, onLost }: CoordinatorOptions) {
   const { signal } = new AbortController();
   return lockFolder(folder, 'coordinator', { hint, onLost, warn: say, signal });
 }
+
+/** what a header can carry, and nobody guesses */
+const FORM = /^[\x21-\x7e]{16,200}$/;
+
+/** The key that workers have to show; null for none, which is enough where nobody but this machine can ask. Exit 64. */
+export function workerKey(env: NodeJS.ProcessEnv, host: string): string | null {
+  const key = env[WORKER_KEY]?.trim();
+  if (!key) {
+    if (isLoopback(host)) return null;
+    throw usageError(
+      `expected a key for workers in the environment variable ${WORKER_KEY}, found none, and ${host} can be reached from elsewhere; ` +
+        `make one: export ${WORKER_KEY}=$(openssl rand -hex 32), and give the same to each fw work`,
+    );
+  }
+  if (FORM.test(key)) return key;
+  throw usageError(
+    `${WORKER_KEY}: expected 16 to 200 characters of ASCII without blanks, found ${key.length < 16 ? 'fewer' : 'others'}`,
+  );
+}
+
+export function ringOf(key: string | null): KeyRing {
+  const digest = hashOf(key ?? '');
+  const record: KeyRecord = {
+    ...{ id: 'key_of_workers', name: 'workers', sha256: digest.toString('hex') },
+    ...{ scopes: ['worker', 'metrics'], created: 0 },
+  };
+  return {
+    isThere: key !== null,
+    // digests have one length, and are compared in one time
+    find: shown => (timingSafeEqual(hashOf(shown), digest) ? record : null),
+    withId: id => (id === record.id ? record : null),
+  };
+}
+
+const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest();

@@ -14,8 +14,7 @@ import { handingOf } from '../workers/handing.ts';
 import { createHandedIn, createNews } from '../workers/news.ts';
 import { placeOf as redisOf } from '../workers/place.ts';
 import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
-import { workerKey } from './one-key.ts';
-import { openCoordinator } from './run-coordinator.ts';
+import { openCoordinator, workerKey } from './run-coordinator.ts';
 
 export interface OverWorkers {
   run: Unplaced & { sets: readonly string[] };

@@ -4,16 +4,14 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ownValidator } from '../../engine/core/config/package.ts';
-import { isFull } from '../../engine/core/files/durable.ts';
 import { WrongResult } from '../workers/believing.ts';
 import { type Desk, Gone, Held, NotYet } from '../workers/desk.ts';
 import { NotKept } from '../workers/keeping.ts';
 import { TooMany } from '../workers/known-workers.ts';
 import type { Hello, PartName, Result } from '../workers/protocol.ts';
-import { ApiError, badRequest, notFound } from './errors.ts';
+import { ApiError, badRequest, comeAgain, invalid, notFound, ofDisk } from './errors.ts';
 import { readBody, readJson } from './http-body.ts';
 import type { Parts } from './server-context.ts';
-import { diskFull } from './upload.ts';
 
 /** bytes of a hello, of the first line of a result, and of a result with its lines */
 const MOST_SAID = 1024 * 1024;
@@ -132,12 +130,7 @@ function helloOf(body: unknown): Hello {
   const hello = readJson(body, ownValidator('worker-hello', 'first')) as unknown as Hello;
   const { worker, host, pid, version, models, endpoints, places, rate, held, isStopping } = hello;
   const at = endpoints.findIndex(({ url }) => !URL.canParse(url));
-  if (at >= 0)
-    throw badRequest(
-      `Invalid value for 'endpoints.${at}.url': expected a URL.`,
-      `endpoints.${at}.url`,
-      'invalid_value',
-    );
+  if (at >= 0) throw invalid(`endpoints.${at}.url`, 'expected a URL');
   // what a newer worker says beside it is not kept
   return {
     ...{ worker, host, pid, version, models, places, rate, isStopping },
@@ -179,17 +172,13 @@ function told<T>(ask: () => T): T {
     const { message } = error as Error;
     if (error instanceof Gone) throw new ApiError(410, message, { code: 'part_closed' });
     if (error instanceof Held) throw new ApiError(409, message, { code: 'part_held' });
-    if (isFull(error)) throw diskFull();
     if (error instanceof WrongResult) throw badRequest(message, 'lines', 'wrong_result');
     if (error instanceof NotYet) throw comeAgain(503, message, 'not_yet', 1);
     if (error instanceof NotKept) throw comeAgain(503, message, 'not_kept', 5);
     if (error instanceof TooMany) throw comeAgain(429, message, 'too_many_workers', 60);
-    throw error;
+    throw ofDisk(error);
   }
 }
-
-const comeAgain = (status: number, message: string, code: string, seconds: number): ApiError =>
-  new ApiError(status, message, { code, headers: { 'retry-after': String(seconds) } });
 
 const tooMuch = (together: number): ApiError =>
   comeAgain(

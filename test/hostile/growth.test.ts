@@ -7,8 +7,7 @@ import { expect, test } from 'vitest';
 import { inputsOf } from '../../engine/core/files/input-files.ts';
 import { openBatches } from '../../products/serve/batches/batch-store.ts';
 import { BATCH_ID, newBatchId } from '../../products/serve/ids.ts';
-import { createOwned } from '../../products/serve/owned.ts';
-import { pageOf } from '../../products/serve/paging.ts';
+import { createOwned, pageOf } from '../../products/serve/owned.ts';
 import { folder } from '../fw.ts';
 
 /** A list that counts what is read of it. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
 import { excessOf, readBody } from '../../products/serve/http-body.ts';
-import { takeUpload } from '../../products/serve/upload.ts';
+import { takeUpload } from '../../products/serve/uploads.ts';
 import { folder } from '../fw.ts';
 
 afterEach(() => void vi.useRealTimers());

@@ -10,6 +10,7 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
 import type { Access } from '../../products/serve/access.ts';
+import { recordOf } from '../../products/serve/batches/batch-routes.ts';
 import {
   type BatchRecord,
   isFinal,
@@ -19,7 +20,6 @@ import {
 } from '../../products/serve/batches/batch-state.ts';
 import { openBatches } from '../../products/serve/batches/batch-store.ts';
 import { Batches } from '../../products/serve/batches/batches.ts';
-import { recordOf } from '../../products/serve/batches/create-batch.ts';
 import { type FileStore, openFiles } from '../../products/serve/file-store.ts';
 import { newFileId } from '../../products/serve/ids.ts';
 import { settingsOf } from '../../products/serve/serve-config.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createAccess } from '../../products/serve/access.ts';
 import { createHttp } from '../../products/serve/http.ts';
-import { ringOf } from '../../products/serve/one-key.ts';
+import { ringOf } from '../../products/serve/run-coordinator.ts';
 import { ServerMetrics } from '../../products/serve/serve-metrics.ts';
 import { addShards, shardMetrics } from '../../products/serve/shard-routes.ts';
 import { createDesk } from '../../products/workers/desk.ts';

@@ -11,7 +11,7 @@ import { isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
-import { ApiError } from '../errors.ts';
+import { type ApiError, comeAgain } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { randomHex } from '../ids.ts';
 import type { Routes } from '../server-context.ts';
@@ -152,9 +152,15 @@ export const addGateway: Routes = async (app, parts) => {
 
 /** It is told before it is begun, and its connection ends: that is what there are too many of. */
 const tooMany = (): ApiError =>
-  new ApiError(503, 'The server has as many connections as its file limit allows (ulimit -n).', {
-    ...{ code: 'overloaded', headers: { 'retry-after': '1', connection: 'close' } },
-  });
+  comeAgain(
+    503,
+    'The server has as many connections as its file limit allows (ulimit -n).',
+    'overloaded',
+    1,
+    {
+      headers: { connection: 'close' },
+    },
+  );
 
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {

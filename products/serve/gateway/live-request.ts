@@ -1,7 +1,7 @@
 /** A request of the gateway: what of it decides where it goes. Its body goes on as the bytes that came, but for an alias. */
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { spanOf } from '../../../engine/core/json/span.ts';
-import { badRequest } from '../errors.ts';
+import { badRequest, invalid } from '../errors.ts';
 import { readObject } from '../http-body.ts';
 import type { Choice, Names, Standing } from './served-models.ts';
 
@@ -23,9 +23,8 @@ export function readRequest(sent: unknown, names: Names, standing: Standing): Re
   if (model === undefined)
     throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
   if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
-    throw badRequest("Invalid value for 'model': expected the name of a model.", 'model', 'invalid_value');
-  if (stream !== null && typeof stream !== 'boolean')
-    throw badRequest("Invalid value for 'stream': expected true or false.", 'stream', 'invalid_value');
+    throw invalid('model', 'expected the name of a model');
+  if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
   const body = sent as Buffer;
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, standing);

@@ -11,7 +11,7 @@ import type { Batches } from '../batches/batches.ts';
 import { notFound } from '../errors.ts';
 import type { FileRecord, FileStore } from '../file-store.ts';
 import { BATCH_ID } from '../ids.ts';
-import { pageOf } from '../paging.ts';
+import { pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
 import { type OneBatch, oneBatch } from './batch-page.ts';
 import { hookWords, type Overview } from './overview.ts';
