@@ -86,3 +86,43 @@ export function namesOf(models: Models): Names {
     },
   };
 }
+
+/** ms. A server that is started again needs minutes. */
+const LONG = 10 * 60_000;
+
+/** Tells the operator once of a model that an alias stands for and nobody has served for long: its name may be mistyped. */
+export class Unserved {
+  readonly #names: Names;
+  readonly #now: () => number;
+  readonly #say: (message: string) => void;
+  /** since when each was seen to be served by nobody; only models of the config get here */
+  readonly #since = new Map<string, number>();
+  readonly #told = new Set<string>();
+
+  constructor(names: Names, { now, say }: { now(): number; say(message: string): void }) {
+    this.#names = names;
+    this.#now = now;
+    this.#say = say;
+  }
+
+  /** What was seen of a model just now; returns it. */
+  note(model: string, isUp: boolean): boolean {
+    const from = this.#since.get(model) ?? this.#now();
+    if (isUp) {
+      this.#since.delete(model);
+      this.#told.delete(model);
+      return true;
+    }
+    this.#since.set(model, from);
+    if (this.#now() - from < LONG || this.#told.has(model)) return false;
+    this.#told.add(model);
+    const { aliases, modelsOf } = this.#names;
+    const meant = aliases.filter(alias => modelsOf(alias).includes(model));
+    this.#say(
+      `models: nobody has served ${JSON.stringify(model)} for ${LONG / 60_000} minutes, which ` +
+        `${meant.map(alias => JSON.stringify(alias)).join(', ')} stands for: the others have its share; ` +
+        'start a server that has it, or correct its name',
+    );
+    return false;
+  }
+}
