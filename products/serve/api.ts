@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
-import { openBatches } from './batches/batch-store.ts';
+import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
@@ -16,7 +16,7 @@ const SWEEP = 60_000;
 export async function addApi(app: FastifyInstance, parts: Parts): Promise<{ drain(): Promise<void> }> {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
-  const store = openBatches(data, { say });
+  const store = new BatchStore(data, { say });
   const batches = new Batches({ ...parts, files, store });
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });

@@ -98,13 +98,13 @@ export class ServerMetrics {
     return new Histogram({ name, help, buckets, registers: [this.#registry] });
   }
 
-  countHooks(counts: Webhooks['counts']): void {
+  countHooks(webhooks: Webhooks): void {
     const fw_webhook_deliveries = [
       'Deliveries of webhooks since the start, and those that have not arrived.',
       'outcome',
     ] as const;
     this.measure({ fw_webhook_deliveries }, () => {
-      const { waiting, delivered, givenUp } = counts();
+      const { waiting, delivered, givenUp } = webhooks.counts();
       return {
         fw_webhook_deliveries: Object.entries({ waiting, delivered, given_up: givenUp }),
       };

@@ -25,7 +25,7 @@ import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
-import { createWebhooks } from './webhooks.ts';
+import { Webhooks } from './webhooks.ts';
 
 export interface Serving {
   data: string;
@@ -85,8 +85,8 @@ export async function startServer(serving: Serving): Promise<Server> {
     const stops = { closing: closing.signal, over: over.signal };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
-    const webhooks = createWebhooks({ ...hooks, now, say });
-    metrics.countHooks(webhooks.counts);
+    const webhooks = new Webhooks({ ...hooks, now, say });
+    metrics.countHooks(webhooks);
     const parts: Parts = {
       ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
       ...{ ...stops, now, stamp, say },

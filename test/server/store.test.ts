@@ -18,7 +18,7 @@ import {
   type Status,
   shown,
 } from '../../products/serve/batches/batch-state.ts';
-import { openBatches } from '../../products/serve/batches/batch-store.ts';
+import { BatchStore } from '../../products/serve/batches/batch-store.ts';
 import { Batches } from '../../products/serve/batches/batches.ts';
 import { type FileStore, openFiles } from '../../products/serve/file-store.ts';
 import { newFileId } from '../../products/serve/ids.ts';
@@ -74,7 +74,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
   const { settings } = settingsOf({ data, grace: '10ms' });
   const told = { now: Date.now, say: () => {}, disk };
   const files = openFiles(data, told);
-  const store = openBatches(data, told);
+  const store = new BatchStore(data, told);
   const access = { charge() {} } as unknown as Access;
   const batches = new Batches({
     ...told,
@@ -138,7 +138,7 @@ async function live(
 function check(data: string, answered: readonly string[], ends: readonly Status[], point: string): void {
   const told = { now: Date.now, say: (said: string) => expect(said, point).toBe('') };
   const files = openFiles(data, told);
-  const records = openBatches(data, told).all();
+  const records = new BatchStore(data, told).all();
   const named = new Set<string>();
   expect(
     records.map(({ id }) => id),

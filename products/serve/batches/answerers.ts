@@ -13,9 +13,11 @@ import type { Desk } from '../../workers/desk.ts';
 import { remotePool } from '../../workers/remote-pool.ts';
 import type { PlannedWork } from '../../workers/shard-work.ts';
 import { sharding } from '../../workers/sharding.ts';
-import { shardsIn, type Workers } from '../serve-workers.ts';
+import { shardsIn } from '../serve-workers.ts';
+import type { Parts } from '../server-context.ts';
 import type { Ending } from './batch-output.ts';
 import { type BatchRecord, weightOf } from './batch-state.ts';
+import type { BatchStore } from './batch-store.ts';
 
 /** What answers the lines of one batch. */
 export interface Answering {
@@ -60,20 +62,12 @@ const ledgerIn = (folder: string): string => join(folder, 'ledger');
 const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED).join(', ');
 
 export class Answerers {
-  readonly #pool: EndpointPool;
-  readonly #workers: Workers | null;
-  readonly #folderOf: (id: string) => string;
-  readonly #now: () => number;
+  readonly #parts: Pick<Parts, 'pool' | 'workers' | 'now'>;
+  readonly #store: BatchStore;
 
-  constructor(
-    pool: EndpointPool,
-    workers: Workers | null,
-    { folderOf, now }: { folderOf(id: string): string; now(): number },
-  ) {
-    this.#pool = pool;
-    this.#workers = workers;
-    this.#folderOf = folderOf;
-    this.#now = now;
+  constructor(parts: Pick<Parts, 'pool' | 'workers' | 'now'>, store: BatchStore) {
+    this.#parts = parts;
+    this.#store = store;
   }
 
   /** Whether they serve its models. While an endpoint was never seen, nobody knows that it does not. */
@@ -91,35 +85,38 @@ export class Answerers {
     const { status, models } = record;
     const desk = this.#deskOf(record);
     if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, models) : null;
-    if (this.#pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
+    if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
     if (status !== 'in_progress') return null;
     return this.#isServedHere(models) ? null : `no endpoint serves ${named(models)}`;
   }
 
   answering(options: AnsweringOptions): Answering {
+    const { pool, now } = this.#parts;
     const desk = this.#deskOf(options.record);
-    return desk === null ? answeredHere(options, this.#pool) : answeredByWorkers(options, desk, this.#now);
+    return desk === null ? answeredHere(options, pool) : answeredByWorkers(options, desk, now);
   }
 
   /** Of its workers; null where the pool answers it. It stays with those who have begun it. */
   #deskOf({ id }: BatchRecord): Desk | null {
-    if (this.#workers === null) return null;
-    const { desk, takesNew } = this.#workers;
-    const folder = this.#folderOf(id);
+    const { pool, workers } = this.#parts;
+    if (workers === null) return null;
+    const { desk, takesNew } = workers;
+    const folder = this.#store.folderOf(id);
     if (existsSync(shardsIn(folder))) return desk;
-    const isOurs = existsSync(ledgerIn(folder)) && this.#pool.stats().endpoints.length > 0;
+    const isOurs = existsSync(ledgerIn(folder)) && pool.stats().endpoints.length > 0;
     return takesNew && !isOurs ? desk : null;
   }
 
   #isServedHere(models: readonly string[]): boolean {
-    const { endpoints } = this.#pool.stats();
+    const { endpoints } = this.#parts.pool.stats();
     const served = new Set(endpoints.flatMap(one => one.models));
     if (models.every(model => served.has(model))) return served.size > 0;
     return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
   }
 
   #missingAt(desk: Desk, models: readonly string[]): string | null {
-    if (this.#workers?.takesNew === false) return 'workers have begun it, and wait for a server with --redis';
+    if (this.#parts.workers?.takesNew === false)
+      return 'workers have begun it, and wait for a server with --redis';
     const { isQueueUp, alive } = desk.stats();
     if (!isQueueUp) return 'Redis is away: workers get nothing new';
     if (alive === 0) return 'no worker is there';

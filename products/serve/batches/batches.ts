@@ -49,10 +49,10 @@ export class Batches {
   #validating = 0;
 
   constructor(parts: BatchesParts) {
-    const { pool, workers, store, now } = parts;
+    const { store } = parts;
     this.#parts = parts;
     this.#store = store;
-    this.#answerers = new Answerers(pool, workers, { folderOf: store.folderOf, now });
+    this.#answerers = new Answerers(parts, store);
     this.#turns = new Turns(store, this.#answerers);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     for (const record of store.open()) this.#drive(record.id);
