@@ -18,18 +18,17 @@ export class ApiError extends Error {
   readonly param: string | null;
   readonly code: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  constructor(status: number, message: string, more: ApiErrorMore = {}) {
+  constructor(
+    status: number,
+    message: string,
+    { param = null, code = null, type, headers = {} }: ApiErrorMore = {},
+  ) {
     super(message);
-    const {
-      param = null,
-      code = null,
-      type = status >= 500 ? 'server_error' : 'invalid_request_error',
-    } = more;
     this.status = status;
-    this.type = type;
+    this.type = type ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
     this.param = param;
     this.code = code;
-    this.headers = more.headers ?? {};
+    this.headers = headers;
   }
 }
 
@@ -87,11 +86,6 @@ export function kept<T>(act: () => T): T {
   }
 }
 
-export function bodyOfError({
-  message,
-  type,
-  param,
-  code,
-}: Pick<ApiError, 'message' | 'type' | 'param' | 'code'>): string {
-  return JSON.stringify({ error: { message, type, param, code } });
-}
+type Told = Pick<ApiError, 'message' | 'type' | 'param' | 'code'>;
+export const bodyOfError = ({ message, type, param, code }: Told): string =>
+  JSON.stringify({ error: { message, type, param, code } });

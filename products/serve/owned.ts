@@ -4,44 +4,34 @@
  */
 import { invalid } from './errors.ts';
 
-export interface Owned<T> {
-  get(id: string): T | undefined;
-  /** In the place of what has its id, if there is such. */
-  set(record: T): void;
-  delete(id: string): void;
-  values(): Iterable<T>;
-  /** of an owner, or of all (null); the smallest first, which is the oldest */
-  ids(owner: string | null): readonly string[];
-}
-
-export function createOwned<T extends { id: string; owner: string }>(): Owned<T> {
+export function createOwned<T extends { id: string; owner: string }>() {
   const known = new Map<string, T>();
   const lists = new Map<string | null, string[]>([[null, []]]);
 
   function listOf(owner: string | null): string[] {
-    const list = lists.get(owner);
-    if (list !== undefined) return list;
-    const made: string[] = [];
-    lists.set(owner, made);
-    return made;
+    const list = lists.get(owner) ?? [];
+    lists.set(owner, list);
+    return list;
   }
 
   return {
-    get: id => known.get(id),
-    set(record) {
+    get: (id: string): T | undefined => known.get(id),
+    /** In the place of what has its id, if there is such. */
+    set(record: T): void {
       const { id, owner } = record;
       if (!known.has(id))
         for (const list of [listOf(null), listOf(owner)]) list.splice(placeIn(list, id), 0, id);
       known.set(id, record);
     },
-    delete(id) {
+    delete(id: string): void {
       const record = known.get(id);
       if (record === undefined) return;
       known.delete(id);
       for (const list of [listOf(null), listOf(record.owner)]) list.splice(placeIn(list, id), 1);
     },
-    values: () => known.values(),
-    ids: owner => lists.get(owner) ?? [],
+    values: (): Iterable<T> => known.values(),
+    /** of an owner, or of all (null); the smallest first, which is the oldest */
+    ids: (owner: string | null): readonly string[] => lists.get(owner) ?? [],
   };
 }
 
@@ -65,31 +55,16 @@ export interface ListQuery {
   order?: unknown;
 }
 
-export interface ListRules {
-  /** of ids of what is listed */
-  id: RegExp;
-  most: number;
-  usual: number;
-}
-
-export interface Page<T> {
-  object: 'list';
-  data: T[];
-  first_id: string | null;
-  last_id: string | null;
-  has_more: boolean;
-}
-
 /**
  * `ids` are sorted, the smallest first; one that `find` does not know is left out. A page costs what it has, however many
- * there are. 400 for a limit, an order or a cursor that is none.
+ * there are. `id` is the form of the ids of what is listed. 400 for a limit, an order or a cursor that is none.
  */
 export function pageOf<T extends { id: string }>(
   ids: readonly string[],
   find: (id: string) => T | null,
   { limit, after, order = 'desc' }: ListQuery,
-  { id, most, usual }: ListRules,
-): Page<T> {
+  { id, most, usual }: { id: RegExp; most: number; usual: number },
+) {
   const count = limit === undefined ? usual : /^\d{1,6}$/.test(String(limit)) ? Number(limit) : 0;
   if (count < 1 || count > most) throw invalid('limit', `expected a whole number from 1 to ${most}`);
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "expected 'asc' or 'desc'");
@@ -115,7 +90,7 @@ export function pageOf<T extends { id: string }>(
     data.push(one);
   }
   return {
-    object: 'list',
+    object: 'list' as const,
     data,
     first_id: data[0]?.id ?? null,
     last_id: data.at(-1)?.id ?? null,

@@ -7,7 +7,6 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
-import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { coordinatorId } from '../workers/coordinator-name.ts';
@@ -34,25 +33,13 @@ export interface CoordinatorOptions {
   onLost(error: Fatal): void;
 }
 
-export interface Coordinator {
-  desk: Desk;
-  /** whom the run asks: all of the workers */
-  pool: EndpointPool;
-  /** as workers reach it */
-  url: string;
-  /** The work of the run, once it is open. */
-  opened(work: PlannedWork): void;
-  /** Answers what is under way, and hangs up. */
-  stop(): Promise<void>;
-}
-
 /** bytes of a body whose route names no bound */
 const MOST_BODY = 1024 * 1024;
 /** ms that answers under way have at the end */
 const LAST_ANSWERS = 10_000;
 
 /** Exit 64 where another run has the folder or the address is taken, 69 where there is no Redis, 74 where the folder cannot be written. */
-export async function openCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
+export async function openCoordinator(options: CoordinatorOptions) {
   const { folder, queue, place, key, say } = options;
   const lock = await lockOf(options);
   let desk: Desk | undefined;
@@ -81,12 +68,16 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     const listening = await listen(app, place);
     return {
       desk: open,
+      /** whom the run asks: all of the workers */
       pool,
+      /** as workers reach it */
       url: listening.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:)/, `//${hostname()}`),
-      opened(planned) {
+      /** The work of the run, once it is open. */
+      opened(planned: PlannedWork): void {
         work = planned;
       },
-      async stop() {
+      /** Answers what is under way, and hangs up. */
+      async stop(): Promise<void> {
         closing.abort();
         const closed = app.close();
         const late = pause(LAST_ANSWERS, undefined, { ref: false });

@@ -71,22 +71,16 @@ function sumsOf({ store, batches, rates }: Measured, seconds: number) {
   return { counts, items, left, rate, oldest, deadline };
 }
 
-/** How fast batches go: what of each had come back at a few moments of the last minute, noted all the time, so that who looks first sees them too. */
-export interface Rates {
-  /** To be called once a second or so. */
-  note(records: readonly BatchRecord[]): void;
-  /** lines a second; null before two notes, and of a batch that has ended */
-  of(id: string): number | null;
-}
-
 /** ms that are looked back on, and notes in them */
 const BACK = 60_000;
 const NOTES = 30;
 
-export function createRates(now: () => number): Rates {
+/** How fast batches go: what of each had come back at a few moments of the last minute, noted all the time, so that who looks first sees them too. */
+export function createRates(now: () => number) {
   const seen = new Map<string, { at: number; done: number }[]>();
   return {
-    note(records) {
+    /** To be called once a second or so. */
+    note(records: readonly BatchRecord[]): void {
       const at = now();
       const live = new Set<string>();
       for (const { id, status, counts } of records) {
@@ -103,7 +97,8 @@ export function createRates(now: () => number): Rates {
       }
       for (const id of seen.keys()) if (!live.has(id)) seen.delete(id);
     },
-    of(id) {
+    /** lines a second; null before two notes, and of a batch that has ended */
+    of(id: string): number | null {
       const notes = seen.get(id) ?? [];
       const [first] = notes;
       const last = notes.at(-1);
@@ -112,3 +107,5 @@ export function createRates(now: () => number): Rates {
     },
   };
 }
+
+export type Rates = ReturnType<typeof createRates>;

@@ -42,7 +42,7 @@ export function addBatchRoutes(
   app.get('/v1/batches', { config }, async request => {
     const page = pageOf(
       store.ids(request.caller.owner),
-      id => store.of(id),
+      store.of,
       { ...(request.query as ListQuery), order: 'desc' },
       LIST,
     );

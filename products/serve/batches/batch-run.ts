@@ -8,22 +8,11 @@ import { placed } from '../../../engine/running/stage-options.ts';
 import type { Stopper } from '../../../engine/running/stopping.ts';
 import ingest from '../../../stages/ingest.ts';
 import type { Answerers, AnsweringOptions } from './answerers.ts';
-import { type Ending, linesInto, newTally, pathsIn, type Tally } from './batch-output.ts';
+import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
 import { type BatchRecord, weightOf } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 
 export type Outcome = 'whole' | 'paused' | { broken: string };
-
-export interface BatchRun {
-  /** what has come back so far */
-  readonly tally: Tally;
-  readonly ending: Ending | null;
-  /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
-  end(why: Ending): void;
-  /** Stops where it is, to be run again. */
-  pause(): void;
-  ended: Promise<Outcome>;
-}
 
 const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 
@@ -32,7 +21,7 @@ export function startRun(
   options: Omit<AnsweringOptions, 'ending'>,
   answerers: Answerers,
   ending: Ending | null,
-): BatchRun {
+) {
   const { record, input, folder, maxLine, grace } = options;
   const tally = newTally();
   let stop: ((by: Stopper) => void) | undefined;
@@ -76,23 +65,28 @@ export function startRun(
     },
   );
   return {
+    /** what has come back so far */
     tally,
-    get ending() {
+    get ending(): Ending | null {
       return ending;
     },
-    end(why) {
+    /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
+    end(why: Ending): void {
       if (ending !== null) return;
       ending = why;
       answering.stop();
       late = setTimeout(answering.abort, grace);
     },
-    pause() {
+    /** Stops where it is, to be run again. */
+    pause(): void {
       isPaused = true;
       stop?.(PAUSED);
     },
     ended: ended.finally(() => clearTimeout(late)),
   };
 }
+
+export type BatchRun = ReturnType<typeof startRun>;
 
 /** Each has blocks of its file and requests in memory. */
 export const MOST_RUNNING = 24;

@@ -61,7 +61,7 @@ export interface Outputs {
   error: string | null;
 }
 
-export type Times = Partial<Record<`${Exclude<Status, 'validating'>}_at`, number>>;
+export type Times = Partial<Record<`${Status}_at`, number>>;
 
 /** What is kept of a batch. Times are Unix seconds. */
 export interface BatchRecord {

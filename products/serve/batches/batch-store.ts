@@ -31,6 +31,19 @@ export class BatchStore {
   readonly #open = new Set<string>();
   readonly #behind = new Set<string>();
 
+  /** oldest first */
+  readonly all = (): BatchRecord[] => [...this.#records.values()];
+  readonly list = (owner: string): BatchRecord[] => this.ids(owner).map(this.of);
+  /** of an owner, or of all (null); oldest first */
+  readonly ids = (owner: string | null): readonly string[] => this.#records.ids(owner);
+  /** those that have not ended, oldest first */
+  readonly open = (): BatchRecord[] => [...this.#open].map(this.of);
+  readonly of = (id: string): BatchRecord => this.#records.get(id) as BatchRecord;
+  readonly folderOf = (id: string): string => join(this.#root, id);
+  readonly inputOf = (id: string): string => join(this.folderOf(id), INPUT);
+  /** Whether something is remembered that is not on disk. */
+  readonly isBehind = (id: string): boolean => this.#behind.has(id);
+
   constructor(data: string, { say, disk = DISK }: { say(message: string): void; disk?: Disk }) {
     this.#root = join(data, 'batches');
     this.#disk = disk;
@@ -39,34 +52,10 @@ export class BatchStore {
     for (const id of ids.sort()) this.#load(id, say);
   }
 
-  /** oldest first */
-  all(): BatchRecord[] {
-    return [...this.#records.values()];
-  }
-  list(owner: string): BatchRecord[] {
-    return this.ids(owner).map(id => this.of(id));
-  }
-  /** of an owner, or of all (null); oldest first */
-  ids(owner: string | null): readonly string[] {
-    return this.#records.ids(owner);
-  }
-  /** those that have not ended, oldest first */
-  open(): BatchRecord[] {
-    return [...this.#open].map(id => this.of(id));
-  }
   /** null where there is none, or it is another owner's */
   get(owner: string, id: string): BatchRecord | null {
     const record = this.#records.get(id);
     return record?.owner === owner ? record : null;
-  }
-  of(id: string): BatchRecord {
-    return this.#records.get(id) as BatchRecord;
-  }
-  folderOf(id: string): string {
-    return join(this.#root, id);
-  }
-  inputOf(id: string): string {
-    return join(this.folderOf(id), INPUT);
   }
 
   /** Makes its folder with its input, and then its state. */
@@ -97,11 +86,6 @@ export class BatchStore {
   remember(record: BatchRecord): void {
     if (JSON.stringify(record) !== JSON.stringify(this.of(record.id))) this.#behind.add(record.id);
     this.#note(record);
-  }
-
-  /** Whether something is remembered that is not on disk. */
-  isBehind(id: string): boolean {
-    return this.#behind.has(id);
   }
 
   /** Removes what only a batch that runs needs; its ledger stays. */

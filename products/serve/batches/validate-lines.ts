@@ -18,12 +18,6 @@ const MOST_ERRORS = 100;
 /** models of one batch that are told apart */
 const MOST_MODELS = 64;
 
-export interface Validated {
-  total: number;
-  models: string[];
-  errors: BatchError[];
-}
-
 export interface Rules {
   /** the one URL that all lines have */
   endpoint: string;
@@ -44,10 +38,7 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(
-  path: string,
-  { endpoint, lines, line: maxLine, signal }: Rules,
-): Promise<Validated> {
+export async function validate(path: string, { endpoint, lines, line: maxLine, signal }: Rules) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];

@@ -14,16 +14,6 @@ export interface Choice {
   arm: string | undefined;
 }
 
-export interface Names {
-  /** the aliases, in the order of the config */
-  readonly aliases: readonly string[];
-  isAlias(name: string): boolean;
-  /** the models that a name may become; itself where it is no alias */
-  modelsOf(name: string): readonly string[];
-  /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
-  choose(name: string, who: () => string, standing: Standing): Choice;
-}
-
 export interface Standing {
   /** may be asked now */
   isUp(model: string): boolean;
@@ -57,13 +47,16 @@ export function checkModels(models: Models, { complain }: Pick<YamlFile, 'compla
   }
 }
 
-export function namesOf(models: Models): Names {
+export function namesOf(models: Models) {
   const shares = new Map(Object.entries(models).map(([alias, to]) => [alias, armsOf(to)]));
   return {
+    /** the aliases, in the order of the config */
     aliases: [...shares.keys()],
-    isAlias: name => shares.has(name),
-    modelsOf: name => shares.get(name)?.map(({ model }) => model) ?? [name],
-    choose(name, who, { isUp, isKnown }) {
+    isAlias: (name: string): boolean => shares.has(name),
+    /** the models that a name may become; itself where it is no alias */
+    modelsOf: (name: string): readonly string[] => shares.get(name)?.map(({ model }) => model) ?? [name],
+    /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
+    choose(name: string, who: () => string, { isUp, isKnown }: Standing): Choice {
       const all = shares.get(name);
       if (all === undefined) return { model: name, arm: undefined };
       const [only] = all;
@@ -86,6 +79,8 @@ export function namesOf(models: Models): Names {
     },
   };
 }
+
+export type Names = ReturnType<typeof namesOf>;
 
 /** ms. A server that is started again needs minutes. */
 const LONG = 10 * 60_000;

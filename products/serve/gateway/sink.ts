@@ -31,6 +31,8 @@ const typeIn = (header: unknown): string => /^[a-z/-]*/.exec(String(header ?? ''
 const MOST_OTHER = 1024 * 1024;
 
 export class Sink implements ReplySink {
+  firstAt: number | null = null;
+  isHeld = false;
   readonly #options: SinkOptions;
   readonly #record: StreamRecord;
   readonly #events: ReturnType<typeof eventSplitter>;
@@ -39,11 +41,9 @@ export class Sink implements ReplySink {
   #isEvents = false;
   /** an event that is too long to be read: the rest of the stream is not read either, and goes on to the client */
   #isUnread = false;
-  #firstAt: number | null = null;
   #cut: string | undefined;
   #last: Buffer = Buffer.alloc(0);
   #flow: Flow | null = null;
-  #isHeld = false;
 
   constructor(options: SinkOptions) {
     this.#options = options;
@@ -51,14 +51,8 @@ export class Sink implements ReplySink {
     this.#events = eventSplitter(data => this.#record.event(data));
   }
 
-  get firstAt(): number | null {
-    return this.#firstAt;
-  }
   get enough(): boolean {
     return this.#cut !== undefined;
-  }
-  get isHeld(): boolean {
-    return this.#isHeld;
   }
 
   head(of: Parameters<ReplySink['head']>[0], flow: Flow): void {
@@ -79,7 +73,7 @@ export class Sink implements ReplySink {
     if (this.#cut !== undefined) return;
     this.#last = chunk;
     if (!this.#options.raw.write(chunk)) {
-      this.#isHeld = true;
+      this.isHeld = true;
       this.#flow?.pause();
     }
     if (this.#isEvents && !this.#isUnread) this.#read(chunk);
@@ -110,7 +104,7 @@ export class Sink implements ReplySink {
   }
 
   readonly #resume = (): void => {
-    this.#isHeld = false;
+    this.isHeld = false;
     this.#flow?.resume();
   };
 
@@ -121,7 +115,7 @@ export class Sink implements ReplySink {
       this.#isUnread = true;
     }
     const { hasBegun, runaway } = this.#record;
-    if (this.#firstAt === null && hasBegun) this.#firstAt = performance.now();
+    if (this.firstAt === null && hasBegun) this.firstAt = performance.now();
     if (runaway === null) return;
     this.#cut = runaway;
     this.#options.onCut(runaway);

@@ -36,6 +36,12 @@ export interface Runaway {
 }
 
 export class StreamRecord {
+  /** an error that the server sent in place of an event, in its words */
+  error: string | null = null;
+  /** it said `[DONE]` */
+  isDone = false;
+  /** why the stream is to be cut off; null where it is not */
+  runaway: string | null = null;
   readonly #limits: Runaway | null;
   readonly #choices = new Map<number, Choice>();
   readonly #whole = createHash('sha256');
@@ -49,12 +55,9 @@ export class StreamRecord {
   #units = 0;
   #kept = 0;
   #bytes = 0;
-  #error: string | null = null;
-  #isDone = false;
   /** the last that came, and the units at which it was looked at */
   #end = '';
   #looked = 0;
-  #runaway: string | null = null;
 
   constructor(limits: Runaway | null) {
     this.#limits = limits;
@@ -64,32 +67,20 @@ export class StreamRecord {
   get hasBegun(): boolean {
     return this.#events > 0;
   }
-  /** an error that the server sent in place of an event, in its words */
-  get error(): string | null {
-    return this.#error;
-  }
   /** the server said that the answer is complete, or why it ends here */
   get isFinished(): boolean {
     return this.#choices.size > 0 && [...this.#choices.values()].every(({ finish }) => finish !== null);
-  }
-  /** it said `[DONE]` */
-  get isDone(): boolean {
-    return this.#isDone;
-  }
-  /** why the stream is to be cut off; null where it is not */
-  get runaway(): string | null {
-    return this.#runaway;
   }
 
   /** Takes the data of one event. */
   event(data: string): void {
     if (data === '[DONE]') {
-      this.#isDone = true;
+      this.isDone = true;
       return;
     }
     const event = objectIn(data);
     if (event === null) return;
-    if (event.error) this.#error ??= JSON.stringify(event.error).slice(0, 500);
+    if (event.error) this.error ??= JSON.stringify(event.error).slice(0, 500);
     if (this.#first.id === undefined) this.#first = { id: word(event.id), model: word(event.model) };
     if (isObject(event.usage)) this.#usage = readUsage(event.usage);
     const before = this.#units;
@@ -148,11 +139,11 @@ export class StreamRecord {
       choice[which] += piece;
       this.#kept += piece.length;
     }
-    if (this.#limits === null || this.#runaway !== null || this.#choices.size > 1) return;
+    if (this.#limits === null || this.runaway !== null || this.#choices.size > 1) return;
     this.#end = (this.#end + piece).slice(-END);
     if (this.#units - this.#looked < LOOK_EVERY) return;
     this.#looked = this.#units;
-    this.#runaway = runawayIn(this.#end, this.#limits);
+    this.runaway = runawayIn(this.#end, this.#limits);
   }
 
   #addTools(choice: Choice, calls: unknown): void {

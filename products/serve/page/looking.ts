@@ -70,7 +70,7 @@ export class Looking {
     const { store, batches } = this.#stores;
     const mayAll = isAdmin(caller);
     const ids = store.ids(mayAll ? null : caller.owner);
-    const page = pageOf(ids, id => store.of(id), { after }, PAGE);
+    const page = pageOf(ids, store.of, { after }, PAGE);
     const stats = pool.stats();
     const mine = this.#traffic().filter(({ owner }) => mayAll || owner === caller.owner);
     const values: Overview = {
