@@ -112,6 +112,16 @@ export function readObject(body: unknown): JsonObject {
   throw badRequest('Expected a JSON object as the body, found another value.');
 }
 
+/** The JSON object in a text; null where it is none. */
+export function objectIn(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
 /** What of a body is too much to be read, in words; null where nothing is. Looks at it before anything is built of it. */
 export function excessOf(body: Buffer, mostDepth = MOST_DEPTH): string | null {
   let depth = 0;

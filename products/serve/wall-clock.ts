@@ -26,22 +26,12 @@ export interface Clocks {
   say?: (message: string) => void;
 }
 
-export interface WallClock {
-  /** Milliseconds since 1970, as they are believed. */
-  now(): number;
-  /**
-   * When something is made that will expire: the later one of what is said and what is believed, so that it is not over
-   * at once where the clock was right.
-   */
-  stamp(): number;
-}
-
 export function believedClock({
   wall = Date.now,
   elapsed = () => performance.now(),
   seen = null,
   say = () => {},
-}: Clocks = {}): WallClock {
+}: Clocks = {}) {
   const start = elapsed();
   const first = wall() - start;
   const off = seen === null ? 0 : wall() - seen;
@@ -59,6 +49,7 @@ export function believedClock({
     );
   }
 
+  /** Milliseconds since 1970, as they are believed. */
   function now(): number {
     const passed = elapsed();
     const said = wall() - passed;
@@ -74,30 +65,44 @@ export function believedClock({
     return offset + passed;
   }
 
-  return { now, stamp: () => Math.max(now(), wall()) };
+  /**
+   * When something is made that will expire: the later one of what is said and what is believed, so that it is not over
+   * at once where the clock was right.
+   */
+  const stamp = (): number => Math.max(now(), wall());
+  return { now, stamp };
 }
 
 /** … of a folder: begins with the time that was kept there, and keeps it until `stop`. */
 export function clockOf(data: string, say: (message: string) => void, clocks: Clocks = {}) {
   const path = join(data, 'clock.json');
   const clock = believedClock({ ...clocks, seen: seenIn(data, path), say });
-  let told = false;
+  const text = (): string => JSON.stringify({ seen: Math.floor(clock.now()) });
+  const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be kept: ${why}`));
+  keep();
+  return { ...clock, stop };
+}
 
+/** Writes `text` each `ms` and at `stop`, where it has changed; what the disk does not take is told once. */
+export function keepFile(path: string, text: () => string, ms: number, onBroken: (why: string) => void) {
+  let last = '';
+  let isTold = false;
   function keep(): void {
+    const now = text();
+    if (now === last) return;
     try {
-      replaceFile(path, JSON.stringify({ seen: Math.floor(clock.now()) }));
-      told = false;
+      replaceFile(path, now);
+      last = now;
+      isTold = false;
     } catch (error) {
-      if (!told) say(`the time cannot be kept: ${(error as Error).message}`);
-      told = true;
+      if (!isTold) onBroken((error as Error).message);
+      isTold = true;
     }
   }
-
-  keep();
-  const timer = setInterval(keep, KEEP).unref();
+  const timer = setInterval(keep, ms).unref();
   return {
-    ...clock,
-    stop() {
+    keep,
+    stop(): void {
       clearInterval(timer);
       keep();
     },

@@ -2,7 +2,7 @@
  * /v1/batches: create, list, get, cancel. Of one that is made the body is checked alone, since the lines of its file are
  * looked at later; one that is asked for again is found.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { ownValidator } from '../../../engine/core/config/package.ts';
@@ -116,10 +116,7 @@ export function creator(
   };
 }
 
-const hashOfBody = (body: unknown): string =>
-  createHash('sha256')
-    .update(Buffer.isBuffer(body) ? body : '')
-    .digest('hex');
+const hashOfBody = (body: unknown): string => hash('sha256', Buffer.isBuffer(body) ? body : '');
 
 /** 400 names the field that is wrong; 404 where the file is not there, or another owner's. */
 export function recordOf({ body, idempotency, caller }: Asked, files: FileStore, now: number): BatchRecord {

@@ -83,16 +83,16 @@ export async function validate(path: string, { endpoint, lines, line: maxLine, s
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
   }
 
-  const opening = {
+  const reading = {
     ...({ format: 'openai-batch', maxLine, takesItems: false, expect() {}, warn() {} } as const),
+    ...{ lastRow: lines + 1, signal },
     // levels are judged by lossless, for their own code
     excess: (row: Buffer) => excessOf(row, Number.POSITIVE_INFINITY),
+    itemsOf(row: TableRow): [{ id: null }] {
+      if (row.row <= lines) look(row);
+      return [{ id: null }];
+    },
   };
-  const reading = { ...opening, lastRow: lines + 1, signal, itemsOf: seen };
-  function seen(row: TableRow): [{ id: null }] {
-    if (row.row <= lines) look(row);
-    return [{ id: null }];
-  }
   let rows = 0;
   try {
     for await (const batch of tableBatches(inputsOf([path]), reading)) {

@@ -12,15 +12,17 @@ import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-st
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
-import { type ApiError, comeAgain } from '../errors.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { spanOf } from '../../../engine/core/json/span.ts';
+import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
+import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../server-context.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
-import { readRequest } from './live-request.ts';
-import { type Names, namesOf, type Standing, Unserved } from './served-models.ts';
+import { type Choice, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
 
 /** seconds */
@@ -222,4 +224,45 @@ function lastOf(text: string): string {
   const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
   const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
   return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
+}
+
+interface Request extends Choice {
+  /** as it was read */
+  fields: JsonObject;
+  stream: boolean;
+  /** the model as the client calls it */
+  name: string;
+  body: Buffer;
+}
+
+const LONGEST_NAME = 300;
+
+/** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
+function readRequest(sent: unknown, names: Names, standing: Standing): Request {
+  const request = readObject(sent);
+  const { model, stream = false, user } = request;
+  if (model === undefined)
+    throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
+  if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
+    throw invalid('model', 'expected the name of a model');
+  if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
+  const body = sent as Buffer;
+  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
+  const choice = names.choose(model, who, standing);
+  return {
+    ...choice,
+    fields: request,
+    name: model,
+    stream: stream === true,
+    body: choice.model === model ? body : renamed(body, choice.model),
+  };
+}
+
+/** The same bytes with another model: to write the object anew would change numbers that JavaScript cannot hold. */
+function renamed(body: Buffer, model: string): Buffer {
+  const text = body.toString();
+  const span = spanOf(text, ['model']);
+  const renamed = span && text.slice(0, span.from) + JSON.stringify(model) + text.slice(span.to);
+  if (renamed && (JSON.parse(renamed) as { model?: unknown }).model === model) return Buffer.from(renamed);
+  throw badRequest("Expected one 'model', found several.", 'model', 'invalid_value');
 }

@@ -8,6 +8,7 @@ import { readUsage } from '../../../engine/asking/endpoints/completion.ts';
 import type { Answer } from '../../../engine/core/item/call.ts';
 import type { Usage, WholeAnswer } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { objectIn } from '../http-body.ts';
 
 /** Choices of one answer that are kept apart, and calls of tools in all of them. */
 const MOST_CHOICES = 128;
@@ -202,13 +203,4 @@ function runawayIn(end: string, { repeats, blanks }: Runaway): string | null {
     return `white space without an end, ${end.length - trimmed.length} characters of it`;
   const loop = repeats ? repetitionIn(end) : null;
   return loop && `the same ${loop.unit.length} characters ${loop.times} times`;
-}
-
-function objectIn(data: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(data);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

@@ -3,7 +3,7 @@
  * which of the values it shows; a list has the template of its rows, made by the same function as the rows themselves.
  * Nothing on a page runs or is styled but what the server sends as page.js and page.css.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../engine/core/config/package.ts';
@@ -24,7 +24,7 @@ export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.
   Record<'page.css' | 'page.js', string>
 >;
 /** in their addresses, so that a browser may keep them until they change */
-const VERSION = createHash('sha256').update(JSON.stringify(ASSETS)).digest('hex').slice(0, 16);
+const VERSION = hash('sha256', JSON.stringify(ASSETS)).slice(0, 16);
 
 export interface Shell {
   title: string;

@@ -81,13 +81,12 @@ ${cell('Age', 'age', batch.age, 'n')}
 }
 
 /** The bar, the counts, and behind a fold the failures by code. */
-export function progress(batch: BatchView): Html {
+function progress(batch: BatchView): Html {
   const { good, bad, completed, failed, total, failures } = batch;
-  const isBad = failures.length > 0 ? 'some' : '';
   return html`<div${shownBy('total', total)}>${bar(good, bad, 'completed and failed')}
 <p class="counts">${text('completed', completed)} of ${text('total', total)} completed, ${text('failed', failed)} failed
 <span class="dim" data-text="percent">${batch.percent}</span></p>
-<details class="failures"${shownBy('hasFailures', isBad)}><summary>Failures by code</summary>${failureList(failures)}</details></div>`;
+<details class="failures"${shownBy('hasFailures', batch.hasFailures)}><summary>Failures by code</summary>${failureList(failures)}</details></div>`;
 }
 
 export function failureList(failures: readonly FailureView[], name = 'failures'): Html {

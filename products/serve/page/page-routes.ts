@@ -2,7 +2,7 @@
  * The page at /: what runs and how it goes, for people. Its routes are all under /ui, with a cookie that is good for nothing
  * else; what they do goes through the code of the API. An action whose Origin is another site is refused.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from '../../kit/html.ts';
@@ -213,7 +213,7 @@ class Pages {
     const started = (request: FastifyRequest, fields: Fields, input: string): string => {
       const body = bodyOf(fields, input);
       const once = fields.get('once')?.slice(0, 100);
-      const idempotency = once ? `${once} ${createHash('sha256').update(body).digest('hex')}` : null;
+      const idempotency = once ? `${once} ${hash('sha256', body)}` : null;
       return create({ body, idempotency, caller: request.caller, isRetry: false }).id;
     };
     ui.post('/upload', async (request, reply) => {

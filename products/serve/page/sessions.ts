@@ -2,7 +2,7 @@
  * Who is logged in: a browser shows a key once and gets a cookie with 256 random bits, which is good for the page alone. The
  * server knows the hash of it and the id of the key, in memory: a key that is revoked logs out, and so does a restart.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 export interface CookieOptions {
   /** cookies do not tell the ports of a machine apart */
@@ -19,7 +19,7 @@ const MOST_OF_KEY = 20;
 /** characters of a Cookie header */
 const LONGEST = 8_192;
 
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex');
+const hashOf = (token: string): string => hash('sha256', token);
 const nameAt = (port: number): string => `fw_session_${port}`;
 
 export function createSessions(now: () => number) {
