@@ -10,14 +10,12 @@ import {
   makeFolder,
   OWNER_ONLY,
   placeFile,
-  readKept,
   removeFile,
   removeUnfinished,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
-import { ioError } from '../../engine/core/item/failure.ts';
 import { FILE_ID, noteId } from './ids.ts';
-import { createOwned } from './owned.ts';
+import { createOwned, readRecord } from './owned.ts';
 
 export type Purpose = 'batch' | 'batch_output';
 
@@ -51,7 +49,8 @@ export function openFiles(
     removeUnfinished(folder);
     const names = readdirSync(folder).sort();
     for (const name of names.filter(each => each.endsWith('.json'))) {
-      const record = readRecord(join(folder, name), name.slice(0, -'.json'.length));
+      const id = name.slice(0, -'.json'.length);
+      const record = readRecord<FileRecord>(metaOf(id), one => isOne(one, id, pathOf(id)));
       if (record === null)
         say(
           `${join(folder, name)}: expected a file of this server, found something else; it is left as it is`,
@@ -108,20 +107,9 @@ export function openFiles(
 
 export type FileStore = ReturnType<typeof openFiles>;
 
-/** Null where it is no record of `id`, or its bytes are not there. */
-function readRecord(path: string, id: string): FileRecord | null {
-  try {
-    const record = JSON.parse(readKept(path).toString()) as FileRecord;
-    const isOne =
-      FILE_ID.test(id) &&
-      record?.id === id &&
-      typeof record.owner === 'string' &&
-      Number.isInteger(record.bytes);
-    const size = statSync(path.replace(/\.json$/, '.data'), { throwIfNoEntry: false })?.size;
-    return isOne && size === record.bytes ? record : null;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== undefined) throw ioError(`expected to read ${path}, found ${message}`);
-    return null;
-  }
+/** Whether it is a record of `id`, whose bytes are at `path`. */
+function isOne(record: FileRecord | null, id: string, path: string): boolean {
+  if (!FILE_ID.test(id) || record?.id !== id || typeof record.owner !== 'string') return false;
+  if (!Number.isInteger(record.bytes)) return false;
+  return statSync(path, { throwIfNoEntry: false })?.size === record.bytes;
 }

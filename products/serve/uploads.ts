@@ -16,22 +16,14 @@ import { createRoom, tooSlow, watchSender } from './http-body.ts';
 import { newFileId } from './ids.ts';
 import type { Parts } from './server-context.ts';
 
-/** Keeps the file of a multipart form; 400, 413, 429 or 507 where it is not kept. */
-export type Uploads = (
-  request: IncomingMessage,
-  caller: Caller,
-) => Promise<{ record: FileRecord; fields: Uploaded['fields'] }>;
-
 /** seconds that a client may ask a file to be kept, as at OpenAI */
 const KEPT_LEAST = 3_600;
 const KEPT_MOST = 30 * 24 * 3_600;
 /** bytes of a form beside its file */
 const FORM = 64 * 1024;
 
-export function uploadsInto(
-  files: FileStore,
-  { settings, stamp }: Pick<Parts, 'settings' | 'stamp'>,
-): Uploads {
+/** What keeps the file of a multipart form; 400, 413, 429 or 507 where it is not kept. */
+export function uploadsInto(files: FileStore, { settings, stamp }: Pick<Parts, 'settings' | 'stamp'>) {
   const { limits, keep } = settings;
   const uploads = createRoom(limits.uploads);
 
@@ -46,7 +38,7 @@ export function uploadsInto(
     return record;
   }
 
-  return async (request, { owner }) => {
+  return async (request: IncomingMessage, { owner }: Caller) => {
     if (Number(request.headers['content-length']) > limits.file + FORM) throw tooLong(limits.file);
     if (!uploads.take(owner, 1))
       throw comeAgain(
@@ -66,6 +58,8 @@ export function uploadsInto(
     }
   };
 }
+
+export type Uploads = ReturnType<typeof uploadsInto>;
 
 /** `expires_after[anchor]`, `expires_after[seconds]` of a form, or what is usual (ms); in seconds. */
 function secondsKept(fields: ReadonlyMap<string, string>, usual: number): number {

@@ -10,14 +10,12 @@ import {
   type Disk,
   makeFolder,
   OWNER_ONLY,
-  readKept,
   removeUnfinished,
   replaceFile,
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
-import { ioError } from '../../../engine/core/item/failure.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
-import { createOwned } from '../owned.ts';
+import { createOwned, readRecord } from '../owned.ts';
 import { type BatchRecord, isFinal, STATUSES } from './batch-state.ts';
 
 const STATE = 'state.json';
@@ -106,7 +104,10 @@ export class BatchStore {
     const path = join(folder, STATE);
     if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
     removeUnfinished(folder);
-    const record = readRecord(path, id);
+    const record = readRecord<BatchRecord>(
+      path,
+      one => one?.id === id && typeof one.owner === 'string' && STATUSES.includes(one.status),
+    );
     if (record === null)
       return say(`${path}: expected the state of a batch, found something else; the batch is left out`);
     this.#note(record);
@@ -124,21 +125,5 @@ export function linked(from: string, to: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOSPC') throw error;
     copyFileSync(from, to);
-  }
-}
-
-function readRecord(path: string, id: string): BatchRecord | null {
-  let text: string;
-  try {
-    text = readKept(path).toString();
-  } catch (error) {
-    throw ioError(`expected to read ${path}, found ${(error as Error).message}`);
-  }
-  try {
-    const record = JSON.parse(text) as BatchRecord;
-    const isOne = record?.id === id && typeof record.owner === 'string' && STATUSES.includes(record.status);
-    return isOne ? record : null;
-  } catch {
-    return null;
   }
 }
