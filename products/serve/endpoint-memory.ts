@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
 import { readKept } from '../../engine/core/files/durable.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
-import { keepFile } from './wall-clock.ts';
+import { keepFile } from './small-files.ts';
 
 /** ms between two looks at whether there is something new to keep */
 const LOOK = 10_000;

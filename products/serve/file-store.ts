@@ -15,7 +15,8 @@ import {
   replaceFile,
 } from '../../engine/core/files/durable.ts';
 import { FILE_ID, noteId } from './ids.ts';
-import { createOwned, readRecord } from './owned.ts';
+import { createOwned } from './owned.ts';
+import { readRecord } from './small-files.ts';
 
 export type Purpose = 'batch' | 'batch_output';
 

@@ -2,8 +2,6 @@
  * What owners have: found by its id, and listed in the order of ids, however much there is and however it changes. A list is
  * paged as at OpenAI: newest first, `after` is the id of the last one of the page before.
  */
-import { readKept } from '../../engine/core/files/durable.ts';
-import { ioError } from '../../engine/core/item/failure.ts';
 import { invalid } from './errors.ts';
 
 export function createOwned<T extends { id: string; owner: string }>() {
@@ -35,18 +33,6 @@ export function createOwned<T extends { id: string; owner: string }>() {
     /** of an owner, or of all (null); the smallest first, which is the oldest */
     ids: (owner: string | null): readonly string[] => lists.get(owner) ?? [],
   };
-}
-
-/** The record that a file of this server has; null where it is none. Exit 74 where it cannot be read. */
-export function readRecord<T>(path: string, isOne: (record: T | null) => boolean): T | null {
-  try {
-    const record = JSON.parse(readKept(path).toString()) as T;
-    return isOne(record) ? record : null;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== undefined) throw ioError(`expected to read ${path}, found ${message}`);
-    return null;
-  }
 }
 
 /** How many of the ids, which are sorted, come before this one. */

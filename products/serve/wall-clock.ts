@@ -5,7 +5,8 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { readKept } from '../../engine/core/files/durable.ts';
+import { keepFile } from './small-files.ts';
 
 /** ms: less is a correction, and is followed at once */
 const JUMP = 60_000;
@@ -81,32 +82,6 @@ export function clockOf(data: string, say: (message: string) => void, clocks: Cl
   const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be kept: ${why}`));
   keep();
   return { ...clock, stop };
-}
-
-/** Writes `text` each `ms` and at `stop`, where it has changed; what the disk does not take is told once. */
-export function keepFile(path: string, text: () => string, ms: number, onBroken: (why: string) => void) {
-  let last = '';
-  let isTold = false;
-  function keep(): void {
-    const now = text();
-    if (now === last) return;
-    try {
-      replaceFile(path, now);
-      last = now;
-      isTold = false;
-    } catch (error) {
-      if (!isTold) onBroken((error as Error).message);
-      isTold = true;
-    }
-  }
-  const timer = setInterval(keep, ms).unref();
-  return {
-    keep,
-    stop(): void {
-      clearInterval(timer);
-      keep();
-    },
-  };
 }
 
 /** Of a folder that has no time yet: when a file or a batch came last. */

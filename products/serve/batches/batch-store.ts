@@ -15,7 +15,8 @@ import {
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
-import { createOwned, readRecord } from '../owned.ts';
+import { createOwned } from '../owned.ts';
+import { readRecord } from '../small-files.ts';
 import { type BatchRecord, isFinal, STATUSES } from './batch-state.ts';
 
 const STATE = 'state.json';

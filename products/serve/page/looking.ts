@@ -24,7 +24,14 @@ import {
   poolWords,
   type Seen,
 } from './view-texts.ts';
-import { NO_SHARDS, shardsView, type WorkersMore, workersView, workersWords } from './workers-view.ts';
+import {
+  NO_SHARDS,
+  NO_WORKERS,
+  shardsView,
+  type WorkersMore,
+  workersView,
+  workersWords,
+} from './workers-view.ts';
 
 export interface Stores {
   files: FileStore;
@@ -81,9 +88,7 @@ export class Looking {
       noKeys: mine.length === 0 ? 'Nobody has asked.' : '',
       endpoints: mayAll ? stats.endpoints.map(endpointView) : [],
       hooks: mayAll ? hookWords(webhooks.counts()) : '',
-      ...(mayAll && workers !== null
-        ? workersView(workers.desk.stats(), this.#workersMore())
-        : { workers: [], noWorkers: '', moreWorkers: '' }),
+      ...(mayAll && workers !== null ? workersView(workers.desk.stats(), this.#workersMore()) : NO_WORKERS),
     };
     return { values, next: page.has_more ? page.last_id : null };
   }

@@ -21,11 +21,8 @@ const BLANK_WORKER = {
 };
 type WorkerView = typeof BLANK_WORKER;
 
-export interface WorkersView {
-  workers: WorkerView[];
-  noWorkers: string;
-  moreWorkers: string;
-}
+export const NO_WORKERS = { workers: [] as WorkerView[], noWorkers: '', moreWorkers: '' };
+export type WorkersView = typeof NO_WORKERS;
 
 export interface WorkersMore {
   /** ms of silence after which one is lost */
