@@ -19,7 +19,7 @@ import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
-import { addFileRoutes } from './file-routes.ts';
+import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
@@ -30,7 +30,6 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
-import { uploadsInto } from './uploads.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { Webhooks } from './webhooks.ts';
 
