@@ -107,7 +107,7 @@ test('a stage is known to the list of stages, to what is made of others, and to 
   );
   const batches = [
     'bin/commands/batch.ts',
-    'products/serve/batches/answer-here.ts',
+    'products/serve/batches/answerers.ts',
     'products/serve/batches/batch-run.ts',
   ];
   expect(importers.sort()).toEqual([...batches, 'stages/legacy.ts', 'index.ts', 'stages/index.ts'].sort());

@@ -3,9 +3,10 @@
  * reaches the server on this machine is `local`; the headers Host and Origin are then checked, so that no page of another
  * site can ask in a browser: neither under a name of its own (DNS rebinding), nor by a form.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { type KeyRecord, type KeyRing, SCOPES, type Scope } from './api-keys.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, comeAgain } from './errors.ts';
 
 export interface Caller {
   /** whose files and batches these are: the name of the key */
@@ -16,32 +17,13 @@ export interface Caller {
   tokensPerDay: number | undefined;
 }
 
-export interface Access {
-  /** Throws 401, 403 or 429. */
-  check(
-    headers: { authorization?: string | undefined; host?: string | undefined; origin?: string | undefined },
-    scope: Scope | null,
-  ): Caller;
-  /**
-   * Who a browser is that has shown a key before, by the id of the key: null where that is none, or no longer one. Without
-   * keys everybody is `local`. Throws 403 for a foreign Host without keys.
-   */
-  known(id: string | null, host: string | undefined): Caller | null;
-  /** Tokens that a key has used today (UTC); null is whoever asks without keys. */
-  usedToday(key: string | null): number;
-  /** Throws 429 where the tokens of the day are spent: for what is going to use some. */
-  refuseSpent(caller: Caller): void;
-  /** Tokens that a key has used, whoever asked; counted against its day. */
-  charge(key: string | null, tokens: number): void;
-}
-
 const LOCAL: Caller = { owner: 'local', key: null, scopes: new Set(SCOPES), tokensPerDay: undefined };
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** a key has 46 characters */
 const LONGEST_KEY = 200;
 
-export function createAccess(keys: KeyRing, now: () => number): Access {
+export function createAccess(keys: KeyRing, now: () => number) {
   const requests = new Map<string, { left: number; at: number }>();
   const tokens = new Map<string, { day: number; used: number }>();
 
@@ -59,6 +41,7 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
     bucket.left -= 1;
   }
 
+  /** Throws 429 where the tokens of the day are spent: for what is going to use some. */
   function refuseSpent({ key, tokensPerDay: perDay }: Caller): void {
     if (key === null || perDay === undefined) return;
     const spent = tokens.get(key);
@@ -70,7 +53,11 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
 
   return {
     refuseSpent,
-    check({ authorization, host, origin }, scope) {
+    /** Throws 401, 403 or 429. */
+    check(
+      { authorization, host, origin }: Pick<IncomingHttpHeaders, 'authorization' | 'host' | 'origin'>,
+      scope: Scope | null,
+    ): Caller {
       if (!keys.isThere) {
         refuseForeignHost(host);
         if (origin !== undefined) refuseForeignOrigin(origin);
@@ -88,7 +75,11 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
       if (rpm !== undefined) refuseTooMany(id, rpm);
       return callerOf(found);
     },
-    known(id, host) {
+    /**
+     * Who a browser is that has shown a key before, by the id of the key: null where that is none, or no longer one. Without
+     * keys everybody is `local`. Throws 403 for a foreign Host without keys.
+     */
+    known(id: string | null, host: string | undefined): Caller | null {
       if (!keys.isThere) {
         refuseForeignHost(host);
         return LOCAL;
@@ -96,11 +87,13 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
       const found = id === null ? null : keys.withId(id);
       return found && callerOf(found);
     },
-    usedToday(key) {
+    /** Tokens that a key has used today (UTC); null is whoever asks without keys. */
+    usedToday(key: string | null): number {
       const spent = tokens.get(key ?? '');
       return spent?.day === Math.floor(now() / DAY) ? spent.used : 0;
     },
-    charge(key, used) {
+    /** Tokens that a key has used, whoever asked; counted against its day. */
+    charge(key: string | null, used: number): void {
       const day = Math.floor(now() / DAY);
       const spent = tokens.get(key ?? '');
       if (spent === undefined || spent.day !== day) tokens.set(key ?? '', { day, used });
@@ -108,6 +101,8 @@ export function createAccess(keys: KeyRing, now: () => number): Access {
     },
   };
 }
+
+export type Access = ReturnType<typeof createAccess>;
 
 const callerOf = ({ name, id, scopes, tokens_per_day }: KeyRecord): Caller => ({
   ...{ owner: name, key: id, scopes: new Set(scopes), tokensPerDay: tokens_per_day },
@@ -123,11 +118,7 @@ function keyIn(authorization: string | undefined): string {
 }
 
 const tooMany = (message: string, type: string, seconds: number): ApiError =>
-  new ApiError(429, message, {
-    type,
-    code: 'rate_limit_exceeded',
-    headers: { 'retry-after': String(Math.max(1, seconds)) },
-  });
+  comeAgain(429, message, 'rate_limit_exceeded', Math.max(1, seconds), { type });
 
 /** Whether only this machine reaches an address. */
 export function isLoopback(host: string): boolean {

@@ -2,7 +2,7 @@
  * The keys of a server: DIR/keys.json, which has their SHA-256 and never a key. A key is 256 random bits, so a slow hash
  * would buy nothing (2^256 guesses are out of reach at any price of one). The file is read again when it has changed.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
@@ -32,7 +32,7 @@ export const keysPath = (data: string): string => join(data, 'keys.json');
 /** 43 characters of base64url are 256 bits. */
 const PREFIX = 'fw_';
 
-const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest();
+const hashOf = (key: string): string => hash('sha256', key);
 
 /** A new key, to be shown once, and what is kept of it. */
 export function makeKey(
@@ -46,7 +46,7 @@ export function makeKey(
   const created = Math.floor(now / 1000);
   return {
     key,
-    record: { id, name, sha256: hashOf(key).toString('hex'), scopes: [...scopes], created, ...limits },
+    record: { id, name, sha256: hashOf(key), scopes: [...scopes], created, ...limits },
   };
 }
 
@@ -130,7 +130,7 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
     },
     find(key) {
       follow();
-      return keys?.get(hashOf(key).toString('hex')) ?? null;
+      return keys?.get(hashOf(key)) ?? null;
     },
     withId(id) {
       follow();

@@ -27,19 +27,10 @@ const SILENT = 2_000;
 /** ms in which a client has to take some of what waits for it */
 const LOOK = 60_000;
 
-export interface Connections {
-  /** Somebody who is known asks something on this connection: it stays until it is answered. */
-  asks(socket: Socket, response: ServerResponse): void;
-  /** Whether there was no descriptor for the other side of what this connection asks, when it came. */
-  isBeyond(socket: Socket): boolean;
-  /** Ends those that have taken nothing since the last look, while something waits for them. */
-  look(): void;
-}
-
 const never = new Int32Array(new SharedArrayBuffer(4));
 const standStill = (ms: number): void => void Atomics.wait(never, 0, 0, ms);
 
-export function watchConnections(server: Server, pause = standStill): Connections {
+export function watchConnections(server: Server, pause = standStill) {
   const served = Math.min(MOST_SERVED, Math.floor(sockets.all / 2));
   const room = Math.min(ROOM, Math.max(1, sockets.all - served));
   /** each connection, with the requests of somebody known that are under way on it */
@@ -89,6 +80,7 @@ export function watchConnections(server: Server, pause = standStill): Connection
     return false;
   }
 
+  /** Ends those that have taken nothing since the last look, while something waits for them. */
   function look(): void {
     const now = new Map<Socket, number>();
     for (const socket of open.keys()) {
@@ -101,7 +93,8 @@ export function watchConnections(server: Server, pause = standStill): Connection
   }
 
   return {
-    asks(socket, response) {
+    /** Somebody who is known asks something on this connection: it stays until it is answered. */
+    asks(socket: Socket, response: ServerResponse): void {
       open.set(socket, (open.get(socket) ?? 0) + 1);
       resting.delete(socket);
       response.once('close', () => {
@@ -111,7 +104,10 @@ export function watchConnections(server: Server, pause = standStill): Connection
         if (asked === 1) resting.set(socket, performance.now());
       });
     },
-    isBeyond: socket => beyond.has(socket),
+    /** Whether there was no descriptor for the other side of what this connection asks, when it came. */
+    isBeyond: (socket: Socket): boolean => beyond.has(socket),
     look,
   };
 }
+
+export type Connections = ReturnType<typeof watchConnections>;

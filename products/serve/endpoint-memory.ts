@@ -2,8 +2,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { readKept } from '../../engine/core/files/durable.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
+import { keepFile } from './small-files.ts';
 
 /** ms between two looks at whether there is something new to keep */
 const LOOK = 10_000;
@@ -13,34 +14,18 @@ const MOST_CALLS = 65_535;
 /** Begins with what is kept, and keeps what changes until `stop`. A file that cannot be read or written costs nothing but that. */
 export function keepEndpoints(data: string, pool: Memory, say: (message: string) => void): { stop(): void } {
   const path = join(data, 'endpoints.json');
-  let last = '';
-  let told = false;
   try {
     if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
   } catch (error) {
     say(`${path} is left out, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
   }
 
-  function keep(): void {
-    const text = JSON.stringify(pool.kept());
-    if (text === last) return;
-    try {
-      replaceFile(path, text);
-      last = text;
-      told = false;
-    } catch (error) {
-      if (!told) say(`what is learned of endpoints cannot be kept: ${(error as Error).message}`);
-      told = true;
-    }
-  }
-
-  const timer = setInterval(keep, LOOK).unref();
-  return {
-    stop() {
-      clearInterval(timer);
-      keep();
-    },
-  };
+  return keepFile(
+    path,
+    () => JSON.stringify(pool.kept()),
+    LOOK,
+    why => say(`what is learned of endpoints cannot be kept: ${why}`),
+  );
 }
 
 function read(value: unknown): KeptEndpoint[] {

@@ -1,4 +1,5 @@
 /** What the API says where it refuses: OpenAI's shape, `{"error": {message, type, param, code}}`, all four always there. */
+import { isFull } from '../../engine/core/files/durable.ts';
 
 export interface ApiErrorMore {
   /** the field that is wrong */
@@ -17,18 +18,17 @@ export class ApiError extends Error {
   readonly param: string | null;
   readonly code: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  constructor(status: number, message: string, more: ApiErrorMore = {}) {
+  constructor(
+    status: number,
+    message: string,
+    { param = null, code = null, type, headers = {} }: ApiErrorMore = {},
+  ) {
     super(message);
-    const {
-      param = null,
-      code = null,
-      type = status >= 500 ? 'server_error' : 'invalid_request_error',
-    } = more;
     this.status = status;
-    this.type = type;
+    this.type = type ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
     this.param = param;
     this.code = code;
-    this.headers = more.headers ?? {};
+    this.headers = headers;
   }
 }
 
@@ -39,21 +39,53 @@ export const badRequest = (
   code: string | null = null,
 ): ApiError => new ApiError(400, message, { param, code });
 
+/** … since `param` has a value that does not fit, or is not there. */
+export const invalid = (param: string, why: string): ApiError =>
+  badRequest(`Invalid value for '${param}': ${why}.`, param, 'invalid_value');
+export const missing = (param: string | null): ApiError =>
+  badRequest(`Missing required parameter: '${param}'.`, param, 'missing_required_parameter');
+
 /** 404, of what is another owner's too: who asks is not to learn that it is there. */
 export const notFound = (message: string, param: string | null = 'id'): ApiError =>
   new ApiError(404, message, { param });
 
-/** Retry-After: as long as it may take until another one is there. */
-export const stopping = (): ApiError =>
-  new ApiError(503, 'The server is being stopped.', {
-    ...{ code: 'stopping', headers: { 'retry-after': '5' } },
+/** To be asked again, as it is, after so many seconds. */
+export const comeAgain = (
+  status: number,
+  message: string,
+  code: string,
+  seconds: number,
+  more: ApiErrorMore = {},
+): ApiError =>
+  new ApiError(status, message, {
+    ...more,
+    code,
+    headers: { 'retry-after': String(seconds), ...more.headers },
   });
 
-export function bodyOfError({
-  message,
-  type,
-  param,
-  code,
-}: Pick<ApiError, 'message' | 'type' | 'param' | 'code'>): string {
-  return JSON.stringify({ error: { message, type, param, code } });
+/** Retry-After: as long as it may take until another one is there. */
+export const stopping = (): ApiError => comeAgain(503, 'The server is being stopped.', 'stopping', 5);
+
+/** What a full disk throws becomes a 507; all else is as it was. */
+export const ofDisk = (error: unknown): unknown =>
+  isFull(error)
+    ? comeAgain(
+        507,
+        'The disk of the server is full: nothing was kept. Try again when there is room.',
+        'insufficient_storage',
+        30,
+      )
+    : error;
+
+/** `act`, with 507 for a full disk. */
+export function kept<T>(act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw ofDisk(error);
+  }
 }
+
+type Told = Pick<ApiError, 'message' | 'type' | 'param' | 'code'>;
+export const bodyOfError = ({ message, type, param, code }: Told): string =>
+  JSON.stringify({ error: { message, type, param, code } });

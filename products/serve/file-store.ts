@@ -10,14 +10,13 @@ import {
   makeFolder,
   OWNER_ONLY,
   placeFile,
-  readKept,
   removeFile,
   removeUnfinished,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
-import { ioError } from '../../engine/core/item/failure.ts';
 import { FILE_ID, noteId } from './ids.ts';
 import { createOwned } from './owned.ts';
+import { readRecord } from './small-files.ts';
 
 export type Purpose = 'batch' | 'batch_output';
 
@@ -32,45 +31,27 @@ export interface FileRecord {
   expires_at: number;
 }
 
-export interface FileStore {
-  /** of an owner, oldest first; without those whose time is over */
-  list(owner: string): FileRecord[];
-  /** the same, and those whose time is over */
-  ids(owner: string): readonly string[];
-  /** null where there is none, or it is another owner's */
-  get(owner: string, id: string): FileRecord | null;
-  /** where its bytes are */
-  pathOf(id: string): string;
-  /** where to write the bytes of a file that is to be added; what is left there is removed at the next start */
-  spoolOf(id: string): string;
-  /** Takes the finished file at `spoolOf(id)`, which was forced to disk. One that is there is replaced. */
-  add(record: FileRecord): void;
-  /** Removes what is left at `spoolOf(id)`. */
-  discard(id: string): void;
-  remove(id: string): void;
-  /** Removes what has expired; returns how many. */
-  sweep(): number;
-}
-
-const SPOOL = '.spool';
-
 /** Exit 74 where the folder cannot be read. */
 export function openFiles(
   data: string,
   { now, say, disk = DISK }: { now(): number; say(message: string): void; disk?: Disk },
-): FileStore {
+) {
   const folder = join(data, 'files');
   makeFolder(folder, OWNER_ONLY.folder);
   const known = createOwned<FileRecord>();
   const metaOf = (id: string): string => join(folder, `${id}.json`);
+  /** where its bytes are */
   const pathOf = (id: string): string => join(folder, `${id}.data`);
+  /** where to write the bytes of a file that is to be added; what is left there is removed at the next start */
+  const spoolOf = (id: string): string => join(folder, `${id}.spool`);
   load();
 
   function load(): void {
     removeUnfinished(folder);
     const names = readdirSync(folder).sort();
     for (const name of names.filter(each => each.endsWith('.json'))) {
-      const record = readRecord(join(folder, name), name.slice(0, -'.json'.length));
+      const id = name.slice(0, -'.json'.length);
+      const record = readRecord<FileRecord>(metaOf(id), one => isOne(one, id, pathOf(id)));
       if (record === null)
         say(
           `${join(folder, name)}: expected a file of this server, found something else; it is left as it is`,
@@ -89,6 +70,7 @@ export function openFiles(
 
   const isOver = ({ expires_at }: FileRecord): boolean => expires_at * 1000 <= now();
 
+  /** null where there is none, or it is another owner's */
   function get(owner: string, id: string): FileRecord | null {
     const record = known.get(id);
     return record === undefined || record.owner !== owner || isOver(record) ? null : record;
@@ -101,40 +83,34 @@ export function openFiles(
   }
 
   return {
-    list: owner => known.ids(owner).flatMap(id => get(owner, id) ?? []),
-    ids: known.ids,
+    /** of an owner, oldest first; without those whose time is over */
+    list: (owner: string): FileRecord[] => known.ids(owner).flatMap(id => get(owner, id) ?? []),
+    /** the same, and those whose time is over */
+    ids: (owner: string): readonly string[] => known.ids(owner),
     get,
     pathOf,
-    spoolOf: id => join(folder, `${id}${SPOOL}`),
-    add(record) {
-      placeFile(join(folder, `${record.id}${SPOOL}`), pathOf(record.id), disk);
+    spoolOf,
+    /** Takes the finished file at `spoolOf(id)`, which was forced to disk. One that is there is replaced. */
+    add(record: FileRecord): void {
+      placeFile(spoolOf(record.id), pathOf(record.id), disk);
       replaceFile(metaOf(record.id), JSON.stringify(record), disk);
       known.set(record);
     },
-    discard: id => disk.remove(join(folder, `${id}${SPOOL}`)),
+    /** Removes what is left at `spoolOf(id)`. */
+    discard: (id: string): void => disk.remove(spoolOf(id)),
     remove,
-    sweep() {
-      const over = [...known.values()].filter(isOver);
-      for (const { id } of over) remove(id);
-      return over.length;
+    /** Removes what has expired. */
+    sweep(): void {
+      for (const { id } of [...known.values()].filter(isOver)) remove(id);
     },
   };
 }
 
-/** Null where it is no record of `id`, or its bytes are not there. */
-function readRecord(path: string, id: string): FileRecord | null {
-  try {
-    const record = JSON.parse(readKept(path).toString()) as FileRecord;
-    const isOne =
-      FILE_ID.test(id) &&
-      record?.id === id &&
-      typeof record.owner === 'string' &&
-      Number.isInteger(record.bytes);
-    const size = statSync(path.replace(/\.json$/, '.data'), { throwIfNoEntry: false })?.size;
-    return isOne && size === record.bytes ? record : null;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== undefined) throw ioError(`expected to read ${path}, found ${message}`);
-    return null;
-  }
+export type FileStore = ReturnType<typeof openFiles>;
+
+/** Whether it is a record of `id`, whose bytes are at `path`. */
+function isOne(record: FileRecord | null, id: string, path: string): boolean {
+  if (!FILE_ID.test(id) || record?.id !== id || typeof record.owner !== 'string') return false;
+  if (!Number.isInteger(record.bytes)) return false;
+  return statSync(path, { throwIfNoEntry: false })?.size === record.bytes;
 }

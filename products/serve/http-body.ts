@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import type { ValidateFunction } from 'ajv';
 import { createPieces } from '../../engine/core/files/pieces.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
-import { ApiError, badRequest } from './errors.ts';
+import { ApiError, badRequest, missing as missingOf } from './errors.ts';
 
 /** A body that brings fewer bytes in so many ms is given up. */
 const LOOK_MS = 30_000;
@@ -89,8 +89,7 @@ export function readJson(body: unknown, fits: ValidateFunction): JsonObject {
   const missing = keyword === 'required' ? [String(params?.missingProperty)] : [];
   const extra = keyword === 'additionalProperties' ? [String(params?.additionalProperty).slice(0, 100)] : [];
   const param = [...inside, ...missing, ...extra].join('.') || null;
-  if (missing.length > 0)
-    throw badRequest(`Missing required parameter: '${param}'.`, param, 'missing_required_parameter');
+  if (missing.length > 0) throw missingOf(param);
   if (extra.length > 0) throw badRequest(`Unknown parameter: '${param}'.`, param, 'unknown_parameter');
   throw badRequest(`Invalid value for '${param ?? 'body'}': it ${message}.`, param, 'invalid_value');
 }
@@ -113,6 +112,16 @@ export function readObject(body: unknown): JsonObject {
   throw badRequest('Expected a JSON object as the body, found another value.');
 }
 
+/** The JSON object in a text; null where it is none. */
+export function objectIn(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
 /** What of a body is too much to be read, in words; null where nothing is. Looks at it before anything is built of it. */
 export function excessOf(body: Buffer, mostDepth = MOST_DEPTH): string | null {
   let depth = 0;
@@ -132,4 +141,30 @@ export function excessOf(body: Buffer, mostDepth = MOST_DEPTH): string | null {
     else if (byte === 0x3a && ++keys > MOST_KEYS) return `of at most ${MOST_KEYS} keys, found more`;
   }
   return null;
+}
+
+/**
+ * What clients may take of something that is for all of them: bytes of bodies, uploads at a time. One owner gets half of it,
+ * so that whoever takes all that it can get, and never lets go, leaves the other half.
+ */
+export function createRoom(most: number) {
+  const ofOwner = Math.max(1, Math.floor(most / 2));
+  const taken = new Map<string, number>();
+  let all = 0;
+  return {
+    /** Whether there was room for so much; only then it is taken. */
+    take(owner: string, amount: number): boolean {
+      const own = (taken.get(owner) ?? 0) + amount;
+      if (all + amount > most || own > ofOwner) return false;
+      all += amount;
+      taken.set(owner, own);
+      return true;
+    },
+    give(owner: string, amount: number): void {
+      const left = (taken.get(owner) ?? 0) - amount;
+      all -= amount;
+      if (left > 0) taken.set(owner, left);
+      else taken.delete(owner);
+    },
+  };
 }

@@ -7,10 +7,9 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Access, Caller } from './access.ts';
 import { type Connections, watchConnections } from './connections.ts';
-import { ApiError, bodyOfError, stopping } from './errors.ts';
-import { readBody } from './http-body.ts';
+import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
+import { createRoom, readBody } from './http-body.ts';
 import { randomHex } from './ids.ts';
-import { createRoom } from './room.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Parts } from './server-context.ts';
 
@@ -57,26 +56,9 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
+  const giveBack = addBodies(app, mostBody);
   /** of those who are known: what has no whole answer yet */
   const open = new Set<FastifyReply>();
-
-  app.removeAllContentTypeParsers();
-  const bodies = createRoom(BODIES * mostBody);
-  const held = new WeakMap<FastifyRequest, number>();
-  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) => {
-    const caller: Caller | null = request.caller;
-    if (caller === null) return undefined; // of a stranger nothing is read
-    const { most } = request.routeOptions.config;
-    if (most !== undefined) return readBody(raw, most); // of workers, who are trusted with more
-    return readBody(raw, mostBody, bytes => {
-      if (!bodies.take(caller.owner, bytes)) return tooMuch();
-      held.set(request, (held.get(request) ?? 0) + bytes);
-      return null;
-    });
-  });
-  // any other body is left in the connection: a route that takes one reads it itself
-  app.addContentTypeParser('*', async () => undefined);
-
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id);
     const { scope } = request.routeOptions.config;
@@ -91,7 +73,7 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
     open.add(reply);
     reply.raw.once('close', () => {
       open.delete(reply);
-      bodies.give(request.caller.owner, held.get(request) ?? 0);
+      giveBack(request);
     });
   });
   stops?.over?.addEventListener('abort', () => {
@@ -124,6 +106,27 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
   return app;
 }
 
+/** Bodies are read whole, within a bound for all of them; what it returns gives back what a request had of it. */
+function addBodies(app: FastifyInstance, mostBody: number): (request: FastifyRequest) => void {
+  app.removeAllContentTypeParsers();
+  const bodies = createRoom(BODIES * mostBody);
+  const held = new WeakMap<FastifyRequest, number>();
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) => {
+    const caller: Caller | null = request.caller;
+    if (caller === null) return undefined; // of a stranger nothing is read
+    const { most } = request.routeOptions.config;
+    if (most !== undefined) return readBody(raw, most); // of workers, who are trusted with more
+    return readBody(raw, mostBody, bytes => {
+      if (!bodies.take(caller.owner, bytes)) return tooMuch();
+      held.set(request, (held.get(request) ?? 0) + bytes);
+      return null;
+    });
+  });
+  // any other body is left in the connection: a route that takes one reads it itself
+  app.addContentTypeParser('*', async () => undefined);
+  return request => bodies.give(request.caller.owner, held.get(request) ?? 0);
+}
+
 const connectionsOf = new WeakMap<object, Connections>();
 
 /** Whether there is no descriptor for the other side of what this connection asks. */
@@ -131,9 +134,12 @@ export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
   connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
 
 const tooMuch = (): ApiError =>
-  new ApiError(503, 'The bodies of all requests take as much memory as they may: send it again.', {
-    ...{ code: 'overloaded', headers: { 'retry-after': '1' } },
-  });
+  comeAgain(
+    503,
+    'The bodies of all requests take as much memory as they may: send it again.',
+    'overloaded',
+    1,
+  );
 
 function answer(reply: FastifyReply, error: ApiError): FastifyReply {
   return reply

@@ -2,6 +2,7 @@
  * LoRA adapters: loaded at every endpoint, and loaded again at one that comes back without them. The routes are vLLM's
  * (which needs VLLM_ALLOW_RUNTIME_LORA_UPDATING=True); a request that names an adapter goes to endpoints that have it.
  */
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Told } from '../../engine/asking/pool/part.ts';
@@ -86,16 +87,10 @@ export const addLora: Routes = async (app, { data, pool, adapters, closing, over
   return {
     async drain() {
       // a server that hangs is not waited for: what is half loaded is loaded after the next start
-      await Promise.race([looking, once(over)]);
+      await Promise.race([looking, over.aborted || once(over, 'abort')]);
     },
   };
 };
-
-const once = (signal: AbortSignal): Promise<void> =>
-  new Promise(resolve => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve());
-  });
 
 /** 502 where not all endpoints did it: what is half loaded is said, and goes on being tried. */
 function reportOf(name: string, all: readonly Told[], isDone: (told: Told) => boolean) {

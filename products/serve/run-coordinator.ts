@@ -1,24 +1,24 @@
 /**
- * What a run over workers has open: the lock of its folder, the queue, the desk, and HTTP for the workers, with one key. All
- * of its state is in the folder, so that the same command goes on after a kill.
+ * What a run over workers has open: the lock of its folder, the queue, the desk, and HTTP for the workers, with one
+ * key: whoever has it is a worker, and may read the metrics. All of its state is in the folder, so that the same command goes
+ * on after a kill.
  */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
-import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
-import { type Fatal, ioError } from '../../engine/core/item/failure.ts';
+import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { coordinatorId, createDesk, type Desk, type PlannedWork } from '../workers/desk.ts';
 import { openPointers } from '../workers/part-queue.ts';
-import type { QueueSettings } from '../workers/queue-options.ts';
+import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
 import { remotePool } from '../workers/sharding.ts';
-import { createAccess } from './access.ts';
+import { createAccess, isLoopback } from './access.ts';
+import type { KeyRecord, KeyRing } from './api-keys.ts';
 import { createHttp } from './http.ts';
-import { ringOf } from './one-key.ts';
 import { listen } from './serve.ts';
-import { createMetrics } from './serve-metrics.ts';
-import { shardMetrics } from './shard-metrics.ts';
-import { addShards } from './shard-routes.ts';
+import { ServerMetrics } from './serve-metrics.ts';
+import { addShards, shardMetrics } from './shard-routes.ts';
 
 export interface CoordinatorOptions {
   folder: string;
@@ -31,25 +31,13 @@ export interface CoordinatorOptions {
   onLost(error: Fatal): void;
 }
 
-export interface Coordinator {
-  desk: Desk;
-  /** whom the run asks: all of the workers */
-  pool: EndpointPool;
-  /** as workers reach it */
-  url: string;
-  /** The work of the run, once it is open. */
-  opened(work: PlannedWork): void;
-  /** Answers what is under way, and hangs up. */
-  stop(): Promise<void>;
-}
-
 /** bytes of a body whose route names no bound */
 const MOST_BODY = 1024 * 1024;
 /** ms that answers under way have at the end */
 const LAST_ANSWERS = 10_000;
 
 /** Exit 64 where another run has the folder or the address is taken, 69 where there is no Redis, 74 where the folder cannot be written. */
-export async function openCoordinator(options: CoordinatorOptions): Promise<Coordinator> {
+export async function openCoordinator(options: CoordinatorOptions) {
   const { folder, queue, place, key, say } = options;
   const lock = await lockOf(options);
   let desk: Desk | undefined;
@@ -60,7 +48,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     desk = open;
     let work: PlannedWork | null = null;
     const pool = remotePool(open, () => work);
-    const metrics = createMetrics(pool.stats);
+    const metrics = new ServerMetrics(pool.stats);
     const closing = new AbortController();
     const app = createHttp({
       access: createAccess(ringOf(key), Date.now),
@@ -71,19 +59,23 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Coor
     });
     app.get('/health', async () => ({ status: 'ok' }));
     app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
-      reply.type(metrics.registry.contentType).send(await metrics.page()),
+      reply.type(metrics.contentType).send(await metrics.page()),
     );
     addShards(app, open);
     shardMetrics({ metrics, now: Date.now }, open);
     const listening = await listen(app, place);
     return {
       desk: open,
+      /** whom the run asks: all of the workers */
       pool,
+      /** as workers reach it */
       url: listening.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:)/, `//${hostname()}`),
-      opened(planned) {
+      /** The work of the run, once it is open. */
+      opened(planned: PlannedWork): void {
         work = planned;
       },
-      async stop() {
+      /** Answers what is under way, and hangs up. */
+      async stop(): Promise<void> {
         closing.abort();
         const closed = app.close();
         const late = pause(LAST_ANSWERS, undefined, { ref: false });
@@ -109,3 +101,38 @@ async function lockOf({ folder, say, onLost }: CoordinatorOptions) {
   const { signal } = new AbortController();
   return lockFolder(folder, 'coordinator', { hint, onLost, warn: say, signal });
 }
+
+/** what a header can carry, and nobody guesses */
+const FORM = /^[\x21-\x7e]{16,200}$/;
+
+/** The key that workers have to show; null for none, which is enough where nobody but this machine can ask. Exit 64. */
+export function workerKey(env: NodeJS.ProcessEnv, host: string): string | null {
+  const key = env[WORKER_KEY]?.trim();
+  if (!key) {
+    if (isLoopback(host)) return null;
+    throw usageError(
+      `expected a key for workers in the environment variable ${WORKER_KEY}, found none, and ${host} can be reached from elsewhere; ` +
+        `make one: export ${WORKER_KEY}=$(openssl rand -hex 32), and give the same to each fw work`,
+    );
+  }
+  if (FORM.test(key)) return key;
+  throw usageError(
+    `${WORKER_KEY}: expected 16 to 200 characters of ASCII without blanks, found ${key.length < 16 ? 'fewer' : 'others'}`,
+  );
+}
+
+export function ringOf(key: string | null): KeyRing {
+  const digest = hashOf(key ?? '');
+  const record: KeyRecord = {
+    ...{ id: 'key_of_workers', name: 'workers', sha256: digest.toString('hex') },
+    ...{ scopes: ['worker', 'metrics'], created: 0 },
+  };
+  return {
+    isThere: key !== null,
+    // digests have one length, and are compared in one time
+    find: shown => (timingSafeEqual(hashOf(shown), digest) ? record : null),
+    withId: id => (id === record.id ? record : null),
+  };
+}
+
+const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest();

@@ -13,8 +13,7 @@ import { createHandedIn, createNews, type DeskStats } from '../workers/desk-stat
 import { handingOf } from '../workers/handing.ts';
 import { placeOf as redisOf } from '../workers/part-queue.ts';
 import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
-import { workerKey } from './one-key.ts';
-import { openCoordinator } from './run-coordinator.ts';
+import { openCoordinator, workerKey } from './run-coordinator.ts';
 
 export interface OverWorkers {
   run: Unplaced & { sets: readonly string[] };
@@ -40,7 +39,7 @@ export async function overWorkers(
   const { placeOf } = await import('./serve-config.ts');
   const place = placeOf(listen);
   const key = workerKey(process.env, place.host);
-  const { name, isTls, password } = redisOf(queue.url);
+  const work = commandTo(queue.url, key);
   const handing = await handingOf(run);
   const folder = join(ledgerOf(run), 'shards');
   for (const words of handing.unused) say(words);
@@ -53,14 +52,11 @@ export async function overWorkers(
   };
   const coordinator = await openCoordinator({ folder, queue, place, key, say, onLost });
   const { desk, pool, url } = coordinator;
-  const withKey = key === null ? '' : `${WORKER_KEY}=… `;
-  const redis = `redis${isTls ? 's' : ''}://${password === undefined ? '' : ':PASSWORD@'}${name}`;
-  const how = `${withKey}fw work --redis ${redis} --server ${url} --endpoint http://127.0.0.1:8005/v1`;
   say(`workers find this run at ${url}`);
   let { model } = handing;
   let stopped = new AbortController().signal;
   const works: string[] = [];
-  const news = createNews(how, true);
+  const news = createNews(`${work} --server ${url} --endpoint http://127.0.0.1:8005/v1`, true);
   const handedIn = createHandedIn();
   const tell = (): void => {
     const said = desk.stats();
@@ -108,19 +104,30 @@ export async function overWorkers(
         atStop: 'workers keep what they have, and hand it in when the same command runs again',
       }),
     );
-    if (code > EXIT.failed) return code;
-    for (const id of works) rmSync(join(folder, id), { recursive: true, force: true });
-    const others = readdirSync(folder).filter(name => name.startsWith('run-'));
-    if (others.length > 0)
-      say(
-        `in ${folder} is what workers handed in to ${counted(others.length, 'run')} of other lines or options; remove what you need no more`,
-      );
+    if (code <= EXIT.failed) removeDone(folder, works, say);
     return code;
   } finally {
     clearInterval(telling);
     handing.dropUnplanned(folder);
     await coordinator.stop();
   }
+}
+
+/** A worker is started so, without the secrets. Exit 64 where the URL is none of a queue. */
+function commandTo(queue: string, key: string | null): string {
+  const { name, isTls, password } = redisOf(queue);
+  const redis = `redis${isTls ? 's' : ''}://${password === undefined ? '' : ':PASSWORD@'}${name}`;
+  return `${key === null ? '' : `${WORKER_KEY}=… `}fw work --redis ${redis}`;
+}
+
+/** What is of no use any more goes; what other runs have there is named. */
+function removeDone(folder: string, works: readonly string[], say: OverWorkers['say']): void {
+  for (const id of works) rmSync(join(folder, id), { recursive: true, force: true });
+  const others = readdirSync(folder).filter(name => name.startsWith('run-'));
+  if (others.length > 0)
+    say(
+      `in ${folder} is what workers handed in to ${counted(others.length, 'run')} of other lines or options; remove what you need no more`,
+    );
 }
 
 /** The folder of the ledger, in which the shards are. Exit 64 where there is none. */

@@ -1,6 +1,6 @@
 /** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
 
-import { type PoolFile, poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
+import { poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
@@ -50,16 +50,18 @@ export interface GatewaySettings {
   runaway: Runaway | null;
 }
 
-/** What a request of the gateway may take, as the file says it. */
-interface Interactive {
-  interactive_wait?: string;
-  interactive_first_byte?: string;
-  interactive_timeout?: string;
-  interactive_stream?: string;
+/** Times of a request of the gateway, and what the file calls them. */
+const TIMES = {
+  place: 'interactive_wait',
+  firstByte: 'interactive_first_byte',
+  answer: 'interactive_timeout',
+  stream: 'interactive_stream',
+} as const;
+type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> & {
   interactive_tries?: number;
-}
+};
 
-interface ServeFile extends Interactive {
+type ServeFile = Interactive & {
   listen?: string;
   data?: string;
   grace?: string;
@@ -74,14 +76,7 @@ interface ServeFile extends Interactive {
   redis?: string;
   redis_prefix?: string;
   lease?: string;
-}
-
-export interface Told {
-  data: string;
-  settings: Settings;
-  /** the `pool:` of the file */
-  pool: PoolFile | undefined;
-}
+};
 
 const MiB = 1024 * 1024;
 const LIMITS: Limits = { file: 1024 * MiB, lines: 1_000_000, line: 8 * MiB, body: 16 * MiB, uploads: 16 };
@@ -110,7 +105,7 @@ export interface ServeFlags extends QueueFlags {
 }
 
 /** Exit 65 for a file that does not fit, 64 for a flag. */
-export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told {
+export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
   const said = (file?.value ?? {}) as ServeFile;
   if (file && said.models) checkModels(said.models, file);
@@ -152,18 +147,16 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}): Told
 }
 
 /** `usual` where nothing is said. */
-function limitsOf(said: Interactive, usual: LiveLimits): LiveLimits {
-  const time = (name: keyof Interactive, otherwise: number): number => {
-    const value = said[name];
-    return typeof value === 'string' ? durationOf(value, name) : otherwise;
-  };
-  return {
-    place: time('interactive_wait', usual.place),
-    firstByte: time('interactive_first_byte', usual.firstByte),
-    answer: time('interactive_timeout', usual.answer),
-    stream: time('interactive_stream', usual.stream),
-    tries: said.interactive_tries ?? usual.tries,
-  };
+function limitsOf(file: Interactive, usual: LiveLimits): LiveLimits {
+  const limits = { ...usual, tries: file.interactive_tries ?? usual.tries };
+  for (const [limit, name] of Object.entries(TIMES) as [
+    keyof typeof TIMES,
+    (typeof TIMES)[keyof typeof TIMES],
+  ][]) {
+    const time = file[name];
+    if (time !== undefined) limits[limit] = durationOf(time, name);
+  }
+  return limits;
 }
 
 export function placeOf(at: string): { host: string; port: number } {

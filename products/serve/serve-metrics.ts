@@ -3,94 +3,111 @@
  * those have no bound.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { isThere, type PoolStats } from '../../engine/asking/pool/pool-stats.ts';
+import { type EndpointStats, isThere, type PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import type { Webhooks } from './webhooks.ts';
 
-export interface ServerMetrics {
-  /** for further metrics */
-  registry: Registry;
-  answered(route: string, status: number, seconds: number): void;
-  countHooks(counts: Webhooks['counts']): void;
-  page(): Promise<string>;
-}
+/** By name; one that ends in `_total` is a counter, all others are gauges. */
+type Families<Name extends string> = Readonly<Record<Name, readonly [help: string, label?: string]>>;
+
+/** Of a family now: its value, or those by its label. Null where nobody knows: it is not shown then. */
+export type Values = number | null | Iterable<readonly [label: string, value: number]>;
 
 /** seconds: answers of a model take long */
 const TIMES = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
-export function createMetrics(stats: () => PoolStats): ServerMetrics {
-  const registry = new Registry();
-  const registers = [registry];
-  const requests = new Counter({
+export class ServerMetrics {
+  readonly #registry = new Registry();
+  readonly #fills: (() => void)[] = [];
+  readonly #requests = new Counter({
     name: 'fw_http_requests_total',
     help: 'Requests that were answered.',
     labelNames: ['route', 'status'],
-    registers,
+    registers: [this.#registry],
   });
-  const times = new Histogram({
+  readonly #times = new Histogram({
     name: 'fw_http_request_seconds',
     help: 'Time from the headers of a request to the end of its answer.',
     labelNames: ['route'],
     buckets: TIMES,
-    registers,
+    registers: [this.#registry],
   });
-  const up = new Gauge({
-    name: 'fw_endpoint_up',
-    help: 'Whether an endpoint is available: 1 or 0.',
-    labelNames: ['endpoint'],
-    registers,
-  });
-  const inFlight = new Gauge({
-    name: 'fw_calls_in_flight',
-    help: 'Calls in flight at an endpoint.',
-    labelNames: ['endpoint'],
-    registers,
-  });
-  const limit = new Gauge({
-    name: 'fw_calls_limit',
-    help: 'Concurrency limit of an endpoint.',
-    labelNames: ['endpoint'],
-    registers,
-  });
-  const waiting = new Gauge({
-    name: 'fw_calls_waiting',
-    help: 'Calls that wait for a place at an endpoint.',
-    registers,
-    collect() {
-      const now = stats();
-      this.set(now.waiting);
-      // endpoints of workers come and go, under any name: what is no more is not shown for ever
-      for (const gauge of [up, inFlight, limit]) gauge.reset();
-      for (const one of now.endpoints) {
-        const { url: endpoint, inFlight: calls, limit: most } = one;
-        up.set({ endpoint }, isThere(one) ? 1 : 0);
-        inFlight.set({ endpoint }, calls);
-        limit.set({ endpoint }, most);
+
+  constructor(stats: () => PoolStats) {
+    this.measure(
+      {
+        fw_endpoint_up: ['Whether an endpoint is available: 1 or 0.', 'endpoint'],
+        fw_calls_in_flight: ['Calls in flight at an endpoint.', 'endpoint'],
+        fw_calls_limit: ['Concurrency limit of an endpoint.', 'endpoint'],
+        fw_calls_waiting: ['Calls that wait for a place at an endpoint.'],
+      },
+      () => {
+        const { endpoints, waiting } = stats();
+        const each = (of: (one: EndpointStats) => number): Values =>
+          endpoints.map(one => [one.url, of(one)] as const);
+        return {
+          fw_endpoint_up: each(one => (isThere(one) ? 1 : 0)),
+          fw_calls_in_flight: each(({ inFlight }) => inFlight),
+          fw_calls_limit: each(({ limit }) => limit),
+          fw_calls_waiting: waiting,
+        };
+      },
+    );
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  async page(): Promise<string> {
+    for (const fill of this.#fills) fill();
+    return this.#registry.metrics();
+  }
+
+  answered(route: string, status: number, seconds: number): void {
+    this.#requests.inc({ route, status: String(status) });
+    this.#times.observe({ route }, seconds);
+  }
+
+  /** Families whose values are read together, at the moment of asking. */
+  measure<Name extends string>(families: Families<Name>, read: () => Readonly<Record<Name, Values>>): void {
+    const all = Object.keys(families).map(key => {
+      const name = key as Name;
+      const [help, label] = families[name];
+      const own = { name, help, labelNames: label === undefined ? [] : [label], registers: [this.#registry] };
+      const metric = name.endsWith('_total') ? new Counter(own) : new Gauge(own);
+      return { name, label, metric };
+    });
+    this.#fills.push(() => {
+      const values = read();
+      for (const { name, label, metric } of all) {
+        const now: Values = values[name];
+        metric.reset(); // endpoints of workers come and go, under any name: what is no more is not shown for ever
+        if (label === undefined) metric.remove(); // reset made it 0, and what is not known is no 0
+        const samples = typeof now === 'number' ? [['', now] as const] : (now ?? []);
+        for (const [of, value] of samples) {
+          const labels = label === undefined ? {} : { [label]: of };
+          if (metric instanceof Counter) metric.inc(labels, value);
+          else metric.set(labels, value);
+        }
       }
-    },
-  });
-  return {
-    registry,
-    answered(route, status, seconds) {
-      requests.inc({ route, status: String(status) });
-      times.observe({ route }, seconds);
-    },
-    countHooks(counts) {
-      new Gauge({
-        name: 'fw_webhook_deliveries',
-        help: 'Deliveries of webhooks since the start, and those that have not arrived.',
-        labelNames: ['outcome'],
-        registers,
-        collect() {
-          const { waiting: left, delivered, givenUp } = counts();
-          this.set({ outcome: 'waiting' }, left);
-          this.set({ outcome: 'delivered' }, delivered);
-          this.set({ outcome: 'given_up' }, givenUp);
-        },
-      });
-    },
-    async page() {
-      await waiting.get(); // before the others are written, which it sets
-      return registry.metrics();
-    },
-  };
+    });
+  }
+
+  /** Times that are noted as they come, in seconds. */
+  times(name: string, help: string, buckets: number[]): Histogram {
+    return new Histogram({ name, help, buckets, registers: [this.#registry] });
+  }
+
+  countHooks(webhooks: Webhooks): void {
+    const fw_webhook_deliveries = [
+      'Deliveries of webhooks since the start, and those that have not arrived.',
+      'outcome',
+    ] as const;
+    this.measure({ fw_webhook_deliveries }, () => {
+      const { waiting, delivered, givenUp } = webhooks.counts();
+      return {
+        fw_webhook_deliveries: Object.entries({ waiting, delivered, given_up: givenUp }),
+      };
+    });
+  }
 }

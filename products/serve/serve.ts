@@ -13,20 +13,25 @@ import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { createAccess, isLoopback } from './access.ts';
-import { addApi } from './api.ts';
 import { openKeys } from './api-keys.ts';
+import { batchMetrics, createRates } from './batches/batch-metrics.ts';
+import { addBatchRoutes, creator } from './batches/batch-routes.ts';
+import { BatchStore } from './batches/batch-store.ts';
+import { Batches } from './batches/batches.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
+import { addFileRoutes, uploadsInto } from './file-routes.ts';
+import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { addLora } from './lora.ts';
+import { addPage } from './page/page-routes.ts';
 import type { Settings } from './serve-config.ts';
-import { createMetrics } from './serve-metrics.ts';
+import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
-import { shardMetrics } from './shard-metrics.ts';
-import { addShards } from './shard-routes.ts';
+import { addShards, shardMetrics } from './shard-routes.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
-import { createWebhooks } from './webhooks.ts';
+import { Webhooks } from './webhooks.ts';
 
 export interface Serving {
   data: string;
@@ -58,6 +63,38 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
+/** ms between two looks for files whose time is over */
+const SWEEP = 60_000;
+
+/** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
+const addApi: Routes = async (app, parts) => {
+  const { data, now, say } = parts;
+  const files = openFiles(data, { now, say });
+  const store = new BatchStore(data, { say });
+  const batches = new Batches({ ...parts, files, store });
+  const uploads = uploadsInto(files, parts);
+  const create = creator(parts, { files, store, batches });
+  addFileRoutes(app, files, uploads);
+  const rates = createRates(now);
+  await addPage(app, parts, { files, store, batches, rates, uploads, create });
+  addBatchRoutes(app, { store, batches, create });
+  batchMetrics(parts, { store, batches, rates });
+  const sweeping = setInterval(() => {
+    try {
+      files.sweep();
+    } catch (error) {
+      say(`files that have expired could not be removed: ${(error as Error).message}`);
+    }
+  }, SWEEP);
+  sweeping.unref();
+  return {
+    async drain() {
+      clearInterval(sweeping);
+      await batches.drain();
+    },
+  };
+};
+
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
@@ -81,13 +118,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
-    const metrics = createMetrics(pool.stats);
+    const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
     const stops = { closing: closing.signal, over: over.signal };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
-    const webhooks = createWebhooks({ ...hooks, now, say });
-    metrics.countHooks(webhooks.counts);
+    const webhooks = new Webhooks({ ...hooks, now, say });
+    metrics.countHooks(webhooks);
     const parts: Parts = {
       ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
       ...{ ...stops, now, stamp, say },
@@ -167,7 +204,7 @@ function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts
     });
   });
   app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) =>
-    reply.type(metrics.registry.contentType).send(await metrics.page()),
+    reply.type(metrics.contentType).send(await metrics.page()),
   );
 }
 

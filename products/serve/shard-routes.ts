@@ -4,7 +4,6 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ownValidator } from '../../engine/core/config/package.ts';
-import { isFull } from '../../engine/core/files/durable.ts';
 import type { Desk } from '../workers/desk.ts';
 import {
   Gone,
@@ -17,9 +16,9 @@ import {
   TooMany,
   WrongResult,
 } from '../workers/protocol.ts';
-import { ApiError, badRequest, notFound } from './errors.ts';
+import { ApiError, badRequest, comeAgain, invalid, notFound, ofDisk } from './errors.ts';
 import { readBody, readJson } from './http-body.ts';
-import { diskFull } from './upload.ts';
+import type { Parts } from './server-context.ts';
 
 /** bytes of a hello, of the first line of a result, and of a result with its lines */
 const MOST_SAID = 1024 * 1024;
@@ -83,6 +82,45 @@ export function addShards(app: FastifyInstance, desk: DeskOfRoutes, together = M
   });
 }
 
+/** What Prometheus is told of workers and of what they have: by state, never by worker, batch or owner. */
+export function shardMetrics(
+  { metrics, now }: Pick<Parts, 'metrics' | 'now'>,
+  desk: Pick<Desk, 'stats'>,
+): void {
+  metrics.measure(
+    {
+      fw_workers: ['Workers that were heard of within a lease.'],
+      fw_shards: [
+        'Shards of open batches, or the parts that they were cut into: planned, offered in the queue, with a worker, done.',
+        'state',
+      ],
+      fw_shard_lines: ['Lines of open batches without an answer: queued, and with workers.', 'state'],
+      fw_shard_work_seconds: [
+        'Time that one worker would need for the lines that are queued, and that workers have.',
+        'state',
+      ],
+      fw_queue_up: ['Whether the queue (Redis) is connected: 1 or 0.'],
+      fw_shard_last_result_seconds: ['Time since a worker handed in a result.'],
+    },
+    () => {
+      const { alive, shards, lastResult, isQueueUp, ...work } = desk.stats();
+      const { queuedSeconds, runningSeconds } = work;
+      // a sum over both is not to be taken for all where one is not known
+      const isKnown = queuedSeconds !== null && runningSeconds !== null;
+      return {
+        fw_workers: alive,
+        fw_shards: Object.entries(shards),
+        fw_shard_lines: Object.entries({ queued: work.queuedLines, running: work.runningLines }),
+        fw_shard_work_seconds: isKnown
+          ? Object.entries({ queued: queuedSeconds, running: runningSeconds })
+          : null,
+        fw_queue_up: isQueueUp ? 1 : 0,
+        fw_shard_last_result_seconds: lastResult === null ? null : Math.max(0, now() - lastResult) / 1000,
+      };
+    },
+  );
+}
+
 /** 404 where no part can have such a name. */
 function partOf({ work, root, part }: OfPart['params']): PartName {
   if (!/^\d{1,9}$/.test(root) || !/^\d{1,9}$/.test(part))
@@ -99,12 +137,7 @@ function helloOf(body: unknown): Hello {
   const hello = readJson(body, ownValidator('worker-hello', 'first')) as unknown as Hello;
   const { worker, host, pid, version, models, endpoints, places, rate, held, isStopping } = hello;
   const at = endpoints.findIndex(({ url }) => !URL.canParse(url));
-  if (at >= 0)
-    throw badRequest(
-      `Invalid value for 'endpoints.${at}.url': expected a URL.`,
-      `endpoints.${at}.url`,
-      'invalid_value',
-    );
+  if (at >= 0) throw invalid(`endpoints.${at}.url`, 'expected a URL');
   // what a newer worker says beside it is not kept
   return {
     ...{ worker, host, pid, version, models, places, rate, isStopping },
@@ -146,17 +179,13 @@ function told<T>(ask: () => T): T {
     const { message } = error as Error;
     if (error instanceof Gone) throw new ApiError(410, message, { code: 'part_closed' });
     if (error instanceof Held) throw new ApiError(409, message, { code: 'part_held' });
-    if (isFull(error)) throw diskFull();
     if (error instanceof WrongResult) throw badRequest(message, 'lines', 'wrong_result');
     if (error instanceof NotYet) throw comeAgain(503, message, 'not_yet', 1);
     if (error instanceof NotKept) throw comeAgain(503, message, 'not_kept', 5);
     if (error instanceof TooMany) throw comeAgain(429, message, 'too_many_workers', 60);
-    throw error;
+    throw ofDisk(error);
   }
 }
-
-const comeAgain = (status: number, message: string, code: string, seconds: number): ApiError =>
-  new ApiError(status, message, { code, headers: { 'retry-after': String(seconds) } });
 
 const tooMuch = (together: number): ApiError =>
   comeAgain(

@@ -5,7 +5,8 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { readKept } from '../../engine/core/files/durable.ts';
+import { keepFile } from './small-files.ts';
 
 /** ms: less is a correction, and is followed at once */
 const JUMP = 60_000;
@@ -26,22 +27,12 @@ export interface Clocks {
   say?: (message: string) => void;
 }
 
-export interface WallClock {
-  /** Milliseconds since 1970, as they are believed. */
-  now(): number;
-  /**
-   * When something is made that will expire: the later one of what is said and what is believed, so that it is not over
-   * at once where the clock was right.
-   */
-  stamp(): number;
-}
-
 export function believedClock({
   wall = Date.now,
   elapsed = () => performance.now(),
   seen = null,
   say = () => {},
-}: Clocks = {}): WallClock {
+}: Clocks = {}) {
   const start = elapsed();
   const first = wall() - start;
   const off = seen === null ? 0 : wall() - seen;
@@ -59,6 +50,7 @@ export function believedClock({
     );
   }
 
+  /** Milliseconds since 1970, as they are believed. */
   function now(): number {
     const passed = elapsed();
     const said = wall() - passed;
@@ -74,34 +66,22 @@ export function believedClock({
     return offset + passed;
   }
 
-  return { now, stamp: () => Math.max(now(), wall()) };
+  /**
+   * When something is made that will expire: the later one of what is said and what is believed, so that it is not over
+   * at once where the clock was right.
+   */
+  const stamp = (): number => Math.max(now(), wall());
+  return { now, stamp };
 }
 
 /** … of a folder: begins with the time that was kept there, and keeps it until `stop`. */
 export function clockOf(data: string, say: (message: string) => void, clocks: Clocks = {}) {
   const path = join(data, 'clock.json');
   const clock = believedClock({ ...clocks, seen: seenIn(data, path), say });
-  let told = false;
-
-  function keep(): void {
-    try {
-      replaceFile(path, JSON.stringify({ seen: Math.floor(clock.now()) }));
-      told = false;
-    } catch (error) {
-      if (!told) say(`the time cannot be kept: ${(error as Error).message}`);
-      told = true;
-    }
-  }
-
+  const text = (): string => JSON.stringify({ seen: Math.floor(clock.now()) });
+  const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be kept: ${why}`));
   keep();
-  const timer = setInterval(keep, KEEP).unref();
-  return {
-    ...clock,
-    stop() {
-      clearInterval(timer);
-      keep();
-    },
-  };
+  return { ...clock, stop };
 }
 
 /** Of a folder that has no time yet: when a file or a batch came last. */

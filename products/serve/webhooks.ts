@@ -42,14 +42,6 @@ interface Delivery {
   next: number;
 }
 
-export interface Webhooks {
-  /** Keeps what is to be told on disk, and tells it from then on. Told twice, the id of the event is the same. */
-  tell(owner: string, event: WebhookEvent, batch: string): void;
-  /** deliveries that have not arrived, and those that were given up since the start */
-  counts(): { waiting: number; delivered: number; givenUp: number };
-  stop(): void;
-}
-
 export interface WebhookOptions {
   /** of the deliveries */
   folder: string;
@@ -94,141 +86,154 @@ export function secretIn(text: string | undefined, name: string): Buffer {
   );
 }
 
-export function createWebhooks(options: WebhookOptions): Webhooks {
-  const { folder, targets, env, now, say, random = Math.random, waits = WAITS } = options;
-  const secrets = new Map(
-    targets.map(({ owner, url, secret_env: names }) => [
-      nameOf(owner, url),
-      [names].flat().map(name => secretIn(env[name], name)),
-    ]),
-  );
-  mkdirSync(folder, { recursive: true, mode: OWNER_ONLY.folder });
-  removeUnfinished(folder);
-  const timers = new Map<string, NodeJS.Timeout>();
+export class Webhooks {
+  readonly #options: WebhookOptions;
+  /** by target */
+  readonly #secrets: ReadonlyMap<string, readonly Buffer[]>;
+  /** of the deliveries that have not arrived */
+  readonly #timers = new Map<string, NodeJS.Timeout>();
   /** targets that said 410: they want no more */
-  const gone = new Set<string>();
-  let delivered = 0;
-  let givenUp = 0;
-  let stopped = false;
+  readonly #gone = new Set<string>();
+  #delivered = 0;
+  #givenUp = 0;
+  #isStopped = false;
 
-  const pathOf = ({ id }: Delivery): string => join(folder, `${id}.json`);
+  constructor(options: WebhookOptions) {
+    const { folder, targets, env, waits = WAITS } = options;
+    this.#options = options;
+    this.#secrets = new Map(
+      targets.map(({ owner, url, secret_env: names }) => [
+        nameOf(owner, url),
+        [names].flat().map(name => secretIn(env[name], name)),
+      ]),
+    );
+    mkdirSync(folder, { recursive: true, mode: OWNER_ONLY.folder });
+    removeUnfinished(folder);
+    for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
+      const delivery = JSON.parse(readKept(join(folder, name)).toString()) as Delivery;
+      this.#wait(delivery, Math.max(HOUR, 1.1 * (waits[delivery.tries] ?? 0)));
+    }
+  }
+
+  /** Keeps what is to be told on disk, and tells it from then on. Told twice, the id of the event is the same. */
+  tell(owner: string, event: WebhookEvent, batch: string): void {
+    const { targets, now } = this.#options;
+    targets.forEach((target, index) => {
+      if (target.owner !== owner || !(target.events ?? EVENTS).includes(event)) return;
+      const id = `evt_${hash('sha256', `${batch}\n${event}\n${index}`, 'hex').slice(0, 32)}`;
+      if (this.#timers.has(id)) return;
+      const created_at = Math.floor(now() / 1000);
+      const body = JSON.stringify({ id, object: 'event', type: event, created_at, data: { id: batch } });
+      const delivery = { id, url: target.url, owner, body, tries: 0, next: now() };
+      this.#keep(delivery);
+      this.#wait(delivery, 0);
+    });
+  }
+
+  /** deliveries that have not arrived, and those that were given up since the start */
+  counts(): { waiting: number; delivered: number; givenUp: number } {
+    return { waiting: this.#timers.size, delivered: this.#delivered, givenUp: this.#givenUp };
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+  }
 
   /** For `most` ms, whatever a clock says that was set back meanwhile. */
-  function wait(delivery: Delivery, most: number): void {
-    if (stopped) return;
-    const left = Math.min(most, Math.max(0, delivery.next - now()));
+  #wait(delivery: Delivery, most: number): void {
+    if (this.#isStopped) return;
+    const left = Math.min(most, Math.max(0, delivery.next - this.#options.now()));
     const timer = setTimeout(
       () => {
-        if (left > LOOK) wait(delivery, left - LOOK);
-        else void deliver(delivery);
+        if (left > LOOK) this.#wait(delivery, left - LOOK);
+        else void this.#deliver(delivery);
       },
       Math.min(LOOK, left),
     );
-    timers.set(delivery.id, timer.unref());
+    this.#timers.set(delivery.id, timer.unref());
   }
 
-  async function deliver(delivery: Delivery): Promise<void> {
+  async #deliver(delivery: Delivery): Promise<void> {
     const { id, url, owner, body } = delivery;
+    const { now, say, random = Math.random, waits = WAITS } = this.#options;
     const target = nameOf(owner, url);
-    const keys = secrets.get(target);
-    if (keys === undefined || gone.has(target)) return giveUp(delivery, 'the config no longer names it');
-    const { refusal, status, retryAfter } = await post(url, body, {
+    const keys = this.#secrets.get(target);
+    if (keys === undefined || this.#gone.has(target))
+      return this.#giveUp(delivery, 'the config no longer names it');
+    const seconds = Math.floor(now() / 1000);
+    const { refusal, status, retryAfter } = await this.#post(url, body, {
       'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(now() / 1000)),
-      'webhook-signature': signatureOf(keys, id, Math.floor(now() / 1000), body),
+      'webhook-timestamp': String(seconds),
+      'webhook-signature': signatureOf(keys, id, seconds, body),
     });
     if (refusal === null) {
-      delivered++;
-      return end(delivery);
+      this.#delivered++;
+      return this.#end(delivery);
     }
     if (status === 410) {
-      gone.add(target);
-      return giveUp(delivery, 'HTTP 410: it wants no more, and gets none until a restart');
+      this.#gone.add(target);
+      return this.#giveUp(delivery, 'HTTP 410: it wants no more, and gets none until a restart');
     }
     delivery.tries++;
     const next = waits[delivery.tries];
-    if (next === undefined) return giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
+    if (next === undefined) return this.#giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
     const ms = Math.max(next * (1 + random() / 10), retryAfter);
     delivery.next = now() + ms;
     if (delivery.tries === 1)
       say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
-    onDisk(() => keep(delivery));
-    wait(delivery, ms);
+    this.#onDisk(() => this.#keep(delivery));
+    this.#wait(delivery, ms);
+  }
+
+  async #post(url: string, body: string, headers: Record<string, string>) {
+    const { origin, pathname, search } = new URL(url);
+    const wire = openWire(origin, undefined, MOST_REPLY);
+    const request = {
+      method: 'POST' as const,
+      path: pathname + search,
+      body: Buffer.from(body),
+      headers: Object.entries({ ...headers, 'user-agent': 'fw' }).flat(),
+    };
+    const reply = await sendWithin(wire, request, TIMEOUT);
+    void wire.close();
+    if (reply instanceof Error)
+      return { refusal: (reply as NodeJS.ErrnoException).code ?? reply.name, status: 0, retryAfter: 0 };
+    const { status } = reply;
+    if (status >= 200 && status < 300) return { refusal: null, status, retryAfter: 0 };
+    const retryAfter = readRetryAfter(reply.retryAfter, this.#options.now(), HOUR) ?? 0;
+    return { refusal: `HTTP ${status}`, status, retryAfter };
+  }
+
+  #giveUp(delivery: Delivery, why: string): void {
+    const { id, url, owner } = delivery;
+    this.#givenUp++;
+    this.#options.say(`webhook to ${originOf(url)} of ${owner} was given up (${id}): ${why}`);
+    this.#end(delivery);
+  }
+
+  #end(delivery: Delivery): void {
+    this.#timers.delete(delivery.id);
+    this.#onDisk(() => removeFile(this.#pathOf(delivery), DISK));
+  }
+
+  #keep(delivery: Delivery): void {
+    replaceFile(this.#pathOf(delivery), JSON.stringify(delivery));
+  }
+
+  #pathOf({ id }: Delivery): string {
+    return join(this.#options.folder, `${id}.json`);
   }
 
   /** What the disk does not take ends no server: the delivery continues, and a restart finds it as it was. */
-  function onDisk(act: () => void): void {
+  #onDisk(act: () => void): void {
+    const { folder, say } = this.#options;
     try {
       act();
     } catch (error) {
       say(`webhooks: expected to write to ${folder}, found ${(error as Error).message}`);
     }
   }
-
-  function giveUp(delivery: Delivery, why: string): void {
-    givenUp++;
-    say(`webhook to ${originOf(delivery.url)} of ${delivery.owner} was given up (${delivery.id}): ${why}`);
-    end(delivery);
-  }
-
-  function end(delivery: Delivery): void {
-    timers.delete(delivery.id);
-    onDisk(() => removeFile(pathOf(delivery), DISK));
-  }
-
-  function keep(delivery: Delivery): void {
-    replaceFile(pathOf(delivery), JSON.stringify(delivery));
-  }
-
-  async function post(url: string, body: string, headers: Record<string, string>) {
-    const failed = (refusal: string, status = 0, retryAfter = 0) => ({ refusal, status, retryAfter });
-    const { origin, pathname, search } = new URL(url);
-    const wire = openWire(origin, undefined, MOST_REPLY);
-    const sent = { ...headers, 'user-agent': 'fw' };
-    const request = {
-      method: 'POST' as const,
-      path: pathname + search,
-      body: Buffer.from(body),
-      headers: Object.entries(sent).flat(),
-    };
-    const reply = await sendWithin(wire, request, TIMEOUT);
-    void wire.close();
-    if (reply instanceof Error) return failed((reply as NodeJS.ErrnoException).code ?? reply.name);
-    const { status } = reply;
-    return status >= 200 && status < 300
-      ? { refusal: null, status, retryAfter: 0 }
-      : failed(`HTTP ${status}`, status, readRetryAfter(reply.retryAfter, now(), HOUR) ?? 0);
-  }
-
-  for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
-    const delivery = JSON.parse(readKept(join(folder, name)).toString()) as Delivery;
-    wait(delivery, Math.max(HOUR, 1.1 * (waits[delivery.tries] ?? 0)));
-  }
-
-  return {
-    tell(owner, event, batch) {
-      targets.forEach((target, index) => {
-        if (target.owner !== owner || !(target.events ?? EVENTS).includes(event)) return;
-        const id = `evt_${hash('sha256', `${batch}\n${event}\n${index}`, 'hex').slice(0, 32)}`;
-        if (timers.has(id)) return;
-        const about = {
-          id,
-          object: 'event',
-          type: event,
-          created_at: Math.floor(now() / 1000),
-          data: { id: batch },
-        };
-        const delivery = { id, url: target.url, owner, body: JSON.stringify(about), tries: 0, next: now() };
-        keep(delivery);
-        wait(delivery, 0);
-      });
-    },
-    counts: () => ({ waiting: timers.size, delivered, givenUp }),
-    stop() {
-      stopped = true;
-      for (const timer of timers.values()) clearTimeout(timer);
-    },
-  };
 }
 
 const nameOf = (owner: string, url: string): string => `${owner}\n${url}`;

@@ -5,10 +5,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { inputsOf } from '../../engine/core/files/input-files.ts';
-import { openBatches } from '../../products/serve/batches/batch-store.ts';
+import { BatchStore } from '../../products/serve/batches/batch-store.ts';
 import { BATCH_ID, newBatchId } from '../../products/serve/ids.ts';
-import { createOwned } from '../../products/serve/owned.ts';
-import { pageOf } from '../../products/serve/paging.ts';
+import { createOwned, pageOf } from '../../products/serve/owned.ts';
 import { folder } from '../fw.ts';
 
 /** A list that counts what is read of it. */
@@ -83,7 +82,7 @@ test('what is looked at all the time is what has not ended, not all that there i
     const status = n % 10 === 0 ? 'in_progress' : 'completed';
     writeFileSync(join(data, 'batches', id, 'state.json'), JSON.stringify({ id, owner: 'ann', status }));
   }
-  const store = openBatches(data, { say: expect.unreachable });
+  const store = new BatchStore(data, { say: expect.unreachable });
   expect(store.ids('ann')).toHaveLength(40);
   expect(store.ids(null).every(id => BATCH_ID.test(id))).toBe(true);
   const [first, ...others] = store.open();

@@ -7,7 +7,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
-import { createTold } from '../../products/serve/gateway/stream-record.ts';
+import { StreamRecord } from '../../products/serve/gateway/stream-record.ts';
 import { every } from '../all.ts';
 import { served } from './serving.ts';
 
@@ -299,7 +299,7 @@ test('no header of a server reaches a client, and no type that a browser would r
 
 test('what is kept of a stream for the record is bounded, whatever member of it is long', () => {
   const long = 'x'.repeat(100_000);
-  const told = createTold(null);
+  const told = new StreamRecord(null);
   const say = (choice: object, more: object = {}) =>
     told.event(JSON.stringify({ ...more, choices: [choice] }));
   for (let index = 0; index < 200; index++) {

@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createRates } from '../../products/serve/batches/batch-rates.ts';
+import { createRates } from '../../products/serve/batches/batch-metrics.ts';
 import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
 import { createCache } from '../../products/serve/gateway/answer-cache.ts';
 import { believedClock } from '../../products/serve/wall-clock.ts';
-import { createWebhooks } from '../../products/serve/webhooks.ts';
+import { Webhooks } from '../../products/serve/webhooks.ts';
 import { slow } from '../all.ts';
 import { folder } from '../fw.ts';
 import { begin, ENDPOINT, linesOf, put, reached } from './batching.ts';
@@ -135,7 +135,7 @@ test('a delivery that waits for its next try does not wait for a clock that was 
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());
   let now = NOW;
-  const webhooks = createWebhooks({
+  const webhooks = new Webhooks({
     folder: join(folder(), 'webhooks'),
     targets: [
       {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { html } from '../../products/kit/html.ts';
-import { createRates } from '../../products/serve/batches/batch-rates.ts';
+import { createRates } from '../../products/serve/batches/batch-metrics.ts';
 import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
 import { resultOf } from '../../products/serve/page/answer-view.ts';
 import { createEvents } from '../../products/serve/page/events.ts';

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createAccess } from '../../products/serve/access.ts';
 import { openKeys } from '../../products/serve/api-keys.ts';
 import { createHttp } from '../../products/serve/http.ts';
-import { createMetrics } from '../../products/serve/serve-metrics.ts';
+import { ServerMetrics } from '../../products/serve/serve-metrics.ts';
 import { addShards, type DeskOfRoutes } from '../../products/serve/shard-routes.ts';
 import {
   Gone,
@@ -85,7 +85,7 @@ async function listening(together?: number) {
   const said: string[] = [];
   const say = (message: string): void => void said.push(message);
   const access = createAccess(openKeys(data, say), Date.now);
-  const metrics = createMetrics(() => {
+  const metrics = new ServerMetrics(() => {
     throw new Error('there is no pool');
   });
   const app = createHttp({ access, metrics, mostBody: 1024 * 1024, say });

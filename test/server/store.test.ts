@@ -10,6 +10,7 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
 import type { Access } from '../../products/serve/access.ts';
+import { recordOf } from '../../products/serve/batches/batch-routes.ts';
 import {
   type BatchRecord,
   isFinal,
@@ -17,9 +18,8 @@ import {
   type Status,
   shown,
 } from '../../products/serve/batches/batch-state.ts';
-import { openBatches } from '../../products/serve/batches/batch-store.ts';
-import { type Batches, createBatches } from '../../products/serve/batches/batches.ts';
-import { recordOf } from '../../products/serve/batches/create-batch.ts';
+import { BatchStore } from '../../products/serve/batches/batch-store.ts';
+import { Batches } from '../../products/serve/batches/batches.ts';
 import { type FileStore, openFiles } from '../../products/serve/file-store.ts';
 import { newFileId } from '../../products/serve/ids.ts';
 import { settingsOf } from '../../products/serve/serve-config.ts';
@@ -74,9 +74,9 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
   const { settings } = settingsOf({ data, grace: '10ms' });
   const told = { now: Date.now, say: () => {}, disk };
   const files = openFiles(data, told);
-  const store = openBatches(data, told);
+  const store = new BatchStore(data, told);
   const access = { charge() {} } as unknown as Access;
-  const batches = createBatches({
+  const batches = new Batches({
     ...told,
     data,
     settings,
@@ -85,6 +85,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     access,
     files,
     store,
+    stamp: Date.now,
     webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
   });
   return { files, store, batches };
@@ -118,7 +119,7 @@ async function live(
   let drain = async (): Promise<void> => {};
   try {
     const { files, store, batches } = opened(data, pool, disk);
-    drain = batches.drain;
+    drain = () => batches.drain();
     if (isNew) {
       const made = take(files, batches);
       answered.push(made.id);
@@ -137,7 +138,7 @@ async function live(
 function check(data: string, answered: readonly string[], ends: readonly Status[], point: string): void {
   const told = { now: Date.now, say: (said: string) => expect(said, point).toBe('') };
   const files = openFiles(data, told);
-  const records = openBatches(data, told).all();
+  const records = new BatchStore(data, told).all();
   const named = new Set<string>();
   expect(
     records.map(({ id }) => id),

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
-import { createWebhooks, secretIn, signatureOf, type WebhookOptions } from '../../products/serve/webhooks.ts';
+import { secretIn, signatureOf, type WebhookOptions, Webhooks } from '../../products/serve/webhooks.ts';
 import { folder } from '../fw.ts';
 import { until } from '../pool/serving.ts';
 
@@ -46,9 +46,14 @@ function hooks(url: string, more: Partial<WebhookOptions> = {}) {
     waits: [0, 1, 1],
     ...more,
   };
-  const made = createWebhooks(options);
-  onTestFinished(made.stop);
-  return { ...made, said, folder: options.folder, files: () => readdirSync(options.folder) };
+  const made = new Webhooks(options);
+  const stop = (): void => made.stop();
+  onTestFinished(stop);
+  return {
+    ...{ said, folder: options.folder, stop, counts: () => made.counts() },
+    tell: (...event: Parameters<Webhooks['tell']>) => made.tell(...event),
+    files: () => readdirSync(options.folder),
+  };
 }
 
 test('the vector of Standard Webhooks', () => {

@@ -7,10 +7,9 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createAccess } from '../../products/serve/access.ts';
 import { createHttp } from '../../products/serve/http.ts';
-import { ringOf } from '../../products/serve/one-key.ts';
-import { createMetrics } from '../../products/serve/serve-metrics.ts';
-import { shardMetrics } from '../../products/serve/shard-metrics.ts';
-import { addShards } from '../../products/serve/shard-routes.ts';
+import { ringOf } from '../../products/serve/run-coordinator.ts';
+import { ServerMetrics } from '../../products/serve/serve-metrics.ts';
+import { addShards, shardMetrics } from '../../products/serve/shard-routes.ts';
 import { createDesk } from '../../products/workers/desk.ts';
 import type { Hello } from '../../products/workers/protocol.ts';
 import { newPlanner } from '../../products/workers/shard-plan.ts';
@@ -54,7 +53,7 @@ async function coordinating() {
     { id: 'w', task, files: null },
     planner.finish(() => join(data, 'work')),
   );
-  const metrics = createMetrics(remotePool(desk, () => work).stats);
+  const metrics = new ServerMetrics(remotePool(desk, () => work).stats);
   const access = createAccess(ringOf(KEY), () => time.now);
   const app = createHttp({ access, metrics, mostBody: 1024 * 1024, say });
   addShards(app, desk);

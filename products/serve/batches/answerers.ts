@@ -1,84 +1,225 @@
-/** Who answers which batch: workers where there is a queue, else the endpoints of the pool; and whether they are there. */
+/** Who answers which batch: workers where there is a queue, else this server, over its pool; and whether they are there. */
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Ledger, openLedger } from '../../../engine/asking/ledger/ledger.ts';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
+import { version } from '../../../engine/core/config/package.ts';
+import { type Answer, type Call, CallFailure } from '../../../engine/core/item/call.ts';
+import type { PoolAsked } from '../../../engine/running/run.ts';
+import { type OptionsOfStage, placed } from '../../../engine/running/stage-options.ts';
+import request from '../../../stages/request.ts';
 import type { Desk } from '../../workers/desk.ts';
-import type { Workers } from '../serve-workers.ts';
-import { answeredByWorkers, hasBegunByWorkers } from './answer-by-workers.ts';
-import { answeredHere, hasBegunHere } from './answer-here.ts';
-import type { Answering, AnsweringOptions } from './answerer.ts';
-import type { BatchRecord } from './batch-state.ts';
+import type { PlannedWork } from '../../workers/shard-work.ts';
+import { remotePool, sharding } from '../../workers/sharding.ts';
+import { shardsIn } from '../serve-workers.ts';
+import type { Parts } from '../server-context.ts';
+import type { Ending } from './batch-output.ts';
+import { type BatchRecord, weightOf } from './batch-state.ts';
+import type { BatchStore } from './batch-store.ts';
 
-export interface Answerers {
-  /** Whether they serve its models. While an endpoint was never seen, nobody knows that it does not. */
-  areThere(record: BatchRecord): boolean;
-  /** Whether it may begin: what is there for workers to do is to be seen before there is a worker. */
-  mayBegin(record: BatchRecord): boolean;
-  /** Why nobody answers it now, in words; null where somebody may. */
-  missing(record: BatchRecord): string | null;
-  answering(asked: AnsweringOptions & Own): Answering;
+/** What answers the lines of one batch. */
+export interface Answering {
+  /** the stage behind ingest */
+  placed: OptionsOfStage;
+  openPool(asked: PoolAsked): EndpointPool;
+  /** Asks nothing more; what is under way may finish. */
+  stop(): void;
+  /** Nothing is waited for any more. */
+  abort(): void;
 }
 
-interface Own {
+export interface AnsweringOptions {
+  record: BatchRecord;
+  /** of the batch, and the file of its lines */
+  folder: string;
   input: string;
   /** bytes of a line; ms for calls in flight at a stop */
   maxLine: number;
   grace: number;
-  /** of the places of the pool */
+  /** why the rest is not asked; null while it is */
+  ending(): Ending | null;
+  /** told the tokens of answers that were asked for now */
+  onTokens(tokens: number): void;
+  /** its part of all places of the pool, where every batch has requests: 1 of one that is alone */
   share(): number;
 }
 
+/** bytes that an answer may have on the wire at most, and of an item beside its request and its answer */
+const MOST_ANSWER = 16 * 1024 * 1024;
+const ROOM = 64 * 1024;
+/** Items in flight of a batch, however many others there are. */
+const LEAST_ITEMS = 32;
+/** Of the SHA-256 of the lines: another version of fw may read them otherwise, and then begins anew. */
+const NAMED = 16;
 /** models that a message names */
 const MOST_NAMED = 3;
 
-export function createAnswerers(
-  pool: EndpointPool,
-  workers: Workers | null,
-  { folderOf, now }: { folderOf(id: string): string; now(): number },
-): Answerers {
-  /** Of its workers; null where the pool answers it. It stays with those who have begun it. */
-  function deskOf({ id }: Pick<BatchRecord, 'id'>): Desk | null {
-    if (workers === null) return null;
-    const folder = folderOf(id);
-    if (hasBegunByWorkers(folder)) return workers.desk;
-    const isOurs = hasBegunHere(folder) && pool.stats().endpoints.length > 0;
-    return workers.takesNew && !isOurs ? workers.desk : null;
+/** Bytes of a line with its answer; `maxLine` without. */
+const withAnswer = (maxLine: number): number => maxLine + MOST_ANSWER + ROOM;
+const ledgerIn = (folder: string): string => join(folder, 'ledger');
+const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED).join(', ');
+
+export class Answerers {
+  readonly #parts: Pick<Parts, 'pool' | 'workers' | 'now'>;
+  readonly #store: BatchStore;
+
+  constructor(parts: Pick<Parts, 'pool' | 'workers' | 'now'>, store: BatchStore) {
+    this.#parts = parts;
+    this.#store = store;
   }
 
-  function isServedHere(models: readonly string[]): boolean {
-    const { endpoints } = pool.stats();
+  /** Whether they serve its models. While an endpoint was never seen, nobody knows that it does not. */
+  areThere(record: BatchRecord): boolean {
+    return this.#deskOf(record)?.isServed(record.models) ?? this.#isServedHere(record.models);
+  }
+
+  /** Whether it may begin: what is there for workers to do is to be seen before there is a worker. */
+  mayBegin(record: BatchRecord): boolean {
+    return this.#deskOf(record) !== null || this.#isServedHere(record.models);
+  }
+
+  /** Why nobody answers it now, in words; null where somebody may. */
+  missing(record: BatchRecord): string | null {
+    const { status, models } = record;
+    const desk = this.#deskOf(record);
+    if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, models) : null;
+    if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
+    if (status !== 'in_progress') return null;
+    return this.#isServedHere(models) ? null : `no endpoint serves ${named(models)}`;
+  }
+
+  answering(options: AnsweringOptions): Answering {
+    const { pool, now } = this.#parts;
+    const desk = this.#deskOf(options.record);
+    return desk === null ? answeredHere(options, pool) : answeredByWorkers(options, desk, now);
+  }
+
+  /** Of its workers; null where the pool answers it. It stays with those who have begun it. */
+  #deskOf({ id }: BatchRecord): Desk | null {
+    const { pool, workers } = this.#parts;
+    if (workers === null) return null;
+    const { desk, takesNew } = workers;
+    const folder = this.#store.folderOf(id);
+    if (existsSync(shardsIn(folder))) return desk;
+    const isOurs = existsSync(ledgerIn(folder)) && pool.stats().endpoints.length > 0;
+    return takesNew && !isOurs ? desk : null;
+  }
+
+  #isServedHere(models: readonly string[]): boolean {
+    const { endpoints } = this.#parts.pool.stats();
     const served = new Set(endpoints.flatMap(one => one.models));
     if (models.every(model => served.has(model))) return served.size > 0;
     return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
   }
 
-  function missingAt(desk: Desk, models: readonly string[]): string | null {
-    if (workers?.takesNew === false) return 'workers have begun it, and wait for a server with --redis';
+  #missingAt(desk: Desk, models: readonly string[]): string | null {
+    if (this.#parts.workers?.takesNew === false)
+      return 'workers have begun it, and wait for a server with --redis';
     const { isQueueUp, alive } = desk.stats();
     if (!isQueueUp) return 'Redis is away: workers get nothing new';
     if (alive === 0) return 'no worker is there';
     return desk.isServed(models) ? null : `no worker serves ${named(models)}`;
   }
+}
+
+/** A batch over its part of the pool, with a ledger of its own: killed and run again it asks only what is not on record. */
+function answeredHere(options: AnsweringOptions, pool: EndpointPool): Answering {
+  const { record, folder, input, maxLine, grace, ending, onTokens, share } = options;
+  let part: EndpointPool | undefined;
+
+  function openPool({ asksWith, onGivenUp }: PoolAsked): EndpointPool {
+    const path = ledgerIn(folder);
+    // whoever held them is gone: the folder of the server is ours
+    rmSync(join(path, 'locks'), { recursive: true, force: true });
+    const ledger = openLedger({
+      ...{ path, fsync: 100, version: version(), label: record.id, files: [input] },
+      ...{ asksWith, shard: undefined, warn: () => {} },
+      onBroken: error => part?.giveUp(error),
+    });
+    const own = pool.part({
+      ledger,
+      model: record.model ?? '',
+      share: { owner: record.owner, batch: record.id, weight: weightOf(record) },
+      lasts: true,
+      onGivenUp,
+    });
+    part = own;
+    if (ending() !== null) own.stop();
+    // all else is the part's
+    return Object.create(own, {
+      call: { value: (asked: Call) => call(own, ledger, asked) },
+      // many batches at once share the memory, too
+      itemsInFlight: {
+        get() {
+          const all = own.itemsInFlight;
+          return Math.max(Math.min(all, LEAST_ITEMS), Math.ceil(all * share()));
+        },
+      },
+    }) as EndpointPool;
+  }
+
+  async function call(own: EndpointPool, ledger: Ledger, asked: Call): Promise<Answer> {
+    const why = ending();
+    if (why !== null) {
+      const answer = ledger.find(asked.key);
+      if (answer === null)
+        throw new CallFailure('interrupted', `The batch was ${why} before this was asked.`);
+      return answer;
+    }
+    const answer = await own.call(asked);
+    if (!answer.replayed) onTokens(answer.usage.prompt + answer.usage.completion);
+    return answer;
+  }
 
   return {
-    areThere(record) {
-      const desk = deskOf(record);
-      return desk === null ? isServedHere(record.models) : desk.isServed(record.models);
-    },
-    mayBegin: record => deskOf(record) !== null || isServedHere(record.models),
-    missing(record) {
-      const { status, models } = record;
-      const desk = deskOf(record);
-      if (desk !== null) return status === 'in_progress' ? missingAt(desk, models) : null;
-      if (pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
-      if (status !== 'in_progress') return null;
-      return isServedHere(models) ? null : `no endpoint serves ${named(models)}`;
-    },
-    answering({ share, ...asked }) {
-      const desk = deskOf(asked.record);
-      return desk === null
-        ? answeredHere({ ...asked, pool, share })
-        : answeredByWorkers({ ...asked, desk, now });
-    },
+    // each line of a batch gets its answer or its error, as its client is told by the API
+    placed: placed(request, { 'max-line': withAnswer(maxLine), grace: `${grace}ms`, 'max-failed': 'none' }),
+    openPool,
+    stop: () => part?.stop(),
+    abort: () => part?.abort(),
   };
 }
 
-const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED).join(', ');
+/** A batch that workers answer: its lines go to the desk, and come back as shards are done. Its ledgers are theirs. */
+function answeredByWorkers(options: AnsweringOptions, desk: Desk, now: () => number): Answering {
+  const { record, folder, maxLine, grace, ending, onTokens } = options;
+  const { id, models, owner } = record;
+  const most = { 'max-line': withAnswer(maxLine) };
+  const task = {
+    label: id,
+    row: [{ stage: 'request', options: most }],
+    files: null,
+    models,
+    owner,
+    weight: weightOf(record),
+  };
+  const root = shardsIn(folder);
+  let work: PlannedWork | null = null;
+  const stage = sharding({
+    desk,
+    workOf: sha256 => ({
+      ...{ id, task, files: null, folder: join(root, sha256.slice(0, NAMED)) },
+      onAsked: ({ promptTokens, completionTokens }) => onTokens(promptTokens + completionTokens),
+    }),
+    spool: join(root, 'lines.unfinished'),
+    onOpen(opened) {
+      work = opened;
+      if (ending() !== null) endWhenHeard(opened);
+    },
+  });
+  /** It ended while the server was away: workers still hand in what they have, once they were heard of. */
+  function endWhenHeard(opened: PlannedWork): void {
+    const end = (): void => {
+      opened.end();
+      setTimeout(opened.abort, grace).unref();
+    };
+    setTimeout(end, Math.max(0, opened.opensAt - now())).unref();
+  }
+
+  return {
+    placed: placed(stage, most),
+    openPool: () => remotePool(desk, () => work),
+    stop: () => work?.end(),
+    abort: () => work?.abort(),
+  };
+}

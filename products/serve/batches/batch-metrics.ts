@@ -1,97 +1,111 @@
-/** What Prometheus is told of batches: by state, never by id or owner. */
+/** What Prometheus is told of batches: by state, never by id or owner; and how fast they go. */
 import { statfsSync } from 'node:fs';
-import { Counter, Gauge } from 'prom-client';
 import type { Parts } from '../server-context.ts';
 import { isNotAsked } from './batch-output.ts';
-import type { Rates } from './batch-rates.ts';
-import { expiresAt, isFinal, STATUSES } from './batch-state.ts';
+import { type BatchRecord, expiresAt, isFinal, STATUSES } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
 
-export function batchMetrics(
-  { metrics: { registry }, data, now }: Parts,
-  { store, batches, rates }: { store: BatchStore; batches: Batches; rates: Rates },
-): void {
-  const registers = [registry];
-  // the first that is asked: it sets the others
-  new Gauge({
-    name: 'fw_batches',
-    help: 'Batches by state.',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      for (const one of [this, oldest, deadline, items]) one.reset();
-      deadline.remove();
-      time.remove();
-      let open = 0;
-      let rate = 0;
-      const seconds = now() / 1000;
-      let next = Number.POSITIVE_INFINITY;
-      const ages = new Map<string, number>();
-      const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
-      for (const record of store.all().map(batches.seen)) {
-        const { status, created_at } = record;
-        counts.set(status, (counts.get(status) ?? 0) + 1);
-        items.inc({ outcome: 'completed' }, record.counts.completed);
-        // what was cancelled or expired before it was asked says nothing of servers or answers
-        const unasked = record.failures.reduce(
-          (sum, { code, count }) => sum + (isNotAsked(code) ? count : 0),
-          0,
-        );
-        items.inc({ outcome: 'failed' }, record.counts.failed - unasked);
-        items.inc({ outcome: 'not_asked' }, unasked);
-        if (isFinal(status)) continue;
-        open += record.counts.total - record.counts.completed - record.counts.failed;
-        rate += rates.of(record.id) ?? 0;
-        ages.set(status, Math.max(ages.get(status) ?? 0, seconds - created_at));
-        next = Math.min(next, expiresAt(record) - seconds);
-      }
-      for (const [state, count] of counts) this.set({ state }, count);
-      for (const [state, age] of ages) oldest.set({ state }, age);
-      if (next < Number.POSITIVE_INFINITY) deadline.set(next);
-      paused.set(batches.paused);
-      left.set(open);
-      // while nothing comes back nobody knows
-      if (open === 0 || rate > 0) time.set(open === 0 ? 0 : open / rate);
-      const { bavail, bsize } = statfsSync(data);
-      free.set(bavail * bsize);
-    },
-  });
-  const left = new Gauge({
-    name: 'fw_batch_items_left',
-    help: 'Lines of batches that have not ended, and have not come back.',
-    registers,
-  });
-  const time = new Gauge({
-    name: 'fw_batch_left_seconds',
-    help: 'Time until all of these have come back, at the rate of the last minute.',
-    registers,
-  });
-  const free = new Gauge({
-    name: 'fw_data_free_bytes',
-    help: 'Room on the disk of the folder that the server keeps all in.',
-    registers,
-  });
-  const oldest = new Gauge({
-    name: 'fw_batch_oldest_seconds',
-    help: 'Age of the oldest batch in a state that is not final.',
-    labelNames: ['state'],
-    registers,
-  });
-  const deadline = new Gauge({
-    name: 'fw_batch_deadline_seconds',
-    help: 'Time until the first window of a batch that has not ended is over.',
-    registers,
-  });
-  const items = new Counter({
-    name: 'fw_batch_items_total',
-    help: 'Lines of batches that have come back.',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const paused = new Gauge({
-    name: 'fw_batches_paused',
-    help: 'Batches that wait because the disk is full or something else was broken.',
-    registers,
-  });
+interface Measured {
+  store: BatchStore;
+  batches: Batches;
+  rates: Rates;
 }
+
+export function batchMetrics(
+  { metrics, data, now }: Pick<Parts, 'metrics' | 'data' | 'now'>,
+  measured: Measured,
+): void {
+  metrics.measure(
+    {
+      fw_batches: ['Batches by state.', 'state'],
+      fw_batch_items_left: ['Lines of batches that have not ended, and have not come back.'],
+      fw_batch_left_seconds: ['Time until all of these have come back, at the rate of the last minute.'],
+      fw_data_free_bytes: ['Room on the disk of the folder that the server keeps all in.'],
+      fw_batch_oldest_seconds: ['Age of the oldest batch in a state that is not final.', 'state'],
+      fw_batch_deadline_seconds: ['Time until the first window of a batch that has not ended is over.'],
+      fw_batch_items_total: ['Lines of batches that have come back.', 'outcome'],
+      fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],
+    },
+    () => {
+      const { counts, items, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
+      const { bavail, bsize } = statfsSync(data);
+      return {
+        fw_batches: counts,
+        fw_batch_items_left: left,
+        // while nothing comes back nobody knows
+        fw_batch_left_seconds: left === 0 ? 0 : rate > 0 ? left / rate : null,
+        fw_data_free_bytes: bavail * bsize,
+        fw_batch_oldest_seconds: oldest,
+        fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
+        fw_batch_items_total: items,
+        fw_batches_paused: measured.batches.paused,
+      };
+    },
+  );
+}
+
+/** Over all batches; `seconds` is now. */
+function sumsOf({ store, batches, rates }: Measured, seconds: number) {
+  const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
+  const items = new Map<string, number>();
+  const oldest = new Map<string, number>();
+  let [left, rate, deadline] = [0, 0, Number.POSITIVE_INFINITY];
+  const add = (to: Map<string, number>, key: string, count: number): void =>
+    void to.set(key, (to.get(key) ?? 0) + count);
+  for (const record of store.all().map(one => batches.seen(one))) {
+    const { id, status, created_at, failures } = record;
+    const { total, completed, failed } = record.counts;
+    add(counts, status, 1);
+    add(items, 'completed', completed);
+    // what was cancelled or expired before it was asked says nothing of servers or answers
+    const unasked = failures.reduce((sum, { code, count }) => sum + (isNotAsked(code) ? count : 0), 0);
+    add(items, 'failed', failed - unasked);
+    add(items, 'not_asked', unasked);
+    if (isFinal(status)) continue;
+    left += total - completed - failed;
+    rate += rates.of(id) ?? 0;
+    oldest.set(status, Math.max(oldest.get(status) ?? 0, seconds - created_at));
+    deadline = Math.min(deadline, expiresAt(record) - seconds);
+  }
+  return { counts, items, left, rate, oldest, deadline };
+}
+
+/** ms that are looked back on, and notes in them */
+const BACK = 60_000;
+const NOTES = 30;
+
+/** How fast batches go: what of each had come back at a few moments of the last minute, noted all the time, so that who looks first sees them too. */
+export function createRates(now: () => number) {
+  const seen = new Map<string, { at: number; done: number }[]>();
+  return {
+    /** To be called once a second or so. */
+    note(records: readonly BatchRecord[]): void {
+      const at = now();
+      const live = new Set<string>();
+      for (const { id, status, counts } of records) {
+        if (isFinal(status) || counts.total === 0) continue;
+        live.add(id);
+        const before = seen.get(id) ?? [];
+        const last = before.at(-1);
+        // of a clock that was set back the notes say nothing
+        const notes = last === undefined || last.at > at ? [] : before;
+        if (last !== undefined && at >= last.at && at - last.at < BACK / NOTES) continue;
+        notes.push({ at, done: counts.completed + counts.failed });
+        while (notes.length > 2 && at - (notes[0]?.at ?? at) > BACK) notes.shift();
+        seen.set(id, notes);
+      }
+      for (const id of seen.keys()) if (!live.has(id)) seen.delete(id);
+    },
+    /** lines a second; null before two notes, and of a batch that has ended */
+    of(id: string): number | null {
+      const notes = seen.get(id) ?? [];
+      const [first] = notes;
+      const last = notes.at(-1);
+      if (first === undefined || last === undefined || last.at <= first.at) return null;
+      return ((last.done - first.done) * 1000) / (last.at - first.at);
+    },
+  };
+}
+
+export type Rates = ReturnType<typeof createRates>;

@@ -1,17 +1,21 @@
 /**
  * The lines of a batch as they come back: those with an answer in one file, the others in another, each in the order of the
- * input. What was refused by a server has its status and no error, as at OpenAI; what was never answered has an error.
+ * input. What was refused by a server has its status and no error, as at OpenAI; what was never answered has an error. Once
+ * all are written both become files of the owner.
  */
-import { closeSync, fsyncSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, fsyncSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
+import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { InOrder, inTurns } from '../../../engine/tables/export/in-order.ts';
 import { lineOf, responseOf } from '../../../engine/tables/export/openai-batch.ts';
-import { type FailureGroup, noteFailure } from './batch-failures.ts';
-import type { BatchRecord, BatchUsage, Counts } from './batch-state.ts';
+import type { FileStore } from '../file-store.ts';
+import { newFileId } from '../ids.ts';
+import type { BatchRecord, BatchUsage, Counts, FailureGroup, Outputs } from './batch-state.ts';
+import { linked } from './batch-store.ts';
 
 /** Why the rest of a batch is not asked. */
 export type Ending = 'expired' | 'cancelled';
@@ -54,17 +58,22 @@ export function withTally(record: BatchRecord, tally: Tally): BatchRecord {
   };
 }
 
+export const pathsIn = (folder: string): { output: string; error: string } => ({
+  output: join(folder, 'output.jsonl'),
+  error: join(folder, 'error.jsonl'),
+});
+
 /** Counts into `tally`; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
 export function linesInto(
-  paths: { output: string; error: string },
+  { output, error: errors }: ReturnType<typeof pathsIn>,
   tally: Tally,
   ending: () => Ending | null,
   onBroken: OnBroken,
 ): Output {
-  const good = lines(paths.output);
-  const bad = lines(paths.error);
+  const good = lines(output);
+  const bad = lines(errors);
   const turns = inTurns({
-    order: new InOrder(dirname(paths.output), NEAR),
+    order: new InOrder(dirname(output), NEAR),
     emit: text => (text.startsWith(GOOD) ? good : bad).put(text.slice(1)),
     isOpen: () => true,
     ready: act => act(),
@@ -97,6 +106,37 @@ function errorOf(item: Item, ending: Ending | null): { code: string; message: st
   const status = responseOf(item)?.status_code ?? 0;
   if (failure === undefined || status >= 400) return null;
   return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
+}
+
+/** Codes of one batch, bounded whatever servers say; examples of each, and characters of them. */
+const MOST_CODES = 30;
+const MOST_EXAMPLES = 3;
+const LONGEST = 300;
+const OTHER = 'other';
+
+/** Counts a line that failed; `error` is what the line says is wrong, null where a server's refusal says it. */
+function noteFailure(
+  groups: FailureGroup[],
+  item: Item,
+  error: { code: string; message: string } | null,
+): void {
+  const { status_code, body } = responseOf(item) ?? {};
+  const refusal = isObject(body) && isObject(body.error) ? body.error.message : undefined;
+  const message =
+    error?.message ?? (typeof refusal === 'string' ? refusal : (failureOf(item)?.message ?? ''));
+  const group = groupOf(groups, error?.code ?? `HTTP ${status_code}`);
+  group.count += 1;
+  if (group.examples.length < MOST_EXAMPLES)
+    group.examples.push({ custom_id: cut(String(item.id), LONGEST), message: cut(message, LONGEST) });
+}
+
+function groupOf(groups: FailureGroup[], code: string): FailureGroup {
+  const found = groups.find(group => group.code === code);
+  if (found !== undefined) return found;
+  if (groups.length >= MOST_CODES && code !== OTHER) return groupOf(groups, OTHER);
+  const group: FailureGroup = { code, count: 0, examples: [] };
+  groups.push(group);
+  return group;
 }
 
 function noteUsage(usage: BatchUsage, item: Item): void {
@@ -141,4 +181,32 @@ function lines(path: string) {
       }
     },
   };
+}
+
+/** Ids for what is there: a file without a line is none. `now` in ms. */
+export function outputsIn(folder: string, now: number): Outputs {
+  const { output, error } = pathsIn(folder);
+  const idFor = (path: string): string | null => (statSync(path).size === 0 ? null : newFileId(now));
+  return { output: idFor(output), error: idFor(error) };
+}
+
+/** Gives the lines their place among the files; done again, it is the same files. `folder` is that of the batch; `keep` and `now` in ms. */
+export function placeOutputs(
+  { id, owner, outputs_kept }: BatchRecord,
+  outputs: Outputs,
+  { files, folder, keep, now }: { files: FileStore; folder: string; keep: number; now: number },
+): void {
+  const created_at = Math.floor(now / 1000);
+  const expires_at = created_at + (outputs_kept ?? Math.floor(keep / 1000));
+  for (const kind of ['output', 'error'] as const) {
+    const file = outputs[kind];
+    if (file === null || files.get(owner, file) !== null) continue;
+    const path = pathsIn(folder)[kind];
+    linked(path, files.spoolOf(file));
+    const bytes = statSync(path).size;
+    files.add({
+      ...{ id: file, owner, filename: `${id}_${kind}.jsonl`, purpose: 'batch_output', bytes },
+      ...{ created_at, expires_at },
+    });
+  }
 }

@@ -1,14 +1,25 @@
-/** /v1/batches: create, list, get, cancel. */
+/**
+ * /v1/batches: create, list, get, cancel. Of one that is made the body is checked alone, since the lines of its file are
+ * looked at later; one that is asked for again is found.
+ */
+import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { isFull } from '../../../engine/core/files/durable.ts';
-import { notFound } from '../errors.ts';
-import { BATCH_ID } from '../ids.ts';
-import { type ListQuery, pageOf } from '../paging.ts';
-import { diskFull } from '../upload.ts';
+import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
+import { ownValidator } from '../../../engine/core/config/package.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { show } from '../../../engine/core/json/show.ts';
+import type { Caller } from '../access.ts';
+import { badRequest, invalid, kept, notFound } from '../errors.ts';
+import { expiryOf } from '../file-routes.ts';
+import type { FileStore } from '../file-store.ts';
+import { readJson } from '../http-body.ts';
+import { BATCH_ID, FILE_ID, newBatchId } from '../ids.ts';
+import { type ListQuery, pageOf } from '../owned.ts';
+import type { Parts } from '../server-context.ts';
+import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
-import type { Create } from './create-batch.ts';
 
 const LIST = { id: BATCH_ID, most: 100, usual: 20 };
 
@@ -44,16 +55,103 @@ export function addBatchRoutes(
     return record;
   };
   app.get('/v1/batches/:id', { config }, async (request: One) => see(found(request)));
-  app.post('/v1/batches/:id/cancel', { config }, async (request: One) => {
-    try {
-      return see(batches.cancel(found(request)));
-    } catch (error) {
-      throw isFull(error) ? diskFull() : error;
-    }
-  });
+  app.post('/v1/batches/:id/cancel', { config }, async (request: One) =>
+    kept(() => see(batches.cancel(found(request)))),
+  );
 }
 
 /** A header that is given once, at most 255 characters of it. */
 function textOf(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && header !== '' ? header.slice(0, 255) : null;
+}
+
+export const ENDPOINTS: readonly string[] = OPEN_PATHS;
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+/** seconds: 30 days */
+const LONGEST_WINDOW = 30 * 86_400;
+
+/** ms in which a create that a client says it repeats is taken for the same one */
+const REPEATED = 15 * 60_000;
+
+export interface Asked {
+  body: unknown;
+  /** the Idempotency-Key header */
+  idempotency: string | null;
+  caller: Caller;
+  /** the client says that it asks again */
+  isRetry: boolean;
+}
+
+/** Makes the batch, or finds the one that this request has made already. Throws as `recordOf`, 429, and 507 for a full disk. */
+export type Create = (asked: Asked) => BatchRecord;
+
+export function creator(
+  { access, stamp }: Pick<Parts, 'access' | 'stamp'>,
+  { files, store, batches }: { files: FileStore; store: BatchStore; batches: Batches },
+): Create {
+  /**
+   * The batch that this request has made already: the answer was lost, and the client asks again. It says so by a count of
+   * its own, or by a key that its user chose.
+   */
+  function repeated({ owner, key, asked }: BatchRecord, isRetry: boolean): BatchRecord | undefined {
+    if (asked.idempotency === null && !isRetry) return undefined;
+    const own = store.list(owner).reverse();
+    if (asked.idempotency !== null) {
+      const same = own.find(one => one.asked.idempotency === asked.idempotency);
+      if (same === undefined || same.asked.body === asked.body) return same;
+      throw badRequest('This Idempotency-Key was used with another body.', null, 'idempotency_key_reused');
+    }
+    const isRecent = ({ created_at }: BatchRecord): boolean =>
+      Math.abs(stamp() - created_at * 1000) <= REPEATED;
+    return own.find(one => one.key === key && one.asked.body === asked.body && isRecent(one));
+  }
+
+  return asked => {
+    const record = recordOf(asked, files, stamp());
+    const before = repeated(record, asked.isRetry);
+    if (before !== undefined) return before;
+    access.refuseSpent(asked.caller);
+    return kept(() => batches.add(record));
+  };
+}
+
+const hashOfBody = (body: unknown): string => hash('sha256', Buffer.isBuffer(body) ? body : '');
+
+/** 400 names the field that is wrong; 404 where the file is not there, or another owner's. */
+export function recordOf({ body, idempotency, caller }: Asked, files: FileStore, now: number): BatchRecord {
+  const said = readJson(body, ownValidator('batch', 'first'));
+  const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = said as {
+    input_file_id: string;
+    endpoint: string;
+    completion_window: string;
+    metadata?: Record<string, string> | null;
+    output_expires_after?: JsonObject | null;
+  };
+  if (!ENDPOINTS.includes(endpoint))
+    throw invalid('endpoint', `this server takes ${ENDPOINTS.join(', ')}, found ${show(endpoint)}`);
+  const window = windowOf(completion_window);
+  const outputs_kept = output_expires_after ? expiryOf(output_expires_after, 'output_expires_after') : null;
+  const file = FILE_ID.test(input_file_id) ? files.get(caller.owner, input_file_id) : null;
+  if (file === null) throw notFound(`No such File object: ${input_file_id.slice(0, 100)}`, 'input_file_id');
+  if (file.purpose !== 'batch')
+    throw invalid('input_file_id', `expected a file of purpose 'batch', found '${file.purpose}'`);
+  return {
+    ...{ id: newBatchId(now), owner: caller.owner, key: caller.key, endpoint, input_file_id },
+    ...{ completion_window, window, status: 'validating', created_at: Math.floor(now / 1000), times: {} },
+    ...{ errors: [], counts: { total: 0, completed: 0, failed: 0 }, usage: newTally().usage, failures: [] },
+    ...{ metadata: metadata ?? null, model: null, models: [], outputs_kept, outputs: null },
+    asked: { body: hashOfBody(body), idempotency },
+  };
+}
+
+/** In seconds: OpenAI knows "24h" alone, this server any time of at most 30 days. */
+function windowOf(text: string): number {
+  const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
+  const seconds = Number(count) * (UNITS[unit ?? ''] ?? Number.NaN);
+  if (seconds >= 1 && seconds <= LONGEST_WINDOW) return seconds;
+  throw invalid(
+    'completion_window',
+    `expected '24h' or another time of at most 30d, such as 90m, found ${show(text)}`,
+  );
 }

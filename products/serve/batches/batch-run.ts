@@ -1,54 +1,33 @@
 /**
- * One batch, as fw batch runs it: ingest, and behind it who answers. It ends with all of its lines written, or before that:
- * paused by a stop of the server, or broken by its disk.
+ * Batches that run. Each does so as fw batch runs it: ingest, and behind it who answers. It ends with all of its lines
+ * written, or before that: paused by a stop of the server, or broken by its disk.
  */
-import { join } from 'node:path';
 import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
 import { run, type Stopper } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import ingest from '../../../stages/ingest.ts';
-import type { Answering, AnsweringOptions } from './answerer.ts';
-import { type Ending, linesInto, newTally, type Tally } from './batch-output.ts';
-
-export interface BatchRunOptions extends Omit<AnsweringOptions, 'ending'> {
-  input: string;
-  /** the rest of it is not asked, from the beginning */
-  ending: Ending | null;
-  /** bytes of a line; ms for calls in flight at a stop */
-  maxLine: number;
-  grace: number;
-  answeredBy(options: AnsweringOptions): Answering;
-}
+import type { Answerers, AnsweringOptions } from './answerers.ts';
+import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
+import { type BatchRecord, weightOf } from './batch-state.ts';
+import type { BatchStore } from './batch-store.ts';
 
 export type Outcome = 'whole' | 'paused' | { broken: string };
 
-export interface BatchRun {
-  /** what has come back so far */
-  readonly tally: Tally;
-  readonly ending: Ending | null;
-  /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
-  end(why: Ending): void;
-  /** Stops where it is, to be run again. */
-  pause(): void;
-  ended: Promise<Outcome>;
-}
-
-export const pathsIn = (folder: string): { output: string; error: string } => ({
-  output: join(folder, 'output.jsonl'),
-  error: join(folder, 'error.jsonl'),
-});
-
 const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 
-export function startRun(options: BatchRunOptions): BatchRun {
-  const { record, input, folder, maxLine, grace, onTokens } = options;
+/** Where it has an `ending`, nothing of it is asked from the beginning. */
+export function startRun(
+  options: Omit<AnsweringOptions, 'ending'>,
+  answerers: Answerers,
+  ending: Ending | null,
+) {
+  const { record, input, folder, maxLine, grace } = options;
   const tally = newTally();
-  let { ending } = options;
   let stop: ((by: Stopper) => void) | undefined;
   let late: NodeJS.Timeout | undefined;
   let isPaused = false;
   let said = '';
-  const answering = options.answeredBy({ record, folder, ending: () => ending, onTokens });
+  const answering = answerers.answering({ ...options, ending: () => ending });
 
   const ended = run({
     label: record.id,
@@ -85,20 +64,84 @@ export function startRun(options: BatchRunOptions): BatchRun {
     },
   );
   return {
+    /** what has come back so far */
     tally,
-    get ending() {
+    get ending(): Ending | null {
       return ending;
     },
-    end(why) {
+    /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
+    end(why: Ending): void {
       if (ending !== null) return;
       ending = why;
       answering.stop();
       late = setTimeout(answering.abort, grace);
     },
-    pause() {
+    /** Stops where it is, to be run again. */
+    pause(): void {
       isPaused = true;
       stop?.(PAUSED);
     },
     ended: ended.finally(() => clearTimeout(late)),
   };
+}
+
+export type BatchRun = ReturnType<typeof startRun>;
+
+/** Each has blocks of its file and requests in memory. */
+export const MOST_RUNNING = 24;
+/** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
+const SMALL = 1_000;
+
+/** Batches that run at once, and whose turn it is where more wait. */
+export class Turns {
+  /** by id of the batch */
+  readonly running = new Map<string, BatchRun>();
+  /** of these, whether who answers them is there */
+  readonly #served = new Map<string, boolean>();
+  readonly #store: BatchStore;
+  readonly #answerers: Answerers;
+
+  constructor(store: BatchStore, answerers: Answerers) {
+    this.#store = store;
+    this.#answerers = answerers;
+  }
+
+  begin(record: BatchRecord, run: BatchRun): void {
+    this.running.set(record.id, run);
+    this.#served.set(record.id, this.#answerers.areThere(record));
+  }
+
+  end(id: string): void {
+    this.running.delete(id);
+    this.#served.delete(id);
+  }
+
+  /**
+   * Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. Those that
+   * no worker serves do not keep others waiting.
+   */
+  hasTurn(record: BatchRecord): boolean {
+    const { owner, id, counts } = record;
+    const most = counts.total <= SMALL ? 4 * MOST_RUNNING : MOST_RUNNING;
+    if (this.running.size < most) return true;
+    const isLike = this.#answerers.areThere(record);
+    const others = [...this.#served]
+      .filter(([, isServed]) => isServed === isLike)
+      .map(([other]) => this.#store.of(other));
+    return others.length < most || others.every(other => other.owner !== owner || other.id === id);
+  }
+
+  /** As the pool gives places: owners in equal parts, and each to its batches by their weight. */
+  shareOf(record: BatchRecord): number {
+    const all = [...this.running.keys()].map(id => this.#store.of(id));
+    const owners = new Set(all.map(({ owner }) => owner)).size;
+    const own = all.filter(({ owner }) => owner === record.owner);
+    const sum = own.reduce((total, one) => total + weightOf(one), 0);
+    return sum === 0 ? 1 : weightOf(record) / (owners * sum);
+  }
+
+  /** Who answers them may have come or gone. */
+  look(): void {
+    for (const id of this.running.keys()) this.#served.set(id, this.#answerers.areThere(this.#store.of(id)));
+  }
 }

@@ -7,7 +7,6 @@
  *       └─► failed                            (failed is of validation alone)
  */
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
-import type { FailureGroup } from './batch-failures.ts';
 
 export const STATUSES = [
   ...(['validating', 'failed', 'in_progress', 'finalizing', 'completed'] as const),
@@ -40,6 +39,14 @@ export interface Counts {
   failed: number;
 }
 
+/** Why lines have failed. */
+export interface FailureGroup {
+  /** of the line, or `HTTP 400` where a server refused it */
+  code: string;
+  count: number;
+  examples: { custom_id: string; message: string }[];
+}
+
 /** tokens of all answers */
 export interface BatchUsage {
   input: number;
@@ -54,7 +61,7 @@ export interface Outputs {
   error: string | null;
 }
 
-export type Times = Partial<Record<`${Exclude<Status, 'validating'>}_at`, number>>;
+export type Times = Partial<Record<`${Status}_at`, number>>;
 
 /** What is kept of a batch. Times are Unix seconds. */
 export interface BatchRecord {
@@ -103,6 +110,10 @@ export function moved(
 }
 
 export const expiresAt = ({ created_at, window }: BatchRecord): number => created_at + window;
+
+const DAY = 24 * 60 * 60;
+/** Of the batches of an owner, one with half the time gets twice as much: it is over with its window, so none starves. */
+export const weightOf = ({ window }: BatchRecord): number => DAY / window;
 
 /** As OpenAI shows a batch; files are named once they are there. */
 export function shown(record: BatchRecord): JsonObject {

@@ -10,128 +10,111 @@ import {
   type Disk,
   makeFolder,
   OWNER_ONLY,
-  readKept,
   removeUnfinished,
   replaceFile,
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
-import { ioError } from '../../../engine/core/item/failure.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
 import { createOwned } from '../owned.ts';
+import { readRecord } from '../small-files.ts';
 import { type BatchRecord, isFinal, STATUSES } from './batch-state.ts';
-
-export interface BatchStore {
-  /** oldest first */
-  all(): BatchRecord[];
-  list(owner: string): BatchRecord[];
-  /** of an owner, or of all (null); oldest first */
-  ids(owner: string | null): readonly string[];
-  /** those that have not ended, oldest first */
-  open(): BatchRecord[];
-  /** null where there is none, or it is another owner's */
-  get(owner: string, id: string): BatchRecord | null;
-  of(id: string): BatchRecord;
-  folderOf(id: string): string;
-  inputOf(id: string): string;
-  /** Makes its folder with its input, and then its state. */
-  create(record: BatchRecord, input: string): void;
-  /** Throws the error of the disk; what was there is then there still. */
-  save(record: BatchRecord): void;
-  /** What has been seen of it by now, for as long as this process lives: the disk may take nothing. */
-  remember(record: BatchRecord): void;
-  /** Whether something is remembered that is not on disk. */
-  isBehind(id: string): boolean;
-  /** Removes what only a batch that runs needs; its ledger stays. */
-  clean(id: string): void;
-}
 
 const STATE = 'state.json';
 const INPUT = 'input.jsonl';
 
-export function openBatches(
-  data: string,
-  { say, disk = DISK }: { say(message: string): void; disk?: Disk },
-): BatchStore {
-  const root = join(data, 'batches');
-  makeFolder(root, OWNER_ONLY.folder);
-  const known = createOwned<BatchRecord>();
-  const open = new Set<string>();
-  const behind = new Set<string>();
-  const folderOf = (id: string): string => join(root, id);
-  for (const id of readdirSync(root)
-    .filter(name => BATCH_ID.test(name))
-    .sort())
-    load(id);
+export class BatchStore {
+  readonly #root: string;
+  readonly #disk: Disk;
+  readonly #records = createOwned<BatchRecord>();
+  /** ids of those that have not ended, and of those that are remembered otherwise than they are on disk */
+  readonly #open = new Set<string>();
+  readonly #behind = new Set<string>();
 
-  function load(id: string): void {
-    const folder = folderOf(id);
-    const path = join(folder, STATE);
-    if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
-    removeUnfinished(folder);
-    const record = readRecord(path, id);
-    if (record === null)
-      say(`${path}: expected the state of a batch, found something else; the batch is left out`);
-    else {
-      note(record);
-      noteId(id);
-      if (isFinal(record.status)) clean(id);
+  /** oldest first */
+  readonly all = (): BatchRecord[] => [...this.#records.values()];
+  readonly list = (owner: string): BatchRecord[] => this.ids(owner).map(this.of);
+  /** of an owner, or of all (null); oldest first */
+  readonly ids = (owner: string | null): readonly string[] => this.#records.ids(owner);
+  /** those that have not ended, oldest first */
+  readonly open = (): BatchRecord[] => [...this.#open].map(this.of);
+  readonly of = (id: string): BatchRecord => this.#records.get(id) as BatchRecord;
+  readonly folderOf = (id: string): string => join(this.#root, id);
+  readonly inputOf = (id: string): string => join(this.folderOf(id), INPUT);
+  /** Whether something is remembered that is not on disk. */
+  readonly isBehind = (id: string): boolean => this.#behind.has(id);
+
+  constructor(data: string, { say, disk = DISK }: { say(message: string): void; disk?: Disk }) {
+    this.#root = join(data, 'batches');
+    this.#disk = disk;
+    makeFolder(this.#root, OWNER_ONLY.folder);
+    const ids = readdirSync(this.#root).filter(name => BATCH_ID.test(name));
+    for (const id of ids.sort()) this.#load(id, say);
+  }
+
+  /** null where there is none, or it is another owner's */
+  get(owner: string, id: string): BatchRecord | null {
+    const record = this.#records.get(id);
+    return record?.owner === owner ? record : null;
+  }
+
+  /** Makes its folder with its input, and then its state. */
+  create(record: BatchRecord, input: string): void {
+    const { id } = record;
+    const folder = this.folderOf(id);
+    try {
+      makeFolder(folder, OWNER_ONLY.folder);
+      linked(input, join(folder, INPUT));
+      this.save(record);
+      syncFolder(this.#root, this.#disk);
+    } catch (error) {
+      this.#records.delete(id);
+      this.#open.delete(id);
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
     }
   }
 
-  const of = (id: string): BatchRecord => known.get(id) as BatchRecord;
+  /** Throws the error of the disk; what was there is then there still. */
+  save(record: BatchRecord): void {
+    replaceFile(join(this.folderOf(record.id), STATE), JSON.stringify(record), this.#disk);
+    this.#behind.delete(record.id);
+    this.#note(record);
+  }
 
-  function clean(id: string): void {
-    const folder = folderOf(id);
+  /** What has been seen of it by now, for as long as this process lives: the disk may take nothing. */
+  remember(record: BatchRecord): void {
+    if (JSON.stringify(record) !== JSON.stringify(this.of(record.id))) this.#behind.add(record.id);
+    this.#note(record);
+  }
+
+  /** Removes what only a batch that runs needs; its ledger stays. */
+  clean(id: string): void {
+    const folder = this.folderOf(id);
     for (const name of readdirSync(folder))
       if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { recursive: true, force: true });
   }
 
-  function save(record: BatchRecord): void {
-    replaceFile(join(folderOf(record.id), STATE), JSON.stringify(record), disk);
-    behind.delete(record.id);
-    note(record);
+  #note(record: BatchRecord): void {
+    this.#records.set(record);
+    if (isFinal(record.status)) this.#open.delete(record.id);
+    else this.#open.add(record.id);
   }
 
-  function note(record: BatchRecord): void {
-    known.set(record);
-    if (isFinal(record.status)) open.delete(record.id);
-    else open.add(record.id);
+  #load(id: string, say: (message: string) => void): void {
+    const folder = this.folderOf(id);
+    const path = join(folder, STATE);
+    if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
+    removeUnfinished(folder);
+    const record = readRecord<BatchRecord>(
+      path,
+      one => one?.id === id && typeof one.owner === 'string' && STATUSES.includes(one.status),
+    );
+    if (record === null)
+      return say(`${path}: expected the state of a batch, found something else; the batch is left out`);
+    this.#note(record);
+    noteId(id);
+    if (isFinal(record.status)) this.clean(id);
   }
-
-  return {
-    all: () => [...known.values()],
-    list: owner => known.ids(owner).map(of),
-    ids: known.ids,
-    open: () => [...open].map(of),
-    get(owner, id) {
-      const record = known.get(id);
-      return record?.owner === owner ? record : null;
-    },
-    of,
-    folderOf,
-    inputOf: id => join(folderOf(id), INPUT),
-    create(record, input) {
-      const folder = folderOf(record.id);
-      try {
-        makeFolder(folder, OWNER_ONLY.folder);
-        linked(input, join(folder, INPUT));
-        save(record);
-        syncFolder(root, disk);
-      } catch (error) {
-        known.delete(record.id);
-        open.delete(record.id);
-        rmSync(folder, { recursive: true, force: true });
-        throw error;
-      }
-    },
-    save,
-    remember(record) {
-      if (JSON.stringify(record) !== JSON.stringify(of(record.id))) behind.add(record.id);
-      note(record);
-    },
-    isBehind: id => behind.has(id),
-    clean,
-  };
 }
 
 /** A second name of the same bytes; a copy where the file system has no such names. */
@@ -143,21 +126,5 @@ export function linked(from: string, to: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOSPC') throw error;
     copyFileSync(from, to);
-  }
-}
-
-function readRecord(path: string, id: string): BatchRecord | null {
-  let text: string;
-  try {
-    text = readKept(path).toString();
-  } catch (error) {
-    throw ioError(`expected to read ${path}, found ${(error as Error).message}`);
-  }
-  try {
-    const record = JSON.parse(text) as BatchRecord;
-    const isOne = record?.id === id && typeof record.owner === 'string' && STATUSES.includes(record.status);
-    return isOne ? record : null;
-  } catch {
-    return null;
   }
 }

@@ -18,12 +18,6 @@ const MOST_ERRORS = 100;
 /** models of one batch that are told apart */
 const MOST_MODELS = 64;
 
-export interface Validated {
-  total: number;
-  models: string[];
-  errors: BatchError[];
-}
-
 export interface Rules {
   /** the one URL that all lines have */
   endpoint: string;
@@ -44,10 +38,7 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(
-  path: string,
-  { endpoint, lines, line: maxLine, signal }: Rules,
-): Promise<Validated> {
+export async function validate(path: string, { endpoint, lines, line: maxLine, signal }: Rules) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
@@ -92,16 +83,16 @@ export async function validate(
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
   }
 
-  const opening = {
+  const reading = {
     ...({ format: 'openai-batch', maxLine, takesItems: false, expect() {}, warn() {} } as const),
+    ...{ lastRow: lines + 1, signal },
     // levels are judged by lossless, for their own code
     excess: (row: Buffer) => excessOf(row, Number.POSITIVE_INFINITY),
+    itemsOf(row: TableRow): [{ id: null }] {
+      if (row.row <= lines) look(row);
+      return [{ id: null }];
+    },
   };
-  const reading = { ...opening, lastRow: lines + 1, signal, itemsOf: seen };
-  function seen(row: TableRow): [{ id: null }] {
-    if (row.row <= lines) look(row);
-    return [{ id: null }];
-  }
   let rows = 0;
   try {
     for await (const batch of tableBatches(inputsOf([path]), reading)) {

@@ -23,33 +23,27 @@ export interface Cached {
   age: number;
 }
 
-export interface Cache {
-  /** What such a request of an owner is known by; null where it may be answered another way the next time. */
-  questionOf(owner: string, path: string, request: JsonObject, body: Buffer): string | null;
-  find(question: string): Cached | null;
-  /** The answer to the request `item` will be one to `question`. */
-  expect(item: string, question: string): void;
-  /** It got none. */
-  forget(item: string): void;
-  /** An answer is on record. */
-  note(item: string, place: Place): void;
-}
-
 /** Some 200 bytes each. */
 const MOST = 100_000;
 
 /** `lasts`: ms that an answer is taken again. */
-export function createCache(lasts: number, now: () => number): Cache {
+export function createCache(lasts: number, now: () => number) {
   const known = new Map<string, Place & { since: number }>();
   const expected = new Map<string, string>();
   return {
-    questionOf(owner, path, { temperature, seed, stream }, body) {
+    /** What such a request of an owner is known by; null where it may be answered another way the next time. */
+    questionOf(
+      owner: string,
+      path: string,
+      { temperature, seed, stream }: JsonObject,
+      body: Buffer,
+    ): string | null {
       const isAlike = temperature === 0 || Number.isInteger(seed);
       return isAlike && stream !== true
         ? hash('sha256', Buffer.concat([Buffer.from(`${JSON.stringify(owner)}\n${path}\n`), body]), 'hex')
         : null;
     },
-    find(question) {
+    find(question: string): Cached | null {
       const place = known.get(question);
       if (place === undefined) return null;
       const age = now() - place.since;
@@ -58,9 +52,12 @@ export function createCache(lasts: number, now: () => number): Cache {
       known.delete(question);
       return null;
     },
-    expect: (item, question) => void expected.set(item, question),
-    forget: item => void expected.delete(item),
-    note(item, place) {
+    /** The answer to the request `item` will be one to `question`. */
+    expect: (item: string, question: string) => void expected.set(item, question),
+    /** It got none. */
+    forget: (item: string) => void expected.delete(item),
+    /** An answer is on record. */
+    note(item: string, place: Place): void {
       const question = expected.get(item);
       if (question === undefined) return;
       expected.delete(item);
@@ -71,6 +68,8 @@ export function createCache(lasts: number, now: () => number): Cache {
     },
   };
 }
+
+export type Cache = ReturnType<typeof createCache>;
 
 /** null where the line is gone, was changed, or has the beginning of an answer only. */
 function textAt({ path, at, length }: Place): string | null {

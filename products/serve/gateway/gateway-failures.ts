@@ -4,7 +4,7 @@ import { LEDGER_BROKEN, NO_PLACE } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { CallFailure } from '../../../engine/core/item/call.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
-import { ApiError, bodyOfError, stopping } from '../errors.ts';
+import { ApiError, bodyOfError, comeAgain, stopping } from '../errors.ts';
 
 export interface Said {
   status: number;
@@ -39,7 +39,7 @@ export function downIn(all: readonly EndpointStats[], models: readonly string[])
 const because = (down: string): string => (down === '' ? '' : ` (${down})`);
 
 /** seconds after which to ask again what found no place */
-const AGAIN = { 'retry-after': '5' };
+const AGAIN = 5;
 
 export function answerOf(error: unknown, where: Where): Said {
   if (!(error instanceof CallFailure)) throw error;
@@ -50,7 +50,7 @@ export function answerOf(error: unknown, where: Where): Said {
   if (response !== undefined && status >= 400 && !isOurKey)
     return {
       status,
-      headers: status === 429 || status === 503 ? AGAIN : {},
+      headers: status === 429 || status === 503 ? { 'retry-after': String(AGAIN) } : {},
       body: isObject(response.body)
         ? JSON.stringify(response.body)
         : bodyOfError(new ApiError(status, message)),
@@ -86,9 +86,12 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
         `that serves ${inWords(where)} is up${because(down)}, and none came back within ${waited}`,
       );
     const why = message.slice(NO_PLACE.length);
-    return new ApiError(503, `No model server had a place for \`${name}\` within ${waited}${why}.`, {
-      ...{ code: 'overloaded', headers: AGAIN },
-    });
+    return comeAgain(
+      503,
+      `No model server had a place for \`${name}\` within ${waited}${why}.`,
+      'overloaded',
+      AGAIN,
+    );
   }
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
@@ -96,13 +99,16 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
 
 /** Before a request is asked, and for one that was: an answer that is not on record is not given. */
 export const notOnRecord = (): ApiError =>
-  new ApiError(507, 'The server cannot keep its record: its disk is full, or cannot be written to.', {
-    ...{ code: 'insufficient_storage', headers: AGAIN },
-  });
+  comeAgain(
+    507,
+    'The server cannot keep its record: its disk is full, or cannot be written to.',
+    'insufficient_storage',
+    AGAIN,
+  );
 
 /** An alias that the config names exists, whoever is away; so does a model that a server had. */
 const notServed = (what: string): ApiError =>
-  new ApiError(503, `No model server ${what}.`, { ...{ code: 'model_not_served', headers: AGAIN } });
+  comeAgain(503, `No model server ${what}.`, 'model_not_served', AGAIN);
 
 function inWords({ name, targets }: Where): string {
   const names = targets?.map(target => `\`${target}\``).join(' or ');

@@ -6,7 +6,13 @@
 import { rmSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Ledger } from '../../../engine/asking/ledger/ledger.ts';
-import { callLine, FORMAT, type Header, type Served } from '../../../engine/asking/ledger/ledger-format.ts';
+import {
+  type CallRecord,
+  callLine,
+  FORMAT,
+  type Header,
+  type Served,
+} from '../../../engine/asking/ledger/ledger-format.ts';
 import { createWriter, type Fsync, nameOf, type Writer } from '../../../engine/asking/ledger/writer.ts';
 import type { AsksWith } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
@@ -32,94 +38,100 @@ const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
 const AGAIN = 1_000;
 const DAY = 24 * 60 * 60 * 1_000;
 
-export interface GatewayLedger extends Ledger {
-  /** Why nothing can be put on record now; null where it can. */
-  whyNot(): Fatal | null;
-}
-
-export function openGatewayLedger(options: GatewayLedgerOptions): GatewayLedger {
-  const { path, fsync, version, now, onBroken, onAnswer } = options;
-  let served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
+export class GatewayLedger implements Ledger {
+  readonly answers = 0;
+  readonly lastRound = 0;
+  readonly lastModel = undefined;
+  readonly closed = null;
+  readonly ofOthers = { count: 0, model: '' };
+  // what is broken now is mended later, so it ends no pool: whyNot is asked
+  readonly ready = (): null => null;
+  // of raw calls: nothing is shared between requests
+  readonly find = (): null => null;
+  readonly has = (): boolean => false;
+  readonly acceptedBefore = (): [] => [];
+  readonly stage = (): void => {};
+  readonly judge = (): void => {};
+  readonly #options: GatewayLedgerOptions;
+  #served: Served & { endpoints: readonly string[] } = { model: '', endpoints: [] };
   /** days since 1970 (UTC) */
-  let day = Number.NaN;
-  let file = '';
-  let writer: Writer | null = null;
-  let blocked = 0;
-  let broken: { error: Fatal; since: number } | null = null;
+  #day = Number.NaN;
+  #file = '';
+  #writer: Writer | null = null;
+  /** ms, of files of other days */
+  #blocked = 0;
+  #broken: { error: Fatal; since: number } | null = null;
 
-  function breakOff(error: Fatal): void {
-    if (broken === null) onBroken(error);
-    broken = { error, since: performance.now() };
-    if (writer !== null) void close(writer);
-    writer = null;
+  constructor(options: GatewayLedgerOptions) {
+    this.#options = options;
   }
 
-  function whyNot(): Fatal | null {
+  get blocked(): number {
+    return this.#blocked + (this.#writer?.blocked ?? 0);
+  }
+
+  /** Why nothing can be put on record now; null where it can. */
+  whyNot(): Fatal | null {
+    const broken = this.#broken;
     if (broken !== null && performance.now() - broken.since < AGAIN) return broken.error;
-    const error = ofToday().begin();
-    if (error === null) broken = null;
-    else discard(file);
+    const error = this.#ofToday().begin();
+    if (error === null) this.#broken = null;
+    else discard(this.#file);
     return error;
   }
 
+  begin({ model, root }: Served, endpoints: readonly string[]): void {
+    this.#served = { model, ...(root !== undefined && { root }), endpoints };
+  }
+
+  append(record: CallRecord, done?: (error?: Fatal) => void): void {
+    const error = this.whyNot();
+    if (error !== null) return done?.(error);
+    const today = this.#ofToday();
+    const path = this.#file;
+    today.append(callLine(record, '', ''), (error, at, length) => {
+      if (error === null && record.outcome === 'answer')
+        this.#options.onAnswer(record.item, { path, at, length });
+      done?.(error ?? undefined);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#writer !== null) await this.#close(this.#writer);
+  }
+
   /** That of today: the file of another day is closed behind it. */
-  function ofToday(): Writer {
+  #ofToday(): Writer {
+    const { path, fsync, version, now } = this.#options;
     const time = now();
     const today = Math.floor(time / DAY); // each request asks twice
-    if (writer !== null && day === today) return writer;
+    if (this.#writer !== null && this.#day === today) return this.#writer;
     const started = new Date(time);
-    if (writer !== null) void close(writer);
-    day = today;
+    if (this.#writer !== null) void this.#close(this.#writer);
+    this.#day = today;
     const header: Header = {
       ...{ fw: FORMAT, version, started: started.toISOString(), host: hostname(), pid: process.pid },
-      ...{ label: 'gateway', files: [], ...served },
+      ...{ label: 'gateway', files: [], ...this.#served },
     };
     const head = () => [header, STAGE].map(line => JSON.stringify(line).slice(0, -1));
-    file = nameOf(path, started);
-    writer = createWriter({ path: file, ownFolder: true, fsync, onBroken: breakOff, head });
-    return writer;
+    this.#file = nameOf(path, started);
+    const onBroken = (error: Fatal): void => this.#breakOff(error);
+    this.#writer = createWriter({ path: this.#file, ownFolder: true, fsync, onBroken, head });
+    return this.#writer;
   }
 
-  async function close(old: Writer): Promise<void> {
-    old.append(`{"end":"ended","time":"${new Date(now()).toISOString()}"`);
-    await old.close();
-    blocked += old.blocked;
+  #breakOff(error: Fatal): void {
+    if (this.#broken === null) this.#options.onBroken(error);
+    this.#broken = { error, since: performance.now() };
+    if (this.#writer !== null) void this.#close(this.#writer);
+    this.#writer = null;
   }
 
-  return {
-    answers: 0,
-    lastRound: 0,
-    lastModel: undefined,
-    closed: null,
-    get blocked() {
-      return blocked + (writer?.blocked ?? 0);
-    },
-    ready: () => null, // what is broken now is mended later, so it ends no pool: whyNot is asked
-    whyNot,
-    begin({ model, root }, endpoints) {
-      served = { model, ...(root !== undefined && { root }), endpoints };
-    },
-    stage() {},
-    find: () => null,
-    ofOthers: { count: 0, model: '' },
-    has: () => false,
-    // of raw calls: nothing is shared between requests
-    append(record, done) {
-      const error = whyNot();
-      if (error !== null) return done?.(error);
-      const today = ofToday();
-      const own = file;
-      today.append(callLine(record, '', ''), (error, at, length) => {
-        if (error === null && record.outcome === 'answer') onAnswer(record.item, { path: own, at, length });
-        done?.(error ?? undefined);
-      });
-    },
-    acceptedBefore: () => [],
-    judge() {},
-    async close() {
-      if (writer !== null) await close(writer);
-    },
-  };
+  async #close(writer: Writer): Promise<void> {
+    writer.append(`{"end":"ended","time":"${new Date(this.#options.now()).toISOString()}"`);
+    await writer.close();
+    this.#blocked += writer.blocked;
+  }
 }
 
 /** What was begun, and has no whole first line. */

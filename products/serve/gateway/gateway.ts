@@ -5,148 +5,206 @@
  */
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Histogram } from 'prom-client';
+import type { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
-import type { Asked } from '../../../engine/asking/pool/part.ts';
-import { isThere } from '../../../engine/asking/pool/pool-stats.ts';
+import type { Asked, EndpointPool } from '../../../engine/asking/pool/part.ts';
+import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
-import { ApiError } from '../errors.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { spanOf } from '../../../engine/core/json/span.ts';
+import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
+import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../server-context.ts';
-import { type Cached, createCache } from './answer-cache.ts';
-import { answerOf, downIn, notOnRecord } from './gateway-failures.ts';
-import { openGatewayLedger } from './gateway-record.ts';
-import { readRequest } from './live-request.ts';
-import { namesOf } from './served-models.ts';
-import { createSink } from './sink.ts';
-import { createUnserved } from './unserved.ts';
+import { type Cache, type Cached, createCache } from './answer-cache.ts';
+import { answerOf, downIn, notOnRecord, type Said } from './gateway-failures.ts';
+import { GatewayLedger } from './gateway-record.ts';
+import { type Choice, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
+import { Sink } from './sink.ts';
 
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
-  const { pool, settings, access, adapters, closing, now, say } = parts;
-  const { models, limits, limitsOf, runaway, cacheFor } = settings.gateway;
-  const cache = cacheFor === null ? null : createCache(cacheFor, now);
-  const names = namesOf(models);
-  const ledger = openGatewayLedger({
-    path: join(parts.data, 'gateway'),
-    fsync: 100,
-    version: version(),
-    now,
-    onBroken: ({ message }) =>
-      say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
-    onAnswer: (item, place) => cache?.note(item, place),
-  });
-  const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '', weight: 1 } });
-  const endpoints = () => own.stats().endpoints;
-  const served = (): Set<string> => new Set(endpoints().flatMap(one => one.models));
-  const isUp = (model: string): boolean =>
-    endpoints().some(one => isThere(one) && one.models.includes(model));
-  const isKnown = (model: string): boolean => endpoints().some(({ models }) => models.includes(model));
-  const unserved = createUnserved(names, parts);
-  const standing = { isUp: (model: string) => unserved.note(model, isUp(model)), isKnown };
-  const times = timesIn(parts);
-  const open = new Set<Asked>();
-  let idle = (): void => {};
-
+  const gateway = new Gateway(parts);
   for (const path of OPEN_PATHS)
-    app.post(path, { config: { scope: 'chat' } }, (request, reply) => ask(path, request, reply));
+    app.post(path, { config: { scope: 'chat' } }, (request, reply) => gateway.ask(path, request, reply));
+  app.get('/v1/models', { config: { scope: null } }, async () => gateway.models());
+  return gateway;
+};
 
-  app.get('/v1/models', { config: { scope: null } }, async () => {
-    const data = [...new Set([...names.aliases, ...served()])].map(id => ({
+/** A request that is under way. */
+interface Live {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  asked: Asked;
+  sink: Sink | undefined;
+  /** the model as the client calls it */
+  name: string;
+  /** ms that it may wait for a place */
+  wait: number;
+}
+
+class Gateway {
+  readonly #parts: Parts;
+  readonly #names: Names;
+  readonly #cache: Cache | null;
+  readonly #ledger: GatewayLedger;
+  readonly #part: EndpointPool;
+  readonly #standing: Standing;
+  readonly #waits: Histogram;
+  readonly #ttfts: Histogram;
+  readonly #open = new Set<Asked>();
+  #idle = (): void => {};
+
+  constructor(parts: Parts) {
+    const { data, pool, settings, metrics, now, say } = parts;
+    const { models, cacheFor } = settings.gateway;
+    this.#parts = parts;
+    this.#names = namesOf(models);
+    this.#cache = cacheFor === null ? null : createCache(cacheFor, now);
+    this.#ledger = new GatewayLedger({
+      ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
+      onBroken: ({ message }) =>
+        say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
+      onAnswer: (item, place) => this.#cache?.note(item, place),
+    });
+    const share = { owner: 'gateway', batch: '', weight: 1 };
+    this.#part = pool.part({ ledger: this.#ledger, lasts: true, share });
+    const unserved = new Unserved(this.#names, parts);
+    this.#standing = {
+      isUp: model => unserved.note(model, this.#isUp(model)),
+      isKnown: model => this.#endpoints.some(({ models }) => models.includes(model)),
+    };
+    this.#waits = metrics.times(
+      'fw_gateway_wait_seconds',
+      'Time that a request waited for a place at an endpoint.',
+      WAITS,
+    );
+    this.#ttfts = metrics.times(
+      'fw_gateway_ttft_seconds',
+      'Time from sending a request to the first token of its streamed answer.',
+      TTFTS,
+    );
+  }
+
+  models() {
+    const served = this.#endpoints.flatMap(one => one.models);
+    const data = [...new Set([...this.#names.aliases, ...served])].map(id => ({
       ...{ id, object: 'model', created: 0, owned_by: 'fw' },
-      status: names.modelsOf(id).some(isUp) ? 'up' : 'down',
+      status: this.#names.modelsOf(id).some(model => this.#isUp(model)) ? 'up' : 'down',
     }));
     return { object: 'list', data };
-  });
+  }
 
-  async function ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { access, adapters, settings, now } = this.#parts;
+    const { limits, limitsOf, runaway } = settings.gateway;
     const { caller } = request;
     access.refuseSpent(caller);
-    if (ledger.whyNot() !== null) throw notOnRecord();
+    if (this.#ledger.whyNot() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
-    const { fields, stream, body, name, model, arm } = readRequest(request.body, names, standing);
-    const { raw } = reply;
+    const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
     const live = limitsOf.get(model) ?? limits;
-    const key = randomHex(16);
     const sink = stream
-      ? createSink({
-          raw,
+      ? new Sink({
+          raw: reply.raw,
           headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff' },
           runaway,
           onCut: why => asked.cancel(why),
         })
       : undefined;
     const call: Call = {
-      ...{ path, model, body, key, item: request.id, agent: path, caller: caller.owner },
+      ...{ path, model, body, key: randomHex(16), item: request.id, agent: path, caller: caller.owner },
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
-    const question = cache?.questionOf(caller.owner, which, fields, body) ?? null;
-    const known = question === null ? null : cache?.find(question);
-    if (known) {
-      ledger.append(recordOfCached(call, known, now()));
-      const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(known.age / 1000)) };
-      return reply.headers(headers).type('application/json').send(known.text);
+    const question = this.#cache?.questionOf(caller.owner, which, fields, body) ?? null;
+    const cached = question === null ? null : this.#cache?.find(question);
+    if (cached) {
+      this.#ledger.append(recordOfCached(call, cached, now()));
+      const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(cached.age / 1000)) };
+      return reply.headers(headers).type('application/json').send(cached.text);
     }
-    if (question !== null) cache?.expect(request.id, question);
-    const asked: Asked = own.ask(call);
-    open.add(asked);
+    if (question !== null) this.#cache?.expect(request.id, question);
+    const asked: Asked = this.#part.ask(call);
+    return this.#answered({ request, reply, asked, sink, name, wait: live.place });
+  }
+
+  async drain(): Promise<void> {
+    if (this.#open.size > 0) await new Promise<void>(resolve => (this.#idle = resolve));
+    await this.#part.close('stopped');
+  }
+
+  get #endpoints(): readonly EndpointStats[] {
+    return this.#part.stats().endpoints;
+  }
+
+  #isUp(model: string): boolean {
+    return this.#endpoints.some(one => isThere(one) && one.models.includes(model));
+  }
+
+  async #answered(live: Live): Promise<FastifyReply> {
+    const { request, reply, asked, sink } = live;
+    const { raw } = reply;
+    this.#open.add(asked);
     request.ends = () => asked.cancel();
     const gone = (): void => {
       if (!raw.writableFinished) asked.cancel();
     };
     raw.on('close', gone);
     try {
-      const answer = await asked.answer;
-      access.charge(caller.key, answer.usage.prompt + answer.usage.completion);
-      if (answer.ttft !== undefined) times.ttft.observe(answer.ttft / 1000);
-      if (!raw.headersSent) return reply.type('application/json').send(answer.text);
-      if (sink?.enough) raw.write(lastOf(answer.text));
+      const { text, usage, ttft } = await asked.answer;
+      this.#parts.access.charge(request.caller.key, usage.prompt + usage.completion);
+      if (ttft !== undefined) this.#ttfts.observe(ttft / 1000);
+      if (!raw.headersSent) return reply.type('application/json').send(text);
+      if (sink?.enough) raw.write(lastOf(text));
       raw.end();
     } catch (error) {
-      cache?.forget(request.id);
-      const all = endpoints();
-      const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
-      const targets = names.isAlias(name) ? names.modelsOf(name) : null;
-      const down = downIn(all, targets ?? [name]);
-      const where = { name, targets, wait: live.place, isOver: closing.aborted, isSeen, down };
-      const said = answerOf(error, where);
+      const { status, headers, body, log } = this.#failed(error, live);
       if (!raw.headersSent) {
-        if (said.log !== undefined) say(said.log);
-        return reply.code(said.status).headers(said.headers).type('application/json').send(said.body);
+        if (log !== undefined) this.#parts.say(log);
+        return reply.code(status).headers(headers).type('application/json').send(body);
       }
-      raw.end(sink?.lastOf(said.body));
+      raw.end(sink?.lastOf(body));
     } finally {
       raw.off('close', gone);
-      if (asked.waited !== null) times.wait.observe(asked.waited / 1000);
-      open.delete(asked);
-      if (open.size === 0) idle();
+      if (asked.waited !== null) this.#waits.observe(asked.waited / 1000);
+      this.#open.delete(asked);
+      if (this.#open.size === 0) this.#idle();
     }
     return reply.hijack();
   }
 
-  return {
-    async drain() {
-      if (open.size > 0) await new Promise<void>(resolve => (idle = resolve));
-      await own.close('stopped');
-    },
-  };
-};
+  #failed(error: unknown, { request, name, wait }: Live): Said {
+    this.#cache?.forget(request.id);
+    const all = this.#endpoints;
+    const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
+    const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
+    const down = downIn(all, targets ?? [name]);
+    const isOver = this.#parts.closing.aborted;
+    return answerOf(error, { name, targets, wait, isOver, isSeen, down });
+  }
+}
 
 /** It is told before it is begun, and its connection ends: that is what there are too many of. */
 const tooMany = (): ApiError =>
-  new ApiError(503, 'The server has as many connections as its file limit allows (ulimit -n).', {
-    ...{ code: 'overloaded', headers: { 'retry-after': '1', connection: 'close' } },
-  });
+  comeAgain(
+    503,
+    'The server has as many connections as its file limit allows (ulimit -n).',
+    'overloaded',
+    1,
+    {
+      headers: { connection: 'close' },
+    },
+  );
 
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
@@ -168,20 +226,43 @@ function lastOf(text: string): string {
   return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
 }
 
-function timesIn({ metrics: { registry } }: Parts) {
-  const registers = [registry];
+interface Request extends Choice {
+  /** as it was read */
+  fields: JsonObject;
+  stream: boolean;
+  /** the model as the client calls it */
+  name: string;
+  body: Buffer;
+}
+
+const LONGEST_NAME = 300;
+
+/** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
+function readRequest(sent: unknown, names: Names, standing: Standing): Request {
+  const request = readObject(sent);
+  const { model, stream = false, user } = request;
+  if (model === undefined)
+    throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
+  if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
+    throw invalid('model', 'expected the name of a model');
+  if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
+  const body = sent as Buffer;
+  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
+  const choice = names.choose(model, who, standing);
   return {
-    wait: new Histogram({
-      name: 'fw_gateway_wait_seconds',
-      help: 'Time that a request waited for a place at an endpoint.',
-      buckets: WAITS,
-      registers,
-    }),
-    ttft: new Histogram({
-      name: 'fw_gateway_ttft_seconds',
-      help: 'Time from sending a request to the first token of its streamed answer.',
-      buckets: TTFTS,
-      registers,
-    }),
+    ...choice,
+    fields: request,
+    name: model,
+    stream: stream === true,
+    body: choice.model === model ? body : renamed(body, choice.model),
   };
+}
+
+/** The same bytes with another model: to write the object anew would change numbers that JavaScript cannot hold. */
+function renamed(body: Buffer, model: string): Buffer {
+  const text = body.toString();
+  const span = spanOf(text, ['model']);
+  const renamed = span && text.slice(0, span.from) + JSON.stringify(model) + text.slice(span.to);
+  if (renamed && (JSON.parse(renamed) as { model?: unknown }).model === model) return Buffer.from(renamed);
+  throw badRequest("Expected one 'model', found several.", 'model', 'invalid_value');
 }

@@ -14,16 +14,6 @@ export interface Choice {
   arm: string | undefined;
 }
 
-export interface Names {
-  /** the aliases, in the order of the config */
-  readonly aliases: readonly string[];
-  isAlias(name: string): boolean;
-  /** the models that a name may become; itself where it is no alias */
-  modelsOf(name: string): readonly string[];
-  /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
-  choose(name: string, who: () => string, standing: Standing): Choice;
-}
-
 export interface Standing {
   /** may be asked now */
   isUp(model: string): boolean;
@@ -57,13 +47,16 @@ export function checkModels(models: Models, { complain }: Pick<YamlFile, 'compla
   }
 }
 
-export function namesOf(models: Models): Names {
+export function namesOf(models: Models) {
   const shares = new Map(Object.entries(models).map(([alias, to]) => [alias, armsOf(to)]));
   return {
+    /** the aliases, in the order of the config */
     aliases: [...shares.keys()],
-    isAlias: name => shares.has(name),
-    modelsOf: name => shares.get(name)?.map(({ model }) => model) ?? [name],
-    choose(name, who, { isUp, isKnown }) {
+    isAlias: (name: string): boolean => shares.has(name),
+    /** the models that a name may become; itself where it is no alias */
+    modelsOf: (name: string): readonly string[] => shares.get(name)?.map(({ model }) => model) ?? [name],
+    /** `who`: gives the `user` of the request, or its text, where there is a choice. The share of a model that is away goes to the others of its test. */
+    choose(name: string, who: () => string, { isUp, isKnown }: Standing): Choice {
       const all = shares.get(name);
       if (all === undefined) return { model: name, arm: undefined };
       const [only] = all;
@@ -85,4 +78,46 @@ export function namesOf(models: Models): Names {
       return { model, arm: model };
     },
   };
+}
+
+export type Names = ReturnType<typeof namesOf>;
+
+/** ms. A server that is started again needs minutes. */
+const LONG = 10 * 60_000;
+
+/** Tells the operator once of a model that an alias stands for and nobody has served for long: its name may be mistyped. */
+export class Unserved {
+  readonly #names: Names;
+  readonly #now: () => number;
+  readonly #say: (message: string) => void;
+  /** since when each was seen to be served by nobody; only models of the config get here */
+  readonly #since = new Map<string, number>();
+  readonly #told = new Set<string>();
+
+  constructor(names: Names, { now, say }: { now(): number; say(message: string): void }) {
+    this.#names = names;
+    this.#now = now;
+    this.#say = say;
+  }
+
+  /** What was seen of a model just now; returns it. */
+  note(model: string, isUp: boolean): boolean {
+    const from = this.#since.get(model) ?? this.#now();
+    if (isUp) {
+      this.#since.delete(model);
+      this.#told.delete(model);
+      return true;
+    }
+    this.#since.set(model, from);
+    if (this.#now() - from < LONG || this.#told.has(model)) return false;
+    this.#told.add(model);
+    const { aliases, modelsOf } = this.#names;
+    const meant = aliases.filter(alias => modelsOf(alias).includes(model));
+    this.#say(
+      `models: nobody has served ${JSON.stringify(model)} for ${LONG / 60_000} minutes, which ` +
+        `${meant.map(alias => JSON.stringify(alias)).join(', ')} stands for: the others have its share; ` +
+        'start a server that has it, or correct its name',
+    );
+    return false;
+  }
 }

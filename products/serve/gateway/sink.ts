@@ -5,13 +5,8 @@
 import type { ServerResponse } from 'node:http';
 import { eventSplitter } from '../../../engine/asking/endpoints/sse.ts';
 import { createPieces } from '../../../engine/core/files/pieces.ts';
-import type { Flow, ReplySink } from '../../../engine/core/item/call.ts';
-import { createTold, type Runaway } from './stream-record.ts';
-
-export interface Sink extends ReplySink {
-  /** What the client of a stream that failed is told last. Nothing where it had `[DONE]`: it has all of its answer. */
-  lastOf(error: string): string;
-}
+import type { Answer, Flow, ReplySink } from '../../../engine/core/item/call.ts';
+import { type Runaway, StreamRecord } from './stream-record.ts';
 
 export interface SinkOptions {
   raw: ServerResponse;
@@ -35,88 +30,94 @@ const typeIn = (header: unknown): string => /^[a-z/-]*/.exec(String(header ?? ''
 /** Bytes of an answer without events that are kept. */
 const MOST_OTHER = 1024 * 1024;
 
-export function createSink({ raw, headers, runaway, onCut }: SinkOptions): Sink {
-  const told = createTold(runaway);
-  const events = eventSplitter(told.event);
-  let firstAt: number | null = null;
-  let cut: string | undefined;
-  let isEvents = false;
+export class Sink implements ReplySink {
+  firstAt: number | null = null;
+  isHeld = false;
+  readonly #options: SinkOptions;
+  readonly #record: StreamRecord;
+  readonly #events: ReturnType<typeof eventSplitter>;
+  /** of an answer without events */
+  readonly #other = createPieces();
+  #isEvents = false;
   /** an event that is too long to be read: the rest of the stream is not read either, and goes on to the client */
-  let isUnread = false;
-  const other = createPieces();
-  let last: Buffer = Buffer.alloc(0);
-  let flow: Flow | null = null;
-  let isHeld = false;
-  const resume = (): void => {
-    isHeld = false;
-    flow?.resume();
-  };
+  #isUnread = false;
+  #cut: string | undefined;
+  #last: Buffer = Buffer.alloc(0);
+  #flow: Flow | null = null;
 
-  function read(chunk: Buffer): void {
-    try {
-      events.feed(chunk);
-    } catch {
-      isUnread = true;
-    }
-    if (firstAt === null && told.hasBegun) firstAt = performance.now();
-    if (told.runaway === null) return;
-    cut = told.runaway;
-    onCut(cut);
+  constructor(options: SinkOptions) {
+    this.#options = options;
+    this.#record = new StreamRecord(options.runaway);
+    this.#events = eventSplitter(data => this.#record.event(data));
   }
 
-  return {
-    get firstAt() {
-      return firstAt;
-    },
-    get enough() {
-      return cut !== undefined;
-    },
-    get isHeld() {
-      return isHeld;
-    },
-    head(of, held) {
-      flow = held;
-      const type = typeIn(of['content-type']);
-      isEvents = type === EVENTS;
-      raw.writeHead(200, {
-        ...headers,
-        'content-type': TYPES.get(type) ?? 'application/octet-stream',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      });
-      raw.on('drain', resume);
-    },
-    data(chunk) {
-      if (cut !== undefined) return;
-      last = chunk;
-      if (!raw.write(chunk)) {
-        isHeld = true;
-        flow?.pause();
-      }
-      if (isEvents && !isUnread) read(chunk);
-      else if (!isEvents && other.bytes < MOST_OTHER) other.add(chunk);
-    },
-    lastOf(error) {
-      if (told.isDone) return '';
-      // cut in the middle of an event, which the error must not become a part of
-      const end = last.subarray(-3).toString('latin1');
-      return `${/\n\r?\n$/.test(end) ? '' : '\n\n'}data: ${error}\n\n`;
-    },
-    end() {
-      raw.off('drain', resume);
-      if (!isEvents)
-        return {
-          text: other.take().toString(),
-          finish: 'stop',
-          usage: { prompt: 0, completion: 0 },
-          replayed: false,
-        };
-      if (cut === undefined && !isUnread) {
-        events.end();
-        if (told.error !== null) return `the stream ended with an error: ${told.error}`;
-        if (!told.isFinished) return 'the stream ended before the model said that it had finished';
-      }
-      return told.answer(cut);
-    },
+  get enough(): boolean {
+    return this.#cut !== undefined;
+  }
+
+  head(of: Parameters<ReplySink['head']>[0], flow: Flow): void {
+    const { raw, headers } = this.#options;
+    this.#flow = flow;
+    const type = typeIn(of['content-type']);
+    this.#isEvents = type === EVENTS;
+    raw.writeHead(200, {
+      ...headers,
+      'content-type': TYPES.get(type) ?? 'application/octet-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    });
+    raw.on('drain', this.#resume);
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#cut !== undefined) return;
+    this.#last = chunk;
+    if (!this.#options.raw.write(chunk)) {
+      this.isHeld = true;
+      this.#flow?.pause();
+    }
+    if (this.#isEvents && !this.#isUnread) this.#read(chunk);
+    else if (!this.#isEvents && this.#other.bytes < MOST_OTHER) this.#other.add(chunk);
+  }
+
+  end(): Answer | string {
+    this.#options.raw.off('drain', this.#resume);
+    if (!this.#isEvents) {
+      const usage = { prompt: 0, completion: 0 };
+      return { text: this.#other.take().toString(), finish: 'stop', usage, replayed: false };
+    }
+    if (this.#cut === undefined && !this.#isUnread) {
+      this.#events.end();
+      const { error, isFinished } = this.#record;
+      if (error !== null) return `the stream ended with an error: ${error}`;
+      if (!isFinished) return 'the stream ended before the model said that it had finished';
+    }
+    return this.#record.answer(this.#cut);
+  }
+
+  /** What the client of a stream that failed is told last. Nothing where it had `[DONE]`: it has all of its answer. */
+  lastOf(error: string): string {
+    if (this.#record.isDone) return '';
+    // cut in the middle of an event, which the error must not become a part of
+    const end = this.#last.subarray(-3).toString('latin1');
+    return `${/\n\r?\n$/.test(end) ? '' : '\n\n'}data: ${error}\n\n`;
+  }
+
+  readonly #resume = (): void => {
+    this.isHeld = false;
+    this.#flow?.resume();
   };
+
+  #read(chunk: Buffer): void {
+    try {
+      this.#events.feed(chunk);
+    } catch {
+      this.#isUnread = true;
+    }
+    const { hasBegun, runaway } = this.#record;
+    if (this.firstAt === null && hasBegun) this.firstAt = performance.now();
+    if (runaway === null) return;
+    this.#cut = runaway;
+    this.#options.onCut(runaway);
+  }
 }

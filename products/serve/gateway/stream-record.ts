@@ -8,6 +8,7 @@ import { readUsage } from '../../../engine/asking/endpoints/completion.ts';
 import type { Answer } from '../../../engine/core/item/call.ts';
 import type { Usage, WholeAnswer } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { objectIn } from '../http-body.ts';
 
 /** Choices of one answer that are kept apart, and calls of tools in all of them. */
 const MOST_CHOICES = 128;
@@ -35,157 +36,160 @@ export interface Runaway {
   blanks: number;
 }
 
-export interface Told {
-  /** Takes the data of one event. */
-  event(data: string): void;
-  /** whether any content has come */
-  readonly hasBegun: boolean;
+export class StreamRecord {
   /** an error that the server sent in place of an event, in its words */
-  readonly error: string | null;
-  /** the server said that the answer is complete, or why it ends here */
-  readonly isFinished: boolean;
+  error: string | null = null;
   /** it said `[DONE]` */
-  readonly isDone: boolean;
+  isDone = false;
   /** why the stream is to be cut off; null where it is not */
-  readonly runaway: string | null;
-  /** `cut`: the answer ended so, and not as the model said */
-  answer(cut?: string): Answer;
-}
+  runaway: string | null = null;
+  readonly #limits: Runaway | null;
+  readonly #choices = new Map<number, Choice>();
+  readonly #whole = createHash('sha256');
+  /** what the first event says of the answer */
+  #first: JsonObject = {};
+  #usage: Usage | null = null;
+  /** events with any content; calls of tools that are kept */
+  #events = 0;
+  #tools = 0;
+  /** UTF-16 units that have come, and those that are kept; bytes that have come */
+  #units = 0;
+  #kept = 0;
+  #bytes = 0;
+  /** the last that came, and the units at which it was looked at */
+  #end = '';
+  #looked = 0;
 
-export function createTold(limits: Runaway | null): Told {
-  const choices = new Map<number, Choice>();
-  let first: JsonObject = {};
-  let usage: Usage | null = null;
-  let events = 0;
-  let kept = 0;
-  let tools = 0;
-  let units = 0;
-  let bytes = 0;
-  let error: string | null = null;
-  let isDone = false;
-  let runaway: string | null = null;
-  let end = '';
-  let looked = 0;
-  const whole = createHash('sha256');
-
-  function add(choice: Choice, which: 'content' | 'reasoning', piece: unknown): void {
-    if (typeof piece !== 'string' || piece === '') return;
-    units += piece.length;
-    bytes += Buffer.byteLength(piece);
-    whole.update(piece);
-    if (kept + piece.length <= MOST_KEPT) {
-      choice[which] += piece;
-      kept += piece.length;
-    }
-    if (limits === null || runaway !== null || choices.size > 1) return;
-    end = (end + piece).slice(-END);
-    if (units - looked < LOOK_EVERY) return;
-    looked = units;
-    runaway = runawayIn(end, limits);
+  constructor(limits: Runaway | null) {
+    this.#limits = limits;
   }
 
-  function addTools(choice: Choice, calls: unknown): void {
+  /** whether any content has come */
+  get hasBegun(): boolean {
+    return this.#events > 0;
+  }
+  /** the server said that the answer is complete, or why it ends here */
+  get isFinished(): boolean {
+    return this.#choices.size > 0 && [...this.#choices.values()].every(({ finish }) => finish !== null);
+  }
+
+  /** Takes the data of one event. */
+  event(data: string): void {
+    if (data === '[DONE]') {
+      this.isDone = true;
+      return;
+    }
+    const event = objectIn(data);
+    if (event === null) return;
+    if (event.error) this.error ??= JSON.stringify(event.error).slice(0, 500);
+    if (this.#first.id === undefined) this.#first = { id: word(event.id), model: word(event.model) };
+    if (isObject(event.usage)) this.#usage = readUsage(event.usage);
+    const before = this.#units;
+    for (const part of Array.isArray(event.choices) ? event.choices.filter(isObject) : []) this.#addTo(part);
+    if (this.#units > before) this.#events++;
+  }
+
+  /** `cut`: the answer ended so, and not as the model said */
+  answer(cut?: string): Answer {
+    const usage = this.#usage;
+    const events = this.#events;
+    const choices = [...this.#choices].map(([index, choice]) => wholeOf(index, choice, cut));
+    const text = JSON.stringify({
+      ...this.#first,
+      object: 'stream',
+      choices,
+      usage,
+      events,
+      ...(cut !== undefined && { cut }),
+    });
+    return {
+      text,
+      ...(this.#units > this.#kept && { whole: this.#wholeAnswer() }),
+      finish: cut === undefined ? (choices[0]?.finish_reason ?? 'none') : 'length',
+      // where the server does not say, each event is taken for a token: `usage` in the text is null then
+      usage: usage ?? { prompt: 0, completion: events },
+      replayed: false,
+    };
+  }
+
+  /** Of what was too long to be kept. */
+  #wholeAnswer(): WholeAnswer {
+    const sha256 = this.#whole.digest('hex').slice(0, 16);
+    return { characters: this.#units, bytes: this.#bytes, sha256 };
+  }
+
+  /** What an event says of one choice. */
+  #addTo(part: JsonObject): void {
+    const index = typeof part.index === 'number' ? part.index : 0;
+    const choice = this.#choices.get(index) ?? newChoice();
+    if (this.#choices.size < MOST_CHOICES) this.#choices.set(index, choice);
+    const delta = isObject(part.delta) ? part.delta : {};
+    choice.role = word(delta.role) ?? choice.role;
+    this.#add(choice, 'content', delta.content ?? part.text);
+    this.#add(choice, 'reasoning', delta.reasoning_content ?? delta.reasoning);
+    this.#addTools(choice, delta.tool_calls);
+    choice.finish = word(part.finish_reason) ?? choice.finish;
+  }
+
+  #add(choice: Choice, which: 'content' | 'reasoning', piece: unknown): void {
+    if (typeof piece !== 'string' || piece === '') return;
+    this.#units += piece.length;
+    this.#bytes += Buffer.byteLength(piece);
+    this.#whole.update(piece);
+    if (this.#kept + piece.length <= MOST_KEPT) {
+      choice[which] += piece;
+      this.#kept += piece.length;
+    }
+    if (this.#limits === null || this.runaway !== null || this.#choices.size > 1) return;
+    this.#end = (this.#end + piece).slice(-END);
+    if (this.#units - this.#looked < LOOK_EVERY) return;
+    this.#looked = this.#units;
+    this.runaway = runawayIn(this.#end, this.#limits);
+  }
+
+  #addTools(choice: Choice, calls: unknown): void {
     for (const call of Array.isArray(calls) ? calls.filter(isObject) : []) {
       const index = typeof call.index === 'number' ? call.index : 0;
-      const known = choice.tools.get(index) ?? { arguments: '' };
-      if (!choice.tools.has(index) && tools < MOST_TOOLS) {
-        choice.tools.set(index, known);
-        tools += 1;
+      const tool = choice.tools.get(index) ?? { arguments: '' };
+      if (!choice.tools.has(index) && this.#tools < MOST_TOOLS) {
+        choice.tools.set(index, tool);
+        this.#tools += 1;
       }
-      known.id ??= word(call.id);
+      tool.id ??= word(call.id);
       const made = isObject(call.function) ? call.function : {};
-      known.name ??= word(made.name);
+      tool.name ??= word(made.name);
       const piece = typeof made.arguments === 'string' ? made.arguments : '';
-      units += piece.length;
-      if (kept + piece.length > MOST_KEPT) continue;
-      known.arguments += piece;
-      kept += piece.length;
+      this.#units += piece.length;
+      if (this.#kept + piece.length > MOST_KEPT) continue;
+      tool.arguments += piece;
+      this.#kept += piece.length;
     }
   }
+}
 
+const newChoice = (): Choice => ({ content: '', reasoning: '', tools: new Map(), finish: null });
+
+/** A choice as the model would have said it at once. */
+function wholeOf(
+  index: number,
+  { role, content, reasoning, tools, finish }: Choice,
+  cut: string | undefined,
+) {
   return {
-    event(data) {
-      if (data === '[DONE]') {
-        isDone = true;
-        return;
-      }
-      const event = objectIn(data);
-      if (event === null) return;
-      if (event.error) error ??= JSON.stringify(event.error).slice(0, 500);
-      if (first.id === undefined) first = { id: word(event.id), model: word(event.model) };
-      if (isObject(event.usage)) usage = readUsage(event.usage);
-      let said = false;
-      for (const part of Array.isArray(event.choices) ? event.choices.filter(isObject) : []) {
-        const index = typeof part.index === 'number' ? part.index : 0;
-        const choice: Choice = choices.get(index) ?? {
-          content: '',
-          reasoning: '',
-          tools: new Map(),
-          finish: null,
-        };
-        if (choices.size < MOST_CHOICES) choices.set(index, choice);
-        const delta = isObject(part.delta) ? part.delta : {};
-        choice.role = word(delta.role) ?? choice.role;
-        const before = units;
-        add(choice, 'content', delta.content ?? part.text);
-        add(choice, 'reasoning', delta.reasoning_content ?? delta.reasoning);
-        addTools(choice, delta.tool_calls);
-        said ||= units > before;
-        choice.finish = word(part.finish_reason) ?? choice.finish;
-      }
-      if (said) events++;
+    index,
+    message: {
+      ...(role !== undefined && { role }),
+      content,
+      ...(reasoning !== '' && { reasoning }),
+      ...(tools.size > 0 && {
+        tool_calls: [...tools].map(([at, { id, name, arguments: text }]) => ({
+          index: at,
+          id,
+          function: { name, arguments: text },
+        })),
+      }),
     },
-    get hasBegun() {
-      return events > 0;
-    },
-    get error() {
-      return error;
-    },
-    get isFinished() {
-      return choices.size > 0 && [...choices.values()].every(({ finish }) => finish !== null);
-    },
-    get isDone() {
-      return isDone;
-    },
-    get runaway() {
-      return runaway;
-    },
-    answer(cut) {
-      const said = [...choices].map(([index, { role, content, reasoning, tools, finish }]) => ({
-        index,
-        message: {
-          ...(role !== undefined && { role }),
-          content,
-          ...(reasoning !== '' && { reasoning }),
-          ...(tools.size > 0 && {
-            tool_calls: [...tools].map(([at, { id, name, arguments: text }]) => ({
-              index: at,
-              id,
-              function: { name, arguments: text },
-            })),
-          }),
-        },
-        finish_reason: cut === undefined ? finish : 'length',
-      }));
-      const text = JSON.stringify({
-        ...first,
-        object: 'stream',
-        choices: said,
-        usage,
-        events,
-        ...(cut !== undefined && { cut }),
-      });
-      const rest: WholeAnswer | undefined =
-        units > kept ? { characters: units, bytes, sha256: whole.digest('hex').slice(0, 16) } : undefined;
-      return {
-        text,
-        ...(rest && { whole: rest }),
-        finish: cut === undefined ? (said[0]?.finish_reason ?? 'none') : 'length',
-        // where the server does not say, each event is taken for a token: `usage` in the text is null then
-        usage: usage ?? { prompt: 0, completion: events },
-        replayed: false,
-      };
-    },
+    finish_reason: cut === undefined ? finish : 'length',
   };
 }
 
@@ -199,13 +203,4 @@ function runawayIn(end: string, { repeats, blanks }: Runaway): string | null {
     return `white space without an end, ${end.length - trimmed.length} characters of it`;
   const loop = repeats ? repetitionIn(end) : null;
   return loop && `the same ${loop.unit.length} characters ${loop.times} times`;
-}
-
-function objectIn(data: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(data);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

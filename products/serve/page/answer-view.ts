@@ -4,6 +4,7 @@ import { changesOf } from '../../../engine/audit/history.ts';
 import { failureOf } from '../../../engine/core/item/item.ts';
 import { cut, number } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { objectIn } from '../http-body.ts';
 import type { LineAt } from './file-part.ts';
 
 export interface Result {
@@ -29,7 +30,7 @@ export function resultOf({ text, length }: LineAt): Result {
   const nothing = { custom_id: '', status: '', isGood: true, facts: [], changes: [] };
   if (text === null)
     return { ...nothing, answers: [`This line has ${number(length)} bytes. The file has all of it.`] };
-  const line = parsed(text);
+  const line = objectIn(text);
   if (line === null) return { ...nothing, answers: [shortened(text)] };
   const { custom_id, id, response, error } = line;
   const { status_code, body } = isObject(response) ? response : {};
@@ -44,15 +45,6 @@ export function resultOf({ text, length }: LineAt): Result {
     answers: failure === undefined ? answersOf(line, body) : [shortened(failure.message || text)],
     changes: changesIn(line),
   };
-}
-
-function parsed(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -1,25 +1,18 @@
 /** The pages of one batch: how it goes, and its answers to look through. */
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
 import { type Html, html, NONE } from '../../kit/html.ts';
-import { type BatchRecord, expiresAt, type Status } from '../batches/batch-state.ts';
+import { type BatchRecord, expiresAt, STATUSES } from '../batches/batch-state.ts';
 import { type Result, resultOf } from './answer-view.ts';
 import type { Slice } from './file-part.ts';
+import { bar, rows, shownBy, table, text } from './layout.ts';
 import { actions, failureList } from './overview.ts';
-import { bar, rows, shownBy, table, text } from './page-updates.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './view-texts.ts';
 import { type ShardsView, shardSection } from './workers-view.ts';
 
-interface Moment {
-  key: string;
-  label: string;
-  at: string;
-  after: string;
-}
-
-const BLANK_MOMENT: Moment = { key: '', label: '', at: '', after: '' };
+const BLANK_MOMENT = { key: '', label: '', at: '', after: '' };
 
 export interface OneBatch extends BatchView, ShardsView {
-  times: Moment[];
+  times: (typeof BLANK_MOMENT)[];
   usage: string;
   window: string;
   /** of its validation, by code as failures are */
@@ -29,15 +22,6 @@ export interface OneBatch extends BatchView, ShardsView {
   lookErrors: string;
 }
 
-const MOMENTS = [
-  'in_progress',
-  'finalizing',
-  'completed',
-  'failed',
-  'expired',
-  'cancelling',
-  'cancelled',
-] as const;
 const MOST_EXAMPLES = 3;
 
 export function oneBatch(
@@ -48,9 +32,10 @@ export function oneBatch(
   const view = batchView(record, seen);
   const { created_at, times, usage } = record;
   const { input, cached, output, reasoning } = usage;
-  const moments = MOMENTS.map(status => [status as Status, times[`${status}_at`]] as const)
-    .filter((one): one is [Status, number] => one[1] !== undefined)
-    .sort(([, one], [, other]) => one - other);
+  const moments = STATUSES.flatMap(status => {
+    const at = times[`${status}_at`];
+    return at === undefined ? [] : [[status, at] as const];
+  }).sort(([, one], [, other]) => one - other);
   const more = [
     cached > 0 ? `${number(cached)} of them cached` : '',
     `${number(output)} out`,

@@ -16,15 +16,6 @@ export interface Viewer {
   values(): unknown;
 }
 
-export interface Events {
-  /** Throws 503 where too many look already. */
-  add(viewer: Viewer): void;
-  /** Sends what is to be seen now; called each second. */
-  send(): void;
-  readonly viewers: number;
-  close(): void;
-}
-
 const MOST = 200;
 /** bytes that wait in a connection, beyond which it gets no further frame */
 const WAITING = 64 * 1024;
@@ -36,7 +27,7 @@ const RETRY = 2_000;
 /** Texts of an update are put in as they are, and are to look as those of the page. */
 const asShown = (_key: string, value: unknown): unknown => (typeof value === 'string' ? shown(value) : value);
 
-export function createEvents(): Events {
+export function createEvents() {
   const viewers = new Map<Viewer, { sent: string; quiet: number }>();
   let id = 0;
 
@@ -69,7 +60,8 @@ export function createEvents(): Events {
   }
 
   return {
-    add(viewer) {
+    /** Throws 503 where too many look already. */
+    add(viewer: Viewer): void {
       if (viewers.size >= MOST) throw new ApiError(503, `Expected at most ${MOST} open pages, found more.`);
       const { response } = viewer;
       response.writeHead(200, {
@@ -84,11 +76,12 @@ export function createEvents(): Events {
       response.on('error', () => viewers.delete(viewer));
       send([viewer]);
     },
-    send: () => send([...viewers.keys()]),
-    get viewers() {
+    /** Sends what is to be seen now; called each second. */
+    send: (): void => send([...viewers.keys()]),
+    get viewers(): number {
       return viewers.size;
     },
-    close() {
+    close(): void {
       for (const viewer of [...viewers.keys()]) end(viewer);
     },
   };

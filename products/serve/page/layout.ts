@@ -1,5 +1,9 @@
-/** What all pages share: head, log-in, errors. Nothing on a page runs or is styled but what the server sends as page.js and page.css. */
-import { createHash } from 'node:crypto';
+/**
+ * What all pages share: head, log-in, errors, and elements that page.js keeps up to date. Of these each says in an attribute
+ * which of the values it shows; a list has the template of its rows, made by the same function as the rows themselves.
+ * Nothing on a page runs or is styled but what the server sends as page.js and page.css.
+ */
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../engine/core/config/package.ts';
@@ -20,7 +24,7 @@ export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.
   Record<'page.css' | 'page.js', string>
 >;
 /** in their addresses, so that a browser may keep them until they change */
-const VERSION = createHash('sha256').update(JSON.stringify(ASSETS)).digest('hex').slice(0, 16);
+const VERSION = hash('sha256', JSON.stringify(ASSETS)).slice(0, 16);
 
 export interface Shell {
   title: string;
@@ -84,4 +88,42 @@ export function errorPage(
   return html`<h1>${status === 404 ? 'Not found' : 'That did not work'}</h1>
 <p class="problem" role="alert">${message}</p>
 <p><a href="${href}">${words}</a></p>`;
+}
+
+/** Its text is the value `name`. */
+export const text = (name: string, value: string): Html => html`<span data-text="${name}">${value}</span>`;
+
+/** A table cell with a value; its column's name is shown where a narrow page has no heads. */
+export function cell(label: string, name: string, value: string, kind = ''): Html {
+  return html`<td data-label="${label}" class="${kind}" data-text="${name}">${value}</td>`;
+}
+
+/** What an element needs to be hidden while the value `name` is empty. */
+export function shownBy(name: string, value: string): Html {
+  return value === '' ? html` data-show="${name}" hidden` : html` data-show="${name}"`;
+}
+
+/** The rows of `items`, for the inside of an element with `data-list`. */
+export function rows<T>(items: readonly T[], blank: T, row: (item: T) => Html): Html {
+  return html`<template>${row(blank)}</template>${items.map(row)}`;
+}
+
+export interface Column {
+  label: string;
+  isNumber?: boolean;
+}
+
+export function table(name: string, caption: string, columns: readonly (Column | null)[], body: Html): Html {
+  const heads = columns
+    .filter(column => column !== null)
+    .map(({ label, isNumber }) => html`<th scope="col" class="${isNumber ? 'n' : ''}">${label}</th>`);
+  return html`<table class="rows"><caption class="unseen">${caption}</caption><thead><tr>${heads}</tr></thead>
+<tbody data-list="${name}">${body}</tbody></table>`;
+}
+
+/** Done and failed, of 100. */
+export function bar(good: number, bad: number, words: string): Html {
+  return html`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="${words}">
+<rect class="good" data-width="good" x="0" y="0" height="8" width="${good.toFixed(2)}"></rect>
+<rect class="bad" data-x="good" data-width="bad" x="${good.toFixed(2)}" y="0" height="8" width="${bad.toFixed(2)}"></rect></svg>`;
 }

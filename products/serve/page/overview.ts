@@ -1,7 +1,7 @@
 /** The first page: batches, endpoints, who asks how much. */
 import { number } from '../../../engine/core/item/wording.ts';
 import { type Html, html, NONE } from '../../kit/html.ts';
-import { bar, cell, rows, shownBy, table, text } from './page-updates.ts';
+import { bar, cell, rows, shownBy, table, text } from './layout.ts';
 import {
   type BatchView,
   BLANK_BATCH,
@@ -11,7 +11,6 @@ import {
   BLANK_KEY,
   type EndpointView,
   type FailureView,
-  type KeyView,
 } from './view-texts.ts';
 import { type WorkersView, workerSection } from './workers-view.ts';
 
@@ -21,7 +20,7 @@ export interface Overview extends WorkersView {
   batches: BatchView[];
   /** where there is no batch */
   none: string;
-  keys: KeyView[];
+  keys: (typeof BLANK_KEY)[];
   noKeys: string;
   /** of an admin alone */
   endpoints: EndpointView[];
@@ -82,13 +81,12 @@ ${cell('Age', 'age', batch.age, 'n')}
 }
 
 /** The bar, the counts, and behind a fold the failures by code. */
-export function progress(batch: BatchView): Html {
+function progress(batch: BatchView): Html {
   const { good, bad, completed, failed, total, failures } = batch;
-  const isBad = failures.length > 0 ? 'some' : '';
   return html`<div${shownBy('total', total)}>${bar(good, bad, 'completed and failed')}
 <p class="counts">${text('completed', completed)} of ${text('total', total)} completed, ${text('failed', failed)} failed
 <span class="dim" data-text="percent">${batch.percent}</span></p>
-<details class="failures"${shownBy('hasFailures', isBad)}><summary>Failures by code</summary>${failureList(failures)}</details></div>`;
+<details class="failures"${shownBy('hasFailures', batch.hasFailures)}><summary>Failures by code</summary>${failureList(failures)}</details></div>`;
 }
 
 export function failureList(failures: readonly FailureView[], name = 'failures'): Html {

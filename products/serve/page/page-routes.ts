@@ -2,27 +2,26 @@
  * The page at /: what runs and how it goes, for people. Its routes are all under /ui, with a cookie that is good for nothing
  * else; what they do goes through the code of the API. An action whose Origin is another site is refused.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from '../../kit/html.ts';
 import type { Caller } from '../access.ts';
-import type { Create } from '../batches/create-batch.ts';
+import type { Create } from '../batches/batch-routes.ts';
+import type { BatchRecord } from '../batches/batch-state.ts';
 import { ApiError, badRequest, notFound } from '../errors.ts';
-import { sendFile } from '../file-routes.ts';
+import { sendFile, type Uploads } from '../file-routes.ts';
 import { readBody } from '../http-body.ts';
 import type { Parts } from '../server-context.ts';
-import type { Uploads } from '../uploads.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
 import { linesAt } from './file-part.ts';
 import { ASSETS, errorPage, HEADERS, loginPage, page } from './layout.ts';
-import { isAdmin, type Kind, lookingAt, type Stores } from './looking.ts';
+import { countTraffic, isAdmin, Looking, type Stores } from './looking.ts';
 import { overviewPage } from './overview.ts';
-import { createSessions } from './sessions.ts';
+import { createSessions, type Sessions } from './sessions.ts';
 import { bodyOf, startPage } from './start-page.ts';
-import { countTraffic } from './traffic.ts';
-import { nameOf } from './view-texts.ts';
+import { type KeyTraffic, nameOf } from './view-texts.ts';
 
 /** bytes of a form without a file */
 const MOST_FORM = 16 * 1024;
@@ -39,29 +38,35 @@ export interface PageParts extends Stores {
   create: Create;
 }
 
-export async function addPage(
-  app: FastifyInstance,
-  parts: Parts,
-  { uploads, create, ...stores }: PageParts,
-): Promise<void> {
-  const { access, now, closing } = parts;
-  const sessions = createSessions(now);
-  const events = createEvents();
-  const looking = lookingAt(parts, stores, countTraffic(app, now));
-  const ticking = setInterval(() => {
-    looking.note();
-    events.send();
-  }, TICK);
-  ticking.unref();
-  closing.addEventListener('abort', () => {
-    clearInterval(ticking);
-    events.close();
-  });
-
+export async function addPage(app: FastifyInstance, parts: Parts, stores: PageParts): Promise<void> {
+  const pages = new Pages(parts, stores, countTraffic(app, parts.now));
   app.get('/', async (_request, reply) => reply.redirect('/ui/', 303));
-  await app.register(async ui => addRoutes(ui), { prefix: '/ui' });
+  await app.register(async ui => pages.addTo(ui), { prefix: '/ui' });
+}
 
-  function addRoutes(ui: FastifyInstance): void {
+class Pages {
+  readonly #parts: Parts;
+  readonly #stores: PageParts;
+  readonly #looking: Looking;
+  readonly #sessions: Sessions;
+  readonly #events = createEvents();
+
+  constructor(parts: Parts, stores: PageParts, traffic: () => KeyTraffic[]) {
+    this.#parts = parts;
+    this.#stores = stores;
+    this.#sessions = createSessions(parts.now);
+    this.#looking = new Looking(parts, stores, traffic);
+    const ticking = setInterval(() => {
+      this.#looking.note();
+      this.#events.send();
+    }, TICK).unref();
+    parts.closing.addEventListener('abort', () => {
+      clearInterval(ticking);
+      this.#events.close();
+    });
+  }
+
+  addTo(ui: FastifyInstance): void {
     ui.addContentTypeParser(
       'application/x-www-form-urlencoded',
       async (_request: FastifyRequest, raw: IncomingMessage) =>
@@ -70,7 +75,7 @@ export async function addPage(
     ui.addHook('onRequest', async (request, reply) => {
       void reply.headers(HEADERS);
       if (request.method !== 'GET' && request.method !== 'HEAD') refuseForeign(request);
-      const caller = callerOf(request); // throws for a foreign Host, where there are no keys
+      const caller = this.#callerOf(request); // throws for a foreign Host, where there are no keys
       if (caller !== null) request.caller = caller;
       else if (OPEN.has(request.routeOptions.url ?? '')) return;
       else if (request.method === 'GET' && request.routeOptions.url !== '/ui/events')
@@ -84,7 +89,6 @@ export async function addPage(
       if (error instanceof ApiError) void reply.headers(error.headers);
       return show(request, reply.code(code), message, errorPage(code, message));
     });
-
     ui.setNotFoundHandler((request, reply) =>
       show(request, reply.code(404), 'Not found', errorPage(404, 'There is no such page.')),
     );
@@ -95,40 +99,33 @@ export async function addPage(
       ui.get(`/${name}`, async (_request, reply) =>
         reply.header('cache-control', FOREVER).type(type).send(ASSETS[name]),
       );
-    addLogin(ui);
-    addViews(ui);
-    addActions(ui);
+    this.#addLogin(ui);
+    this.#addViews(ui);
+    this.#addFiles(ui);
+    this.#addActions(ui);
   }
 
-  function callerOf({ headers, socket }: FastifyRequest): Caller | null {
-    const key = sessions.keyIn(headers.cookie, socket.localPort ?? 0);
-    const caller = access.known(key, headers.host);
+  #callerOf({ headers, socket }: FastifyRequest): Caller | null {
+    const key = this.#sessions.keyIn(headers.cookie, socket.localPort ?? 0);
+    const caller = this.#parts.access.known(key, headers.host);
     return caller !== null && maySee(caller) ? caller : null;
   }
 
-  function show(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    title: string,
-    main: Html,
-    events?: string,
-  ): FastifyReply {
-    const caller: Caller | null = request.caller;
-    const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null };
-    return reply
-      .type('text/html; charset=utf-8')
-      .send(page({ title, main, viewer, ...(events !== undefined && { events }) }));
+  #batchOf({ caller, params }: One): BatchRecord {
+    return this.#looking.batch(caller, params.id);
   }
 
-  function addLogin(ui: FastifyInstance): void {
+  #addLogin(ui: FastifyInstance): void {
+    const sessions = this.#sessions;
     ui.get('/login', async (request, reply) => {
       if ((request.caller as Caller | null) !== null) return reply.redirect('/ui/', 303);
       return show(request, reply, 'Log in', loginPage(''));
     });
     ui.post('/login', async (request, reply) => {
       const key = formOf(request).get('key')?.trim() ?? '';
+      const shown = { authorization: `Bearer ${key}`, host: request.headers.host };
       try {
-        const caller = access.check({ authorization: `Bearer ${key}`, host: request.headers.host }, null);
+        const caller = this.#parts.access.check(shown, null);
         if (!maySee(caller))
           throw new ApiError(403, 'This key may not see batches: it needs the scope batch or admin.');
         return reply.header('set-cookie', sessions.begin(caller.key, placeOf(request))).redirect('/ui/', 303);
@@ -146,7 +143,8 @@ export async function addPage(
     );
   }
 
-  function addViews(ui: FastifyInstance): void {
+  #addViews(ui: FastifyInstance): void {
+    const looking = this.#looking;
     ui.get('/', async (request, reply) => {
       const { caller } = request;
       const after = textIn(request.query, 'after');
@@ -157,35 +155,16 @@ export async function addPage(
       return show(request, reply, 'Batches', overviewPage(values, more), address);
     });
     ui.get('/batches/:id', async (request: One, reply) => {
-      const record = looking.batch(request.caller, request.params.id);
       const { caller } = request;
+      const record = this.#batchOf(request);
       const main = batchPage(looking.one(record, caller), record, isAdmin(caller));
       return show(request, reply, nameOf(record), main, `/ui/events?batch=${record.id}`);
     });
-    ui.get('/batches/:id/results', async (request: One, reply) => {
-      const record = looking.batch(request.caller, request.params.id);
-      const kind = textIn(request.query, 'of') === 'errors' ? 'errors' : 'answers';
-      const path = looking.linesOf(record, kind === 'errors' ? 'error' : 'output');
-      const at = textIn(request.query, 'at') ?? '0';
-      const slice = path === null || !/^\d{1,15}$/.test(at) ? null : await linesAt(path, Number(at), LINES);
-      if (slice === null)
-        throw notFound(`No ${kind} of this batch are there: none yet, or their file is gone.`);
-      const name = nameOf(record);
-      return show(request, reply, `${kind} of ${name}`, resultsPage({ record, name, kind, slice }));
-    });
-    for (const [name, kind] of [
-      ['output', 'output'],
-      ['errors', 'error'],
-    ] as const satisfies readonly (readonly [string, Kind])[])
-      ui.get(`/batches/:id/${name}`, async (request: One, reply) => {
-        const file = looking.fileOf(looking.batch(request.caller, request.params.id), kind);
-        if (file === null) throw notFound('This batch has no such file: not yet, or it is gone.');
-        return sendFile(reply, file, stores.files);
-      });
     ui.get('/new', async (request, reply) => {
       const chosen = textIn(request.query, 'file') ?? '';
       const once = randomBytes(16).toString('hex');
-      const main = startPage({ files: looking.files(request.caller), chosen, once, now: now() });
+      const files = looking.files(request.caller);
+      const main = startPage({ files, chosen, once, now: this.#parts.now() });
       return show(request, reply, 'Start a batch', main);
     });
     ui.get('/events', { exposeHeadRoute: false }, async (request, reply) => {
@@ -197,49 +176,83 @@ export async function addPage(
           : () => looking.one(looking.batch(caller, batch), caller);
       values(); // what is wrong is said before the stream begins
       const name = `${isAdmin(caller) ? '' : caller.owner}\n${batch ?? ''}\n${after ?? ''}`;
-      events.add({ response: reply.raw, name, values, may: () => callerOf(request) !== null });
+      this.#events.add({ response: reply.raw, name, values, may: () => this.#callerOf(request) !== null });
       return reply.hijack();
     });
   }
 
-  function addActions(ui: FastifyInstance): void {
+  /** What is in the files of a batch, to look through or to keep. */
+  #addFiles(ui: FastifyInstance): void {
+    ui.get('/batches/:id/results', async (request: One, reply) => {
+      const record = this.#batchOf(request);
+      const kind = textIn(request.query, 'of') === 'errors' ? 'errors' : 'answers';
+      const path = this.#looking.linesOf(record, kind === 'errors' ? 'error' : 'output');
+      const at = textIn(request.query, 'at') ?? '0';
+      const slice = path === null || !/^\d{1,15}$/.test(at) ? null : await linesAt(path, Number(at), LINES);
+      if (slice === null)
+        throw notFound(`No ${kind} of this batch are there: none yet, or their file is gone.`);
+      const name = nameOf(record);
+      return show(request, reply, `${kind} of ${name}`, resultsPage({ record, name, kind, slice }));
+    });
+    for (const [name, kind] of [
+      ['output', 'output'],
+      ['errors', 'error'],
+    ] as const)
+      ui.get(`/batches/:id/${name}`, async (request: One, reply) => {
+        const file = this.#looking.fileOf(this.#batchOf(request), kind);
+        if (file === null) throw notFound('This batch has no such file: not yet, or it is gone.');
+        return sendFile(reply, file, this.#stores.files);
+      });
+  }
+
+  #addActions(ui: FastifyInstance): void {
+    const { batches, store, uploads, create } = this.#stores;
+    const toBatch = (reply: FastifyReply, id: string): FastifyReply =>
+      reply.redirect(`/ui/batches/${id}`, 303);
     const started = (request: FastifyRequest, fields: Fields, input: string): string => {
       const body = bodyOf(fields, input);
       const once = fields.get('once')?.slice(0, 100);
-      const idempotency = once ? `${once} ${createHash('sha256').update(body).digest('hex')}` : null;
+      const idempotency = once ? `${once} ${hash('sha256', body)}` : null;
       return create({ body, idempotency, caller: request.caller, isRetry: false }).id;
     };
     ui.post('/upload', async (request, reply) => {
       refuseStart(request.caller);
       const { record, fields } = await uploads(request.raw, request.caller);
       try {
-        return reply.redirect(`/ui/batches/${started(request, fields, record.id)}`, 303);
+        return toBatch(reply, started(request, fields, record.id));
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        const main = errorPage(
-          error.status,
-          `The file was kept, but no batch was started: ${error.message}`,
-          {
-            ...{ href: `/ui/new?file=${record.id}`, words: 'Start one with this file' },
-          },
-        );
+        const words = `The file was kept, but no batch was started: ${error.message}`;
+        const link = { href: `/ui/new?file=${record.id}`, words: 'Start one with this file' };
+        const main = errorPage(error.status, words, link);
         return show(request, reply.code(error.status), 'Start a batch', main);
       }
     });
     ui.post('/start', async (request, reply) => {
       refuseStart(request.caller);
       const fields = formOf(request);
-      return reply.redirect(
-        `/ui/batches/${started(request, fields, fields.get('input_file_id') ?? '')}`,
-        303,
-      );
+      return toBatch(reply, started(request, fields, fields.get('input_file_id') ?? ''));
     });
     ui.post('/batches/:id/cancel', async (request: One, reply) => {
-      const record = looking.batch(request.caller, request.params.id);
-      stores.batches.cancel(stores.store.of(record.id));
-      return reply.redirect(`/ui/batches/${record.id}`, 303);
+      const { id } = this.#batchOf(request);
+      batches.cancel(store.of(id));
+      return toBatch(reply, id);
     });
   }
+}
+
+function show(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  title: string,
+  main: Html,
+  events?: string,
+): FastifyReply {
+  const caller: Caller | null = request.caller;
+  const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null };
+  return reply
+    .type('text/html; charset=utf-8')
+    .send(page({ title, main, viewer, ...(events !== undefined && { events }) }));
 }
 
 interface Fields {

@@ -2,15 +2,7 @@
  * Who is logged in: a browser shows a key once and gets a cookie with 256 random bits, which is good for the page alone. The
  * server knows the hash of it and the id of the key, in memory: a key that is revoked logs out, and so does a restart.
  */
-import { createHash, randomBytes } from 'node:crypto';
-
-export interface Sessions {
-  /** The value of a Set-Cookie header. */
-  begin(key: string | null, at: CookieOptions): string;
-  /** The id of the key behind a Cookie header; null where there is none. */
-  keyIn(cookies: string | undefined, port: number): string | null;
-  end(cookies: string | undefined, at: CookieOptions): string;
-}
+import { hash, randomBytes } from 'node:crypto';
 
 export interface CookieOptions {
   /** cookies do not tell the ports of a machine apart */
@@ -27,10 +19,10 @@ const MOST_OF_KEY = 20;
 /** characters of a Cookie header */
 const LONGEST = 8_192;
 
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex');
+const hashOf = (token: string): string => hash('sha256', token);
 const nameAt = (port: number): string => `fw_session_${port}`;
 
-export function createSessions(now: () => number): Sessions {
+export function createSessions(now: () => number) {
   const known = new Map<string, { key: string | null; until: number }>();
 
   function tokenIn(cookies: string | undefined, port: number): string {
@@ -48,7 +40,8 @@ export function createSessions(now: () => number): Sessions {
     `${nameAt(port)}=${value}; Path=/ui; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
 
   return {
-    begin(key, at) {
+    /** The value of a Set-Cookie header. */
+    begin(key: string | null, at: CookieOptions): string {
       const own = [...known].filter(([, one]) => one.key === key);
       const [oldest] = own.length >= MOST_OF_KEY ? own : known.size >= MOST ? known : [];
       if (oldest !== undefined) known.delete(oldest[0]);
@@ -56,14 +49,17 @@ export function createSessions(now: () => number): Sessions {
       known.set(hashOf(token), { key, until: now() + LASTS });
       return cookie(token, LASTS / 1000, at);
     },
-    keyIn(cookies, port) {
+    /** The id of the key behind a Cookie header; null where there is none. */
+    keyIn(cookies: string | undefined, port: number): string | null {
       const token = tokenIn(cookies, port);
       const found = token === '' ? undefined : known.get(hashOf(token));
       return found === undefined || found.until <= now() ? null : found.key;
     },
-    end(cookies, at) {
+    end(cookies: string | undefined, at: CookieOptions): string {
       known.delete(hashOf(tokenIn(cookies, at.port)));
       return cookie('', 0, at);
     },
   };
 }
+
+export type Sessions = ReturnType<typeof createSessions>;

@@ -1,7 +1,7 @@
 /** The page on which a batch is started, and what its forms say as the body of a request to make one. */
 import { number, timeWords } from '../../../engine/core/item/wording.ts';
 import { type Html, html, NONE } from '../../kit/html.ts';
-import { ENDPOINTS } from '../batches/create-batch.ts';
+import { ENDPOINTS } from '../batches/batch-routes.ts';
 import type { FileRecord } from '../file-store.ts';
 
 export interface StartPage {

@@ -2,53 +2,28 @@
 
 import { type EndpointStats, isThere, type PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
-import type { FailureGroup } from '../batches/batch-failures.ts';
-import { type BatchRecord, isFinal, type Status } from '../batches/batch-state.ts';
-import type { KeyTraffic } from './traffic.ts';
+import { type BatchRecord, type FailureGroup, isFinal, type Status } from '../batches/batch-state.ts';
 
 /** A row of a list that is updated in place has a key of its own. */
-export interface FailureView {
-  key: string;
-  code: string;
-  count: string;
-  examples: { key: string; id: string; message: string }[];
-}
-
-export interface BatchView {
-  key: string;
-  href: string;
-  name: string;
-  owner: string;
-  status: Status;
-  state: string;
-  /** why it is not asked now */
-  why: string;
-  percent: string;
-  /** widths of 100, and where the second begins */
-  good: number;
-  bad: number;
-  completed: string;
-  failed: string;
-  total: string;
-  rate: string;
-  left: string;
-  age: string;
-  /** where to send what cancels it, and where its files are; empty where there is none */
-  cancel: string;
-  output: string;
-  errors: string;
-  /** `some`, or empty */
-  hasFailures: string;
-  failures: FailureView[];
-}
-
-export const BLANK_BATCH: BatchView = {
-  ...{ key: '', href: '', name: '', owner: '', status: 'validating', state: '', why: '', percent: '' },
-  ...{ good: 0, bad: 0, completed: '', failed: '', total: '', rate: '', left: '', age: '' },
-  ...{ cancel: '', output: '', errors: '', hasFailures: '', failures: [] },
-};
-export const BLANK_FAILURE: FailureView = { key: '', code: '', count: '', examples: [] };
 export const BLANK_EXAMPLE = { key: '', id: '', message: '' };
+export const BLANK_FAILURE = { key: '', code: '', count: '', examples: [] as (typeof BLANK_EXAMPLE)[] };
+export type FailureView = typeof BLANK_FAILURE;
+
+export const BLANK_BATCH = {
+  ...{ key: '', href: '', name: '', owner: '', status: 'validating' as Status, state: '' },
+  /** why it is not asked now */
+  why: '',
+  percent: '',
+  /** widths of 100, and where the second begins */
+  ...{ good: 0, bad: 0 },
+  ...{ completed: '', failed: '', total: '', rate: '', left: '', age: '' },
+  /** where to send what cancels it, and where its files are; empty where there is none */
+  ...{ cancel: '', output: '', errors: '' },
+  /** `some`, or empty */
+  hasFailures: '',
+  failures: [] as FailureView[],
+};
+export type BatchView = typeof BLANK_BATCH;
 
 export interface Seen {
   /** lines a second; null where it is not known */
@@ -124,24 +99,11 @@ function failureView({ code, count, examples }: FailureGroup): FailureView {
 
 export const rateWords = (rate: number): string => (rate < 10 ? rate.toFixed(1) : number(Math.round(rate)));
 
-export interface EndpointView {
-  key: string;
-  url: string;
-  status: string;
-  state: string;
-  models: string;
-  flight: string;
-  waiting: string;
-  kv: string;
-  gpu: string;
-  answers: string;
-  failed: string;
-}
-
-export const BLANK_ENDPOINT: EndpointView = {
+export const BLANK_ENDPOINT = {
   ...{ key: '', url: '', status: '', state: '', models: '', flight: '', waiting: '', kv: '', gpu: '' },
   ...{ answers: '', failed: '' },
 };
+export type EndpointView = typeof BLANK_ENDPOINT;
 
 export function endpointView(endpoint: EndpointStats): EndpointView {
   const { url, state, cause, models, inFlight, limit, load, gpu, answered, failed } = endpoint;
@@ -174,32 +136,26 @@ export function poolWords({ endpoints, inFlight, waiting }: PoolStats): string {
   );
 }
 
-export interface KeyView {
-  key: string;
+/** What a key has asked the gateway since the start. */
+export interface KeyTraffic {
   owner: string;
-  id: string;
-  requests: string;
-  refused: string;
-  tokens: string;
-  last: string;
+  /** id of the key; null without keys */
+  key: string | null;
+  requests: number;
+  /** answered with a status of 400 or more */
+  refused: number;
+  /** ms since 1970 */
+  last: number;
 }
 
-export const BLANK_KEY: KeyView = {
-  key: '',
-  owner: '',
-  id: '',
-  requests: '',
-  refused: '',
-  tokens: '',
-  last: '',
-};
+export const BLANK_KEY = { key: '', owner: '', id: '', requests: '', refused: '', tokens: '', last: '' };
 
 /** `tokens` were used today. */
 export function keyView(
   { owner, key, requests, refused, last }: KeyTraffic,
   tokens: number,
   now: number,
-): KeyView {
+): typeof BLANK_KEY {
   return {
     ...{
       key: key ?? 'local',

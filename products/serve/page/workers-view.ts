@@ -3,7 +3,7 @@ import { counted, cut, number, timeWords } from '../../../engine/core/item/wordi
 import { type Html, html, NONE } from '../../kit/html.ts';
 import type { DeskStats, KnownWorker, WorkStats } from '../../workers/desk-stats.ts';
 import type { Hello } from '../../workers/protocol.ts';
-import { cell, rows, shownBy, table, text } from './page-updates.ts';
+import { cell, rows, shownBy, table, text } from './layout.ts';
 import { rateWords } from './view-texts.ts';
 
 /** Workers, and parts of each, that are shown; parts of a batch. */
@@ -12,39 +12,16 @@ const MOST_HELD = 3;
 const MOST_PARTS = 20;
 const LONGEST = 60;
 
-interface HeldView {
-  key: string;
-  href: string;
-  name: string;
-  part: string;
-}
-
-export interface WorkerView {
-  key: string;
-  host: string;
-  process: string;
-  status: string;
-  state: string;
-  endpoints: string;
-  models: string;
-  held: HeldView[];
-  more: string;
-  took: string;
-  rate: string;
-  seen: string;
-}
-
-const BLANK_HELD: HeldView = { key: '', href: '', name: '', part: '' };
-const BLANK_WORKER: WorkerView = {
-  ...{ key: '', host: '', process: '', status: '', state: '', endpoints: '', models: '', held: [] },
+const BLANK_HELD = { key: '', href: '', name: '', part: '' };
+const BLANK_WORKER = {
+  ...{ key: '', host: '', process: '', status: '', state: '', endpoints: '', models: '' },
+  held: [] as (typeof BLANK_HELD)[],
   ...{ more: '', took: '', rate: '', seen: '' },
 };
+type WorkerView = typeof BLANK_WORKER;
 
-export interface WorkersView {
-  workers: WorkerView[];
-  noWorkers: string;
-  moreWorkers: string;
-}
+export const NO_WORKERS = { workers: [] as WorkerView[], noWorkers: '', moreWorkers: '' };
+export type WorkersView = typeof NO_WORKERS;
 
 export interface WorkersMore {
   /** ms of silence after which one is lost */
@@ -152,24 +129,16 @@ ${cell('Rate', 'rate', one.rate, 'n')}
 ${cell('Heard of', 'seen', one.seen, 'n')}</tr>`;
 }
 
-interface PartView {
-  key: string;
-  part: string;
-  done: string;
-  host: string;
-}
+const BLANK_PART = { key: '', part: '', done: '', host: '' };
 
-const BLANK_PART: PartView = { key: '', part: '', done: '', host: '' };
-
-export interface ShardsView {
+export const NO_SHARDS = {
   /** how far its shards are; empty where workers do not have it */
-  shards: string;
+  shards: '',
   /** those that workers have */
-  parts: PartView[];
-  moreParts: string;
-}
-
-export const NO_SHARDS: ShardsView = { shards: '', parts: [], moreParts: '' };
+  parts: [] as (typeof BLANK_PART)[],
+  moreParts: '',
+};
+export type ShardsView = typeof NO_SHARDS;
 
 /** Of a batch that workers answer. `isAdmin`: sees on which host a part is. */
 export function shardsView(
