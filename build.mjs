@@ -23,12 +23,29 @@ const { validators } = await import(pathToFileURL(resolve(maker)).href);
 rmSync(maker);
 const made = [];
 for (const [name, code] of validators('schemas')) {
-  const given = resolve('schemas', `${name}.cjs`); // nowhere but here
+  made.push(await alone(`dist/validators/${name}.cjs`, code));
+}
+
+/** A CommonJS file of `code`, with all that it requires. */
+function alone(file, code) {
+  const given = resolve('given.cjs'); // nowhere but here
   const load = id => (id === given ? code : undefined);
   const plugins = [{ name: 'given', resolveId: id => (id === given ? id : undefined), load }];
-  const output = { file: `dist/validators/${name}.cjs`, format: 'cjs' };
-  made.push(await build({ ...common, input: given, plugins, output }));
+  return build({ ...common, input: given, plugins, output: { file, format: 'cjs' } });
 }
+
+/** Bundled apart, as code that is loaded when somebody asks for it (engine/core/config/package.ts, `library`). */
+const libraries = {
+  ajv: `const { _, str, Ajv } = require('ajv');
+    module.exports = {
+      _, str, Ajv,
+      get Ajv2019() { return require('ajv/dist/2019.js').Ajv2019; },
+      get Ajv2020() { return require('ajv/dist/2020.js').Ajv2020; },
+      get formats() { return require('ajv-formats'); },
+    };`,
+  yaml: `module.exports = require('yaml');`,
+};
+for (const [name, code] of Object.entries(libraries)) made.push(await alone(`dist/chunks/${name}.cjs`, code));
 
 /** cli-progress, which draws what servers are called, keeps its own. */
 function ownWidth(id, importer = '') {
@@ -93,10 +110,6 @@ const TOGETHER = [
     test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(calls|labels|tally|verdict)\.ts|\/legacy\/(answer-schemas|legacy-result|strict|strict-items)\.ts/,
   },
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
-  {
-    name: 'schemas',
-    test: /\/node_modules\/(ajv|ajv-formats|fast-uri|json-schema-traverse|fast-deep-equal|yaml)\//,
-  },
   {
     name: 'explain',
     test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,

@@ -4,12 +4,12 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import type { ErrorObject } from 'ajv';
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import type { Document, LineCounter, Node } from 'yaml';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/wording.ts';
 import { parsePointer } from '../json/pointer.ts';
 import { shorten } from '../json/show.ts';
-import { ownValidator } from './package.ts';
+import { library, ownValidator } from './package.ts';
 
 const FILE_LIMIT = 1 << 20;
 
@@ -65,14 +65,14 @@ export function yamlIn(
   schemaName: string,
   { secretive = false, plain = false }: Reading = {},
 ): YamlFile {
-  const lines = new LineCounter();
+  const lines = new (library('yaml').LineCounter)();
   const placed = (offset: number, message: string): Fatal => {
     const { line, col } = lines.linePos(offset);
     return dataError(`${path}:${line}:${col}: ${message}`);
   };
-  const document = parseYaml(text, lines, (offset, message, code) =>
-    placed(offset, secretive ? `expected YAML, found: ${code}` : message),
-  );
+  const refuse: Refuse = (offset, message, code) =>
+    placed(offset, secretive ? `expected YAML, found: ${code}` : message);
+  const document = parseYaml(text, refuse, lines);
   if (plain) refuseBorrowed(document, placed);
   let value: unknown;
   try {
@@ -122,6 +122,7 @@ const TAGS = new Set(
 
 /** What an alias or a merge key brings in could be changed from afar. */
 function refuseBorrowed(document: Document, placed: (offset: number, message: string) => Fatal): void {
+  const { isScalar, visit } = library('yaml');
   const refuse = (node: Node, message: string) => placed(node.range?.[0] ?? 0, message);
   visit(document, {
     Alias(_key, alias) {
@@ -144,6 +145,7 @@ function offsetOf(
   segments: readonly (string | number)[],
   about: 'key' | 'value',
 ): number {
+  const { isMap, isNode } = library('yaml');
   for (let length = segments.length; length > 0; length--) {
     const parent = length === 1 ? document.contents : document.getIn(segments.slice(0, length - 1), true);
     const node = document.getIn(segments.slice(0, length), true);
@@ -203,22 +205,21 @@ function show(value: unknown): string {
   return cut(JSON.stringify(value), 80);
 }
 
+/** An error of an offset in the text and a message; `code` says the same without a word of the text. */
+type Refuse = (offset: number, message: string, code: string) => Error;
+
 /** An alias refers to an anchor anywhere before it. */
 const MAX_ALIASES = 100;
 
 /**
  * YAML text to a document, in time linear in its length: the parser's own test for keys that come twice compares every
  * pair, keys that are collections are turned into text again at each level, and each alias searches the whole text.
- * `lines` is filled for messages. Throws what `fail` makes of an offset in the text and a message; `code` says the same
- * without a word of the text.
+ * `lines` is filled for messages. Throws what `fail` makes.
  */
-export function parseYaml(
-  text: string,
-  lines: LineCounter,
-  fail: (offset: number, message: string, code: string) => Error,
-): Document.Parsed {
+export function parseYaml(text: string, fail: Refuse, lines?: LineCounter): Document.Parsed {
   try {
-    const document = parseDocument(text, { prettyErrors: false, lineCounter: lines, uniqueKeys: false });
+    const options = { prettyErrors: false, lineCounter: lines, uniqueKeys: false };
+    const document = library('yaml').parseDocument(text, options);
     const [error] = document.errors;
     if (error !== undefined) throw fail(error.pos[0], `expected YAML, found: ${error.message}`, error.code);
     check(document, fail);
@@ -230,7 +231,8 @@ export function parseYaml(
   }
 }
 
-function check(document: Document.Parsed, fail: Parameters<typeof parseYaml>[2]): void {
+function check(document: Document.Parsed, fail: Refuse): void {
+  const { isScalar, visit } = library('yaml');
   const anchors = new Set<string>();
   let aliases = 0;
   visit(document, {
