@@ -12,15 +12,16 @@ const common = {
   resolve: { mainFields: ['module', 'main'] },
 };
 
-const maker = 'dist/validators/maker.mjs';
-await build({
-  ...common,
-  input: 'schemas/validators.ts',
-  external: /^[^./]/,
-  output: { file: maker, format: 'esm' },
-});
-const { validators } = await import(pathToFileURL(resolve(maker)).href);
-rmSync(maker);
+/** A module of the sources, for the build itself. */
+async function module(input) {
+  const file = 'dist/validators/maker.mjs';
+  await build({ ...common, input, external: /^[^./]/, output: { file, format: 'esm' } });
+  const made = await import(`${pathToFileURL(resolve(file)).href}?${input}`);
+  rmSync(file);
+  return made;
+}
+
+const { validators } = await module('schemas/validators.ts');
 const made = [];
 for (const [name, code] of validators('schemas')) {
   made.push(await alone(`dist/validators/${name}.cjs`, code));
@@ -157,6 +158,10 @@ made.push(
 chmodSync('dist/bin/fw.js', 0o755);
 writeFileSync('dist/starters.json', JSON.stringify(starters('pipelines/starters'), null, 1));
 writeFileSync(
+  'dist/yaml.json',
+  JSON.stringify(read('pipelines', await module('engine/core/config/yaml.ts'))),
+);
+writeFileSync(
   'dist/page.json',
   JSON.stringify(texts('products/serve/page', ['page.css', 'page.js']), null, 1),
 );
@@ -174,6 +179,21 @@ function licences(chunks) {
     return `${name} ${version} (${license})\n\n${text.trim()}\n`;
   });
   return `fw contains parts of these packages.\n\n${[...new Set(texts)].sort().join(`\n${'-'.repeat(80)}\n\n`)}`;
+}
+
+/** The YAML files of the package by their paths, with the schema that each names and what it holds. */
+function read(folder, { yamlIn }) {
+  const paths = readdirSync(folder, { recursive: true }).filter(path => path.endsWith('.yaml'));
+  const shipped = paths.filter(path => !/^(starters|loanapp|fairwatch\/topologies)\//.test(path));
+  return Object.fromEntries(
+    shipped.sort().map(path => {
+      const text = readFileSync(join(folder, path), 'utf8');
+      const [, schema] =
+        /^# yaml-language-server: \$schema=\S*\/([a-z-]+?)(?:-options)?\.schema\.json$/m.exec(text);
+      const { value } = yamlIn(text, join('to-be-read', path), schema, { plain: true });
+      return [path, { schema, text, value: JSON.stringify(value) }];
+    }),
+  );
 }
 
 /** Files of a folder that are sent as they are: {name: text}. */

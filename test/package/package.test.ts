@@ -60,6 +60,7 @@ test('the files are those that a run needs', () => {
       'dist/index.js',
       'dist/simulator.js',
       'dist/page.json',
+      'dist/yaml.json',
       'dist/starters.json',
       'fixtures/applications-60.csv',
       'package.json',

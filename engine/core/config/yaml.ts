@@ -3,13 +3,14 @@
  * wrong with one is said as `file:line:column: expected …, found …`.
  */
 import { readFileSync, statSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
 import type { ErrorObject } from 'ajv';
 import type { Document, LineCounter, Node } from 'yaml';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/wording.ts';
 import { parsePointer } from '../json/pointer.ts';
 import { shorten } from '../json/show.ts';
-import { library, ownValidator } from './package.ts';
+import { library, ownValidator, packageRoot } from './package.ts';
 
 const FILE_LIMIT = 1 << 20;
 
@@ -59,11 +60,41 @@ export function readYaml(path: string, schemaName: string, reading: Reading = {}
 }
 
 /** The same of the text of `path`. */
-export function yamlIn(
+export function yamlIn(text: string, path: string, schemaName: string, reading: Reading = {}): YamlFile {
+  const value = packagedValue(text, path, schemaName);
+  if (value === undefined) return read(text, path, schemaName, reading);
+  let file: YamlFile | undefined;
+  const parsed = (): YamlFile => {
+    file ??= read(text, path, schemaName, reading);
+    return file;
+  };
+  return {
+    path,
+    value,
+    hasKey: key => hasKey(value, key),
+    placeOf: segments => parsed().placeOf(segments),
+    complain: (...about) => parsed().complain(...about),
+  };
+}
+
+/** Files of ours by their paths in pipelines/, as they were read when fw was built. */
+type Packaged = Record<string, { schema: string; text: string; value: string }>;
+let packaged: Packaged | undefined;
+
+/** What a file of ours holds, where its text is still that of the build: to read YAML takes longer than all else of a start. */
+function packagedValue(text: string, path: string, schemaName: string): unknown {
+  const name = relative(join(packageRoot(), 'pipelines'), path);
+  if (name.startsWith('..')) return undefined;
+  packaged ??= JSON.parse(readFileSync(join(packageRoot(), 'dist', 'yaml.json'), 'utf8')) as Packaged;
+  const known = packaged[name.replaceAll(sep, '/')];
+  return known?.schema === schemaName && known.text === text ? JSON.parse(known.value) : undefined;
+}
+
+function read(
   text: string,
   path: string,
   schemaName: string,
-  { secretive = false, plain = false }: Reading = {},
+  { secretive = false, plain = false }: Reading,
 ): YamlFile {
   const lines = new (library('yaml').LineCounter)();
   const placed = (offset: number, message: string): Fatal => {
@@ -87,7 +118,7 @@ export function yamlIn(
   const file: YamlFile = {
     path,
     value,
-    hasKey: key => typeof value === 'object' && value !== null && Object.hasOwn(value, key),
+    hasKey: key => hasKey(value, key),
     placeOf(segments) {
       const { line, col } = lines.linePos(offsetOf(document, segments, 'value'));
       return `${path}:${line}:${col}`;
@@ -96,6 +127,10 @@ export function yamlIn(
   };
   checkPart(file, [], schemaName, secretive);
   return file;
+}
+
+function hasKey(value: unknown, key: string): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key);
 }
 
 /** The value at `at`, checked against a schema as `readYaml` does. */
