@@ -221,6 +221,9 @@ slow('the types are whole in one file, and know the options of each stage', () =
      // @ts-expect-error an option of our own stage
      twice({ mrk: '?' });`,
   );
+  const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
+  for (const [at, [, text = '']] of [...page.matchAll(/^```ts\n(.*?)^```$/gms)].entries())
+    writeFileSync(join(project, `page-${at}.mts`), text);
   const tsc = join(ROOT, 'node_modules', '.bin', 'tsc');
   expect(spawnSync(tsc, ['--project', project], { encoding: 'utf8' })).toMatchObject({
     status: 0,
