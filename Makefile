@@ -29,8 +29,9 @@ demo: dist/.built
 	@fixtures/demo.sh $(OUT)
 
 test: dist/.built
-	npm run --silent check
-	FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
+	@npm run --silent check > dist/.checked 2>&1 || { cat dist/.checked >&2; false; } & \
+	check=$$!; FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T)); tests=$$?; \
+	wait $$check || { echo 'types or lint: failed, as said above'; exit 1; }; exit $$tests
 
 test-all: dist/.built
 	$(if $(T),,@test/suites/run.sh)

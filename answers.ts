@@ -17,8 +17,8 @@ export type { Code, Repair, Rung };
 
 /** How far the value is from the words of the model: `clean` as they were, `repaired` in syntax alone, `coerced` in type. */
 export type Answer =
-  | { rung: Exclude<Rung, 'failed'>; value: unknown; repairs: Repair[] }
-  | { rung: 'failed'; problem: { code: Code; message: string }; repairs: Repair[] };
+  | { rung: Exclude<Rung, 'failed'>; value: unknown; problem?: undefined; repairs: Repair[] }
+  | { rung: 'failed'; value?: undefined; problem: { code: Code; message: string }; repairs: Repair[] };
 
 export interface ReadingOptions {
   /** finish_reason of the server; anything but `stop` is `truncated`. Default: `stop` */

@@ -12,23 +12,41 @@ const common = {
   resolve: { mainFields: ['module', 'main'] },
 };
 
-const maker = 'dist/validators/maker.mjs';
-await build({
-  ...common,
-  input: 'schemas/validators.ts',
-  external: /^[^./]/,
-  output: { file: maker, format: 'esm' },
-});
-const { validators } = await import(pathToFileURL(resolve(maker)).href);
-rmSync(maker);
+/** A module of the sources, for the build itself. */
+async function module(input) {
+  const file = 'dist/validators/maker.mjs';
+  await build({ ...common, input, external: /^[^./]/, output: { file, format: 'esm' } });
+  const made = await import(`${pathToFileURL(resolve(file)).href}?${input}`);
+  rmSync(file);
+  return made;
+}
+
+const { validators } = await module('schemas/validators.ts');
 const made = [];
 for (const [name, code] of validators('schemas')) {
-  const given = resolve('schemas', `${name}.cjs`); // nowhere but here
+  made.push(await alone(`dist/validators/${name}.cjs`, code));
+}
+
+/** A CommonJS file of `code`, with all that it requires. */
+function alone(file, code) {
+  const given = resolve('given.cjs'); // nowhere but here
   const load = id => (id === given ? code : undefined);
   const plugins = [{ name: 'given', resolveId: id => (id === given ? id : undefined), load }];
-  const output = { file: `dist/validators/${name}.cjs`, format: 'cjs' };
-  made.push(await build({ ...common, input: given, plugins, output }));
+  return build({ ...common, input: given, plugins, output: { file, format: 'cjs' } });
 }
+
+/** Bundled apart, as code that is loaded when somebody asks for it (engine/core/config/package.ts, `library`). */
+const libraries = {
+  ajv: `const { _, str, Ajv } = require('ajv');
+    module.exports = {
+      _, str, Ajv,
+      get Ajv2019() { return require('ajv/dist/2019.js').Ajv2019; },
+      get Ajv2020() { return require('ajv/dist/2020.js').Ajv2020; },
+      get formats() { return require('ajv-formats'); },
+    };`,
+  yaml: `module.exports = require('yaml');`,
+};
+for (const [name, code] of Object.entries(libraries)) made.push(await alone(`dist/chunks/${name}.cjs`, code));
 
 /** cli-progress, which draws what servers are called, keeps its own. */
 function ownWidth(id, importer = '') {
@@ -90,10 +108,6 @@ const TOGETHER = [
   },
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {
-    name: 'schemas',
-    test: /\/node_modules\/(ajv|ajv-formats|fast-uri|json-schema-traverse|fast-deep-equal|yaml)\//,
-  },
-  {
     name: 'explain',
     test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
   },
@@ -140,6 +154,10 @@ made.push(
 chmodSync('dist/bin/fw.js', 0o755);
 writeFileSync('dist/starters.json', JSON.stringify(starters('pipelines/starters'), null, 1));
 writeFileSync(
+  'dist/yaml.json',
+  JSON.stringify(read('pipelines', await module('engine/core/config/yaml.ts'))),
+);
+writeFileSync(
   'dist/page.json',
   JSON.stringify(texts('products/serve/page', ['page.css', 'page.js']), null, 1),
 );
@@ -157,6 +175,21 @@ function licences(chunks) {
     return `${name} ${version} (${license})\n\n${text.trim()}\n`;
   });
   return `fw contains parts of these packages.\n\n${[...new Set(texts)].sort().join(`\n${'-'.repeat(80)}\n\n`)}`;
+}
+
+/** The YAML files of the package by their paths, with the schema that each names and what it holds. */
+function read(folder, { yamlIn }) {
+  const paths = readdirSync(folder, { recursive: true }).filter(path => path.endsWith('.yaml'));
+  const shipped = paths.filter(path => !/^(starters|loanapp|fairwatch\/topologies)\//.test(path));
+  return Object.fromEntries(
+    shipped.sort().map(path => {
+      const text = readFileSync(join(folder, path), 'utf8');
+      const [, schema] =
+        /^# yaml-language-server: \$schema=\S*\/([a-z-]+?)(?:-options)?\.schema\.json$/m.exec(text);
+      const { value } = yamlIn(text, join('to-be-read', path), schema, { plain: true });
+      return [path, { schema, text, value: JSON.stringify(value) }];
+    }),
+  );
 }
 
 /** Files of a folder that are sent as they are: {name: text}. */

@@ -15,7 +15,7 @@ import { EXIT, usageError } from './engine/core/item/failure.ts';
 import type { Item } from './engine/core/item/item.ts';
 import type { ASKING, COMMON } from './engine/flow/join.ts';
 import { type OptionSchemas, type OptionsOf, resolveOptions, type Values } from './engine/flow/options.ts';
-import type { Items, Stage, StageOf, Through } from './engine/flow/stage.ts';
+import type { Items, Stage, StageOf } from './engine/flow/stage.ts';
 import type { POOL_OPTIONS } from './engine/running/open-pool.ts';
 import { outputOf, readPipeline } from './engine/running/pipeline.ts';
 import { type Ended as EndedRun, run as runRow, type Stopper } from './engine/running/run.ts';
@@ -173,17 +173,17 @@ export function itemsOf(
   );
 }
 
-/** A row as a function for `through` of a Highland stream. */
+/** A row as a function for `through` of a Highland stream, of whatever objects: each is a line. */
 export function asThrough(
   what: Row | string,
   options: Omit<RunOptions, 'input' | 'inputs' | 'output'> = {},
-): Through {
+): <Line extends object>(items: Highland.Stream<Line>) => Items {
   return items => _<Item>(Readable.from(itemsOf(what, { ...options, input: pulled(items) })));
 }
 
-async function* pulled(items: Items): AsyncGenerator<Item> {
+async function* pulled<Line>(items: Highland.Stream<Line>): AsyncGenerator<Line> {
   for (;;) {
-    const item = await new Promise<Item | Highland.Nil>((resolve, reject) => {
+    const item = await new Promise<Line | Highland.Nil>((resolve, reject) => {
       items.pull((error, next) => (error ? reject(error) : resolve(next)));
     });
     if (_.isNil(item)) return;

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isMap, parseDocument, Scalar } from 'yaml';
-import { packageRoot } from '../engine/core/config/package.ts';
+import type { Scalar } from 'yaml';
+import { library, packageRoot } from '../engine/core/config/package.ts';
 import type { Look } from '../engine/tables/look.ts';
 
 export const STARTERS = ['classify', 'extract', 'chain', 'translate'] as const;
@@ -42,6 +42,7 @@ export function fitTo(files: Files, path: string, look: Look): { files: Files; i
   const fitted = new Map(files);
   fitted.delete(ownTable(files));
   fitted.set('prompt.liquid', templateOf(look.columns, files.get('prompt.liquid') as string));
+  const { isMap, parseDocument } = library('yaml');
   const document = parseDocument(files.get('pipeline.yaml') as string);
   document.set('input', path);
   const ingest = document.getIn(['stages', 0, 'ingest']);
@@ -53,6 +54,7 @@ export function fitTo(files: Files, path: string, look: Look): { files: Files; i
 }
 
 function quoted(text: string): Scalar {
+  const { Scalar } = library('yaml');
   const scalar = new Scalar(text);
   scalar.type = Scalar.QUOTE_SINGLE; // where a backslash is one
   return scalar;

@@ -17,7 +17,7 @@ import { legacyResult, provenanceOf, timestampOf, utcOf } from '../engine/audit/
 import { findInDerivation } from '../engine/audit/legacy/strict-items.ts';
 import { ACCEPT_OPTION, acceptedRungs } from '../engine/audit/verdict.ts';
 import { documentFrame } from '../engine/core/files/document-output.ts';
-import { sideFile } from '../engine/core/files/side-file.ts';
+import type { SideFile } from '../engine/core/files/side-file.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
 import { carryRung, type Item, isItem, type Rung, rungOf } from '../engine/core/item/item.ts';
 import type { JsonObject } from '../engine/core/json/pointer.ts';
@@ -60,7 +60,7 @@ export default stage({
     },
   },
 
-  each(options, tools) {
+  async each(options, tools) {
     const timestamp = options.timestamp === undefined ? undefined : utcOf(options.timestamp);
     if (options.timestamp !== undefined && timestamp === undefined) {
       throw usageError(
@@ -70,7 +70,7 @@ export default stage({
     const started = utcOf(tools.started.toISOString()) as string;
     const agents = agentsOf(options, tools);
     const accept = acceptedRungs(options.accept);
-    const provenance = options.provenance === undefined ? null : sideFile(options.provenance);
+    const provenance = options.provenance === undefined ? null : await fileAt(options.provenance);
     return ({ failure: _before, ...unfailed }) => {
       const item = unfailed as Item;
       if (!isItem(item) || typeof item.id !== 'string') {
@@ -88,6 +88,11 @@ export default stage({
     };
   },
 });
+
+async function fileAt(path: string): Promise<SideFile> {
+  const { sideFile } = await import('../engine/core/files/side-file.ts');
+  return sideFile(path);
+}
 
 /** Whoever writes a result and its provenance vouches for it: not where a step's text gives another answer. */
 function expectMaking({ steps = [], decision }: Item): void {

@@ -11,7 +11,7 @@
  *         with failed lines.
  */
 import { writeFileSync } from 'node:fs';
-import { openOnRecord } from '../engine/audit/on-record.ts';
+import type { OnRecord } from '../engine/audit/on-record.ts';
 import {
   agentsFor,
   describeVerdict,
@@ -68,8 +68,7 @@ export default stage({
     const { expect, ids, ledger, report } = options;
     const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
     const by = await judgeOptions(options, tools);
-    const onRecord =
-      ledger === undefined ? undefined : openOnRecord(ledger, agentsFor(options.agents, tools.base));
+    const onRecord = ledger === undefined ? undefined : await onRecordIn(ledger, options.agents, tools.base);
     const { judge, close } = judgeLines({
       ...{ stage: 'verify', expect, ids, maxLine, ...by },
       ...(onRecord && { onRecord }),
@@ -83,6 +82,11 @@ export default stage({
     });
   },
 });
+
+async function onRecordIn(ledger: string, agents: string | undefined, base: string): Promise<OnRecord> {
+  const { openOnRecord } = await import('../engine/audit/on-record.ts');
+  return openOnRecord(ledger, agentsFor(agents, base));
+}
 
 function writeReport(path: string, text: string): void {
   try {

@@ -1,6 +1,7 @@
 /** Runs shell lines with `fw` on the PATH, as a user would. */
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, watch } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,6 +20,13 @@ export function folder(): string {
 /** Called by clean.ts, since the tests of many files share this module. */
 export function removeFolders(): void {
   for (const path of made.splice(0)) rmSync(path, { recursive: true, force: true });
+}
+
+/** Waits until something is so that changes with the files of a folder: to look again and again takes a processor. */
+export async function until(at: string, isSo: () => boolean): Promise<void> {
+  const watcher = watch(at);
+  while (!isSo()) await once(watcher, 'change');
+  watcher.close();
 }
 
 /** holds `fw`, made by build.ts */

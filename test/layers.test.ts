@@ -128,6 +128,11 @@ test('one way to HTTP: the bundle has no more of undici than its client', () => 
   ]);
 });
 
+test('ajv and yaml are loaded by who needs them: of their packages the sources import types alone', () => {
+  const loading = /^import (?!type\b)[^;]*'(?:ajv|yaml)\b/m;
+  expect(files.filter(file => loading.test(textOf(file)))).toEqual([]);
+});
+
 test('only bin/fw.ts ends the process', () => {
   const enders = files.filter(file => textOf(file).includes('process.exit('));
   expect(enders).toEqual(['bin/fw.ts']);

@@ -3,11 +3,8 @@
  * that `$schema` names. Schemas of users are untrusted: their size, depth, patterns and steps are bounded, and a bound
  * that is met makes a value fail, never pass. An answer in text has a check of its own.
  */
-import { _, Ajv, type AnySchema, type CodeKeywordDefinition, type ErrorObject, type Options, str } from 'ajv';
-import { Ajv2019 } from 'ajv/dist/2019.js';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import formats from 'ajv-formats';
-import { ownValidator } from '../core/config/package.ts';
+import type { Ajv, AnySchema, CodeKeywordDefinition, ErrorObject, Options } from 'ajv';
+import { library, ownValidator } from '../core/config/package.ts';
 import { dataError, Fatal } from '../core/item/failure.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import { problem, shorten, show, summarise } from '../core/json/show.ts';
@@ -34,14 +31,14 @@ const INHERITED = new RegExp(`"(?:${Object.getOwnPropertyNames(Object.prototype)
 interface Dialect {
   /** as in schemas/validators.ts */
   name: string;
-  Compiler: new (options: Options) => Ajv;
+  compiler: 'Ajv' | 'Ajv2019' | 'Ajv2020';
 }
 
-const NEWEST: Dialect = { name: 'dialect-2020-12', Compiler: Ajv2020 };
+const NEWEST: Dialect = { name: 'dialect-2020-12', compiler: 'Ajv2020' };
 const DIALECTS: { [uri: string]: Dialect } = {
   'json-schema.org/draft/2020-12/schema': NEWEST,
-  'json-schema.org/draft/2019-09/schema': { name: 'dialect-2019-09', Compiler: Ajv2019 },
-  'json-schema.org/draft-07/schema': { name: 'dialect-07', Compiler: Ajv },
+  'json-schema.org/draft/2019-09/schema': { name: 'dialect-2019-09', compiler: 'Ajv2019' },
+  'json-schema.org/draft-07/schema': { name: 'dialect-07', compiler: 'Ajv' },
 };
 
 const compiled = new Map<string, Check>();
@@ -96,7 +93,8 @@ function build(schema: JsonObject | boolean, { text, refuse }: Building): Check 
   const budget = createBudget();
   const counted = countSteps(schema) as AnySchema;
   const compile = (more: Options): ReturnType<Ajv['compile']> => {
-    const ajv = new dialect.Compiler({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
+    const { [dialect.compiler]: Compiler } = library('ajv');
+    const ajv = new Compiler({ ...OPTIONS, ownProperties: INHERITED.test(text), ...more });
     addFormats(ajv);
     useDecimals(ajv);
     ajv.addKeyword({ ...SUM_KEYWORD });
@@ -168,7 +166,7 @@ function dialectOf(schema: JsonObject | boolean): Dialect | undefined {
 
 /** The pattern of `url` takes time that grows with the square of the text; those of the other formats do not. */
 function addFormats(ajv: Ajv): void {
-  formats.default(ajv);
+  library('ajv').formats.default(ajv);
   const url = ajv.formats.url as RegExp;
   ajv.addFormat('url', text => text.length <= MAX_URL && url.test(text));
 }
@@ -181,7 +179,7 @@ function checkSchema(schema: JsonObject | boolean, { name }: Dialect, refuse: Bu
 }
 
 function explain(error: unknown): string {
-  return error instanceof Ajv.MissingRefError
+  return error instanceof library('ajv').Ajv.MissingRefError
     ? `expected references inside the schema, got ${shorten(error.missingRef)}.`
     : whyNotJudged(error);
 }
@@ -196,13 +194,13 @@ const KEYWORD: CodeKeywordDefinition = {
   type: 'number',
   schemaType: 'number',
   error: {
-    message: ({ schemaCode }) => str`must be multiple of ${schemaCode}`,
-    params: ({ schemaCode }) => _`{multipleOf: ${schemaCode}}`,
+    message: ({ schemaCode }) => library('ajv').str`must be multiple of ${schemaCode}`,
+    params: ({ schemaCode }) => library('ajv')._`{multipleOf: ${schemaCode}}`,
   },
   code(cxt) {
     const { gen, data, schemaCode } = cxt;
     const multiple = gen.scopeValue('func', { ref: isMultipleOf });
-    cxt.fail(_`!${multiple}(${data}, ${schemaCode})`);
+    cxt.fail(library('ajv')._`!${multiple}(${data}, ${schemaCode})`);
   },
 };
 

@@ -22,7 +22,7 @@ import { cut } from '../core/item/wording.ts';
 import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { visible } from '../core/json/visible.ts';
 import { noIds } from '../flow/looks-like.ts';
-import { broken, type Violation } from './legacy/leftovers.ts';
+import type { Violation } from './legacy/leftovers.ts';
 
 /** Ids that a message names; the rest is a number. */
 const MAX_NAMED_IDS = 10;
@@ -231,7 +231,8 @@ function askedLines(list: string) {
         if (Number.isNaN(got) && !mustHave(key, line)) continue;
         const at = `/${key === 'prompt' ? placeOfPrompt(line) : key}`;
         const expected = `${words} of its line in ${list} (--ids)`;
-        return broken('other than asked', at, expected, Number.isNaN(got) ? 'nothing' : 'another');
+        const there = Number.isNaN(got) ? 'nothing' : 'another';
+        return { code: 'not-strict', rule: 'other than asked', at, expected, got: there };
       }
       return null;
     },

@@ -2,8 +2,8 @@
  * What can be changed while a server runs: by POST /admin/config, and by a schedule. A change is checked as a whole and
  * takes effect as a whole; requests that are in flight keep what they have drawn.
  */
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
+import { library } from '../../engine/core/config/package.ts';
 import schedule from '../../schemas/schedule.schema.json' with { type: 'json' };
 import { FAULTS, faultsFrom, type Shares } from './faults.ts';
 
@@ -41,7 +41,7 @@ export interface Entry extends Change {
   every?: string;
 }
 
-const ajv = new Ajv2020({ allowUnionTypes: true });
+const ajv = new (library('ajv').Ajv2020)({ allowUnionTypes: true });
 const isSchedule = ajv.compile<Entry[]>(schedule);
 const { at: _at, every: _every, ...settings } = schedule.items.properties;
 const isChange = ajv.compile<Change>({

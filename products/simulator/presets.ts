@@ -3,7 +3,7 @@
  * A preset is a file of presets/ and a line below; one that was calibrated is a file of the user's. Also --preset, which
  * names one, and the flags of its server.
  */
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { library } from '../../engine/core/config/package.ts';
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
@@ -86,7 +86,7 @@ export function presetNamed(name: string): Preset {
 
 /** A preset of a file's content; `where` names it in messages. @throws RangeError where it is none */
 export function presetFrom(value: unknown, where: string): Preset {
-  const ajv = new Ajv2020();
+  const ajv = new (library('ajv').Ajv2020)();
   if (!ajv.validate(schema, value)) {
     throw new RangeError(
       `${where}: expected a preset, found: ${ajv.errorsText(ajv.errors, { dataVar: 'it' })}`,

@@ -7,8 +7,7 @@
  * can be seen before. One request must not keep all others waiting.
  */
 import { createContext, Script } from 'node:vm';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import formats from 'ajv-formats';
+import { library } from '../../engine/core/config/package.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { SchemaError } from './node.ts';
 import type { Random } from './random.ts';
@@ -113,6 +112,7 @@ function learn(schema: unknown, run: typeof within): KnownSchema {
 
 function validatorOf(schema: unknown) {
   // one Ajv a schema: two schemas of different requests may carry the same $id
+  const { Ajv2020, formats } = library('ajv');
   const ajv = new Ajv2020({ strict: false, logger: false, ownProperties: true });
   formats.default(ajv);
   try {

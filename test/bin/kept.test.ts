@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { expandPaths } from '../../engine/core/files/input-files.ts';
 import { every } from '../all.ts';
-import { folder, ROOT } from '../fw.ts';
+import { folder, ROOT, until } from '../fw.ts';
 import { fw } from '../here.ts';
 
 const fine = (id: string): string => `{"id":"${id}","prompt":"?"}\n`;
@@ -35,8 +35,7 @@ describe('the last process of a pipe writes the file that the first one reads', 
     const line = `{ until [ -e gate ]; do sleep 0.05; done; cat f.ndjson; } | tee copy | fw ${verb} ${option} f.ndjson > out.ndjson`;
     const ran = fw(line, { cwd: at });
     const settled = ran.then(() => true);
-    const waited = async (): Promise<boolean> => existsSync(join(at, 'out.ndjson'));
-    while (!(await waited())) await new Promise(resolve => setImmediate(resolve));
+    await until(at, () => existsSync(join(at, 'out.ndjson')));
     for (let opened = false; !opened; ) {
       opened =
         option === '--report' ||

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Packs fw, installs the package in an empty folder under Node 20, 22 and 24, and does there what a new user does: the
-# command, the README's pipe against three simulated servers, the library by its name from TypeScript. A minute each.
+# command, the README's pipe against three simulated servers, the library by its name from TypeScript, and the programs
+# of docs/library.md and a Highland pipe as JavaScript and as TypeScript. A minute each.
 # Needs npm; the Nodes come from its package `node`.
 #   test/by-hand/node-versions.sh [VERSION…]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
+page=$PWD/docs/library.md
 servers=()
 leave() {
   [ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2> /dev/null || true
@@ -77,6 +79,35 @@ END
   kill "${servers[@]}"
   wait "${servers[@]}" 2> /dev/null || true
   servers=()
+  programs
+}
+
+# The programs of the page, which have no types of their own, so that they are JavaScript too; each has to print something.
+programs() {
+  mkdir programs
+  cp prompts.csv programs
+  head -n 1 out.jsonl > programs/out.jsonl
+  cd programs
+  npm i --silent --no-audit --no-fund --prefix .. highland@2.13.5
+  awk '/^```ts$/ { inside = 1; n++; next } /^```$/ { inside = 0 } inside { print > ("page-" n ".mjs") }' "$page"
+  cat > highland.mjs << 'END'
+import { asThrough, validate } from 'fairwatch';
+import highland from 'highland';
+
+const items = highland([{ id: 'a', prompt: 'What is a?' }, { id: 'b', prompt: 'What is b?' }]);
+const ids = await items.through(asThrough(validate())).map(({ id }) => id).collect().toPromise(Promise);
+if (ids.join() !== 'a,b') throw new Error(JSON.stringify(ids));
+console.log(ids);
+END
+  [ "$(echo page-*.mjs)" = 'page-1.mjs page-2.mjs page-3.mjs' ]
+  local program
+  for program in *.mjs; do
+    cp "$program" "${program%.mjs}-typed.mts"
+    [ -n "$(node "$program")" ]
+  done
+  npx tsc --strict --skipLibCheck false --module nodenext --target es2023 --types node ./*.mts
+  for program in *-typed.mjs; do [ -n "$(node "$program")" ]; done
+  printf 'programs: %s, as JavaScript and as TypeScript\n' "$(ls ./*-typed.mjs | wc -l)"
 }
 
 [ $# -gt 0 ] || set -- 20 22 24

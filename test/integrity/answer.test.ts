@@ -13,6 +13,11 @@ import { holds, mangled } from './property.ts';
 
 const check = compileSchema(loanSchema, 'loan');
 const anything = compileSchema({ type: 'object' }, 'anything');
+/** Each faulty answer with its reading. */
+const READ = FAULTS.map(fault => ({
+  ...fault,
+  reading: readAnswer(fault.text, check, { finish: fault.finish }),
+}));
 const read = (text: string, fixes = FIXES): Reading => readAnswer(text, anything, { finish: 'stop', fixes });
 
 describe('faulty answers made by rule', () => {
@@ -22,30 +27,26 @@ describe('faulty answers made by rule', () => {
   });
 
   it('get the rung, the code and the answer that they should', () => {
-    for (const { name, text, finish, rung, output, code } of FAULTS) {
-      const reading = readAnswer(text, check, { finish });
-      const { message } = reading.problem ?? {};
-      expect({ name, rung: reading.rung, code: reading.problem?.code, message }).toMatchObject({
-        name,
-        rung,
-        code,
-      });
-      if (rung !== 'failed') expect(reading.output, name).toEqual(output);
-    }
+    const got = READ.map(({ name, reading: { rung, problem, output } }) => ({
+      ...{ name, rung, code: problem?.code, output: rung === 'failed' ? undefined : output },
+    }));
+    const expected = READ.map(({ name, rung, code, output }) => ({
+      ...{ name, rung, code, output: rung === 'failed' ? undefined : output },
+    }));
+    expect(got).toEqual(expected);
   });
 
   it('meet every rule', () => {
-    const met = FAULTS.flatMap(({ text, finish }) => readAnswer(text, check, { finish }).repairs);
+    const met = READ.flatMap(({ reading }) => reading.repairs);
     expect([...new Set(met.map(({ rule }) => rule))].sort()).toEqual(
       [...Object.keys(MENDS), ...Object.keys(COERCIONS)].sort(),
     );
   });
 
   it('are put right by one rule at a time: without it they fail', () => {
-    for (const { text, finish } of FAULTS) {
-      const { rung, repairs } = readAnswer(text, check, { finish });
-      if (rung === 'failed') continue;
-      for (const { rule } of repairs) {
+    for (const { text, finish, reading } of READ) {
+      if (reading.rung === 'failed') continue;
+      for (const { rule } of reading.repairs) {
         const fixes = new Set([...FIXES].filter(fix => fix !== rule));
         const without = readAnswer(text, check, { finish, fixes });
         // another object in the text may do without the rule, but then the reading is another
@@ -57,8 +58,8 @@ describe('faulty answers made by rule', () => {
 
 describe('entries', () => {
   it('on syntax give the parsed text when applied, and the raw text when undone', () => {
-    for (const { text, finish } of FAULTS) {
-      const { rung, repairs, output } = readAnswer(text, check, { finish });
+    for (const { text, reading } of READ) {
+      const { rung, repairs, output } = reading;
       const edits = editsOf(repairs);
       const mended = applyEdits(text, edits);
       expect(undoEdits(mended, edits)).toBe(text);
@@ -68,8 +69,8 @@ describe('entries', () => {
   });
 
   it('on values lead back to what the model said', () => {
-    for (const { text, finish } of FAULTS) {
-      const { rung, repairs, output, compact } = readAnswer(text, check, { finish });
+    for (const { text, reading } of READ) {
+      const { rung, repairs, output, compact } = reading;
       if (rung !== 'coerced') continue;
       expect(compact).toBe(JSON.stringify(output));
       const said = JSON.parse(applyEdits(text, editsOf(repairs)));
@@ -167,7 +168,7 @@ describe('reading', () => {
   });
 
   const megabyte = 1 << 20;
-  const length = runs(1 << 17, megabyte, 'LENGTH');
+  const length = runs(1 << 16, megabyte, 'LENGTH');
   it.each([
     '[',
     '{',

@@ -67,13 +67,17 @@ function readAs({ form, text }: Case): string {
 }
 
 function told(some: Case[]): string {
-  return some.map(one => `${one.group}: ${JSON.stringify(one.text)} is read as ${readAs(one)}`).join('\n');
+  return some
+    .map(one => `${one.group}: ${JSON.stringify(one.text)} is read as ${readings.get(one)}`)
+    .join('\n');
 }
 
+/** Each output as it is read; all of them once. */
+const readings = new Map(tables.flatMap(({ cases }) => cases.map(one => [one, readAs(one)] as const)));
 const honest = (cases: Case[]): Case[] => cases.filter(({ expected }) => expected !== 'ask');
 const wrong = (cases: Case[]): Case[] =>
-  cases.filter(one => readAs(one) !== 'ask' && readAs(one) !== one.expected);
-const strict = (cases: Case[]): Case[] => honest(cases).filter(one => readAs(one) === 'ask');
+  cases.filter(one => readings.get(one) !== 'ask' && readings.get(one) !== one.expected);
+const strict = (cases: Case[]): Case[] => honest(cases).filter(one => readings.get(one) === 'ask');
 const rate = (some: Case[], of: Case[]): string =>
   `${some.length} of ${of.length} (${((100 * some.length) / of.length).toFixed(1)} %)`;
 const all = tables.flatMap(({ cases }) => cases);

@@ -8,7 +8,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Lock, takeLock, whenFree } from '../../engine/asking/ledger/lock.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { runs } from '../all.ts';
-import { folder, ROOT } from '../fw.ts';
+import { folder, ROOT, until } from '../fw.ts';
 
 const links = vi.hoisted(() => ({ fail: null as ((made: () => void) => Error) | null }));
 vi.mock('node:fs', async original => {
@@ -276,7 +276,7 @@ describe('a holder that cannot be looked at is watched', () => {
     const changed = (): bigint => statSync(lockIn(at), { bigint: true }).mtimeNs;
     for (let times = 0; times < 3; times++) {
       const before = changed();
-      while (changed() === before) await new Promise(setImmediate);
+      await until(at, () => changed() !== before);
     }
   });
 
@@ -308,7 +308,7 @@ describe('a holder that cannot be looked at is watched', () => {
     const lock = takeLock(at, 'a run', { beat: 20, onLost: error => void lost.push(error) });
     const own = readFileSync(lockIn(at), 'utf8');
     rmSync(lockIn(at));
-    while (readdirSync(at).length === 0) await new Promise(setImmediate);
+    await until(at, () => readdirSync(at).length > 0);
     expect(readFileSync(lockIn(at), 'utf8')).toBe(own);
     expect(lost).toEqual([]);
     writeFileSync(lockIn(at), JSON.stringify({ ...JSON.parse(own), token: 'another' }));

@@ -1,4 +1,5 @@
 /** The same command again: what is on record is not asked, what has changed is, and it is said before anything is. */
+import { EventEmitter, once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -15,6 +16,7 @@ const ORDER = ['risk_manager', 'data_science', 'regulatory', 'consumer_advocate'
 let server: Simulator;
 /** the agent of each request that came in, since it was last emptied */
 let asked: string[] = [];
+const asking = new EventEmitter();
 let items: string;
 
 beforeAll(async () => {
@@ -28,7 +30,11 @@ beforeAll(async () => {
 const agentIn = (body: string): string => JSON.parse(body).response_format.json_schema.name;
 
 function simulator(options: Parameters<typeof startSimulator>[0]): Promise<Simulator> {
-  return startSimulator({ ...options, onRequest: ({ body }) => void asked.push(agentIn(body)) });
+  const onRequest = ({ body }: { body: string }): void => {
+    asked.push(agentIn(body));
+    asking.emit('asked');
+  };
+  return startSimulator({ ...options, onRequest });
 }
 
 interface Run extends Ran {
@@ -166,12 +172,13 @@ test('a second run of the same kind is refused while the first one goes on', asy
   const at = folder();
   const line = chain(join(at, 'l'));
   asked = [];
+  const first = once(asking, 'asked');
   // its input ends when the others have ended
   const going = shell(`(cat; until [ -e others-ended ]; do sleep 0.05; done) | ${line}`, {
     cwd: at,
     stdin: items,
   });
-  while (asked.length === 0) await new Promise(setImmediate);
+  await first;
   const second = await shell(line, { stdin: items });
   expect(second.code).toBe(64);
   expect(second.stderr).toMatch(/the ledger is in use by process \d+ on/);

@@ -9,7 +9,7 @@ import { every, runs } from '../all.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 import { servers } from '../pipe/servers.ts';
 
-const LIMIT = runs(8, 96, 'LIMIT');
+const LIMIT = runs(4, 96, 'LIMIT');
 const cwd = folder();
 const open: Server[] = [];
 let urls: string[] = [];

@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSyn
 import { dirname, join, relative } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { STARTERS } from '../../bin/starters.ts';
+import { yamlIn } from '../../engine/core/config/yaml.ts';
 import * as library from '../../index.ts';
 import { every, slow } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
@@ -60,6 +61,7 @@ test('the files are those that a run needs', () => {
       'dist/index.js',
       'dist/simulator.js',
       'dist/page.json',
+      'dist/yaml.json',
       'dist/starters.json',
       'fixtures/applications-60.csv',
       'package.json',
@@ -90,6 +92,24 @@ test('every file of the bundle loads, and finds in the others what it imports', 
   const loading = chunks.map(path => `await import('./node_modules/fairwatch/${path}');`).join('\n');
   writeFileSync(join(project, 'all.mjs'), `${loading}\nconsole.log('loaded');\n`);
   expect(node('all.mjs')).toBe('loaded\n');
+});
+
+test('a stage that reads lines and writes lines is one file, whose modules need no other', () => {
+  const [text = ''] = paths.filter(path => path.startsWith('dist/chunks/text-'));
+  const imported = [...readFileSync(join(ROOT, text), 'utf8').matchAll(/^import .* from "(\.[^"]*)"/gm)];
+  expect(imported.map(([, from]) => from?.replace(/-[^-]*$/, ''))).toEqual(['./rolldown-runtime']);
+});
+
+test('a YAML file of ours holds what the build has read in it, and what somebody has since written into it', () => {
+  const path = 'pipelines/fairwatch/agents/risk_manager.yaml';
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  const anywhere = yamlIn(text, 'elsewhere.yaml', 'agent');
+  expect(yamlIn(text, join(ROOT, path), 'agent').value).toEqual(anywhere.value);
+  const places = [yamlIn(text, join(ROOT, path), 'agent'), anywhere].map(file => file.placeOf(['persona']));
+  expect(places[0]).toBe(join(ROOT, places[1]?.replace('elsewhere.yaml', path) as string));
+  const changed = text.replace(/^display: .*$/m, 'display: Another');
+  expect(yamlIn(changed, join(ROOT, path), 'agent').value).toHaveProperty('display', 'Another');
+  expect(() => yamlIn(`${text}\nmore: 1\n`, join(ROOT, path), 'agent')).toThrow("found 'more'");
 });
 
 test('the command runs from there, through the link that npm makes', () => {
@@ -201,6 +221,9 @@ slow('the types are whole in one file, and know the options of each stage', () =
      // @ts-expect-error an option of our own stage
      twice({ mrk: '?' });`,
   );
+  const page = readFileSync(join(ROOT, 'docs/library.md'), 'utf8');
+  for (const [at, [, text = '']] of [...page.matchAll(/^```ts\n(.*?)^```$/gms)].entries())
+    writeFileSync(join(project, `page-${at}.mts`), text);
   const tsc = join(ROOT, 'node_modules', '.bin', 'tsc');
   expect(spawnSync(tsc, ['--project', project], { encoding: 'utf8' })).toMatchObject({
     status: 0,

@@ -65,7 +65,7 @@ const SITUATIONS: Record<string, { count: number; isBad: (request: Request) => b
 
 test.each(
   every(
-    7,
+    11,
     faults.flatMap(([name, fault]) =>
       Object.entries(SITUATIONS).map(([situation, where]) => ({ name, situation, fault, ...where })),
     ),

@@ -11,7 +11,7 @@ test('a limit follows the batch: up where nothing waits, down where a queue stan
   large.clock.after(45_000, () => {
     limit = large.pool.stats().endpoints[0]!.limit;
   });
-  expect(all(await large.ask(12_000, { atOnce: 3_000 }))).toEqual(['answered']);
+  expect(all(await large.ask(8_000, { atOnce: 3_000 }))).toEqual(['answered']);
   // it takes 1,024 sequences, and yields a few percent more with them than with the usual 256
   expect(limit).toBeGreaterThan(200);
   expect(limit).toBeLessThan(1_400);

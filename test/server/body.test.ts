@@ -1,12 +1,12 @@
 /** Senders that are slow, or never end: given up after a time that a test's clock can jump over. */
 import { existsSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
 import { takeUpload } from '../../products/serve/file-routes.ts';
 import { excessOf, readBody } from '../../products/serve/http-body.ts';
-import { folder } from '../fw.ts';
+import { folder, until } from '../fw.ts';
 
 afterEach(() => void vi.useRealTimers());
 
@@ -44,7 +44,7 @@ test('an upload that drips is given up, and leaves nothing', async () => {
   const path = join(folder(), 'spool');
   const taken = takeUpload(request, path, { file: 1 << 20, form: 1 << 16 }).catch(error => error.status);
   request.write('--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nabc');
-  while (!existsSync(path)) await new Promise(setImmediate);
+  await until(dirname(path), () => existsSync(path));
   await vi.advanceTimersByTimeAsync(LOOK);
   await vi.advanceTimersByTimeAsync(LOOK);
   expect(await taken).toBe(408);

@@ -3,11 +3,14 @@ import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
 import { startSimulator } from '../../products/simulator/simulator.ts';
+import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
 import { begin, linesOf, reached } from './batching.ts';
 import { keyOf, MODEL, served } from './serving.ts';
 
 const SMALLEST = 40;
+/** of a small batch; more than any has done by the time at which the smallest is done */
+const LINES = runs(200, 600, 'LINES');
 /** of all that a group has, how far one of it may be from its part */
 const WITHIN = 0.1;
 
@@ -24,10 +27,13 @@ test('owners share equally, and so do the batches of an owner; the smallest is d
     for (const size of sizes) ids.push((await begin(openai, linesOf(size))).id);
     return ids;
   };
-  const ofFew = await make(few, [1500, 1300, 1600, 1400, 1500]);
+  const ofFew = await make(
+    few,
+    [2.5, 2.2, 2.7, 2.3, 2.5].map(times => times * LINES),
+  );
   const ofMany = await make(
     many,
-    Array.from({ length: 15 }, (_, n) => (n === 9 ? SMALLEST : 600 + 10 * n)),
+    Array.from({ length: 15 }, (_, n) => (n === 9 ? SMALLEST : LINES + 10 * n)),
   );
   const smallest = ofMany[9] as string;
   for (const id of ofMany) await reached(many, id, ({ status }) => status === 'in_progress');

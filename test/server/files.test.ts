@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { toFile } from 'openai';
 import { describe, expect, test } from 'vitest';
-import { folder } from '../fw.ts';
+import { folder, until } from '../fw.ts';
 import { keyOf, served } from './serving.ts';
 
 const LINES = '{"custom_id":"a"}\n{"custom_id":"b"}\n';
@@ -234,6 +234,6 @@ test('an upload that is broken off leaves nothing', async () => {
   });
   await upload(client());
   const spooled = () => readdirSync(join(data, 'files')).filter(name => name.endsWith('.spool'));
-  while (spooled().length > 0) await new Promise(setImmediate);
+  await until(join(data, 'files'), () => spooled().length === 0);
   expect(readdirSync(join(data, 'files'))).toHaveLength(2);
 });

@@ -56,6 +56,19 @@ export function ownValidator(name: string, reports: 'all' | 'first'): ValidateFu
   return validator;
 }
 
+/** What is bundled into files of their own (build.mjs): their loading takes as long as all else that a stage of text needs. */
+interface Libraries {
+  ajv: Pick<typeof import('ajv'), '_' | 'str' | 'Ajv'> &
+    Pick<typeof import('ajv/dist/2019.js'), 'Ajv2019'> &
+    Pick<typeof import('ajv/dist/2020.js'), 'Ajv2020'> & { formats: typeof import('ajv-formats') };
+  yaml: typeof import('yaml');
+}
+
+/** A library, for who needs it now. To load it again takes 1 µs. */
+export function library<Name extends keyof Libraries>(name: Name): Libraries[Name] {
+  return load(join(packageRoot(), 'dist', 'chunks', `${name}.cjs`));
+}
+
 /** The file that holds it: the small ones share one, for most runs need most of them. */
 export function moduleOf(name: string): string {
   return name === 'legacy' || name.startsWith('dialect-') ? name : 'own';

@@ -3,13 +3,14 @@
  * wrong with one is said as `file:line:column: expected …, found …`.
  */
 import { readFileSync, statSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
 import type { ErrorObject } from 'ajv';
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import type { Document, LineCounter, Node } from 'yaml';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { cut } from '../item/wording.ts';
 import { parsePointer } from '../json/pointer.ts';
 import { shorten } from '../json/show.ts';
-import { ownValidator } from './package.ts';
+import { library, ownValidator, packageRoot } from './package.ts';
 
 const FILE_LIMIT = 1 << 20;
 
@@ -59,20 +60,50 @@ export function readYaml(path: string, schemaName: string, reading: Reading = {}
 }
 
 /** The same of the text of `path`. */
-export function yamlIn(
+export function yamlIn(text: string, path: string, schemaName: string, reading: Reading = {}): YamlFile {
+  const value = packagedValue(text, path, schemaName);
+  if (value === undefined) return read(text, path, schemaName, reading);
+  let file: YamlFile | undefined;
+  const parsed = (): YamlFile => {
+    file ??= read(text, path, schemaName, reading);
+    return file;
+  };
+  return {
+    path,
+    value,
+    hasKey: key => hasKey(value, key),
+    placeOf: segments => parsed().placeOf(segments),
+    complain: (...about) => parsed().complain(...about),
+  };
+}
+
+/** Files of ours by their paths in pipelines/, as they were read when fw was built. */
+type Packaged = Record<string, { schema: string; text: string; value: string }>;
+let packaged: Packaged | undefined;
+
+/** What a file of ours holds, where its text is still that of the build: to read YAML takes longer than all else of a start. */
+function packagedValue(text: string, path: string, schemaName: string): unknown {
+  const name = relative(join(packageRoot(), 'pipelines'), path);
+  if (name.startsWith('..')) return undefined;
+  packaged ??= JSON.parse(readFileSync(join(packageRoot(), 'dist', 'yaml.json'), 'utf8')) as Packaged;
+  const known = packaged[name.replaceAll(sep, '/')];
+  return known?.schema === schemaName && known.text === text ? JSON.parse(known.value) : undefined;
+}
+
+function read(
   text: string,
   path: string,
   schemaName: string,
-  { secretive = false, plain = false }: Reading = {},
+  { secretive = false, plain = false }: Reading,
 ): YamlFile {
-  const lines = new LineCounter();
+  const lines = new (library('yaml').LineCounter)();
   const placed = (offset: number, message: string): Fatal => {
     const { line, col } = lines.linePos(offset);
     return dataError(`${path}:${line}:${col}: ${message}`);
   };
-  const document = parseYaml(text, lines, (offset, message, code) =>
-    placed(offset, secretive ? `expected YAML, found: ${code}` : message),
-  );
+  const refuse: Refuse = (offset, message, code) =>
+    placed(offset, secretive ? `expected YAML, found: ${code}` : message);
+  const document = parseYaml(text, refuse, lines);
   if (plain) refuseBorrowed(document, placed);
   let value: unknown;
   try {
@@ -87,7 +118,7 @@ export function yamlIn(
   const file: YamlFile = {
     path,
     value,
-    hasKey: key => typeof value === 'object' && value !== null && Object.hasOwn(value, key),
+    hasKey: key => hasKey(value, key),
     placeOf(segments) {
       const { line, col } = lines.linePos(offsetOf(document, segments, 'value'));
       return `${path}:${line}:${col}`;
@@ -96,6 +127,10 @@ export function yamlIn(
   };
   checkPart(file, [], schemaName, secretive);
   return file;
+}
+
+function hasKey(value: unknown, key: string): boolean {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key);
 }
 
 /** The value at `at`, checked against a schema as `readYaml` does. */
@@ -122,6 +157,7 @@ const TAGS = new Set(
 
 /** What an alias or a merge key brings in could be changed from afar. */
 function refuseBorrowed(document: Document, placed: (offset: number, message: string) => Fatal): void {
+  const { isScalar, visit } = library('yaml');
   const refuse = (node: Node, message: string) => placed(node.range?.[0] ?? 0, message);
   visit(document, {
     Alias(_key, alias) {
@@ -144,6 +180,7 @@ function offsetOf(
   segments: readonly (string | number)[],
   about: 'key' | 'value',
 ): number {
+  const { isMap, isNode } = library('yaml');
   for (let length = segments.length; length > 0; length--) {
     const parent = length === 1 ? document.contents : document.getIn(segments.slice(0, length - 1), true);
     const node = document.getIn(segments.slice(0, length), true);
@@ -203,22 +240,21 @@ function show(value: unknown): string {
   return cut(JSON.stringify(value), 80);
 }
 
+/** An error of an offset in the text and a message; `code` says the same without a word of the text. */
+type Refuse = (offset: number, message: string, code: string) => Error;
+
 /** An alias refers to an anchor anywhere before it. */
 const MAX_ALIASES = 100;
 
 /**
  * YAML text to a document, in time linear in its length: the parser's own test for keys that come twice compares every
  * pair, keys that are collections are turned into text again at each level, and each alias searches the whole text.
- * `lines` is filled for messages. Throws what `fail` makes of an offset in the text and a message; `code` says the same
- * without a word of the text.
+ * `lines` is filled for messages. Throws what `fail` makes.
  */
-export function parseYaml(
-  text: string,
-  lines: LineCounter,
-  fail: (offset: number, message: string, code: string) => Error,
-): Document.Parsed {
+export function parseYaml(text: string, fail: Refuse, lines?: LineCounter): Document.Parsed {
   try {
-    const document = parseDocument(text, { prettyErrors: false, lineCounter: lines, uniqueKeys: false });
+    const options = { prettyErrors: false, lineCounter: lines, uniqueKeys: false };
+    const document = library('yaml').parseDocument(text, options);
     const [error] = document.errors;
     if (error !== undefined) throw fail(error.pos[0], `expected YAML, found: ${error.message}`, error.code);
     check(document, fail);
@@ -230,7 +266,8 @@ export function parseYaml(
   }
 }
 
-function check(document: Document.Parsed, fail: Parameters<typeof parseYaml>[2]): void {
+function check(document: Document.Parsed, fail: Refuse): void {
+  const { isScalar, visit } = library('yaml');
   const anchors = new Set<string>();
   let aliases = 0;
   visit(document, {

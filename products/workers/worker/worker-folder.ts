@@ -17,7 +17,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { LineCounter } from 'yaml';
 import { lockFolder } from '../../../engine/asking/ledger/lock.ts';
 import { parseYaml } from '../../../engine/core/config/yaml.ts';
 import { makeFolder, OWNER_ONLY, openNew, readKept } from '../../../engine/core/files/durable.ts';
@@ -190,7 +189,7 @@ const MOST_YAML = 1 << 20;
 function refuseOutside(bytes: Buffer, path: string): void {
   if (bytes.length > MOST_YAML) return;
   const refuse = (words: string): BadOrder => new BadOrder(`${path}: ${words}`);
-  const document = parseYaml(bytes.toString(), new LineCounter(), (_at, message) => refuse(message));
+  const document = parseYaml(bytes.toString(), (_at, message) => refuse(message));
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: 100 });
