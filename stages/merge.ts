@@ -42,14 +42,14 @@ export default stage({
       file: 'read-folder',
       from: 'base',
       description:
-        'Folder of the agents whose schemas legacy results must fit; default: the packaged FairWatch.',
+        'Folder of agents whose schemas legacy results must fit. Default: the packaged FairWatch agents.',
     },
     old: {
       type: 'array',
       items: { type: 'string' },
       file: 'read-many',
       description:
-        'Files to merge standard input, or NEW, into; the oldest first. After other stages the default is what they read.',
+        'Files to merge standard input (or NEW) into, oldest first. Default after other stages: the files they read.',
     },
   },
 

@@ -26,7 +26,7 @@ const LOCK = 120_000;
 
 export default command({
   name: NAME,
-  summary: 'Work for fw serve --redis or fw run --redis: ask endpoints of your own, and hand in the answers.',
+  summary: 'Run a worker for fw serve --redis or fw run --redis, which asks endpoints of its own.',
   examples: [
     'fw work --redis redis://head:6379 --server http://head:8080 --endpoint http://127.0.0.1:8005/v1',
     'fw work --redis rediss://:PASSWORD@head:6379 --server https://head --endpoint http://127.0.0.1:8005/v1 --idle 10m',
@@ -36,29 +36,30 @@ export default command({
     'redis-prefix': QUEUE_OPTIONS['redis-prefix'],
     server: {
       type: 'string',
-      description: 'URL of the coordinator; its key is FW_WORKER_KEY. Default: FW_SERVER.',
+      description: 'URL of the coordinator; FW_WORKER_KEY holds its key. Default: FW_SERVER.',
     },
     data: {
       type: 'string',
       file: 'write-folder',
       default: 'fw-work',
-      description: 'Folder of all that the worker keeps: a ledger for each work. Each worker has its own.',
+      description:
+        'Folder for the ledgers of this worker, one for each batch or run. Each worker needs its own.',
     },
     grace: {
       type: 'string',
       default: '10s',
-      description: 'Time for calls at servers when the worker is told to stop.',
+      description: 'Time for calls in flight to finish after a stop signal.',
     },
     idle: {
       type: 'string',
-      description: 'Ends once there was nothing to do for so long, such as 10m. Default: never.',
+      description: 'Exit after being idle this long, e.g. 10m. Default: never.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, model, 'model-map': map },
     path: {
       type: 'array',
       items: { type: 'string' },
       description:
-        'A URL that lines may name besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank; may be repeated.',
+        'URL path to allow in lines besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank. May be repeated.',
     },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },

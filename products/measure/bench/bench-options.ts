@@ -40,11 +40,11 @@ export const OPTIONS = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description: 'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
+    description: 'Ledger of a run, whose prompt and answer lengths the made-up ones copy, in order.',
   },
   lora: {
     type: 'string',
-    description: 'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
+    description: 'LoRA adapters to ask in turn, by the names that the servers list, e.g. a,b.',
   },
   concurrency: {
     type: 'string',

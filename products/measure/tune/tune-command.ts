@@ -28,7 +28,7 @@ const say = sayAs('fw tune');
 
 export default command({
   name: 'tune',
-  summary: 'Find the settings of a server that give the most: it is started, measured and stopped for you.',
+  summary: 'Find the best settings of a server: fw starts, measures and stops it for you.',
   positional: 'TUNE.yaml',
   examples: [
     'fw tune tune.yaml',
@@ -44,7 +44,7 @@ export default command({
       type: 'string',
       file: 'write-folder',
       description:
-        'Folder for measurements, logs and results. The same folder again continues from there. Default: the name of the file without its extension.',
+        'Folder for measurements, logs and results; an earlier folder is continued. Default: the name of the file without its extension.',
     },
     json: { type: 'boolean', description: 'Write the results as JSON to standard output.' },
   },
