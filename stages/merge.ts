@@ -57,7 +57,9 @@ export default stage({
   source(options, { base, files, signal, account }) {
     if (files.length < 2) throw usageError(`expected two files or more, OLD and NEW, found ${files.length}`);
     if (files.includes('-')) {
-      throw usageError("expected files, found '-': merge reads them twice; --old OLD reads NEW from a pipe");
+      throw usageError(
+        "expected files, found '-', which cannot be read twice; to read NEW from a pipe: fw merge --old OLD",
+      );
     }
     const again = twiceIn(files);
     if (again !== null) throw usageError(`expected different files, found ${again}`);

@@ -115,7 +115,7 @@ function refuseInputs(written: Record<string, string | undefined>, files: readon
   for (const [option, path] of Object.entries(written)) {
     const identity = path === undefined ? null : identityOf(path);
     if (identity !== null && inputs.has(identity))
-      throw usageError(`--${option} ${path}: expected another file than the input, which it would replace`);
+      throw usageError(`--${option} ${path}: expected a file other than the input, which it would overwrite`);
   }
 }
 

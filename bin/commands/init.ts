@@ -68,7 +68,7 @@ function refuseUsed(folder: string): void {
 
 async function fitted(made: Files, from: string, folder: string) {
   if (existsSync(from) && !statSync(from).isFile())
-    throw dataError(`--from: expected a file, found something that is none: ${from}`);
+    throw dataError(`--from: expected a regular file, found something else: ${from}`);
   const look = await lookAtTable(from, COMMON['max-line'].default);
   const path = isAbsolute(from) ? from : relative(resolve(folder), resolve(from));
   const { files, id } = fitTo(made, path, look);

@@ -62,7 +62,7 @@ export default command({
     shard: {
       type: 'string',
       description:
-        'Take every n-th row or line, starting with the i-th: i/n, e.g. 1/8. Every file of the run then has 1-of-8 in its name.',
+        'Take every n-th row or line, starting with the i-th: i/n, e.g. 1/8. Everything the run writes then has 1-of-8 in its name.',
     },
     'dry-run': {
       type: 'boolean',
@@ -113,9 +113,11 @@ function queueOfRun(flags: QueueFlags & { listen?: string; shard?: string }): Qu
   if (redis === undefined && listen === undefined) return null;
   const queue = queueOf(flags, process.env);
   if (queue === null)
-    throw usageError('--listen: expected the Redis that workers wait at too, found none: --redis URL');
+    throw usageError('--listen: expected the Redis where workers wait too, found none: --redis URL');
   if (shard === undefined) return queue;
-  throw usageError('--shard: expected without --redis, which shares the lines out among workers by itself');
+  throw usageError(
+    '--shard: expected no --redis, which already divides the lines among workers; leave one of them out',
+  );
 }
 
 /** The flags of the command line, in the stages that they are for. */

@@ -262,7 +262,7 @@ export async function divertFailures(
     if (!file && !told) {
       told = true;
       tools.warn(
-        'failed items are left out here: --failures FILE keeps them, with the answers that they have',
+        'failed items are dropped here; --failures FILE keeps them, with the answers they already have',
       );
     }
     file?.write(item);

@@ -215,7 +215,7 @@ function sayUnused({ pool }: PoolFlags, warn: OpenPoolOptions['warn']): void {
   const listed = (process.env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim().replace(/\/$/, ''));
   const named = new Set(pool?.endpoints.map(({ url }) => url));
   if (pool === undefined || listed.every(text => text === '' || named.has(text))) return;
-  warn('FW_ENDPOINTS is not used, since a pool file names the endpoints; --endpoint URL goes before both');
+  warn('FW_ENDPOINTS is ignored, because a pool file names the endpoints; --endpoint URL overrides both');
 }
 
 /** Whether flags, a pool file or FW_ENDPOINTS name an endpoint. */
@@ -236,8 +236,8 @@ async function boundSockets(
   sockets.setMost(most);
   if (most < endpoints.reduce((sum, { limit, meant = 0 }) => sum + Math.max(limit, meant), 0))
     warn(
-      `at most ${most} calls at a time, since this process may have ${own.limit} files open; ` +
-        'ulimit -n 4096 before the run allows for more',
+      `at most ${most} calls at a time, because this process may have only ${own.limit} files open; ` +
+        'for more, run ulimit -n 4096 first',
     );
 }
 

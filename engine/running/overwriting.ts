@@ -72,7 +72,7 @@ export async function refuseOverwriting({
   for (const { option, path } of named.flatMap(files => files.filter(isWritten))) {
     const place = placeOf(path);
     if (!atEnd && inputs.has(place)) {
-      throw usageError(`--${option} ${path}: expected another file than the input, which it would replace`);
+      throw usageError(`--${option} ${path}: expected a file other than the input, which it would overwrite`);
     }
     if (kept.has(place)) throw usageError(`--${option} ${path}: ${READ}`);
     const other = writers.get(place);
@@ -87,7 +87,7 @@ export async function refuseOverwriting({
   }
 }
 
-const READ = 'expected another file than one that this run reads to know what to do, which would be replaced';
+const READ = 'expected a file other than those that this run is set up by, which it would overwrite';
 const BESIDE = 'the provenance beside the output';
 
 /** The files that are read once, and those that are read as input is. */

@@ -94,7 +94,7 @@ export function createStopping({ account, say, grace, atStop, takesItsOwn, reads
     if (!drains) return endAtOnce(by);
     drains = false;
     timer = setTimeout(endAtOnce, LAST_ITEMS, by);
-    say(`${by.name}: the rest of the input has ${LAST_ITEMS / 1000} s (again: stop at once)`);
+    say(`${by.name}: reading the rest of the input for ${LAST_ITEMS / 1000} s at most (again: stop at once)`);
   };
   const giveUp = (): void => {
     reading.abort();

@@ -60,14 +60,15 @@ async function finish(
   { sides, target, say }: { sides: Sides; target: string; say(message: string): void },
 ): Promise<void> {
   const { paths = [], said = [] } = outputs?.finish() ?? {};
-  for (const path of paths) say(`wrote ${path}${isEmpty(path) ? ', which is empty: no line came' : ''}`);
+  for (const path of paths)
+    say(`wrote ${path}${isEmpty(path) ? ', which is empty: there were no lines' : ''}`);
   for (const line of [...said, ...sides.finish()]) say(line);
   for (const line of clearLeftovers([...paths, ...sides.paths])) say(line);
   const { othersOf } = await import('./output-paths.ts');
   const others = await othersOf(target, [...paths, ...sides.paths]);
   if (others.length === 0) return;
   const more = others.length > MAX_NAMED_FILES ? ` and ${others.length - MAX_NAMED_FILES} more` : '';
-  say(`not of this run, left as they were: ${others.slice(0, MAX_NAMED_FILES).join(', ')}${more}`);
+  say(`left as they were, not from this run: ${others.slice(0, MAX_NAMED_FILES).join(', ')}${more}`);
 }
 
 /** Files that are named one by one. */

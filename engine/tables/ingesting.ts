@@ -103,10 +103,10 @@ export type Orderings = () => { keys: string[]; label: string }[] | null;
 export async function openTable(options: IngestOptions, tools: Tools, orderings: Orderings) {
   const { format, source, provenance } = options;
   if (source !== undefined || provenance !== undefined)
-    throw usageError('--source and --provenance: expected with --format legacy');
+    throw usageError('--source and --provenance: expected --format legacy with them');
   if (options['skip-invalid'] && format !== 'openai-batch')
     throw usageError(
-      '--skip-invalid: expected with --format openai-batch; bad rows of a table are failed items',
+      '--skip-invalid: expected --format openai-batch with it; bad rows of a table become failed items anyway',
     );
   const part = selectRows(options);
   const maker = new ItemMaker({
@@ -158,7 +158,7 @@ function delimiterFor({ format, delimiter, source }: IngestOptions): number | un
     format === 'openai-batch' ||
     (format === 'legacy' && source === undefined)
   )
-    throw usageError('--delimiter: expected with CSV');
+    throw usageError('--delimiter: expected a table of CSV');
   return delimiterOf(delimiter);
 }
 
@@ -188,7 +188,7 @@ export async function openRequests(options: IngestOptions, tools: Tools): Promis
     looksElsewhere(options)
   )
     throw usageError(
-      '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: a line says itself what to ask',
+      '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: each line already says what to ask',
     );
   const { reading } = await openTable(options, tools, () => null);
   if (options['skip-invalid']) return inputs => readTable(inputs, reading);
@@ -200,9 +200,13 @@ export async function openRequests(options: IngestOptions, tools: Tools): Promis
 export function readSource(options: IngestOptions, tools: Tools) {
   const { orderings, source } = options;
   if (orderings !== undefined || options.samples !== undefined)
-    throw usageError('--orderings and --samples: expected with rows; a legacy result has its own');
+    throw usageError(
+      '--orderings and --samples: expected rows of a table, found legacy results, which have their own',
+    );
   if (source === undefined && looksElsewhere(options))
-    throw usageError('--id, --prompt, --template, --schema: expected with the rows of --source');
+    throw usageError(
+      '--id, --prompt, --template, --schema: expected --source with them, whose rows they describe',
+    );
   const maxLine = maxLineOf(options);
   const { has: isTaken, lastRow } = selectRows(options);
   const reading = { ...tools, delimiter: delimiterFor(options), maxLine };

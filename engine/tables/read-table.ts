@@ -268,8 +268,8 @@ export async function* checkedBatches(
   if (wrong > 0) {
     const more = wrong > named.length ? [`and ${wrong - named.length} more`] : [];
     throw dataError(
-      `expected a request a line, found ${counted(wrong, 'line')} that cannot be one; nothing was asked:\n  ` +
-        `${[...named, ...more].join('\n  ')}\nmend them, or give --skip-invalid, which makes each a failed line`,
+      `expected one request per line, found ${counted(wrong, 'line')} that cannot be one; nothing was asked:\n  ` +
+        `${[...named, ...more].join('\n  ')}\nfix them, or turn each into a failed line with --skip-invalid`,
     );
   }
   yield* tableBatches(

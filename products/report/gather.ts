@@ -102,10 +102,10 @@ export async function gather(
   const { source, 'max-line': maxLine } = options;
   if (options.tie !== undefined && options['read-out'] !== 'majority')
     throw usageError(
-      '--tie: expected --read-out majority beside it, which alone has ties, found another or none',
+      '--tie: expected --read-out majority with it, found another or none; only a majority can tie',
     );
   if (options.agent !== undefined && options['read-out'] !== undefined)
-    throw usageError('--agent: expected no --read-out beside it, which says otherwise whose outcome counts');
+    throw usageError('--agent: expected no --read-out with it, which also chooses whose outcome counts');
   const by = await judgeOptions(options, { base: process.cwd() });
   const besides = besidesOf(paths);
   // without any, no result needs its hash, which is a third of the work

@@ -18,7 +18,7 @@ export function keepEndpoints(data: string, pool: Memory, say: (message: string)
   try {
     if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
   } catch (error) {
-    say(`${path} is left out, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
+    say(`${path} is ignored, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
   }
 
   function keep(): void {
@@ -29,7 +29,7 @@ export function keepEndpoints(data: string, pool: Memory, say: (message: string)
       last = text;
       told = false;
     } catch (error) {
-      if (!told) say(`what is learned of endpoints cannot be kept: ${(error as Error).message}`);
+      if (!told) say(`what was learned about endpoints cannot be saved: ${(error as Error).message}`);
       told = true;
     }
   }

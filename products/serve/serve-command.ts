@@ -87,10 +87,10 @@ export default command({
       },
     });
     process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-    say(`${server.url}, with all that it keeps in ${data}`);
+    say(`listening at ${server.url}, data in ${data}`);
     const signal = await ending.first;
     if (signal !== null)
-      say(`${signal}: nothing new; what is under way has ${settings.grace / 1000} s (again: stop at once)`);
+      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
     const again = await Promise.race([server.stop(), ending.again]);
     if (broken !== undefined) throw broken;
     if (typeof again === 'string') {

@@ -54,7 +54,7 @@ export function believedClock({
   function doubt(said: number, believed: number): void {
     isOpen = true;
     say(
-      `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is believed once it has lasted for ` +
+      `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is trusted once it has lasted for ` +
         `${LASTS / 60_000} minutes, and until then nothing expires by it`,
     );
   }
@@ -68,7 +68,7 @@ export function believedClock({
     }
     if (Math.abs(said - offset) < JUMP || passed - jumped.at >= LASTS) {
       offset = said;
-      if (isOpen) say(`the clock is believed: ${timeOf(said + passed)}`);
+      if (isOpen) say(`the clock is trusted: ${timeOf(said + passed)}`);
       isOpen = false;
     }
     return offset + passed;
@@ -88,7 +88,7 @@ export function clockOf(data: string, say: (message: string) => void, clocks: Cl
       replaceFile(path, JSON.stringify({ seen: Math.floor(clock.now()) }));
       told = false;
     } catch (error) {
-      if (!told) say(`the time cannot be kept: ${(error as Error).message}`);
+      if (!told) say(`the time cannot be saved: ${(error as Error).message}`);
       told = true;
     }
   }

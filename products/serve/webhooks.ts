@@ -150,8 +150,7 @@ export function createWebhooks(options: WebhookOptions): Webhooks {
     if (next === undefined) return giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
     const ms = Math.max(next * (1 + random() / 10), retryAfter);
     delivery.next = now() + ms;
-    if (delivery.tries === 1)
-      say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
+    if (delivery.tries === 1) say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; retrying for a day`);
     onDisk(() => keep(delivery));
     wait(delivery, ms);
   }

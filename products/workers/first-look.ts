@@ -61,7 +61,7 @@ async function login(
     const answer = await ask('AUTH', ...(username === undefined ? [password] : [username, password]));
     if (!(answer instanceof Error)) return false;
     if (/no password is set|without any password/.test(answer.message)) {
-      say(`Redis at ${place.name} needs no password: the one of the URL is not used`);
+      say(`Redis at ${place.name} needs no password: the one in the URL is ignored`);
       return true;
     }
     throw usageError(
@@ -81,23 +81,23 @@ function judge(info: string, place: Place, say: (message: string) => void): void
   const fact = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
   const where = `Redis at ${place.name}`;
   if (fact('loading') === '1') {
-    throw unavailable(`${where} still reads its data: start again when it is done`);
+    throw unavailable(`${where} is still loading its data: start again when it is done`);
   }
   const version = fact('redis_version');
   if (Number.parseInt(version, 10) < 5)
     throw usageError(`${where}: expected Redis 5 or newer, found ${version}`);
   if (fact('cluster_enabled') === '1') {
     throw usageError(
-      `${where} is part of a cluster: expected a Redis by itself, since a queue cannot be spread`,
+      `${where} is part of a cluster: expected a single Redis, since a queue cannot be spread`,
     );
   }
   if (/^(slave|replica)$/.test(fact('role'))) {
-    throw usageError(`${where} is a replica, which takes nothing: expected the Redis that it copies`);
+    throw usageError(`${where} is a replica, which takes no writes: expected its primary`);
   }
   const policy = fact('maxmemory_policy');
   if (policy !== '' && policy !== 'noeviction') {
     say(
-      `${where} throws keys away when its memory is full (maxmemory-policy ${policy}), and pointers with them: set it to noeviction`,
+      `${where} evicts keys when its memory is full (maxmemory-policy ${policy}), and would lose queued work: set it to noeviction`,
     );
   }
 }

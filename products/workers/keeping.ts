@@ -23,7 +23,7 @@ export function createKeeping(say: (message: string) => void, now: () => number)
   function tell(message: string): void {
     if (toldAt !== null && Math.abs(now() - toldAt) < AGAIN) return;
     toldAt = now();
-    say(`the disk does not do its part, and workers wait for it: ${message}`);
+    say(`cannot write to disk, and workers wait for it: ${message}`);
   }
   function kept<T>(act: () => T): T {
     try {

@@ -23,17 +23,16 @@ export function placeOf(text: string): Place {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null) {
     throw usageError(
-      `${EXPECTED} one that cannot be read: it begins with redis:// or rediss://, and / ? # @ of a password are written %2F %3F %23 %40`,
+      `${EXPECTED} one that cannot be parsed: it must begin with redis:// or rediss://; write / ? # @ in a password as %2F %3F %23 %40`,
     );
   }
   const { protocol, hostname, pathname } = url;
   if (protocol !== 'redis:' && protocol !== 'rediss:')
     throw usageError(`${EXPECTED} ${oneLine(protocol, 20)}`);
-  if (hostname === '') throw usageError(`${EXPECTED} none of a host`);
+  if (hostname === '') throw usageError(`${EXPECTED} no host`);
   const [, db] = /^\/?(\d{0,5})$/.exec(pathname) ?? [];
-  if (db === undefined) throw usageError(`${EXPECTED} no number of a database after the host`);
-  if (url.search !== '' || url.hash !== '')
-    throw usageError(`${EXPECTED} more behind it: leave ? and # away`);
+  if (db === undefined) throw usageError(`${EXPECTED} something other than a database number after the host`);
+  if (url.search !== '' || url.hash !== '') throw usageError(`${EXPECTED} more after it: leave out ? and #`);
   const port = Number(url.port || 6379);
   const { username, password } = url;
   return {
@@ -51,7 +50,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw usageError(`${EXPECTED} a % in the user or password that begins no byte: write % as %25`);
+    throw usageError(`${EXPECTED} a stray % in the user or password: write % as %25`);
   }
 }
 

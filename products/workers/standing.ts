@@ -47,7 +47,7 @@ export function createStanding({ took, say }: StandingOptions) {
         if (now - since < STILL * 2 ** Math.max(...held.map(timesOf))) continue;
         const lines = held.reduce((sum, { part }) => sum + part.lines.length, 0);
         say(
-          `${worker} is there and has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
+          `${worker} is connected but has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
             `what it has goes to others: ${counted(lines, 'line')} in ${counted(held.length, 'part')}`,
         );
         for (const one of held) {

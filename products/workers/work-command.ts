@@ -59,7 +59,7 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'URL path to allow in lines besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank. May be repeated.',
+        'URL to allow in lines besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank. May be repeated.',
     },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },
@@ -91,7 +91,7 @@ export default command({
       listen(({ name, exit }) => {
         if (worker === undefined || signal.aborted) return hurry(exit);
         stopping.abort();
-        say(`${name}: takes nothing more; calls at servers have ${options.grace} (again: stop at once)`);
+        say(`${name}: takes no more work; calls in flight have ${options.grace} (again: stop at once)`);
         worker.stop();
       });
     });
@@ -103,14 +103,16 @@ export default command({
       const taker = await openTaker({ url, prefix, name, lock: LOCK, say });
       const pool = await openLasting(options, { reserve: 0, warn: say, signal });
       const urls = pool.stats().endpoints.map(one => one.url);
-      say(`working for ${server.url}, endpoints ${urls.join(', ')}; all that it keeps is in ${data}`);
+      say(`working for ${server.url} with endpoints ${urls.join(', ')}; data in ${data}`);
       const client = createClient(server);
       worker = startWorker({ taker, client, pool, folder, modelMap, paths: options.path, grace, idle, say });
       const { sums, isClean, broken } = await worker.ended;
       say(describeSums(sums));
       if (broken !== undefined) throw broken;
       if (!isClean)
-        throw unavailable(`expected ${server.url} to take what is in hand, found that it does not answer`);
+        throw unavailable(
+          `expected ${server.url} to take the results in hand, found that it does not answer`,
+        );
       return EXIT.ok;
     }
     return Promise.race([work(), hurried]);

@@ -236,7 +236,7 @@ test('the lengths of a ledger are those of its calls, one after the other', asyn
   expect(result.total_output_tokens).toBe(sum('completion'));
   expect(Math.abs(result.total_input_tokens / sum('prompt') - 1)).toBeLessThan(0.05);
   const none = await fw(`fw bench --endpoint ${url} --ledger pilot --input-tokens 5`, { cwd: at });
-  expect([none.code, none.stderr]).toEqual([64, expect.stringContaining('expected --ledger, a file, or')]);
+  expect([none.code, none.stderr]).toEqual([64, expect.stringContaining('expected only one of --ledger, a file, and')]);
 });
 
 test('adapters are asked for in turn, and one that nobody serves is refused', async () => {

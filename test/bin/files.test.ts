@@ -195,14 +195,14 @@ describe('a written file and another of the same run', () => {
       writeFileSync(input, 'id,prompt\na,b\n');
       const path = make(input, join(at, 'link.csv'));
       const run = { row: [{ stage, options: { [option]: path } }], base: at };
-      await expect(refuseOverwriting({ ...run, files: [input] })).rejects.toThrow(/which it would replace/);
+      await expect(refuseOverwriting({ ...run, files: [input] })).rejects.toThrow(/which it would overwrite/);
       await refuseOverwriting({ ...run, files: [input], atEnd: true });
       await refuseOverwriting({ ...run, files: [join(at, 'another')] });
       // and so with every file that another option reads
       const reads = filesIn(optionsOf(stage)).filter(([, use]) => use === 'read' || use === 'read-many');
       for (const [read] of reads) {
         const row = [{ stage, options: { [option]: path, [read]: input } }];
-        await expect(refuseOverwriting({ row, base: at, files: [] }), read).rejects.toThrow(/would replace/);
+        await expect(refuseOverwriting({ row, base: at, files: [] }), read).rejects.toThrow(/would overwrite/);
       }
     },
   );
@@ -241,8 +241,8 @@ describe('a written file and another of the same run', () => {
       's.json',
       'ids',
     ].flatMap((path): [string, RegExp][] => [
-      [`fw run p.yaml in.ndjson --output ${path}`, /--output .*than one that this run reads/],
-      [`fw run p.yaml in.ndjson --set verify.failures=${path}`, /--failures .*than one that this run reads/],
+      [`fw run p.yaml in.ndjson --output ${path}`, /--output .*than those that this run is set up by/],
+      [`fw run p.yaml in.ndjson --set verify.failures=${path}`, /--failures .*than those that this run is set up by/],
     ]),
     [
       'fw run p.yaml in.ndjson --output out --set verify.failures=out.provenance.ndjson',
@@ -358,7 +358,7 @@ describe('a run without a line', () => {
     writeFileSync(join(at, 'in.ndjson'), '{"id":"a","prompt":"?"}\n');
     const ran = await fw('fw run p.yaml in.ndjson', { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
-    expect(ran.stderr).toMatch(/wrote out\.ndjson, which is empty: no line came/);
+    expect(ran.stderr).toMatch(/wrote out\.ndjson, which is empty: there were no lines/);
     for (const name of ['out.ndjson', 'side.ndjson']) expect(readFileSync(join(at, name), 'utf8')).toBe('');
   });
 
@@ -386,7 +386,7 @@ describe('a run without a line', () => {
     const line = '{"id":"a","prompt":"?","ordering":["risk_manager","data_science"]}';
     const ran = await fw(`echo '${line}' | fw run p.yaml`, { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
-    expect(ran.stderr).toMatch(/not of this run, left as they were: out\/x_data_risk_y\.ndjson\n/);
+    expect(ran.stderr).toMatch(/left as they were, not from this run: out\/x_data_risk_y\.ndjson\n/);
     expect(readFileSync(join(at, 'out/x_data_risk_y.ndjson'), 'utf8')).toBe('yesterday\n');
     const none = await fw('fw run p.yaml', { cwd: at });
     expect(none.stderr).toMatch(

@@ -53,7 +53,7 @@ describe('the row is cut', () => {
   const refused: [string, string, RegExp][] = [
     ['nobody asks', '{ ingest: {} }, { verify: {} }', /expected a stage that asks, found none/],
     [
-      'the whole',
+      'all lines',
       '{ chain: { decision: false } }, { select: { failed: true } }, { synthesize-decision: {} }',
       /between chain and synthesize-decision .* found select, .* behind synthesize-decision/,
     ],

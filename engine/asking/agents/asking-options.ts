@@ -137,7 +137,7 @@ export async function openChain(
   const pool = await tools.pool(asksWith);
   if (options.share && pool.onRecord === undefined)
     throw usageError(
-      '--share: expected a ledger, from which the other items of a row take the answer, found none: --ledger DIR',
+      '--share: expected a ledger through which the items of a row share answers, found none: --ledger DIR',
     );
   const refused = describeRejudged(rejudge(pool.acceptedBefore?.(asksWith) ?? [], agents));
   if (refused) tools.warn(refused);

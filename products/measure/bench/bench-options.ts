@@ -219,7 +219,9 @@ export function extentOf(
 ): Extent {
   if (ramp !== undefined) {
     if (requests !== undefined || duration !== undefined)
-      throw usageError('expected --ramp, which has its time, found --requests or --duration beside it');
+      throw usageError(
+        'expected --ramp alone, which sets its own duration, found --requests or --duration with it',
+      );
     return { requests: null, ms: rampOf(ramp).ms };
   }
   if (requests !== undefined && duration !== undefined)
@@ -229,7 +231,7 @@ export function extentOf(
     return { requests: requests ?? own, ms: null };
   if (isAtOnce) throw usageError('--rate inf: expected --requests, how many are sent at once, found none');
   const ms = durationOf(duration ?? '60s', '--duration');
-  if (ms < 1) throw usageError(`--duration: expected more than no time, found '${duration}'`);
+  if (ms < 1) throw usageError(`--duration: expected more than 0s, found '${duration}'`);
   return { requests: null, ms };
 }
 

@@ -39,7 +39,7 @@ export const addGateway: Routes = async (app, parts) => {
     version: version(),
     now,
     onBroken: ({ message }) =>
-      say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
+      say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
     onAnswer: (item, place) => cache?.note(item, place),
   });
   const own = pool.part({ ledger, lasts: true, share: { owner: 'gateway', batch: '', weight: 1 } });

@@ -28,9 +28,9 @@ export function createUnserved(
           told.add(model);
           const aliases = names.aliases.filter(alias => names.modelsOf(alias).includes(model));
           say(
-            `models: nobody has served ${JSON.stringify(model)} for ${LONG / 60_000} minutes, which ` +
-              `${aliases.map(alias => JSON.stringify(alias)).join(', ')} stands for: the others have its share; ` +
-              'start a server that has it, or correct its name',
+            `models: no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; other models get its share of ` +
+              `${aliases.map(alias => JSON.stringify(alias)).join(', ')}; ` +
+              'start a server that has it, or correct the name',
           );
         }
       }

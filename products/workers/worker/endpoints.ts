@@ -50,7 +50,7 @@ export function createEndpoints(pool: EndpointPool, { outage, rest, say }: Optio
       any = endpoints.some(isThere);
       wereThere ||= any;
       if (any) {
-        if (isTold) say('an endpoint is up again: parts are taken');
+        if (isTold) say('an endpoint is up again: taking parts');
         isTold = false;
         lastThere = now;
         return false;
@@ -58,14 +58,14 @@ export function createEndpoints(pool: EndpointPool, { outage, rest, say }: Optio
       if (isTold || now - lastThere < outage) return false;
       isTold = true;
       const causes = endpoints.map(({ url, cause }) => `${url} (${cause})`).join(', ');
-      say(`no endpoint is up for ${timeWords(outage)}: nothing is taken until one is; ${causes}`);
+      say(`no endpoint has been up for ${timeWords(outage)}: taking nothing until one is; ${causes}`);
       return true;
     },
     rest(why) {
       const now = performance.now();
       if (now < restsUntil) return false;
       restsUntil = now + rest;
-      say(`${why}; what is in hand goes back, and nothing is taken for ${timeWords(rest)}`);
+      say(`${why}; returning the parts in hand, and taking none for ${timeWords(rest)}`);
       return true;
     },
     share(sharing) {

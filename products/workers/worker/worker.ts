@@ -228,7 +228,7 @@ export function startWorker(options: WorkerOptions): Worker {
     const isBusy = hands.areBusy || pointers.isComing || (isHeard && !hands.areEmpty);
     if (isBusy || !endpoints.wereThere) idleSince = now;
     if (idle !== undefined && !isStopping && now - idleSince > idle) {
-      say(`nothing to do for ${idle / 1000} s: the end`);
+      say(`idle for ${idle / 1000} s: exiting`);
       stop();
     }
   }, timing.look);
