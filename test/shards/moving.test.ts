@@ -53,9 +53,9 @@ describe('the row is cut', () => {
   const refused: [string, string, RegExp][] = [
     ['nobody asks', '{ ingest: {} }, { verify: {} }', /expected a stage that asks, found none/],
     [
-      'all lines',
+      'the whole',
       '{ chain: { decision: false } }, { select: { failed: true } }, { synthesize-decision: {} }',
-      /between chain and synthesize-decision .* found select, .* behind synthesize-decision/,
+      /between chain and synthesize-decision, found select, .* after synthesize-decision/,
     ],
     ['the whole, verified', '{ chain: {} }, { verify: {} }, { chain: {} }', /found verify/],
     [
@@ -68,7 +68,7 @@ describe('the row is cut', () => {
     [
       'endpoints',
       '{ chain: { endpoint: [http://a/v1] } }',
-      /expected chain without endpoint, found it: workers have endpoints of their own/,
+      /expected chain without endpoint, found it: workers have their own endpoints/,
     ],
     ['a wait', '{ chain: { wait: 5m } }', /without wait/],
   ];
