@@ -230,7 +230,10 @@ test('refused before anything is opened', async () => {
   expect(bad).toMatchObject({ code: 65, stderr: expect.stringMatching(/\.yaml:\d+:\d+: /) });
   for (const [more, words] of [
     ['--shard 1/2', /--shard: expected no --redis/],
-    ['--endpoint http://127.0.0.1:1/v1', /expected chain without endpoint, found it: workers have their own endpoints/],
+    [
+      '--endpoint http://127.0.0.1:1/v1',
+      /expected chain without endpoint, found it: workers have their own endpoints/,
+    ],
     ['--set chain.ordered=true', /expected chain without ordered/],
     ['--ledger ledger.ndjson', /expected a folder for what workers hand in, found ledger\.ndjson/],
   ] as const)
