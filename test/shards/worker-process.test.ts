@@ -128,7 +128,7 @@ slowWithRedis('a second signal ends it at once; two workers do not have one fold
     /one is in use by .*\n.*a folder has one worker at a time; give each its own: --data DIR/s,
   );
   first.child.kill('SIGINT');
-  await until(() => first.said().includes('SIGINT: takes nothing more'));
+  await until(() => first.said().includes('SIGINT: takes no more work'));
   first.child.kill('SIGINT');
   expect(await first.ended).toBe(130);
 });
