@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Contestant, type Measured, measure, median, medianOf, ratio } from './measure.ts';
 import { startMock } from './mock.ts';
-import { machine, said, table, writeSection } from './page.ts';
+import { type Figure, machine, said, table, writeFigures } from './page.ts';
 
 const ROUNDS = 3;
 const RECORDS = Number(process.env.RECORDS ?? 25_000);
@@ -72,15 +72,21 @@ const memory = median(
 );
 
 const bounds: [string, number, string][] = [
-  ['CPU: fw by the bare loop', ratio(by(own), by(bare), 'cpu'), '≤ 1.25, goal 1.1'],
-  ['wall: fw by the bare loop', ratio(by(own), by(bare), 'wall'), '≤ 1.1'],
-  ['memory: fw by the bare loop', memory, '≤ 1'],
-  [`CPU: ${MANY.toLocaleString('en')} in flight by ${FEW}`, ratio(by(many), by(few), 'cpu'), '≤ 1.5'],
+  ['CPU, fw ÷ bare loop', ratio(by(own), by(bare), 'cpu'), '≤ 1.25, goal 1.1'],
+  ['wall time, fw ÷ bare loop', ratio(by(own), by(bare), 'wall'), '≤ 1.1'],
+  ['memory, fw ÷ bare loop', memory, '≤ 1'],
+  [`CPU, ${MANY.toLocaleString('en')} in flight ÷ ${FEW}`, ratio(by(many), by(few), 'cpu'), '≤ 1.5'],
 ];
 if (aiohttp !== null)
-  bounds.splice(1, 0, ['CPU: fw by aiohttp', ratio(by(own), by(python), 'cpu'), '≤ 0.45, goal 0.35']);
+  bounds.splice(1, 0, ['CPU, fw ÷ aiohttp', ratio(by(own), by(python), 'cpu'), '≤ 0.45, goal 0.35']);
 
-writeSection('calls', [
+const inFlight = IN_FLIGHT.toLocaleString('en');
+const figures: Figure[] = [
+  [`call: CPU of the client, ${inFlight} in flight`, `${perCall(by(own)).toFixed(0)} µs`],
+  [`call: peak memory, ${inFlight} in flight`, `${medianOf(by(own), 'rss').toFixed(0)} MiB`],
+  ...bounds.map(([what, value, bound]): Figure => [`call: ${what}`, value.toFixed(2), bound]),
+];
+writeFigures('calls', figures, [
   '## What a call costs the client',
   '',
   `${RECORDS.toLocaleString('en')} chains of four calls (${CALLS.toLocaleString('en')} calls), ${IN_FLIGHT.toLocaleString('en')} in flight unless said, every answer after ${DELAY} ms, no ledger; whole processes with their start, in turn; medians of ${ROUNDS}.`,

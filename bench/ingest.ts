@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { type Measured, measure, medianOf, ratio } from './measure.ts';
-import { machine, said, table, writeSection } from './page.ts';
+import { type Figure, machine, said, table, writeFigures } from './page.ts';
 
 const ROUNDS = 3;
 const ROWS = 1_000_000;
@@ -33,8 +33,8 @@ const bytes = statSync(join(DATA, 'rows.csv')).size;
 const FW = 'node dist/bin/fw.js';
 const measured = measure(
   [
-    { name: 'fw, ids of a column', line: `${FW} ingest $DATA/ids.csv > /dev/null` },
-    { name: 'fw, ids by hash', line: `${FW} ingest $DATA/rows.csv > /dev/null` },
+    { name: 'fw with ids from a column', line: `${FW} ingest $DATA/ids.csv > /dev/null` },
+    { name: 'fw with ids by hash', line: `${FW} ingest $DATA/rows.csv > /dev/null` },
     ...(python === null
       ? []
       : [{ name: 'Python', line: '/usr/bin/python3 $DATA/script.py $DATA/rows.csv > /dev/null' }]),
@@ -50,31 +50,35 @@ const script = by('Python');
 const bounds = measured
   .filter(({ name }) => name.startsWith('fw'))
   .map(one => [
-    `CPU: ${one.name} by Python`,
+    `CPU, ${one.name} ÷ Python`,
     script ? ratio(one, script, 'cpu').toFixed(2) : 'left out',
     '≤ 0.8',
   ]);
 
-writeSection('ingest', [
-  '## Rows into items',
-  '',
-  `A CSV of ${ROWS.toLocaleString('en')} rows (${(bytes / 1e6).toFixed(0)} MB: five columns, two of them quoted), whole processes with their start, in turn; medians of ${ROUNDS}.`,
-  'Python is `csv.DictReader` and `json.dumps`; it and Miller write the columns alone, without ids and prompts, and look for no row that comes twice.',
-  machine([...(python === null ? [] : [`Python ${python}`]), ...(miller === null ? [] : [miller])]),
-  '',
-  ...table([
-    ['', 'CPU s', 'wall s', 'peak MiB', 'command'],
-    ...measured.map(one => [
-      one.name,
-      medianOf(one, 'cpu').toFixed(2),
-      medianOf(one, 'wall').toFixed(2),
-      one.line.startsWith('node') ? medianOf(one, 'rss').toFixed(0) : '',
-      `\`${one.line}\``,
+writeFigures(
+  'ingest',
+  bounds.map(([what = '', found = '', bound]): Figure => [`ingest: ${what}`, found, bound]),
+  [
+    '## Rows into items',
+    '',
+    `A CSV of ${ROWS.toLocaleString('en')} rows (${(bytes / 1e6).toFixed(0)} MB: five columns, two of them quoted), whole processes with their start, in turn; medians of ${ROUNDS}.`,
+    'Python is `csv.DictReader` and `json.dumps`; it and Miller write the columns alone, without ids and prompts, and look for no row that comes twice.',
+    machine([...(python === null ? [] : [`Python ${python}`]), ...(miller === null ? [] : [miller])]),
+    '',
+    ...table([
+      ['', 'CPU s', 'wall s', 'peak MiB', 'command'],
+      ...measured.map(one => [
+        one.name,
+        medianOf(one, 'cpu').toFixed(2),
+        medianOf(one, 'wall').toFixed(2),
+        one.line.startsWith('node') ? medianOf(one, 'rss').toFixed(0) : '',
+        `\`${one.line}\``,
+      ]),
     ]),
-  ]),
-  '',
-  ...table([['ratio, each inside a round', 'measured', 'bound'], ...bounds]),
-]);
+    '',
+    ...table([['ratio, each inside a round', 'measured', 'bound'], ...bounds]),
+  ],
+);
 
 async function makeRows(name: string, first: string): Promise<void> {
   const file = createWriteStream(join(DATA, name));

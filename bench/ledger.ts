@@ -15,7 +15,7 @@ import { createPool } from '../engine/asking/pool/pool.ts';
 import type { Call } from '../engine/core/item/call.ts';
 import { type Measured, measure, median, medianOf, ratio } from './measure.ts';
 import { startMock } from './mock.ts';
-import { machine, table, writeSection } from './page.ts';
+import { type Figure, machine, table, writeFigures } from './page.ts';
 
 const ROUNDS = 5;
 const RECORDS = Number(process.env.RECORDS ?? 10_000);
@@ -55,15 +55,19 @@ if (existsSync(join(RIG, 'mockd'))) await besideCalls();
 else say('left out: RIG names no folder with mockd: the cost of a call, and the memory of a million');
 await finishedBatch();
 
-writeSection('ledger', [
-  '## The ledger',
-  '',
-  `${withCommas(RECORDS)} chains of four calls, ${withCommas(IN_FLIGHT)} in flight, every answer after ${DELAY} ms; a batch of 5,760 applications with five calls each, answered by \`fw simulate\`; whole processes with their start, in turn; medians of ${ROUNDS}. ${machine()}`,
-  '',
-  ...table([['', 'measured', 'bound'], ...rows]),
-  '',
-  ...table(details),
-]);
+writeFigures(
+  'ledger',
+  rows.map(([what, found, bound]): Figure => [`ledger: ${what}`, found, bound]),
+  [
+    '## The ledger',
+    '',
+    `${withCommas(RECORDS)} chains of four calls, ${withCommas(IN_FLIGHT)} in flight, every answer after ${DELAY} ms; a batch of 5,760 applications with five calls each, answered by \`fw simulate\`; whole processes with their start, in turn; medians of ${ROUNDS}. ${machine()}`,
+    '',
+    ...table([['', 'measured', 'bound'], ...rows]),
+    '',
+    ...table(details),
+  ],
+);
 
 /** The same chains with and without a ledger, and with one that has a million other calls on record. */
 async function besideCalls(): Promise<void> {
@@ -96,8 +100,8 @@ async function besideCalls(): Promise<void> {
   mock.process.kill();
   for (const one of [off, on, million]) noted(one, CALLS);
   const added = median(million.costs.map(({ rss }, round) => rss - (off.costs[round]?.rss ?? Number.NaN)));
-  rows.push(['CPU of a call: a ledger by none', ratio(on, off, 'cpu').toFixed(2), '≤ 1.2']);
-  rows.push([`MiB that ${withCommas(RECORDED)} calls on record add`, added.toFixed(0), '≤ 250']);
+  rows.push(['CPU of a call, with a ledger ÷ without', ratio(on, off, 'cpu').toFixed(2), '≤ 1.2']);
+  rows.push([`MiB added by ${withCommas(RECORDED)} calls on record`, added.toFixed(0), '≤ 250']);
 }
 
 function opened(path: string): Ledger {
@@ -180,14 +184,14 @@ async function finishedBatch(): Promise<void> {
   const keys = files.flatMap(answeredIn);
   noted(again, keys.length);
   const seconds = `${medianOf(again, 'wall').toFixed(1)} (CPU ${medianOf(again, 'cpu').toFixed(1)})`;
-  rows.push([`seconds of a finished batch of ${withCommas(keys.length)} calls`, seconds, '≤ 4']);
+  rows.push([`seconds to run a finished batch of ${withCommas(keys.length)} calls again`, seconds, '≤ 4']);
   rows.push([
-    'calls replayed a second, of one core',
+    'calls replayed per second and core',
     withCommas(Math.round(await replayed(ledger, keys))),
     '≥ 50,000',
   ]);
   const bytes = files.reduce((sum, path) => sum + statSync(path).size, 0);
-  rows.push(['bytes on disk a call', withCommas(Math.round(bytes / keys.length)), '']);
+  rows.push(['bytes on disk per call', withCommas(Math.round(bytes / keys.length)), '']);
 }
 
 function answeredIn(path: string): string[] {

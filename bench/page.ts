@@ -1,24 +1,28 @@
-/** docs/performance.md: each bench owns the section between its two markers, and writes nothing else. */
+/** docs/performance.md has one table of figures: each bench owns the rows that name its command, and prints all the rest. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 
 const PAGE = 'docs/performance.md';
+const HEAD = ['what', 'figure', 'goal', 'measured by'];
 
-/** Puts `lines` in the place of the section `name`, or at the end of the page where it has none. */
-export function writeSection(name: string, lines: readonly string[]): void {
-  const begin = `<!-- ${name}: written by make bench-${name} -->`;
-  const end = `<!-- ${name} ends -->`;
-  const page = existsSync(PAGE) ? readFileSync(PAGE, 'utf8') : '# Performance\n';
-  const section = [begin, ...lines, end].join('\n');
-  const from = page.indexOf(begin);
-  const to = page.indexOf(end);
-  writeFileSync(
-    PAGE,
-    from < 0 || to < from
-      ? `${page.trimEnd()}\n\n${section}\n`
-      : `${page.slice(0, from)}${section}${page.slice(to + end.length)}`,
-  );
+export type Figure = readonly [what: string, figure: string, goal?: string];
+
+/** Puts `figures` in the place of the rows of `make bench-NAME`, or at the end where it has none; prints `details`. */
+export function writeFigures(name: string, figures: readonly Figure[], details: readonly string[]): void {
+  console.log(details.join('\n'));
+  const command = `\`make bench-${name}\``;
+  const page = existsSync(PAGE)
+    ? readFileSync(PAGE, 'utf8')
+    : ['# Performance', '', ...table([HEAD])].join('\n');
+  const lines = page.trimEnd().split('\n');
+  const isOwn = (line: string): boolean => line.includes(`| ${command}, `);
+  const from = lines.findIndex(isOwn);
+  const kept = lines.filter(line => !isOwn(line));
+  const day = new Date().toISOString().slice(0, 10);
+  const rows = figures.map(([what, figure, goal = '']) => [what, figure, goal, `${command}, ${day}`]);
+  kept.splice(from < 0 ? kept.length : from, 0, ...table([HEAD, ...rows]).slice(2));
+  writeFileSync(PAGE, `${kept.join('\n')}\n`);
 }
 
 /** A Markdown table; the first row is its head. */

@@ -6,7 +6,7 @@
  *   CASES=shuffled SERVERS=1,4 make bench-prefix
  */
 import { lcg } from '../products/simulator/random.ts';
-import { table, writeSection } from './page.ts';
+import { type Figure, table, writeFigures } from './page.ts';
 import { ask } from './prefix/run.ts';
 
 const WORDS =
@@ -62,6 +62,8 @@ const ORDERS: Record<string, (texts: readonly string[]) => readonly string[]> = 
 const only = (name: string, list: string | undefined): boolean =>
   list === undefined || list.split(';').includes(name);
 const limit = process.env.LIMIT ? { limit: Number(process.env.LIMIT) } : {};
+/** of each number of servers, makespans by that of the best order, divided */
+const ratios = new Map<number, number[]>();
 const rows = [['lines', 'order', 'servers', 'as they come', 'cached', 'now', 'cached', 'of the best / n']];
 for (const [name, texts] of Object.entries(CASES)) {
   if (!only(name, process.env.CASES)) continue;
@@ -72,6 +74,7 @@ for (const [name, texts] of Object.entries(CASES)) {
       const before = await ask({ texts: input, servers, lookAhead: 1, ...limit });
       const now = await ask({ texts: input, servers, ...limit });
       if (before.failed + now.failed > 0) throw new Error(`${name}: ${now.failed} failed`);
+      ratios.set(servers, [...(ratios.get(servers) ?? []), (now.makespan * servers) / best]);
       const share = (came: { cached: number }): string => `${(100 * came.cached).toFixed(0)} %`;
       rows.push([
         ...[name, order, `${servers}`, `${before.makespan.toFixed(1)} s`, share(before)],
@@ -82,7 +85,14 @@ for (const [name, texts] of Object.entries(CASES)) {
   }
 }
 
-writeSection('prefix', [
+const figures = [...ratios].map(
+  ([servers, all]): Figure => [
+    `prefix, ${servers} ${servers === 1 ? 'server' : 'servers'}: makespan ÷ the best order on one ÷ servers`,
+    `${(all.reduce((sum, one) => sum + one, 0) / all.length).toFixed(2)} on average, ${Math.max(...all).toFixed(2)} at most`,
+    servers === 1 ? '≤ 1.05' : '≤ 1.10',
+  ],
+);
+writeFigures('prefix', figures, [
   '## The same words are computed once, in virtual time',
   '',
   `Requests of chat with answers of 64 tokens on servers of the preset 8b-a100-80g; ${limit.limit ? `${limit.limit} calls at a time at each` : 'nothing set by hand'}. \`make bench-prefix\`.`,

@@ -10,7 +10,7 @@ import { Client } from 'undici';
 import { loadAgents, packagedAgents } from '../engine/asking/agents/load-agents.ts';
 import { bodies, escaped } from '../engine/asking/agents/request-body.ts';
 import { median } from './measure.ts';
-import { machine, table, writeSection } from './page.ts';
+import { type Figure, machine, table, writeFigures } from './page.ts';
 
 const CALLS = 20_000;
 const ROUNDS = 5;
@@ -105,8 +105,18 @@ try {
     '',
     ...table(rows),
   ];
-  console.log(lines.join('\n'));
-  writeSection('simulator', lines);
+  writeFigures(
+    'simulator',
+    rows
+      .slice(1)
+      .map(
+        ([inFlight, calls, cpu]): Figure => [
+          `simulator: ${Number(inFlight).toLocaleString('en')} calls in flight`,
+          `${Number(calls).toLocaleString('en')} calls/s, ${cpu} µs of CPU per call`,
+        ],
+      ),
+    lines,
+  );
 } finally {
   child.kill();
 }

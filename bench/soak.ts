@@ -12,7 +12,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { filesOf } from '../engine/asking/ledger/scan-files.ts';
-import { machine, table, writeSection } from './page.ts';
+import { type Figure, machine, table, writeFigures } from './page.ts';
 import { balanceOf } from './soak/balance.ts';
 import { collect } from './soak/collect.ts';
 import { cpuOf, lineThrough, type Sample, sampleOf } from './soak/samples.ts';
@@ -134,7 +134,7 @@ bounds.unshift(
     holds: code === (failed > 0 ? 1 : 0),
   },
   {
-    what: 'memory: the line through the samples',
+    what: 'memory growth, by a line through the samples',
     found: `${memory.slope.toFixed(2)} MiB a minute, ${percent(growth)} in ${span.toFixed(1)} minutes`,
     bound: `≤ ${percent(MOST_GROWTH)} more`,
     holds: growth <= MOST_GROWTH,
@@ -146,28 +146,46 @@ bounds.unshift(
     holds: more <= MOST_IDLE * IN_FLIGHT,
   },
 );
-writeSection('soak', [
-  '## A long run with faults',
-  '',
-  `\`make soak MINUTES=${MINUTES} IN_FLIGHT=${IN_FLIGHT}\`: \`fw chain --ledger\` over items without end, stopped after ${MINUTES} minutes, against three \`fw simulate --latency ${LATENCY}\` that answer 429, 500 and 503, say nothing, break off, slow down, die and come back, all of it every two minutes (\`bench/soak/servers.ts\`). The first ${WARM_UP.toFixed(0)} minutes are not measured.`,
-  machine(),
-  '',
-  ...table([
-    ['', ''],
-    ['items', `${commas(items)}, of which ${commas(failed)} failed`],
-    ['calls', `${commas(calls)}, ${commas(calls / (took * 60))} a second`],
-    ['calls at servers', spread(({ inFlight }) => inFlight)],
-    ['memory (RSS), MiB', spread(({ rss }) => rss)],
-    ['descriptors', spread(({ descriptors }) => descriptors)],
-    ['CPU', `${percent(cpu / (60 * took))} of a core, ${commas((cpu / calls) * 1e6)} µs a call`],
-    ['ledger', `${(sizeOf(ledger) / 1e9).toFixed(1)} GB`],
-  ]),
-  '',
-  ...table([
-    ['', 'found', 'bound'],
-    ...bounds.map(({ what, found, bound, holds }) => [what, holds ? found : `**${found}**`, bound]),
-  ]),
-]);
+const figureOf = (what: string): Figure => {
+  const { found = '', bound } = bounds.find(one => one.what === what) ?? {};
+  return [`soak: ${what}`, found, bound];
+};
+const held = bounds.filter(({ holds }) => holds).length;
+writeFigures(
+  'soak',
+  [
+    [`soak: ${MINUTES} minutes with faults, bounds that hold`, `${held} of ${bounds.length}`, 'all'],
+    ['soak: calls', `${commas(calls)}, ${commas((cpu / calls) * 1e6)} µs of CPU per call`],
+    ['soak: peak memory', `${most(({ rss }) => rss)} MiB`],
+    ...[
+      'memory growth, by a line through the samples',
+      'items lost, items duplicated',
+      'requests ÷ answered calls',
+    ].map(figureOf),
+  ],
+  [
+    '## A long run with faults',
+    '',
+    `\`make soak MINUTES=${MINUTES} IN_FLIGHT=${IN_FLIGHT}\`: \`fw chain --ledger\` over items without end, stopped after ${MINUTES} minutes, against three \`fw simulate --latency ${LATENCY}\` that answer 429, 500 and 503, say nothing, break off, slow down, die and come back, all of it every two minutes (\`bench/soak/servers.ts\`). The first ${WARM_UP.toFixed(0)} minutes are not measured.`,
+    machine(),
+    '',
+    ...table([
+      ['', ''],
+      ['items', `${commas(items)}, of which ${commas(failed)} failed`],
+      ['calls', `${commas(calls)}, ${commas(calls / (took * 60))} a second`],
+      ['calls at servers', spread(({ inFlight }) => inFlight)],
+      ['memory (RSS), MiB', spread(({ rss }) => rss)],
+      ['descriptors', spread(({ descriptors }) => descriptors)],
+      ['CPU', `${percent(cpu / (60 * took))} of a core, ${commas((cpu / calls) * 1e6)} µs a call`],
+      ['ledger', `${(sizeOf(ledger) / 1e9).toFixed(1)} GB`],
+    ]),
+    '',
+    ...table([
+      ['', 'found', 'bound'],
+      ...bounds.map(({ what, found, bound, holds }) => [what, holds ? found : `**${found}**`, bound]),
+    ]),
+  ],
+);
 const broken = bounds.filter(({ holds }) => !holds);
 for (const { what, found, bound } of broken) say(`${what}: expected ${bound}, found ${found}`);
 if (broken.length === 0) say(`all ${bounds.length} bounds hold; docs/performance.md has the figures`);

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measure, medianOf, ratio } from './measure.ts';
-import { machine, table, writeSection } from './page.ts';
+import { type Figure, machine, table, writeFigures } from './page.ts';
 
 const ROUNDS = 3;
 const AGENTS = 4;
@@ -123,12 +123,23 @@ async function sweepAll(): Promise<void> {
     ]);
     console.error(rows.at(-1)?.join(' | '));
   }
-  writeSection('sockets', [
-    '## Limits that are found, on real sockets',
-    '',
-    `\`fw chain --endpoint URL\` with nothing set, against the best of three limits set by hand, on a server without metrics that answers after ${ANSWER} ms ± 20 %; whole processes, wall time, medians of ${ROUNDS}.`,
-    machine(),
-    '',
-    ...table(rows),
-  ]);
+  writeFigures(
+    'sockets',
+    rows
+      .slice(1)
+      .map(
+        ([places, beyond, random, , , found]): Figure => [
+          `limits on sockets, ${places} places, a call beyond them ${beyond}, ${random} random 429: share of the best set by hand`,
+          found as string,
+        ],
+      ),
+    [
+      '## Limits that are found, on real sockets',
+      '',
+      `\`fw chain --endpoint URL\` with nothing set, against the best of three limits set by hand, on a server without metrics that answers after ${ANSWER} ms ± 20 %; whole processes, wall time, medians of ${ROUNDS}.`,
+      machine(),
+      '',
+      ...table(rows),
+    ],
+  );
 }

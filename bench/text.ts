@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Contestant, type Measured, measure, medianOf, ratio } from './measure.ts';
-import { machine, said, table, writeSection } from './page.ts';
+import { type Figure, machine, said, table, writeFigures } from './page.ts';
 
 const ROUNDS = 5;
 const RECORDS = 40_000;
@@ -98,15 +98,15 @@ for (const records of [FEW, MANY]) {
 const by = (name: string): Measured => speed.find(one => one.name === name) as Measured;
 const fw = by('fw');
 const bounds: [string, number | null, string][] = [
-  ['CPU: fw by the floor', floor && ratio(fw, by(floor.name), 'cpu'), '≤ 1.2'],
-  ['CPU: fw by Python with fastjsonschema', pythons && ratio(fw, by(pythons.name), 'cpu'), '≤ 0.4'],
+  ['CPU, fw ÷ floor', floor && ratio(fw, by(floor.name), 'cpu'), '≤ 1.2'],
+  ['CPU, fw ÷ Python with fastjsonschema', pythons && ratio(fw, by(pythons.name), 'cpu'), '≤ 0.4'],
   [
-    'CPU: eight stages in one process by a process each',
+    'CPU, eight stages in one process ÷ in eight',
     ratio(by('eight stages in one process'), by('eight stages, a process each'), 'cpu'),
     '≤ 0.25',
   ],
   [
-    `memory: bytes for each id from ${FEW.toLocaleString('en')} records on`,
+    `bytes of memory per id, from ${FEW.toLocaleString('en')} records on`,
     ((medianOf(memory[1] as Measured, 'rss') - medianOf(memory[0] as Measured, 'rss')) * 2 ** 20) /
       (MANY - FEW),
     '16',
@@ -117,7 +117,21 @@ const versions =
     ? []
     : [`Python ${python}`, ...(fastjsonschema ? [`fastjsonschema ${fastjsonschema}`] : [])];
 
-writeSection('text', [
+const figures: Figure[] = [
+  ['text: CPU to revalidate a GB of results', `${(medianOf(fw, 'cpu') / gigabytes).toFixed(2)} s`],
+  [
+    `text: peak memory over ${MANY.toLocaleString('en')} records`,
+    `${medianOf(memory[1] as Measured, 'rss').toFixed(0)} MiB`,
+  ],
+  ...bounds.map(
+    ([what, found, bound]): Figure => [
+      `text: ${what}`,
+      found === null ? 'left out' : found.toFixed(2),
+      bound,
+    ],
+  ),
+];
+writeFigures('text', figures, [
   '## Text stages',
   '',
   `${RECORDS.toLocaleString('en')} legacy results (${(gigabytes * 1000).toFixed(0)} MB, 1 % of them faulty), whole processes with their start, in turn; medians of ${ROUNDS}.`,

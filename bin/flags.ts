@@ -86,7 +86,7 @@ function readWords(argv: readonly string[], options: OptionSchemas, verb: string
     }
     if (/^-[A-Za-z]{2}/.test(word)) {
       throw usageError(
-        `expected options with two dashes, found '${word}': -${word}? A file or an id that begins with a dash goes behind --`,
+        `expected options with two dashes, found '${word}': did you mean -${word}? Put a file or an id that begins with a dash after --`,
       );
     }
     if (!/^-./.test(word) || /^-[\d.]+$/.test(word)) {
@@ -109,7 +109,9 @@ function readWords(argv: readonly string[], options: OptionSchemas, verb: string
       if (text === undefined) {
         if (next === undefined) throw usageError(`--${flag}: expected a value, found none`);
         if (next.startsWith('--'))
-          throw usageError(`--${flag}: expected a value, found '${next}'; if it is one, --${flag}=${next}`);
+          throw usageError(
+            `--${flag}: expected a value, found '${next}'; if that is the value: --${flag}=${next}`,
+          );
         at += 1;
       }
       const value = text ?? (next as string);

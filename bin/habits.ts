@@ -3,7 +3,10 @@ import type { OptionSchemas } from '../engine/flow/options.ts';
 
 /** Their names, and what it is here: the first of these that the verb has. */
 const OPTIONS: readonly [names: string, ours: readonly string[]][] = [
-  ['base-url api-base api-url url urls host openai-api-base base-urls endpoints server-url', ['endpoint']],
+  [
+    'base-url api-base api-url url urls host openai-api-base base-urls endpoints server-url',
+    ['endpoint', 'host'],
+  ],
   [
     'concurrency max-concurrency max-concurrent concurrent num-concurrent parallel parallelism max-parallel num-parallel max-parallel-requests workers num-workers max-workers threads num-threads jobs max-inflight batch-size max-num-seqs',
     ['concurrency', 'endpoint-limit', 'in-flight', 'max-num-seqs'],
@@ -19,7 +22,7 @@ const OPTIONS: readonly [names: string, ours: readonly string[]][] = [
   ],
   [
     'max-samples num-samples num-prompts num-requests request-count max-requests max-rows rows n max-items',
-    ['limit', 'requests'],
+    ['limit', 'requests', 'items'],
   ],
   ['num-repeats repeat repeats repetitions best-of', ['samples']],
   ['request-timeout api-timeout read-timeout timeout-seconds time-out', ['timeout']],
@@ -38,11 +41,11 @@ const OPTIONS: readonly [names: string, ours: readonly string[]][] = [
   ['lora-modules', ['lora']],
 ];
 
-const FILES = 'files stand behind the options, without a name';
-const OUTPUT = 'what comes out goes to standard output: > FILE';
-const SAMPLING = 'the agent file says it, under sampling; a request says it itself';
+const FILES = 'name input files after the options, without a flag';
+const OUTPUT = 'redirect standard output: > FILE';
+const SAMPLING = 'set it in the agent file, under sampling, or in the request itself';
 
-/** What is no option here, in words, for verbs that have the option `of` and none of the above: `rate` is of fw bench, `plan` of fw tune. */
+/** What to do instead, for verbs that have the option `of` and none of the above: only fw bench has `rate`, fw tune `plan`, fw serve `config`. */
 const WORDS: readonly [names: string, words: string, of: string][] = [
   ['in infile input input-path inputs input-file', FILES, 'max-line'],
   ['out outfile output output-path out-file outputs output-file o', OUTPUT, 'max-line'],
@@ -52,15 +55,39 @@ const WORDS: readonly [names: string, words: string, of: string][] = [
     'endpoint',
   ],
   ['dataset dataset-path dataset-name custom-dataset-path', FILES, 'max-line'],
-  ['backend endpoint-type streaming', 'requests are those of OpenAI, and answers are streamed', 'rate'],
-  ['percentile-metrics metric-percentiles', 'each latency has mean, p50, p90, p95 and p99', 'rate'],
-  ['tokenizer', 'none is needed: the server counts tokens', 'rate'],
+  [
+    'backend endpoint-type streaming',
+    'requests are always OpenAI requests, and answers are streamed',
+    'rate',
+  ],
+  [
+    'percentile-metrics metric-percentiles',
+    'every latency is reported with mean, p50, p90, p95 and p99',
+    'rate',
+  ],
+  ['tokenizer', 'not needed: the server counts the tokens', 'rate'],
   [
     'base-url api-base url host port endpoint model max-concurrency concurrency request-rate rate num-prompts input-tokens output-tokens goodput seed',
-    'the tune file says it: endpoint, load, slo, seed',
+    'set it in the tune file: endpoint, load, slo, seed',
     'plan',
   ],
-  ['retries max-retries num-retries', 'a call that fails is tried again without an option', 'endpoint'],
+  ['retries max-retries num-retries', 'failed calls are retried without an option', 'endpoint'],
+  ['request-rate rate rps qps', 'limit a key instead: fw keys add NAME --rpm N', 'config'],
+  [
+    'request-rate rate rps qps',
+    'there is no rate limit: limit calls in flight with --endpoint-limit N',
+    'endpoint-limit',
+  ],
+  [
+    'num-prompts num-requests request-count max-requests max-items',
+    'pipe in fewer lines: head -n N FILE | fw …',
+    'max-line',
+  ],
+  [
+    'base-url api-base url host port endpoint',
+    'no server is asked: --endpoints N is how many to simulate, --calibrate URL measures one',
+    'calibrate',
+  ],
   ['resume restart continue', 'the same command again asks only what is missing', 'endpoint'],
 ];
 

@@ -22,12 +22,12 @@ export function refuseStrayInput(
   const waits = option === undefined ? 'nothing' : waiting();
   if (waits !== 'bytes') return waits === 'open';
   throw usageError(
-    `expected files or standard input, found both: ${files[0]} behind --${option}, and bytes on standard input; quote the glob: --${option} 'out/*', or end the command with < /dev/null`,
+    `expected files or standard input, found both: ${files[0]} after --${option}, and bytes on standard input; quote the glob: --${option} 'out/*', or end the command with < /dev/null`,
   );
 }
 
 export const STILL_OPEN =
-  "standard input was not read, since files are named; if you meant it to be, quote the glob: 'out/*'";
+  "standard input was not read, because files are named; if the shell expanded a glob into them, quote it: 'out/*'";
 
 function isTaken(schema: object, value: unknown): boolean {
   return 'file' in schema && schema.file === 'read-many' && Array.isArray(value) && value.length > 0;

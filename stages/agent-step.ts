@@ -1,5 +1,5 @@
 /**
- * agent-step: ask one agent for each item, showing it the steps that are there.
+ * agent-step: ask one agent about each item, showing it the item's earlier steps.
  *
  *   $ fw ingest fixtures/applications-60.csv --limit 1 | fw agent-step --agent risk --endpoint $FW_ENDPOINT | jq -c '.steps | length'
  *   1
@@ -17,7 +17,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'agent-step',
-  summary: 'Ask one agent about each item; it sees the earlier steps of the item.',
+  summary: "Ask one agent about each item, showing it the item's earlier steps.",
   examples: ['fw agent-step --agent risk_manager --endpoint http://gpu1:8005/v1 < items.jsonl'],
   asks: 'always',
   heals: (failure, options) => takesUp(failure, options['retry-failed'] === true),

@@ -1,5 +1,5 @@
 /**
- * chain: run each item's whole ordering of agents and the synthesis, thousands of items at once.
+ * chain: ask each item's agents in order, then the synthesis, thousands of items at once.
  *
  *   $ fw ingest fixtures/applications-60.csv --limit 1 | fw chain --endpoint $FW_ENDPOINT | jq -c '[.steps[].agent]'
  *   ["risk_manager","data_science","regulatory","consumer_advocate"]
@@ -23,7 +23,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'chain',
-  summary: "Run each item's whole ordering of agents and the synthesis, thousands of items at once.",
+  summary: "Ask each item's agents in order, then the synthesis, thousands of items at once.",
   examples: [
     'fw ingest prompts.csv | fw chain --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1 > items.jsonl',
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1',
@@ -36,7 +36,7 @@ export default stage({
     decision: {
       type: 'boolean',
       default: true,
-      description: 'Ask the synthesis that the agents folder names; --no-decision leaves it out.',
+      description: 'Ask the synthesis for a decision at the end; --no-decision leaves it out.',
     },
   },
 

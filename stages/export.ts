@@ -1,5 +1,5 @@
 /**
- * export: write items as others read them: a table in CSV or Parquet, or the output lines of an OpenAI batch file.
+ * export: write items as a CSV or Parquet table, or as the output lines of an OpenAI batch.
  *
  *   $ printf '%s\n' '{"id":"7","prompt":"Rain?","steps":[{"agent":"sky","output":{"rain":true},"rung":"clean"}]}' | fw export --format csv
  *   id,rung,prompt,sky.output.rain,sky.rung
@@ -7,9 +7,9 @@
  *
  * Reads   items, failed ones too, and any other JSON objects; for openai-batch items that fw request has asked
  * Writes  csv, parquet: a row for each item, a column for each value: id, row, rung, failure.code, input.COLUMN,
- *         AGENT.output.KEY, AGENT.rung, … All of it is written at the end, since only then the columns are known.
+ *         AGENT.output.KEY, AGENT.rung, … Everything is written at the end, when all columns are known.
  *         openai-batch: { id, custom_id, response: { status_code, request_id, body }, error }, as they come.
- *         Nothing reads these as items again
+ *         No stage reads these back as items
  * Fails   value-not-kept, too-deep; no-response for openai-batch
  */
 
@@ -19,7 +19,7 @@ import { FORMAT_NAMES, FORMATS } from '../engine/tables/export/export-formats.ts
 
 export default stage({
   name: 'export',
-  summary: 'Write items as others read them: a table in CSV or Parquet, or the output lines of a batch file.',
+  summary: 'Write items as a CSV or Parquet table, or as the output lines of an OpenAI batch.',
   examples: [
     'fw export --format parquet < answered.ndjson > answered.parquet',
     'fw export --format csv --ordered --errors failed.csv < answered.ndjson > answered.csv',
@@ -32,16 +32,17 @@ export default stage({
     format: {
       type: 'string',
       enum: FORMAT_NAMES,
-      description: 'Format of the output: a table (csv, parquet), or the output lines of OpenAI batches.',
+      description:
+        'Output format: a table (csv, parquet), or the output lines of an OpenAI batch (openai-batch).',
     },
     errors: {
       type: 'string',
       file: 'write',
-      description: 'Write failed items to this file, in the same format, and not among the others.',
+      description: 'Write failed items to this file instead of the output, in the same format.',
     },
     ordered: {
       type: 'boolean',
-      description: 'Write in the order of the rows. What comes early waits on disk.',
+      description: 'Write in row order; items that come early wait on disk.',
     },
   },
 

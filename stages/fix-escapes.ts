@@ -1,5 +1,5 @@
 /**
- * fix-escapes: mend the illegal backslashes that models put into JSON, and touch nothing else.
+ * fix-escapes: repair illegal backslashes in models' JSON, and change nothing else.
  *
  *   $ printf '%s\n' '{"note":"cost \$5"}' | fw fix-escapes
  *   {"note":"cost \\$5","_fw":{"rung":"repaired","repairs":[{"rule":"illegal-escape","offset":14,"cut":"\\","put":"\\\\"}]}}
@@ -23,7 +23,7 @@ const ONLY_ESCAPES: ReadonlySet<string> = new Set(['illegal-escape', 'escaped-ap
 
 export default stage({
   name: 'fix-escapes',
-  summary: 'Mend the illegal backslashes that models put into JSON, and touch nothing else.',
+  summary: "Repair illegal backslashes in models' JSON, and change nothing else.",
   examples: ['fw fix-escapes < out.jsonl | fw validate | fw verify'],
   heals: ['not-json', 'no-valid-answer'],
   mends: true,

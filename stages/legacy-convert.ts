@@ -1,5 +1,5 @@
 /**
- * legacy-convert: write each answered item as a strict legacy result, its whole conversation rebuilt.
+ * legacy-convert: write each answered item as a strict legacy result, with its whole conversation.
  *
  *   $ fw legacy-convert fixtures/decided.ndjson | jq -c '[.prompt_id, .ordering, .final_output == .all_agent_outputs[-1]]'
  *   [37,"risk_manager,data_science,regulatory,consumer_advocate",true]
@@ -26,7 +26,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'legacy-convert',
-  summary: 'Write each answered item as a strict legacy result, its whole conversation rebuilt.',
+  summary: 'Write each answered item as a strict legacy result, with its whole conversation.',
   examples: [
     'fw legacy-convert --failures failed.jsonl < items.jsonl > out.jsonl',
     'fw legacy-convert --document --provenance how.jsonl < items.jsonl > out_legacy.json',
@@ -40,23 +40,23 @@ export default stage({
     timestamp: {
       type: 'string',
       description:
-        'Date and time of every result, such as 2026-03-01T09:30:00Z; written in UTC, without a zone. Default: that of the legacy result that the item came from, else the start of the run.',
+        "Date and time of every result, e.g. 2026-03-01T09:30:00Z; written in UTC, without a zone. Default: that of the item's original legacy result, else the start of the run.",
     },
     document: {
       type: 'boolean',
       description:
-        'Write one document sorted by prompt_id, {"metadata": {…}, "results": […], "status": "complete" | "incomplete"}, not lines.',
+        'Write one document instead of lines, sorted by prompt_id: {"metadata": {…}, "results": […], "status": "complete" | "incomplete"}.',
     },
     model: {
       type: 'string',
       description:
-        'Model that answers: fw legacy asks it, and the metadata of a document name it. Default: the one that the endpoints serve.',
+        'Model that fw legacy asks, and that the metadata of a document name. Default: the one that the endpoints serve.',
     },
     provenance: {
       type: 'string',
       file: 'write',
       description:
-        'Write a line for each result to this file: rungs, repairs and attempts of every answer. Default under fw run: a file beside each output.',
+        'Write one line per result to this file: rungs, repairs and attempts of every answer. Default under fw run: a file beside each output.',
     },
   },
 

@@ -42,14 +42,14 @@ export default stage({
       file: 'read-folder',
       from: 'base',
       description:
-        'Folder of the agents whose schemas legacy results must fit; default: the packaged FairWatch.',
+        'Folder of agents whose schemas legacy results must fit. Default: the packaged FairWatch agents.',
     },
     old: {
       type: 'array',
       items: { type: 'string' },
       file: 'read-many',
       description:
-        'Files to merge standard input, or NEW, into; the oldest first. After other stages the default is what they read.',
+        'Files to merge standard input (or NEW) into, oldest first. Default after other stages: the files they read.',
     },
   },
 
@@ -57,7 +57,9 @@ export default stage({
   source(options, { base, files, signal, account }) {
     if (files.length < 2) throw usageError(`expected two files or more, OLD and NEW, found ${files.length}`);
     if (files.includes('-')) {
-      throw usageError("expected files, found '-': merge reads them twice; --old OLD reads NEW from a pipe");
+      throw usageError(
+        "expected files, found '-', which cannot be read twice; to read NEW from a pipe: fw merge --old OLD",
+      );
     }
     const again = twiceIn(files);
     if (again !== null) throw usageError(`expected different files, found ${again}`);

@@ -1,5 +1,5 @@
 /**
- * null-fix: give every null that a schema forbids a recorded, conservative default, where there is one.
+ * null-fix: replace nulls that a schema forbids with conservative defaults, and record each change.
  *
  *   $ printf '%s\n' '{"decision":"deny","rate":null}' | fw null-fix --schema fixtures/rate.schema.json --defaults fixtures/rate.defaults.yaml
  *   {"decision":"deny","rate":25,"_fw":{"rung":"defaulted","repairs":[{"rule":"null-default","at":"/rate","from":null,"to":25}]}}
@@ -32,7 +32,7 @@ import { stage, withFailure } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'null-fix',
-  summary: 'Replace nulls that a schema forbids by conservative defaults, and record each change.',
+  summary: 'Replace nulls that a schema forbids with conservative defaults, and record each change.',
   examples: ['fw validate < items.jsonl | fw null-fix | fw verify --accept clean,repaired,coerced,defaulted'],
   heals: ['null-value', 'schema-mismatch', 'no-valid-answer'],
   options: {
@@ -42,11 +42,11 @@ export default stage({
       type: 'string',
       file: 'read',
       from: 'base',
-      description: 'YAML file of defaults; default: defaults.yaml of the agents folder.',
+      description: 'YAML file of defaults. Default: defaults.yaml in the agents folder.',
     },
     'mark-only': {
       type: 'boolean',
-      description: 'Fill nothing: fail the line, with what would be filled in failure.would.',
+      description: 'Fill nothing; instead fail the line, and list what would be filled under failure.would.',
     },
   },
 

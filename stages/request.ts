@@ -1,5 +1,5 @@
 /**
- * request: send each item's own request as it is, to any POST path of the servers, and keep what they answer.
+ * request: send each item's request unchanged, to any POST path of the servers, and keep their answer.
  *
  *   $ fw ingest --format openai-batch fixtures/requests.jsonl --limit 1 | fw request --endpoint $FW_ENDPOINT | jq -c '[.id, .steps[0].response.body.object]'
  *   ["chat-1","chat.completion"]
@@ -17,7 +17,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'request',
-  summary: "Send each item's own request as it is, and keep what the server answers.",
+  summary: "Send each item's request unchanged, and keep the server's answer.",
   examples: [
     'fw ingest --format openai-batch input.jsonl | fw request --endpoint http://gpu1:8005/v1 | fw export --format openai-batch > output.jsonl',
   ],

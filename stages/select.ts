@@ -1,5 +1,5 @@
 /**
- * select: let through what matches every option given, and leave out the rest.
+ * select: pass on only the lines that match every given option.
  *
  *   $ printf '%s\n' '{"id":"a","prompt":"?"}' '{"id":"b","failure":{"stage":"chain","code":"call-failed","message":"…"}}' | fw select --failed
  *   {"id":"b","failure":{"stage":"chain","code":"call-failed","message":"…"}}
@@ -17,29 +17,33 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'select',
-  summary: 'Pass on only the lines that match every option given: failed, rung, ids.',
+  summary: 'Pass on only the lines that match every given option: failed, rung, ids.',
   examples: [
     'fw select --failed < items.jsonl | fw chain --retry-failed --endpoint http://gpu1:8005/v1 > again.jsonl',
     'fw select --rung coerced,defaulted < items.jsonl',
     'fw select --failed answered.jsonl > failed.jsonl; fw select --ids failed.jsonl input.jsonl > again.jsonl',
   ],
   options: {
-    failed: { type: 'boolean', description: 'Only failed items and lines. --no-failed: only the others.' },
+    failed: {
+      type: 'boolean',
+      description: 'Select failed items and lines; --no-failed selects the others.',
+    },
     rung: {
       type: 'array',
       items: { type: 'string' },
-      description: `Rungs, also comma-separated: ${RUNGS.join(', ')}.`,
+      description: `Select by rung, comma-separated: ${RUNGS.join(', ')}.`,
     },
     id: {
       type: 'array',
       items: { type: 'string' },
       description:
-        'Ids. That of a legacy result is prompt_id/ordering, that of a line of a batch file its custom_id.',
+        'Select by id: for a legacy result, prompt_id/ordering; for a line of a batch file, its custom_id. May be repeated.',
     },
     ids: {
       type: 'string',
       file: 'read',
-      description: 'File of ids, one a line: ids, items, lines of a batch or legacy results.',
+      description:
+        'Select the ids in this file, one per line: ids, items, lines of a batch file or legacy results.',
     },
   },
 

@@ -1,5 +1,5 @@
 /**
- * synthesize-decision: ask the synthesis, which reads all steps, for the items that have no decision yet.
+ * synthesize-decision: ask the synthesis to decide the items without a decision, from all their steps.
  *
  *   $ fw synthesize-decision fixtures/decided.ndjson | jq -c .decision.output.approval_decision
  *   "approve"
@@ -24,7 +24,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'synthesize-decision',
-  summary: 'Ask the synthesis, which reads all steps, for the items that have no decision yet.',
+  summary: 'Ask the synthesis to decide the items without a decision, from all their steps.',
   examples: [
     "fw ingest --format legacy --source prompts.csv 'out/*_legacy.json' | fw synthesize-decision --redo zero-confidence --endpoint http://gpu1:8005/v1",
     'fw chain --no-decision --endpoint http://gpu1:8005/v1 < items.jsonl | fw synthesize-decision --endpoint http://gpu2:8005/v1',
@@ -38,7 +38,7 @@ export default stage({
       type: 'array',
       items: { type: 'string' },
       description:
-        'Ask decisions again that failed with this code, such as zero-confidence. Several with commas.',
+        'Ask again for decisions that failed with these codes, comma-separated, e.g. zero-confidence.',
     },
   },
 

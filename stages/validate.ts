@@ -46,11 +46,11 @@ export default stage({
     skip: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Rules to leave out, also comma-separated; --rules lists them.',
+      description: 'Rules to skip, comma-separated; --rules lists them.',
     },
     rules: {
       type: 'boolean',
-      description: 'List every rule, with the rung that it leads to, and read nothing.',
+      description: 'List every rule with the rung it leads to, and exit.',
     },
   },
   tells: options => (options.rules ? describeRules() : undefined),

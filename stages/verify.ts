@@ -1,5 +1,5 @@
 /**
- * verify: judge results strictly, account for each, and let nothing pass that a study could not count.
+ * verify: check results strictly and account for each, so that whatever passes can be counted in a study.
  *
  *   $ fw verify --expect 1 --pass fixtures/decided.ndjson | jq -c '[.id, .decision.rung]'
  *   ["3d4b4b97b840","clean"]
@@ -28,7 +28,7 @@ import { stage } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'verify',
-  summary: 'Judge results strictly and account for each; exit code 1 if anything is wrong.',
+  summary: 'Check results strictly and account for each; exit 1 if anything is wrong.',
   examples: [
     'fw verify --expect 5760 out.jsonl',
     'fw ingest prompts.csv > asked.jsonl; fw verify --ids asked.jsonl --report verdict.json out.jsonl',
@@ -42,25 +42,26 @@ export default stage({
     expect: {
       type: 'integer',
       minimum: 0,
-      description: 'How many different ids must have an accepted result.',
+      description: 'Number of distinct ids that must have an accepted result.',
     },
     ids: {
       type: 'string',
       file: 'read',
-      description: 'File of the ids that must be there, each once: ids, items or legacy results, one a line.',
+      description:
+        'File of the ids that must each be there once, one per line: ids, items or legacy results.',
     },
     ...JUDGE_OPTIONS,
     ledger: {
       type: 'string',
       file: 'read-folder',
       description:
-        'Ledger of the run: each answer is compared with what is on record there, and what agents were shown with what was sent.',
+        'Ledger of the run: compare each answer with the recorded one, and what each agent was shown with what was sent.',
     },
-    pass: { type: 'boolean', description: 'Pass every line on; a refused one carries its failure.' },
+    pass: { type: 'boolean', description: 'Pass every line on, a refused one with its failure.' },
     report: {
       type: 'string',
       file: 'write',
-      description: 'Write the sums and findings to this file, as JSON.',
+      description: 'Write totals and findings to this file, as JSON.',
     },
   },
 

@@ -74,7 +74,7 @@ export function balanceOf({ fed, said, collected, cost, servers }: Books): Balan
         holds: read === fed && sum === fed && collected.items === fed,
       },
       {
-        what: 'items lost, items that came twice',
+        what: 'items lost, items duplicated',
         found: `${commas(lost)}, ${commas(collected.twice)}`,
         bound: '0, 0',
         holds: lost === 0 && collected.twice === 0,
@@ -103,7 +103,7 @@ export function balanceOf({ fed, said, collected, cost, servers }: Books): Balan
         holds: books.every(({ given, got, broken }) => given >= got && given <= got + broken),
       },
       {
-        what: 'requests by answered calls',
+        what: 'requests ÷ answered calls',
         found: (requests / cost.answered).toFixed(3),
         bound: `≤ ${MOST_REQUESTS}`,
         holds: requests <= MOST_REQUESTS * cost.answered,

@@ -25,7 +25,7 @@ const LEDGER = 'ledger/';
 
 export default command({
   name: NAME,
-  summary: 'Ask the requests of an OpenAI batch file: vllm run-batch, over a pool, resumable.',
+  summary: 'Run an OpenAI batch file like vllm run-batch, but over several servers and resumably.',
   positional: '[INPUT…]',
   examples: [
     'fw batch -i input.jsonl -o output.jsonl --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
@@ -38,26 +38,26 @@ export default command({
       items: { type: 'string' },
       short: 'i',
       description:
-        'Lines {custom_id, method, url, body}: a path, a glob, or - for standard input, the default. May be repeated.',
+        'Batch file, with lines {custom_id, method, url, body}: a path or a glob. May be repeated. Default: -, standard input.',
     },
     'output-file': {
       type: 'string',
       short: 'o',
       default: '-',
-      description: 'Path of the output; - is standard output. Folders that are missing are made.',
+      description: 'Output path; - is standard output. Missing folders are created.',
     },
     errors: {
       type: 'string',
       file: 'write',
-      description: 'Write the lines of failed requests to this file, as OpenAI does, and not to the output.',
+      description: 'Write failed requests to this file instead of the output, as OpenAI does.',
     },
     unordered: {
       type: 'boolean',
-      description: 'Write lines as the answers come, not in the order of the input.',
+      description: 'Write lines as answers arrive instead of in input order.',
     },
     'skip-invalid': {
       type: 'boolean',
-      description: 'A line that is no request becomes a line with an error, and does not end the run.',
+      description: 'Turn a line that is not a request into an error line instead of ending the run.',
     },
     'in-flight': ASKING['in-flight'],
     grace: ASKING.grace,
@@ -65,12 +65,13 @@ export default command({
     ...POOL_OPTIONS,
     model: {
       ...POOL_OPTIONS.model,
-      description: 'Model that an endpoint must serve. Each request names the one that it asks.',
+      description:
+        'Model that some endpoint must serve, and that requests without a model mean. Requests are sent unchanged.',
     },
     ledger: {
       ...POOL_OPTIONS.ledger,
       description:
-        'Folder that keeps every answer. The same command again asks only what is missing. Default: FW_LEDGER, else ledger/.',
+        'Folder in which every answer is kept. The same command again asks only what is missing. Default: FW_LEDGER, else ledger/.',
     },
     'max-line': COMMON['max-line'],
   },
@@ -114,7 +115,7 @@ function refuseInputs(written: Record<string, string | undefined>, files: readon
   for (const [option, path] of Object.entries(written)) {
     const identity = path === undefined ? null : identityOf(path);
     if (identity !== null && inputs.has(identity))
-      throw usageError(`--${option} ${path}: expected another file than the input, which it would replace`);
+      throw usageError(`--${option} ${path}: expected a file other than the input, which it would overwrite`);
   }
 }
 

@@ -21,7 +21,7 @@ type Commands = Readonly<Record<string, () => Promise<{ default: Command }>>>;
 export const completionOf = (commands: Commands): Command =>
   command({
     name: 'completion',
-    summary: 'Write the script by which bash or zsh completes what you type.',
+    summary: 'Print the completion script for bash or zsh.',
     positional: SHELLS.join('|'),
     examples: [
       "echo 'source <(fw completion bash)' >> ~/.bashrc",

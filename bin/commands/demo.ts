@@ -23,7 +23,7 @@ const FAULTS = 'fence=0.04,chatty=0.03,escape=0.03,truncated=0.01,429=0.02,500=0
 
 export default command({
   name: 'demo',
-  summary: 'Run a small study on a simulated server: needs no GPU, no model and no data.',
+  summary: 'Run a small study on a simulated server, without a GPU, a model or data.',
   positional: '[FOLDER]',
   examples: ['fw demo', 'fw demo tryout'],
   options: {},

@@ -25,7 +25,7 @@ import { stages } from '../../stages/index.ts';
 
 export default command({
   name: 'explain',
-  summary: 'Show the history of one item, or whether a model said a value of it.',
+  summary: 'Show the history of one item, or whether a model really said one of its values.',
   positional: 'ID [FILE…]',
   examples: [
     'fw explain 50acc2a3e4e6 items.ndjson',
@@ -35,9 +35,13 @@ export default command({
   options: {
     value: {
       type: 'string',
-      description: 'JSON Pointer into the line: say only whether a model said this value, and in which form.',
+      description:
+        'JSON Pointer to a value in the line: only tell whether a model said it, and in which form.',
     },
-    'max-line': { ...COMMON['max-line'], description: 'Longer lines, in bytes, are passed over.' },
+    'max-line': {
+      ...COMMON['max-line'],
+      description: 'Maximum line length in bytes; longer lines are skipped.',
+    },
   },
 
   async run({ value: pointer, 'max-line': maxLine }, [id, ...patterns]) {

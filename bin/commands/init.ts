@@ -15,7 +15,7 @@ import { type Files, filesOf, fitTo, ownTable, STARTERS } from '../starters.ts';
 
 export default command({
   name: 'init',
-  summary: 'Make a folder to begin with: agents, a schema, a template, a pipeline, and rows to try.',
+  summary: 'Create a starter folder: agents, a schema, a template, a pipeline, and sample rows.',
   positional: 'FOLDER',
   examples: [
     'fw init desk',
@@ -29,13 +29,12 @@ export default command({
       enum: STARTERS,
       default: 'classify',
       description:
-        'What is asked: a category for each row, facts out of each, several agents in a chain, or a text for each.',
+        'Kind of task: a category for each row (classify), facts from each row (extract), several agents (chain), or a new text for each row (translate).',
     },
     from: {
       type: 'string',
       file: 'read',
-      description:
-        'Your table: CSV, TSV, JSON or NDJSON. It is read where it is. Default: ten rows that come with it.',
+      description: 'Your table (CSV, TSV, JSON or NDJSON), read in place. Default: ten sample rows.',
     },
   },
 
@@ -69,7 +68,7 @@ function refuseUsed(folder: string): void {
 
 async function fitted(made: Files, from: string, folder: string) {
   if (existsSync(from) && !statSync(from).isFile())
-    throw dataError(`--from: expected a file, found something that is none: ${from}`);
+    throw dataError(`--from: expected a regular file, found something else: ${from}`);
   const look = await lookAtTable(from, COMMON['max-line'].default);
   const path = isAbsolute(from) ? from : relative(resolve(folder), resolve(from));
   const { files, id } = fitTo(made, path, look);

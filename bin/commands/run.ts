@@ -26,7 +26,7 @@ import { shardOfRun, withPart, writingOf } from './shard.ts';
 
 export default command({
   name: 'run',
-  summary: 'Run a pipeline file in one process; an output appears when it is complete.',
+  summary: 'Run a pipeline file in one process; an output file appears only when it is complete.',
   positional: 'FILE [INPUT…]',
   examples: [
     'fw run pipelines/fairwatch/batch.yaml prompts.csv --endpoint http://gpu1:8005/v1',
@@ -41,36 +41,37 @@ export default command({
     ledger: {
       ...POOL_OPTIONS.ledger,
       description:
-        'Folder that keeps every answer. The same command again asks only what is missing. Default: that of the file, else FW_LEDGER, else ledger/.',
+        'Folder in which every answer is kept. The same command again asks only what is missing. Default: the one in the pipeline file, else FW_LEDGER, else ledger/.',
     },
     set: {
       type: 'array',
       items: { type: 'string' },
-      description: 'STAGE.OPTION=VALUE, in place of what the file says. May be repeated.',
+      description: 'Override an option of the pipeline file: STAGE.OPTION=VALUE. May be repeated.',
     },
     output: {
       type: 'string',
       file: 'write',
       description:
-        'Path, in place of the output that the file names; - is standard output. Folders that are missing are made.',
+        'Output path; - is standard output. Missing folders are created. Default: the output in the pipeline file.',
     },
     'max-failed': ASKING['max-failed'],
-    limit: { type: 'integer', minimum: 1, description: 'Only the first N rows or items of the input.' },
+    limit: { type: 'integer', minimum: 1, description: 'Take only the first N rows or items of the input.' },
     shard: {
       type: 'string',
       description:
-        'i/n, such as 1/8: every n-th row or line of the input, beginning with the i-th. All that the run writes has 1-of-8 in its name.',
+        'Take every n-th row or line, starting with the i-th: i/n, e.g. 1/8. Everything the run writes then has 1-of-8 in its name.',
     },
     'dry-run': {
       type: 'boolean',
-      description: 'Ask nothing. Show the first prompt, the calls, the tokens and the disk space.',
+      description:
+        'Ask nothing; show the first prompt and the calls, tokens and disk space that the run would need.',
     },
     ...QUEUE_OPTIONS,
     listen: {
       type: 'string',
       group: 'Workers',
       description:
-        'HOST:PORT where workers (fw work --server) fetch their lines; 0 takes a free port. Another host than this machine needs FW_WORKER_KEY. Default: 127.0.0.1:8080.',
+        'HOST:PORT where workers (fw work --server) fetch their lines; port 0 takes a free one. Needs FW_WORKER_KEY if other machines can reach it. Default: 127.0.0.1:8080.',
     },
   },
 
@@ -109,9 +110,11 @@ function queueOfRun(flags: QueueFlags & { listen?: string; shard?: string }): Qu
   if (redis === undefined && listen === undefined) return null;
   const queue = queueOf(flags, process.env);
   if (queue === null)
-    throw usageError('--listen: expected the Redis that workers wait at too, found none: --redis URL');
+    throw usageError('--listen: expected the Redis where workers wait too, found none: --redis URL');
   if (shard === undefined) return queue;
-  throw usageError('--shard: expected without --redis, which shares the lines out among workers by itself');
+  throw usageError(
+    '--shard: expected no --redis, which already divides the lines among workers; leave one of them out',
+  );
 }
 
 /** The flags of the command line, in the stages that they are for. */

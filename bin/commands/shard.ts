@@ -107,8 +107,8 @@ const partOfLines = stage({
   name: 'part',
   summary: 'Let a part of the lines through.',
   options: {
-    limit: { type: 'integer', description: 'Of the first so many.' },
-    shard: { type: 'string', description: 'i/n: every n-th, beginning with the i-th.' },
+    limit: { type: 'integer', description: 'Take only the first N lines.' },
+    shard: { type: 'string', description: 'Take every n-th line, starting with the i-th: i/n.' },
   },
   async counts({ limit, shard }, { files, signal, rows }) {
     const maxLine = COMMON['max-line'].default;

@@ -168,7 +168,7 @@ function refuseTable({ block, from, length }: ScannedLine, list: string): void {
   const file = visible(list);
   throw dataError(
     `--ids ${file}: expected ids, items or legacy results, one a line, found what looks like ${found}: ${visible(cut(first.trim(), 60))}\n` +
-      `make items of it first, as the run did: fw ingest ${file} > asked.jsonl, then --ids asked.jsonl`,
+      `turn it into items first, as the run did: fw ingest ${file} > asked.jsonl, then --ids asked.jsonl`,
   );
 }
 

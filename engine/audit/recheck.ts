@@ -41,7 +41,7 @@ export const SCHEMA_OPTION = {
     type: 'string',
     file: 'read',
     from: 'base',
-    description: 'JSON Schema for records: a path, or legacy (the default for legacy results).',
+    description: 'JSON Schema for records: a path, or legacy. Default for legacy results: legacy.',
   },
 } as const satisfies OptionSchemas;
 

@@ -205,7 +205,7 @@ export const ACCEPT_OPTION = {
     type: 'array',
     items: { type: 'string' },
     default: ACCEPTED,
-    description: `Rungs that count, also comma-separated: ${KNOWN.join(', ')}.`,
+    description: `Rungs to accept, comma-separated: ${KNOWN.join(', ')}.`,
   },
 } as const satisfies OptionSchemas;
 
@@ -217,19 +217,19 @@ export const JUDGE_OPTIONS = {
     file: 'read-folder',
     from: 'base',
     description:
-      'Folder of the agents whose schemas answers must fit; default for items: FW_AGENTS, else ./agents, else the packaged FairWatch; for legacy results: the packaged FairWatch.',
+      'Folder of agents whose schemas answers must fit. Default for items: FW_AGENTS, else ./agents, else the packaged FairWatch agents; for legacy results: the packaged ones.',
   },
   decision: {
     type: 'boolean',
     default: true,
-    description: 'Require the decision of the synthesis; --no-decision accepts items of chain --no-decision.',
+    description: 'Require a decision by the synthesis; --no-decision accepts items from chain --no-decision.',
   },
   provenance: {
     type: 'array',
     items: { type: 'string' },
     file: 'read-many',
     description:
-      'File that legacy-convert --provenance wrote: it has the rungs of legacy results. Default: the one beside each FILE, such as out.jsonl.provenance.ndjson.',
+      'File written by legacy-convert --provenance, with the rungs of legacy results. Default: the one beside each FILE, e.g. out.jsonl.provenance.ndjson.',
   },
 } as const satisfies OptionSchemas;
 

@@ -34,14 +34,14 @@ export const COMMON = grouped('Common', {
   failures: {
     type: 'string',
     file: 'write',
-    description: 'Write failed items to this file; do not pass them on.',
+    description: 'Write failed items to this file instead of passing them on.',
   },
   'max-line': {
     type: 'integer',
     minimum: 1,
     default: 8 * 1024 * 1024,
     description:
-      'Longest line, in bytes. A longer one becomes a failed item with its first KiB and its hash.',
+      'Maximum line length in bytes. A longer line becomes a failed item with its first KiB and its hash.',
   },
 });
 
@@ -50,11 +50,11 @@ export const ASKING = grouped('Asking', {
   'in-flight': {
     type: 'integer',
     minimum: 1,
-    description: 'Items in flight. Default: twice the sum of the limits of the endpoints.',
+    description: 'Maximum items in flight. Default: twice the sum of the endpoint limits.',
   },
   ordered: {
     type: 'boolean',
-    description: 'Keep the order of the input. A slow item then delays the items after it.',
+    description: 'Keep the input order. A slow item then delays those after it.',
   },
   'look-ahead': {
     type: 'integer',
@@ -65,12 +65,12 @@ export const ASKING = grouped('Asking', {
   grace: {
     type: 'string',
     default: '30s',
-    description: 'How long calls in flight may take to finish after a stop signal.',
+    description: 'Time for calls in flight to finish after a stop signal.',
   },
   'max-failed': {
     type: 'string',
     description:
-      'Stop, resumable, once so many items have failed: a number, a share such as 20% (judged from 200 items on), or none. Default: where the first 200 that were asked all fail.',
+      'Stop, resumably, after this many failed items: a number, a share such as 20% (checked from 200 items on), or none. Default: stop if the first 200 items asked all fail.',
   },
 });
 
@@ -297,7 +297,7 @@ export async function divertFailures(
     if (!file && !told) {
       told = true;
       tools.warn(
-        'failed items are left out here: --failures FILE keeps them, with the answers that they have',
+        'failed items are dropped here; --failures FILE keeps them, with the answers they already have',
       );
     }
     file?.write(item);

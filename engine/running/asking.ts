@@ -116,11 +116,11 @@ export class Asking {
   readonly giveUp = ({ exit, message }: Fatal): void => {
     const how =
       this.made?.stats().replayed === null
-        ? 'there is no --ledger, so what was answered is in the output alone'
-        : 'give the same command again: answers in the ledger are not asked again';
+        ? 'run again; without --ledger, the answers so far are only in the output'
+        : 'run the same command again: answers in the ledger are not asked for again';
     const why = new Fatal(
       exit,
-      `${message}\nmend the cause, then ${how}. To go on whatever fails: --max-failed none`,
+      `${message}\nfix the cause, then ${how}. To continue regardless: --max-failed none`,
     );
     if (this.made !== null) return this.made.giveUp(why, 'too many items had failed');
     this.refused = why;

@@ -14,35 +14,34 @@ export const POOL_OPTIONS = {
     endpoint: {
       type: 'array',
       items: { type: 'string' },
-      description:
-        'Base URL of a server, such as http://gpu1:8005/v1. May be repeated. Default: FW_ENDPOINTS.',
+      description: 'Base URL of a server, e.g. http://gpu1:8005/v1. May be repeated. Default: FW_ENDPOINTS.',
     },
     pool: {
       type: 'string',
       file: 'read',
-      description: 'YAML file that names endpoints, their limits and the model.',
+      description: 'YAML file of endpoints, their limits and the model.',
     },
     'endpoint-limit': {
       type: 'integer',
       minimum: 1,
       maximum: 65_535,
       description:
-        'Calls in flight at each endpoint. A pool file may say otherwise for one. Default: learned from the answers.',
+        'Maximum calls in flight per endpoint; a pool file may override it for one. Default: learned from the answers.',
     },
     model: {
       type: 'string',
       description:
-        "Model to ask for, by Hugging Face's or Ollama's name. Default: the one that the endpoints serve.",
+        'Model to ask, by its Hugging Face or Ollama name. Default: the one that the endpoints serve.',
     },
     'model-map': {
       type: 'string',
       file: 'read',
       description:
-        'YAML file of names of one model: a name, and a list of others. Default: those that come with fw.',
+        'YAML file of model aliases: a name, and a list of its other names. Default: those that come with fw.',
     },
     'api-key-env': {
       type: 'string',
-      description: 'Environment variable of the API key. Default: FW_API_KEY.',
+      description: 'Environment variable that holds the API key. Default: FW_API_KEY.',
     },
     'max-body': {
       type: 'integer',
@@ -50,18 +49,18 @@ export const POOL_OPTIONS = {
       maximum: 16 * 1024 * 1024,
       default: 4 * 1024 * 1024,
       description:
-        'Longest answer, in bytes as the server sends it. A longer one is not read, and is asked for again.',
+        'Maximum size of an answer in bytes, as sent. A longer one is not read, and the call is retried.',
     },
     timeout: {
       type: 'string',
       description:
-        'Longest time of one try, such as 20m; then the call is sent again. Default: what it may write, at the speed of the server.',
+        'Time limit of one try, e.g. 20m; then the call is sent again. Default: estimated from its max_tokens and the speed of the server.',
     },
     wait: {
       type: 'string',
       default: '0s',
       description:
-        'How long to wait for a first endpoint, such as 10m, and during the run for one to come back (then at least 1m).',
+        'Time to wait for a first endpoint, e.g. 10m, and for one to come back during the run (at least 1m).',
     },
   }),
   ...grouped('Ledger', {
@@ -69,25 +68,26 @@ export const POOL_OPTIONS = {
       type: 'string',
       file: 'write-folder',
       description:
-        'Folder that keeps every answer. The same command again asks only what is missing. Default: FW_LEDGER.',
+        'Folder in which every answer is kept. The same command again asks only what is missing. Default: FW_LEDGER.',
     },
     fsync: {
       type: 'string',
       default: '100ms',
       description:
-        'How often to force the ledger to disk: a duration, always (before an answer is used) or never.',
+        'When to force the ledger to disk: at this interval, always (before an answer is used), or never.',
     },
   }),
   ...grouped('Watching', {
     metrics: {
       type: 'string',
       description:
-        'PORT or HOST:PORT of /metrics for Prometheus, during the run. 0 takes a free port. Default host: 127.0.0.1.',
+        'PORT or HOST:PORT to serve Prometheus /metrics on during the run; 0 takes a free port. Default host: 127.0.0.1.',
     },
     total: {
       type: 'integer',
       minimum: 1,
-      description: 'Rows or lines of the input, if it is a pipe. Needed for the bar and the time left.',
+      description:
+        'Number of rows or lines of the input, if it is a pipe: for the progress bar and the time left.',
     },
   }),
 } as const;
@@ -212,7 +212,7 @@ function sayUnused({ pool }: PoolFlags, warn: OpenPoolOptions['warn']): void {
   const listed = (process.env.FW_ENDPOINTS ?? '').split(',').map(text => text.trim().replace(/\/$/, ''));
   const named = new Set(pool?.endpoints.map(({ url }) => url));
   if (pool === undefined || listed.every(text => text === '' || named.has(text))) return;
-  warn('FW_ENDPOINTS is not used, since a pool file names the endpoints; --endpoint URL goes before both');
+  warn('FW_ENDPOINTS is ignored, because a pool file names the endpoints; --endpoint URL overrides both');
 }
 
 /** Whether flags, a pool file or FW_ENDPOINTS name an endpoint. */
@@ -233,8 +233,8 @@ async function boundSockets(
   sockets.setMost(most);
   if (most < endpoints.reduce((sum, { limit, meant = 0 }) => sum + Math.max(limit, meant), 0))
     warn(
-      `at most ${most} calls at a time, since this process may have ${own.limit} files open; ` +
-        'ulimit -n 4096 before the run allows for more',
+      `at most ${most} calls at a time, because this process may have only ${own.limit} files open; ` +
+        'for more, run ulimit -n 4096 first',
     );
 }
 

@@ -232,7 +232,7 @@ function exitOf(
     const isKept = typeof account.asked?.replayed === 'number';
     say(
       isKept
-        ? `stopped by ${by.name}; to resume, give the same command again: answers in the ledger are not asked again`
+        ? `stopped by ${by.name}; to resume, run the same command again: answers in the ledger are not asked for again`
         : `stopped by ${by.name}; there is no --ledger. To resume from the output: fw select --no-failed OUT > ok.ndjson; fw merge ok.ndjson ITEMS | fw chain …`,
     );
     return by.exit;

@@ -111,7 +111,9 @@ export class Stopping {
     if (!this.#drains) return this.#endAtOnce(by);
     this.#drains = false;
     this.#timer = setTimeout(() => this.#endAtOnce(by), LAST_ITEMS);
-    this.#is.say(`${by.name}: the rest of the input has ${LAST_ITEMS / 1000} s (again: stop at once)`);
+    this.#is.say(
+      `${by.name}: reading the rest of the input for ${LAST_ITEMS / 1000} s at most (again: stop at once)`,
+    );
   }
 
   #endAtOnce(by: Stopper): void {

@@ -104,7 +104,7 @@ export async function refuseOverwriting({
   for (const { option, path } of named.flatMap(files => files.filter(isWritten))) {
     const place = placeOf(path);
     if (!atEnd && inputs.has(place)) {
-      throw usageError(`--${option} ${path}: expected another file than the input, which it would replace`);
+      throw usageError(`--${option} ${path}: expected a file other than the input, which it would overwrite`);
     }
     if (kept.has(place)) throw usageError(`--${option} ${path}: ${READ}`);
     const other = writers.get(place);
@@ -119,7 +119,7 @@ export async function refuseOverwriting({
   }
 }
 
-const READ = 'expected another file than one that this run reads to know what to do, which would be replaced';
+const READ = 'expected a file other than those that this run is set up by, which it would overwrite';
 const BESIDE = 'the provenance beside the output';
 
 /** The files that are read once, and those that are read as input is. */
@@ -204,14 +204,15 @@ async function finish(
   { sides, target, say }: { sides: Sides; target: string; say(message: string): void },
 ): Promise<void> {
   const { paths = [], said = [] } = outputs?.finish() ?? {};
-  for (const path of paths) say(`wrote ${path}${isEmpty(path) ? ', which is empty: no line came' : ''}`);
+  for (const path of paths)
+    say(`wrote ${path}${isEmpty(path) ? ', which is empty: there were no lines' : ''}`);
   for (const line of [...said, ...sides.finish()]) say(line);
   for (const line of clearLeftovers([...paths, ...sides.paths])) say(line);
   const { othersOf } = await import('./outputs.ts');
   const others = await othersOf(target, [...paths, ...sides.paths]);
   if (others.length === 0) return;
   const more = others.length > MAX_NAMED_FILES ? ` and ${others.length - MAX_NAMED_FILES} more` : '';
-  say(`not of this run, left as they were: ${others.slice(0, MAX_NAMED_FILES).join(', ')}${more}`);
+  say(`left as they were, not from this run: ${others.slice(0, MAX_NAMED_FILES).join(', ')}${more}`);
 }
 
 /** Files that are named one by one. */

@@ -16,7 +16,7 @@ export function delimiterOf(text: string): number {
   const byte = text === '\\t' ? TAB : text.length === 1 ? text.charCodeAt(0) : Number.NaN;
   if (byte > 0 && byte < 0x80 && byte !== LF && byte !== CR && byte !== QUOTE) return byte;
   throw usageError(
-    `--delimiter: expected one character of ASCII, such as ';' or '\\t', and no quote or line end; found ${JSON.stringify(text)}`,
+    `--delimiter: expected one ASCII character, e.g. ';' or '\\t', but no quote or line end; found ${JSON.stringify(text)}`,
   );
 }
 
@@ -50,7 +50,7 @@ export function sepLine(bytes: Buffer, source: string): number | null {
   const byte = named === '\\t' ? TAB : named.length === 1 ? named.charCodeAt(0) : 0;
   if (byte > 0 && byte < 0x80) return byte;
   const found = named === '' ? 'none' : JSON.stringify(Buffer.from(named, 'latin1').toString());
-  throw dataError(`${source}:1: expected one character of ASCII after sep=, found ${found}`);
+  throw dataError(`${source}:1: expected one ASCII character after sep=, found ${found}`);
 }
 
 /** What a person should know of the header `names`, which was cut at `delimiter`. */

@@ -23,75 +23,76 @@ export const INGEST_OPTIONS = {
     type: 'string',
     enum: [...FORMATS, 'legacy'],
     description:
-      'Format of the input; openai-batch has requests to send as they are, legacy turns results back into items. Default: the ending of the file, else JSON if it begins with [ or {, else CSV.',
+      'Input format. openai-batch: requests to send unchanged; legacy: results to turn back into items. Default: by file extension, else JSON if it begins with [ or {, else CSV.',
   },
   delimiter: {
     type: 'string',
-    description: "Character between the fields of CSV, or '\\t'. Default: a comma, for TSV a tab.",
+    description: "Field delimiter of CSV, one character or '\\t'. Default: a comma; for TSV a tab.",
   },
   schema: {
     type: 'string',
     file: 'read',
     from: 'base',
     description:
-      'JSON Schema that every row must fit. Text counts as a number, true, false or (empty) null if the schema asks for one.',
+      'JSON Schema that every row must fit. Text counts as a number, true, false or (if empty) null where the schema wants one.',
   },
   id: {
     type: 'string',
-    description: 'Column of the id; default: id, else prompt_id, else a hash of the row.',
+    description: 'Column of the id. Default: id, else prompt_id, else a hash of the row.',
   },
-  prompt: { type: 'string', description: 'Column of the prompt; default: prompt.' },
+  prompt: { type: 'string', description: 'Column of the prompt. Default: prompt.' },
   template: {
     type: 'string',
     file: 'read',
     from: 'base',
-    description: 'Liquid template of the prompt, with the columns as its variables.',
+    description: 'Liquid template of the prompt, with the columns as variables.',
   },
   'or-template': {
     type: 'string',
     file: 'read',
     from: 'base',
-    description: 'Liquid template of the prompt, used only if the table lacks the column of --prompt.',
+    description: 'Liquid template of the prompt, used only if the table has no --prompt column.',
   },
   messages: {
     type: 'string',
-    description: 'Column of chat messages, a JSON list, in place of a prompt.',
+    description: 'Column of chat messages (a JSON list) to ask instead of a prompt.',
   },
   'messages-template': {
     type: 'string',
     file: 'read',
     from: 'base',
-    description: 'Liquid template of the chat messages: what it writes is a JSON list.',
+    description: 'Liquid template that renders the chat messages, as a JSON list.',
   },
   'skip-invalid': {
     type: 'boolean',
     description:
-      'For --format openai-batch: a line that is no request becomes a failed item, in place of ending the run before it begins.',
+      'With --format openai-batch: turn a line that is not a request into a failed item instead of ending the run.',
   },
-  offset: { type: 'integer', minimum: 0, default: 0, description: 'Rows to leave out at the beginning.' },
-  limit: { type: 'integer', minimum: 1, description: 'Rows to take after --offset. Default: all.' },
-  shard: { type: 'string', description: 'i/n, such as 1/8: every n-th row, beginning with the i-th.' },
+  offset: { type: 'integer', minimum: 0, default: 0, description: 'Rows to skip at the beginning.' },
+  limit: { type: 'integer', minimum: 1, description: 'Maximum rows to take after --offset. Default: all.' },
+  shard: { type: 'string', description: 'Take every n-th row, starting with the i-th: i/n, e.g. 1/8.' },
   source: {
     type: 'string',
     file: 'read',
-    description: 'For --format legacy: the table that was asked. It gives ids, columns and prompts, by row.',
+    description: 'With --format legacy: the original table, for ids, columns and prompts, matched by row.',
   },
   provenance: {
     type: 'string',
     file: 'read',
     description:
-      'For --format legacy: the file that legacy-convert --provenance wrote, if it is not beside the results. It gives rungs and changes.',
+      'With --format legacy: the file written by legacy-convert --provenance, for rungs and changes. Default: the one beside the results.',
   },
   orderings: {
     type: 'array',
     items: { type: 'string' },
-    description: 'Orderings, one item per row and ordering: risk,data,…, a list of orderings.yaml, or all.',
+    description:
+      'Orderings of agents, with one item per row and ordering: risk,data,…, the name of a list in orderings.yaml, or all.',
   },
   samples: {
     type: 'integer',
     minimum: 1,
     maximum: 10_000,
-    description: 'Items per row and ordering, each asked with a seed of its own. Their ids end in #1, #2, …',
+    description: 'Items per row and ordering, each asked with its own seed; their ids end in #1, #2, …',
   },
 } as const satisfies OptionSchemas;
 
@@ -103,10 +104,10 @@ export type Orderings = () => { keys: string[]; label: string }[] | null;
 export async function openTable(options: IngestOptions, tools: Tools, orderings: Orderings) {
   const { format, source, provenance } = options;
   if (source !== undefined || provenance !== undefined)
-    throw usageError('--source and --provenance: expected with --format legacy');
+    throw usageError('--source and --provenance: expected --format legacy with them');
   if (options['skip-invalid'] && format !== 'openai-batch')
     throw usageError(
-      '--skip-invalid: expected with --format openai-batch; bad rows of a table are failed items',
+      '--skip-invalid: expected --format openai-batch with it; bad rows of a table become failed items anyway',
     );
   const part = selectRows(options);
   const maker = new ItemMaker({
@@ -158,7 +159,7 @@ function delimiterFor({ format, delimiter, source }: IngestOptions): number | un
     format === 'openai-batch' ||
     (format === 'legacy' && source === undefined)
   )
-    throw usageError('--delimiter: expected with CSV');
+    throw usageError('--delimiter: expected a table of CSV');
   return delimiterOf(delimiter);
 }
 
@@ -188,7 +189,7 @@ export async function openRequests(options: IngestOptions, tools: Tools): Promis
     looksElsewhere(options)
   )
     throw usageError(
-      '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: a line says itself what to ask',
+      '--format openai-batch: expected no --id, --prompt, --template, --or-template, --messages, --messages-template, --schema, --orderings or --samples: each line already says what to ask',
     );
   const { reading } = await openTable(options, tools, () => null);
   if (options['skip-invalid']) return inputs => readTable(inputs, reading);
@@ -201,9 +202,13 @@ export async function openRequests(options: IngestOptions, tools: Tools): Promis
 export function readSource(options: IngestOptions, tools: Tools) {
   const { orderings, source } = options;
   if (orderings !== undefined || options.samples !== undefined)
-    throw usageError('--orderings and --samples: expected with rows; a legacy result has its own');
+    throw usageError(
+      '--orderings and --samples: expected rows of a table, found legacy results, which have their own',
+    );
   if (source === undefined && looksElsewhere(options))
-    throw usageError('--id, --prompt, --template, --schema: expected with the rows of --source');
+    throw usageError(
+      '--id, --prompt, --template, --schema: expected --source with them, whose rows they describe',
+    );
   const maxLine = maxLineOf(options);
   const { has: isTaken, lastRow } = selectRows(options);
   const reading = { ...tools, delimiter: delimiterFor(options), maxLine };

@@ -274,8 +274,8 @@ class Wrong {
     if (this.#count === 0) return;
     const more = this.#count > this.#named.length ? [`and ${this.#count - this.#named.length} more`] : [];
     throw dataError(
-      `expected a request a line, found ${counted(this.#count, 'line')} that cannot be one; nothing was asked:\n  ` +
-        `${[...this.#named, ...more].join('\n  ')}\nmend them, or give --skip-invalid, which makes each a failed line`,
+      `expected one request per line, found ${counted(this.#count, 'line')} that cannot be one; nothing was asked:\n  ` +
+        `${[...this.#named, ...more].join('\n  ')}\nfix them, or turn each into a failed line with --skip-invalid`,
     );
   }
 }

@@ -81,7 +81,7 @@ export function decoderFor(
         `${source}:1: expected the delimiter '${written(byte)}' of the options, found sep=${written(named)}; leave the option out`,
       );
     if (named !== null)
-      warn(`${source}: its first line, sep=${written(named)}, names the delimiter, and is no row`);
+      warn(`${source}: the first line, sep=${written(named)}, sets the delimiter and is not a row`);
     const expect: Opening['expect'] = (columns, _source, line = Buffer.alloc(0)) => {
       const doubt = doubtOf(line, columns, byte, delimiter !== undefined || named !== null);
       if (doubt?.stops) throw dataError(`${source}: ${doubt.message}`);

@@ -43,12 +43,11 @@ export async function promptsFrom(options: PromptOptions, base: string): Promise
   const said = SOURCES.filter(option => options[option] !== undefined);
   if (said.length > 1)
     throw usageError(
-      `expected --prompt or --template, or one of --messages and --messages-template, found --${said.join(' and --')}; --or-template is for tables without that column`,
+      `expected only one of --prompt, --template, --messages and --messages-template, found --${said.join(' and --')}; --or-template is for tables without that column`,
     );
   const path = options['messages-template'];
   if (messages !== undefined || path !== undefined) {
-    if (orTemplate !== undefined)
-      throw usageError('--or-template: expected with a prompt, found it with messages');
+    if (orTemplate !== undefined) throw usageError('--or-template: expected a prompt, found messages');
     const from = messages ?? (await readTemplate(path as string, base));
     return { prompt: from, isMessages: true };
   }

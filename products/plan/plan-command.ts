@@ -90,12 +90,12 @@ export default command({
     if (calibrate !== undefined) {
       if (path !== undefined)
         throw usageError(
-          `expected --calibrate or a pipeline, found both ("${path}"): plan with the preset that it writes`,
+          `expected --calibrate or a pipeline, found both ("${path}"); calibrate first, then plan with the preset that it writes`,
         );
       const flag = Object.keys(SERVER_OPTIONS).find(name => options[name as keyof typeof SERVER_OPTIONS]);
       if (flag !== undefined)
         throw usageError(
-          `expected --calibrate alone, found --${flag} with it: the server has its own flags; the preset that is written takes them from --preset`,
+          `expected --calibrate alone, found --${flag} with it; the server has its own flags, and the new preset takes these from --preset`,
         );
       return runCalibration({ url: calibrate, base, model, out });
     }

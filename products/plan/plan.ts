@@ -39,14 +39,14 @@ export async function makePlan(planning: Planning): Promise<Plan> {
   const { path, preset, seed, ledger, tokenizer, outputTokens } = planning;
   if (ledger !== undefined && (outputTokens ?? tokenizer) !== undefined) {
     throw usageError(
-      'expected --ledger, or --output-tokens and --tokenizer, found both: a ledger has the tokens that were counted',
+      'expected --ledger, or --output-tokens and --tokenizer, found both; a ledger already has counted tokens',
     );
   }
   const { set: sets = [] } = planning;
   const { row, base, pool, input } = await readPipeline(path, stages, sets);
   if (row.some(({ stage }) => stage.name === 'request')) {
     throw usageError(
-      `${path}: expected a pipeline that asks agents, found one that sends requests as they are, whose answers nobody can foresee: fw run --dry-run counts them`,
+      `${path}: expected a pipeline that asks agents, found one that sends ready-made requests, whose answers cannot be predicted; to count them: fw run --dry-run`,
     );
   }
   const files = expectResults(await expandPaths(planning.inputs.length > 0 ? planning.inputs : input));

@@ -17,13 +17,13 @@ import { LEDGER, openReading } from './reading-options.ts';
 
 export default command({
   name: 'ledger check',
-  summary: 'Check that a ledger is whole; exit 65 where it is not.',
+  summary: 'Check that a ledger is intact; exit 65 if it is not.',
   examples: ['fw ledger check', 'fw ledger check --read-data --ledger out/ledger'],
   options: {
     ...LEDGER,
     'read-data': {
       type: 'boolean',
-      description: 'Read every line: against its schema, and each key against its request.',
+      description: 'Also check every line against its schema, and every key against its request.',
     },
   },
 

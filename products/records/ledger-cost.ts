@@ -12,7 +12,7 @@ import { LEDGER, openReading, tokensOf, toStderr } from './reading-options.ts';
 
 export default command({
   name: 'ledger cost',
-  summary: 'Sum up tries, tokens and seconds by agent, endpoint and outcome, and what was paid for nothing.',
+  summary: 'Sum up tries, tokens and seconds by agent, endpoint and outcome, and show what was wasted.',
   examples: [
     'fw ledger cost',
     'fw ledger cost --json | jq \'[.groups[] | select(.outcome == "rejected").out] | add\'',
@@ -21,7 +21,7 @@ export default command({
     ...LEDGER,
     json: {
       type: 'boolean',
-      description: 'Write one JSON object: groups by agent, endpoint and outcome, and the sums.',
+      description: 'Write one JSON object with the groups (agent, endpoint, outcome) and the totals.',
     },
   },
 

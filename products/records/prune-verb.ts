@@ -12,7 +12,7 @@ import { LEDGER, placeOf } from './reading-options.ts';
 
 export default command({
   name: 'ledger prune',
-  summary: 'Remove the days of a ledger before a date. What was on record only there is asked again.',
+  summary: 'Delete the days of a ledger before a date. Answers that only they had are asked for again.',
   examples: [
     'fw ledger prune --before 2026-11-01',
     'fw ledger prune --before 2026-11-01 --ledger serve/gateway',

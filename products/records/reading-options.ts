@@ -10,7 +10,7 @@ export const LEDGER = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description: 'Folder of the ledger, or one file of it. Default: FW_LEDGER, else ledger/.',
+    description: 'Ledger folder, or one file of it. Default: FW_LEDGER, else ledger/.',
   },
 } as const satisfies OptionSchemas;
 

@@ -35,7 +35,7 @@ import { LEDGER, openReading } from './reading-options.ts';
 
 export default command({
   name: 'ledger repair',
-  summary: 'Copy the whole lines of a damaged ledger into a new folder, and say what was lost.',
+  summary: 'Copy the intact lines of a damaged ledger into a new folder, and report what was lost.',
   examples: ['fw ledger repair --out ledger-2', 'fw ledger repair --ledger out/ledger --out out/ledger-2'],
   options: {
     ...LEDGER,

@@ -22,7 +22,7 @@ import { gather, OUTCOME_OPTIONS, outcomeNamed } from './gather.ts';
 
 export default command({
   name: 'compare',
-  summary: 'What changed between runs over the same items: decisions, numbers, rungs, speed.',
+  summary: 'Compare runs over the same items: decisions, numbers, rungs, speed.',
   positional: 'A B…',
   examples: [
     'fw compare old.ndjson new.ndjson --outcome approval_decision --approve approve --margin 0.02',
@@ -34,33 +34,33 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'Columns in which twins are alike, also comma-separated: a cell of twins is then one case. Default: each application is one.',
+        'Columns that must match for two rows to be twins, comma-separated; all twins together then count as one case. Default: each application is a case.',
     },
     margin: {
       type: 'number',
       minimum: 0.0001,
       maximum: 1,
       description:
-        'Largest difference of approval rates that would not matter, e.g. 0.02. Exit 1 unless every run is shown to be within it of A.',
+        'Largest difference in approval rate that does not matter, e.g. 0.02. Exit 1 unless every run is shown to be within it of A.',
     },
     ledger: {
       type: 'array',
       items: { type: 'string' },
       file: 'read-many',
       description:
-        'Ledger folder of each run, in the order of the runs: adds calls, times and tokens of all tries.',
+        'Ledger folder of each run, in the order of the runs, to add the calls, times and tokens of all tries.',
     },
     'gpu-hour': {
       type: 'number',
       minimum: 0,
       description:
-        'Price of a GPU hour, in any currency: adds what each run cost, with one GPU an endpoint. Needs --ledger.',
+        'Price of a GPU hour, in any currency, to add the cost of each run at one GPU per endpoint. Needs --ledger.',
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON.' },
     'max-line': {
       ...COMMON['max-line'],
-      description: 'Longest line, in bytes; longer ones count as unreadable.',
+      description: 'Maximum line length in bytes; longer lines count as unreadable.',
     },
   },
 

@@ -25,12 +25,12 @@ export const OUTCOME_OPTIONS = {
   outcome: {
     type: 'string',
     description:
-      'What was decided: a key of the decision or a JSON Pointer into it; of an answer that is a text or a number, the name of its agent; of a table, a column.',
+      "Where the outcome is: a key of the decision, or a JSON Pointer into it; for an answer that is a text or a number, its agent's name; for a table, a column.",
   },
   agent: {
     type: 'string',
     description:
-      'The agent whose answer counts. Default: the decision, else the last answer. Without --outcome: its whole answer.',
+      'Agent whose answer counts; without --outcome, its whole answer. Default: the decision, else the last answer.',
   },
   approve: {
     type: 'array',
@@ -41,17 +41,17 @@ export const OUTCOME_OPTIONS = {
     type: 'array',
     items: { type: 'string' },
     description:
-      'A value that is an outcome and no approval. May be repeated; then all others are no outcome. Default: the other values of the schema; of tables and free texts the opposite word (1 and 0, yes and no, approve and deny).',
+      'Value of --outcome that counts as denial; all further values are then no outcome. May be repeated. Default: the other values in the schema; for tables and free texts, the opposite word (1 and 0, yes and no, approve and deny).',
   },
   'read-out': {
     type: 'string',
     enum: READ_OUTS,
     description:
-      "Whose outcome counts: judge, that of the synthesis; terminal, the last agent's; majority, what most agents said. Default: the decision, else the last answer.",
+      'Whose outcome counts: that of the synthesis (judge), of the last agent (terminal), or of most agents (majority). Default: the decision, else the last answer.',
   },
   tie: {
     type: 'string',
-    description: 'What a tie counts as, with --read-out majority. Default: no outcome; it is left out.',
+    description: 'Outcome to count a tie as, with --read-out majority. Default: none; ties are left out.',
   },
 } as const;
 
@@ -102,10 +102,10 @@ export async function gather(
   const { source, 'max-line': maxLine } = options;
   if (options.tie !== undefined && options['read-out'] !== 'majority')
     throw usageError(
-      '--tie: expected --read-out majority beside it, which alone has ties, found another or none',
+      '--tie: expected --read-out majority with it, found another or none; only a majority can tie',
     );
   if (options.agent !== undefined && options['read-out'] !== undefined)
-    throw usageError('--agent: expected no --read-out beside it, which says otherwise whose outcome counts');
+    throw usageError('--agent: expected no --read-out with it, which also chooses whose outcome counts');
   const by = await judgeOptions(options, { base: process.cwd() });
   const besides = besidesOf(paths);
   // without any, no result needs its hash, which is a third of the work

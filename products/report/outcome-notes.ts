@@ -57,11 +57,11 @@ export function expectOutcomes(
   const found = `found ${valuesOf(noOutcomes)}`;
   if (approvals.size === 0)
     throw usageError(
-      `--approve: expected '${asked.approve}'${otherwise ? ` and what is otherwise (${otherwise.slice(0, 6).join(', ')})` : ''} in '${outcome}', ${found}; name the values that are approvals with --approve, those that are not with --deny`,
+      `--approve: expected '${asked.approve}'${otherwise ? ` and what is otherwise (${otherwise.slice(0, 6).join(', ')})` : ''} in '${outcome}', ${found}; name the approvals with --approve, and the denials with --deny`,
     );
   if (outcomes.counts.size === approvals.size)
     throw usageError(
-      `--deny: expected the values of '${outcome}' that are outcomes and no '${asked.approve}', ${found}; name those that are: what is not named is no outcome`,
+      `--deny: expected the values of '${outcome}' that count as denials, ${found}; name them: what is not named is no outcome`,
     );
 }
 

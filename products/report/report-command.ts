@@ -21,7 +21,7 @@ import { pageOf } from './report-page.ts';
 
 export default command({
   name: 'report',
-  summary: 'Report what a study found, by group and by order, and how far to trust it: HTML or JSON.',
+  summary: 'Report the results of a study by group and by order, and how far to trust them, as HTML or JSON.',
   positional: 'FILE…',
   examples: [
     'fw report items.ndjson --outcome approval_decision --approve approve --group ethnicity_signal > report.html',
@@ -33,31 +33,32 @@ export default command({
     group: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Column whose values are compared. May be repeated.',
+      description: 'Column whose values are the groups to compare. May be repeated.',
     },
     reference: {
       type: 'array',
       items: { type: 'string' },
       description:
-        'Value to compare with, or COLUMN=VALUE. May be repeated. Default: the value with the most records.',
+        'Group to compare with: VALUE or COLUMN=VALUE. May be repeated. Default: the one with the most records.',
     },
     twins: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Columns in which twins are alike, also comma-separated; they differ in the --group.',
+      description:
+        'Columns that must match for two rows to be twins, comma-separated; twins differ in the --group.',
     },
-    risk: { type: 'string', description: 'Column of numbers: approval is also shown by its fifths.' },
+    risk: { type: 'string', description: 'Column of numbers: also show approval by its quintiles.' },
     source: {
       type: 'string',
       file: 'read',
       description:
-        'The table that was asked, for results that lack its columns; joined by id or row number, and checked.',
+        'Original table, for results that lack its columns; joined by id or row number, and checked.',
     },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON, with the ids behind each.' },
     'max-line': {
       ...COMMON['max-line'],
-      description: 'Longest line, in bytes; longer ones count as unreadable.',
+      description: 'Maximum line length in bytes; longer lines count as unreadable.',
     },
   },
 

@@ -119,7 +119,7 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
         : null;
     } catch (error) {
       keys = new Map();
-      warn(`${(error as Error).message}; until it is mended no key is valid`);
+      warn(`${(error as Error).message}; no key is valid until that is fixed`);
     }
   }
 

@@ -17,14 +17,14 @@ export function keepEndpoints(data: string, pool: Memory, say: (message: string)
   try {
     if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
   } catch (error) {
-    say(`${path} is left out, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
+    say(`${path} is ignored, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
   }
 
   return keepFile(
     path,
     () => JSON.stringify(pool.kept()),
     LOOK,
-    why => say(`what is learned of endpoints cannot be kept: ${why}`),
+    why => say(`what was learned about endpoints cannot be saved: ${why}`),
   );
 }
 

@@ -16,7 +16,7 @@ const NAME = 'keys';
 const DATA = {
   type: 'string',
   file: 'write-folder',
-  description: 'Folder of the server: its --data.',
+  description: 'Data folder of the server (its --data).',
 } as const;
 /** Scopes of those who send batches and ask models. */
 const USUAL: readonly Scope[] = ['batch', 'chat'];
@@ -25,7 +25,7 @@ const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
 const add = command({
   name: `${NAME} add`,
-  summary: 'Make a key and show it, this once. Keys of one NAME have the same files and batches.',
+  summary: 'Create a key and show it, only this once. Keys with the same NAME share files and batches.',
   positional: 'NAME',
   examples: ['fw keys add alice --data serve', 'fw keys add grafana --data serve --scope metrics'],
   options: {
@@ -33,10 +33,14 @@ const add = command({
     scope: {
       type: 'array',
       items: { type: 'string' },
-      description: `What it may do, with commas between: ${SCOPES.join(', ')}. Default: ${USUAL.join(',')}.`,
+      description: `What the key may do, comma-separated: ${SCOPES.join(', ')}. Default: ${USUAL.join(',')}.`,
     },
-    rpm: { type: 'integer', minimum: 1, description: 'Requests a minute. Default: no limit.' },
-    'tokens-per-day': { type: 'integer', minimum: 1, description: 'Tokens a day (UTC). Default: no limit.' },
+    rpm: { type: 'integer', minimum: 1, description: 'Maximum requests per minute. Default: no limit.' },
+    'tokens-per-day': {
+      type: 'integer',
+      minimum: 1,
+      description: 'Maximum tokens per day (UTC). Default: no limit.',
+    },
   },
   async run({ data, scope = [...USUAL], rpm, 'tokens-per-day': perDay }, [name, ...more]) {
     if (name === undefined || more.length > 0)
@@ -65,7 +69,7 @@ const add = command({
 
 const ls = command({
   name: `${NAME} ls`,
-  summary: 'List the keys, a line of JSON each, without the keys themselves.',
+  summary: 'List the keys, one line of JSON each, without the secrets.',
   examples: ['fw keys ls --data serve'],
   options: { data: DATA },
   async run({ data }, positionals) {
@@ -80,7 +84,7 @@ const ls = command({
 
 const revoke = command({
   name: `${NAME} revoke`,
-  summary: 'Revoke a key by its id, or all keys of a NAME. A running server refuses it from then on.',
+  summary: 'Revoke a key by its id, or all keys of a NAME. A running server refuses them from then on.',
   positional: 'ID|NAME',
   examples: ['fw keys revoke key_5f1d2c3b4a59 --data serve'],
   options: { data: DATA },
@@ -108,7 +112,7 @@ const verbs = { add, ls, revoke };
 
 export default command({
   name: NAME,
-  summary: 'Make, list and revoke the keys of fw serve.',
+  summary: 'Create, list and revoke API keys for fw serve.',
   positional: 'add|ls|revoke',
   examples: [
     'fw keys add alice --data serve',

@@ -101,7 +101,7 @@ export async function overWorkers(
           },
         }),
         openPool,
-        atStop: 'workers keep what they have, and hand it in when the same command runs again',
+        atStop: 'workers keep what they have, and hand it in when the same command is run again',
       }),
     );
     if (code <= EXIT.failed) removeDone(folder, works, say);
@@ -126,7 +126,7 @@ function removeDone(folder: string, works: readonly string[], say: OverWorkers['
   const others = readdirSync(folder).filter(name => name.startsWith('run-'));
   if (others.length > 0)
     say(
-      `in ${folder} is what workers handed in to ${counted(others.length, 'run')} of other lines or options; remove what you need no more`,
+      `${folder} also holds results for ${counted(others.length, 'run')} of other lines or options; delete what you no longer need`,
     );
 }
 

@@ -35,21 +35,25 @@ export default command({
     'fw serve --data serve --redis redis://127.0.0.1:6379',
   ],
   options: {
-    data: { type: 'string', file: 'write-folder', description: 'Folder of all that the server keeps.' },
+    data: {
+      type: 'string',
+      file: 'write-folder',
+      description: 'Folder for everything that the server stores.',
+    },
     config: {
       type: 'string',
       file: 'read',
       description:
-        'YAML file: listen, data, grace, keep, limits, pool, models, runaway, redis. A flag goes before it.',
+        'YAML file with listen, data, grace, keep, limits, pool, models, runaway, redis. Flags override it.',
     },
     listen: {
       type: 'string',
       description:
-        'HOST:PORT, or PORT; 0 takes a free one. Another host than this machine needs keys (fw keys). Default: 127.0.0.1:8080.',
+        'HOST:PORT or PORT to listen on; port 0 takes a free one. Needs keys (fw keys) if other machines can reach it. Default: 127.0.0.1:8080.',
     },
     grace: {
       type: 'string',
-      description: 'Time for what is under way when the server is told to stop. Default: 30s.',
+      description: 'Time for work in flight to finish after a stop signal. Default: 30s.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
     ...QUEUE_OPTIONS,
@@ -83,10 +87,10 @@ export default command({
       },
     });
     process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-    say(`${server.url}, with all that it keeps in ${data}`);
+    say(`listening at ${server.url}, data in ${data}`);
     const signal = await ending.first;
     if (signal !== null)
-      say(`${signal}: nothing new; what is under way has ${settings.grace / 1000} s (again: stop at once)`);
+      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
     const again = await Promise.race([server.stop(), ending.again]);
     if (broken !== undefined) throw broken;
     if (typeof again === 'string') {

@@ -110,8 +110,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   const said = (file?.value ?? {}) as ServeFile;
   if (file && said.models) checkModels(said.models, file);
   const data = flags.data ?? said.data;
-  if (data === undefined)
-    throw usageError('expected a folder for all that the server keeps, found none: --data DIR');
+  if (data === undefined) throw usageError('expected a data folder for the server, found none: --data DIR');
   const limits = limitsOf(said, LIVE);
   const { host, port } = placeOf(flags.listen ?? said.listen ?? LISTEN);
   return {

@@ -45,7 +45,7 @@ export function believedClock({
   function doubt(said: number, believed: number): void {
     isOpen = true;
     say(
-      `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is believed once it has lasted for ` +
+      `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is trusted once it has lasted for ` +
         `${LASTS / 60_000} minutes, and until then nothing expires by it`,
     );
   }
@@ -60,7 +60,7 @@ export function believedClock({
     }
     if (Math.abs(said - offset) < JUMP || passed - jumped.at >= LASTS) {
       offset = said;
-      if (isOpen) say(`the clock is believed: ${timeOf(said + passed)}`);
+      if (isOpen) say(`the clock is trusted: ${timeOf(said + passed)}`);
       isOpen = false;
     }
     return offset + passed;
@@ -79,7 +79,7 @@ export function clockOf(data: string, say: (message: string) => void, clocks: Cl
   const path = join(data, 'clock.json');
   const clock = believedClock({ ...clocks, seen: seenIn(data, path), say });
   const text = (): string => JSON.stringify({ seen: Math.floor(clock.now()) });
-  const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be kept: ${why}`));
+  const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be saved: ${why}`));
   keep();
   return { ...clock, stop };
 }

@@ -180,8 +180,7 @@ export class Webhooks {
     if (next === undefined) return this.#giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
     const ms = Math.max(next * (1 + random() / 10), retryAfter);
     delivery.next = now() + ms;
-    if (delivery.tries === 1)
-      say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; tried again for a day`);
+    if (delivery.tries === 1) say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; retrying for a day`);
     this.#onDisk(() => this.#keep(delivery));
     this.#wait(delivery, ms);
   }

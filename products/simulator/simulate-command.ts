@@ -23,7 +23,7 @@ const ENGINE_FLAGS = [
 
 export default command({
   name: 'simulate',
-  summary: 'Serve simulated answers as vLLM would, without a GPU.',
+  summary: 'Simulate a vLLM server, without a GPU.',
   examples: [
     'fw simulate --port 8101 --seed 7 --latency 40ms',
     'fw simulate --port 8101 --preset 3b-a6000',

@@ -111,7 +111,7 @@ export class GettingNowhere {
       const times = held.map(({ part }) => this.#left.get(part)?.times ?? 0);
       if (now - since < STILL * 2 ** Math.max(...times)) continue;
       this.#is.say(
-        `${worker} is there and has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
+        `${worker} is connected but has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
           `what it has goes to others: ${partsWords(held)}`,
       );
       for (const [at, { work, part }] of held.entries()) {
@@ -228,6 +228,6 @@ export class Keeping {
   #tell(message: string): void {
     if (this.#toldAt !== null && Math.abs(this.#now() - this.#toldAt) < AGAIN) return;
     this.#toldAt = this.#now();
-    this.#say(`the disk does not do its part, and workers wait for it: ${message}`);
+    this.#say(`cannot write to disk, and workers wait for it: ${message}`);
   }
 }

@@ -128,14 +128,13 @@ const OWN_OF_RUN = ['ledger', 'metrics', 'total', 'grace', 'max-failed'];
 export function movingIn(row: readonly OptionsOfStage[]) {
   const first = row.findIndex(({ stage }) => stage.asks);
   const last = row.findLastIndex(({ stage }) => stage.asks);
-  if (first < 0)
-    throw usageError('--redis: expected a stage that asks, found none; without --redis this runs as well');
+  if (first < 0) throw usageError('--redis: expected a stage that asks, found none; run it without --redis');
   const moved = row.slice(first, last + 1);
   const names = [row[first], row[last]].map(placed => placed?.stage.name);
   for (const { stage } of moved.filter(({ stage }) => !isOneToOne(stage)))
     throw usageError(
-      `--redis: expected stages between ${names.join(' and ')} of which each line is worked on alone, found ${stage.name}, ` +
-        `which is about the whole; put it behind ${names[1]}, or make two pipelines of this one`,
+      `--redis: expected stages that work line by line between ${names.join(' and ')}, found ${stage.name}, ` +
+        `which needs all lines; put it after ${names[1]}, or split the pipeline in two`,
     );
   for (const [at, placed] of moved.entries()) refuseOptions(placed, at === moved.length - 1);
   return { before: row.slice(0, first), moved, behind: row.slice(last + 1) };
@@ -151,7 +150,7 @@ function refuseOptions({ stage, options }: OptionsOfStage, isLast: boolean): voi
     const usual = 'default' in schema ? schema.default : undefined;
     if (options[option] !== undefined && options[option] !== usual)
       throw usageError(
-        `--redis: expected ${name} without ${option}, found it: workers have endpoints of their own, so say it to them (fw work --help)`,
+        `--redis: expected ${name} without ${option}, found it: workers have their own endpoints; set it there (fw work --help)`,
       );
   }
   if (options.ordered === true)
@@ -160,7 +159,7 @@ function refuseOptions({ stage, options }: OptionsOfStage, isLast: boolean): voi
     );
   if (options.share === true)
     throw usageError(
-      `--redis: expected ${name} without share, found it: workers do not know each other's answers, so the orderings of a row would have several`,
+      `--redis: expected ${name} without share, found it: workers do not see each other's answers, so they cannot share them`,
     );
   for (const { option } of sideFilesOf({ stage, options })) {
     if (isLast && option === 'failures') continue;

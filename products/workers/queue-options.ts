@@ -9,15 +9,15 @@ export const QUEUE_OPTIONS = {
     redis: {
       type: 'string',
       description:
-        'Redis or Valkey that workers (fw work) wait at: redis://:PASSWORD@HOST:PORT, rediss:// with TLS. Default: FW_REDIS.',
+        'Redis or Valkey URL where workers (fw work) wait for work: redis://:PASSWORD@HOST:PORT, or rediss:// for TLS. Default: FW_REDIS.',
     },
     'redis-prefix': {
       type: 'string',
-      description: 'What all keys in Redis begin with. Default: fw.',
+      description: 'Prefix of all keys in Redis. Default: fw.',
     },
     lease: {
       type: 'string',
-      description: 'A worker that is silent for so long is lost: what it has goes to others. Default: 60s.',
+      description: "Give a worker's lines to others after it has been silent this long. Default: 60s.",
     },
   }),
 } as const;

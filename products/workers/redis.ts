@@ -184,17 +184,16 @@ export function placeOf(text: string): Place {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null) {
     throw usageError(
-      `${EXPECTED} one that cannot be read: it begins with redis:// or rediss://, and / ? # @ of a password are written %2F %3F %23 %40`,
+      `${EXPECTED} one that cannot be parsed: it must begin with redis:// or rediss://; write / ? # @ in a password as %2F %3F %23 %40`,
     );
   }
   const { protocol, hostname, pathname } = url;
   if (protocol !== 'redis:' && protocol !== 'rediss:')
     throw usageError(`${EXPECTED} ${oneLine(protocol, 20)}`);
-  if (hostname === '') throw usageError(`${EXPECTED} none of a host`);
+  if (hostname === '') throw usageError(`${EXPECTED} no host`);
   const [, db] = /^\/?(\d{0,5})$/.exec(pathname) ?? [];
-  if (db === undefined) throw usageError(`${EXPECTED} no number of a database after the host`);
-  if (url.search !== '' || url.hash !== '')
-    throw usageError(`${EXPECTED} more behind it: leave ? and # away`);
+  if (db === undefined) throw usageError(`${EXPECTED} something other than a database number after the host`);
+  if (url.search !== '' || url.hash !== '') throw usageError(`${EXPECTED} more after it: leave out ? and #`);
   const port = Number(url.port || 6379);
   const { username, password } = url;
   return {
@@ -212,7 +211,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw usageError(`${EXPECTED} a % in the user or password that begins no byte: write % as %25`);
+    throw usageError(`${EXPECTED} a stray % in the user or password: write % as %25`);
   }
 }
 
@@ -325,7 +324,7 @@ async function login(
     const answer = await ask('AUTH', ...(username === undefined ? [password] : [username, password]));
     if (!(answer instanceof Error)) return false;
     if (/no password is set|without any password/.test(answer.message)) {
-      say(`Redis at ${place.name} needs no password: the one of the URL is not used`);
+      say(`Redis at ${place.name} needs no password: the one in the URL is ignored`);
       return true;
     }
     throw usageError(
@@ -345,23 +344,23 @@ function judge(info: string, place: Place, say: (message: string) => void): void
   const fact = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
   const where = `Redis at ${place.name}`;
   if (fact('loading') === '1') {
-    throw unavailable(`${where} still reads its data: start again when it is done`);
+    throw unavailable(`${where} is still loading its data: start again when it is done`);
   }
   const version = fact('redis_version');
   if (Number.parseInt(version, 10) < 5)
     throw usageError(`${where}: expected Redis 5 or newer, found ${version}`);
   if (fact('cluster_enabled') === '1') {
     throw usageError(
-      `${where} is part of a cluster: expected a Redis by itself, since a queue cannot be spread`,
+      `${where} is part of a cluster: expected a single Redis, since a queue cannot be spread`,
     );
   }
   if (/^(slave|replica)$/.test(fact('role'))) {
-    throw usageError(`${where} is a replica, which takes nothing: expected the Redis that it copies`);
+    throw usageError(`${where} is a replica, which takes no writes: expected its primary`);
   }
   const policy = fact('maxmemory_policy');
   if (policy !== '' && policy !== 'noeviction') {
     say(
-      `${where} throws keys away when its memory is full (maxmemory-policy ${policy}), and pointers with them: set it to noeviction`,
+      `${where} evicts keys when its memory is full (maxmemory-policy ${policy}), and would lose queued work: set it to noeviction`,
     );
   }
 }

@@ -106,7 +106,7 @@ export function newPlanner(spool: string, { lines, bytes }: { lines: number; byt
         rmSync(spool, { force: true });
         if (known.sha256 === sha256) return known;
         throw dataError(
-          `${folder}: expected the lines that were planned before, found others; the input has changed. Remove the folder to begin anew`,
+          `${folder}: expected the lines that were planned before, found others: the input has changed; delete the folder to start over`,
         );
       }
       makeFolder(folder, OWNER_ONLY.folder);
@@ -171,7 +171,7 @@ export function linesOf({ folder, shards }: Plan, root: number): Buffer[] {
   const found = createHash('sha256').update(block).digest('hex');
   if (found !== sha256)
     throw dataError(
-      `${linesIn(folder)}, bytes ${from} to ${from + bytes}: expected the lines that were planned, found others; the file was changed`,
+      `${linesIn(folder)}, bytes ${from} to ${from + bytes}: expected the lines that were planned, found others: the file has changed`,
     );
   const cut = cutLines(block);
   if (cut.length !== lines) throw new Error(`shard ${root}: ${cut.length} lines of ${lines}`);

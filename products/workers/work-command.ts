@@ -26,7 +26,7 @@ const LOCK = 120_000;
 
 export default command({
   name: NAME,
-  summary: 'Work for fw serve --redis or fw run --redis: ask endpoints of your own, and hand in the answers.',
+  summary: 'Run a worker for fw serve --redis or fw run --redis, which asks endpoints of its own.',
   examples: [
     'fw work --redis redis://head:6379 --server http://head:8080 --endpoint http://127.0.0.1:8005/v1',
     'fw work --redis rediss://:PASSWORD@head:6379 --server https://head --endpoint http://127.0.0.1:8005/v1 --idle 10m',
@@ -36,29 +36,30 @@ export default command({
     'redis-prefix': QUEUE_OPTIONS['redis-prefix'],
     server: {
       type: 'string',
-      description: 'URL of the coordinator; its key is FW_WORKER_KEY. Default: FW_SERVER.',
+      description: 'URL of the coordinator; FW_WORKER_KEY holds its key. Default: FW_SERVER.',
     },
     data: {
       type: 'string',
       file: 'write-folder',
       default: 'fw-work',
-      description: 'Folder of all that the worker keeps: a ledger for each work. Each worker has its own.',
+      description:
+        'Folder for the ledgers of this worker, one for each batch or run. Each worker needs its own.',
     },
     grace: {
       type: 'string',
       default: '10s',
-      description: 'Time for calls at servers when the worker is told to stop.',
+      description: 'Time for calls in flight to finish after a stop signal.',
     },
     idle: {
       type: 'string',
-      description: 'Ends once there was nothing to do for so long, such as 10m. Default: never.',
+      description: 'Exit after being idle this long, e.g. 10m. Default: never.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, model, 'model-map': map },
     path: {
       type: 'array',
       items: { type: 'string' },
       description:
-        'A URL that lines may name besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank; may be repeated.',
+        'URL to allow in lines besides /v1/chat/completions, /v1/completions and /v1/embeddings, e.g. /v1/rerank. May be repeated.',
     },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },
@@ -90,7 +91,7 @@ export default command({
       listen(({ name, exit }) => {
         if (worker === undefined || signal.aborted) return hurry(exit);
         stopping.abort();
-        say(`${name}: takes nothing more; calls at servers have ${options.grace} (again: stop at once)`);
+        say(`${name}: takes no more work; calls in flight have ${options.grace} (again: stop at once)`);
         worker.stop();
       });
     });
@@ -102,14 +103,16 @@ export default command({
       const taker = await openTaker({ url, prefix, name, lock: LOCK, say });
       const pool = await openLasting(options, { reserve: 0, warn: say, signal });
       const urls = pool.stats().endpoints.map(one => one.url);
-      say(`working for ${server.url}, endpoints ${urls.join(', ')}; all that it keeps is in ${data}`);
+      say(`working for ${server.url} with endpoints ${urls.join(', ')}; data in ${data}`);
       const client = createClient(server);
       worker = startWorker({ taker, client, pool, folder, modelMap, paths: options.path, grace, idle, say });
       const { sums, isClean, broken } = await worker.ended;
       say(describeSums(sums));
       if (broken !== undefined) throw broken;
       if (!isClean)
-        throw unavailable(`expected ${server.url} to take what is in hand, found that it does not answer`);
+        throw unavailable(
+          `expected ${server.url} to take the results in hand, found that it does not answer`,
+        );
       return EXIT.ok;
     }
     return Promise.race([work(), hurried]);

@@ -24,7 +24,7 @@ function agents(keys: readonly string[], orderings: string | null): string {
 }
 
 const NO_ORDER = 'the agents answer in the order of their file names';
-const OWN_ORDER = 'the items say who answers after whom; the first: ';
+const OWN_ORDER = 'agents answer in the order that the items give; the first: ';
 const plain = '{"id":"1","prompt":"x"}\n{"id":"2","prompt":"y"}\n';
 const own = plain.replaceAll('"prompt"', '"ordering":["writer","critic"],"prompt"');
 

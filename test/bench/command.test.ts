@@ -236,7 +236,10 @@ test('the lengths of a ledger are those of its calls, one after the other', asyn
   expect(result.total_output_tokens).toBe(sum('completion'));
   expect(Math.abs(result.total_input_tokens / sum('prompt') - 1)).toBeLessThan(0.05);
   const none = await fw(`fw bench --endpoint ${url} --ledger pilot --input-tokens 5`, { cwd: at });
-  expect([none.code, none.stderr]).toEqual([64, expect.stringContaining('expected --ledger, a file, or')]);
+  expect([none.code, none.stderr]).toEqual([
+    64,
+    expect.stringContaining('expected only one of --ledger, a file, and'),
+  ]);
 });
 
 test('adapters are asked for in turn, and one that nobody serves is refused', async () => {
@@ -475,7 +478,7 @@ describe('ends', () => {
     ['--endpoint URL --requests 5 --duration 5s', 64, /found both/],
     ['--endpoint URL --ramp 1-5', 64, /--ramp: expected FROM:TO\/TIME/],
     ['--endpoint URL --ramp 1:5/5s --rate 2', 64, /expected --ramp, or --concurrency/],
-    ['--endpoint URL --ramp 1:5/5s --requests 2', 64, /--ramp, which has its time/],
+    ['--endpoint URL --ramp 1:5/5s --requests 2', 64, /--ramp alone, which sets its own duration/],
     ['--endpoint URL --lora a,,b', 64, /--lora: expected up to 100 different names/],
     ['--endpoint URL --sweep --rate 2', 64, /a sweep finds its own loads/],
     ['--endpoint URL --burstiness 0', 64, /--burstiness: expected 0.01 to 1000/],

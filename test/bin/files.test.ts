@@ -195,14 +195,16 @@ describe('a written file and another of the same run', () => {
       writeFileSync(input, 'id,prompt\na,b\n');
       const path = make(input, join(at, 'link.csv'));
       const run = { row: [{ stage, options: { [option]: path } }], base: at };
-      await expect(refuseOverwriting({ ...run, files: [input] })).rejects.toThrow(/which it would replace/);
+      await expect(refuseOverwriting({ ...run, files: [input] })).rejects.toThrow(/which it would overwrite/);
       await refuseOverwriting({ ...run, files: [input], atEnd: true });
       await refuseOverwriting({ ...run, files: [join(at, 'another')] });
       // and so with every file that another option reads
       const reads = filesIn(optionsOf(stage)).filter(([, use]) => use === 'read' || use === 'read-many');
       for (const [read] of reads) {
         const row = [{ stage, options: { [option]: path, [read]: input } }];
-        await expect(refuseOverwriting({ row, base: at, files: [] }), read).rejects.toThrow(/would replace/);
+        await expect(refuseOverwriting({ row, base: at, files: [] }), read).rejects.toThrow(
+          /would overwrite/,
+        );
       }
     },
   );
@@ -229,9 +231,12 @@ describe('a written file and another of the same run', () => {
     ['fw verify --failures old.provenance.ndjson old.ndjson', /than the input/],
     ['fw select --failures in.ndjson.provenance.ndjson in.ndjson', /than the input/],
     ['fw merge --old old.ndjson --failures old.provenance.ndjson in.ndjson', /than the input/],
-    ['fw validate --agents agents --failures agents/a.yaml in.ndjson', /than one that this run reads/],
-    ['fw validate --failures agents/a.yaml in.ndjson', /than one that this run reads/],
-    ['fw validate --failures agents/a.schema.json in.ndjson', /than one that this run reads/],
+    [
+      'fw validate --agents agents --failures agents/a.yaml in.ndjson',
+      /than those that this run is set up by/,
+    ],
+    ['fw validate --failures agents/a.yaml in.ndjson', /than those that this run is set up by/],
+    ['fw validate --failures agents/a.schema.json in.ndjson', /than those that this run is set up by/],
     ...[
       'p.yaml',
       './sub/../p.yaml',
@@ -241,8 +246,11 @@ describe('a written file and another of the same run', () => {
       's.json',
       'ids',
     ].flatMap((path): [string, RegExp][] => [
-      [`fw run p.yaml in.ndjson --output ${path}`, /--output .*than one that this run reads/],
-      [`fw run p.yaml in.ndjson --set verify.failures=${path}`, /--failures .*than one that this run reads/],
+      [`fw run p.yaml in.ndjson --output ${path}`, /--output .*than those that this run is set up by/],
+      [
+        `fw run p.yaml in.ndjson --set verify.failures=${path}`,
+        /--failures .*than those that this run is set up by/,
+      ],
     ]),
     [
       'fw run p.yaml in.ndjson --output out --set verify.failures=out.provenance.ndjson',
@@ -358,7 +366,7 @@ describe('a run without a line', () => {
     writeFileSync(join(at, 'in.ndjson'), '{"id":"a","prompt":"?"}\n');
     const ran = await fw('fw run p.yaml in.ndjson', { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
-    expect(ran.stderr).toMatch(/wrote out\.ndjson, which is empty: no line came/);
+    expect(ran.stderr).toMatch(/wrote out\.ndjson, which is empty: there were no lines/);
     for (const name of ['out.ndjson', 'side.ndjson']) expect(readFileSync(join(at, name), 'utf8')).toBe('');
   });
 
@@ -386,11 +394,11 @@ describe('a run without a line', () => {
     const line = '{"id":"a","prompt":"?","ordering":["risk_manager","data_science"]}';
     const ran = await fw(`echo '${line}' | fw run p.yaml`, { cwd: at });
     expect(ran.code, ran.stderr).toBe(0);
-    expect(ran.stderr).toMatch(/not of this run, left as they were: out\/x_data_risk_y\.ndjson\n/);
+    expect(ran.stderr).toMatch(/left as they were, not from this run: out\/x_data_risk_y\.ndjson\n/);
     expect(readFileSync(join(at, 'out/x_data_risk_y.ndjson'), 'utf8')).toBe('yesterday\n');
     const none = await fw('fw run p.yaml', { cwd: at });
     expect(none.stderr).toMatch(
-      /left as they were: out\/x_data_risk_y\.ndjson, out\/x_risk_data_y\.ndjson\n/,
+      /left as they were, not from this run: out\/x_data_risk_y\.ndjson, out\/x_risk_data_y\.ndjson\n/,
     );
   });
 

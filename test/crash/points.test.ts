@@ -150,7 +150,7 @@ async function everyPoint(
       if (sum.points % 50 === 0) console.log(`${sum.points} points of ${fault} so far`);
       sum.codes.add(code);
       sum.mostTwice = Math.max(sum.mostTwice, twice);
-      if (code === 74) expect(stderr).toContain('give the same command again');
+      if (code === 74) expect(stderr).toContain('run the same command again');
       expect(stderr).not.toMatch(/\n\s+at /);
     }
   };

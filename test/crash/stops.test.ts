@@ -86,9 +86,7 @@ test(`SIGINT with ${IN_FLIGHT} calls in flight ends within the grace, and says h
   await world.reached();
   child.kill('SIGINT');
   expect(await once(child, 'close')).toEqual([130, null]);
-  expect(Buffer.concat(err).toString()).toContain(
-    'stopped by SIGINT; to resume, give the same command again',
-  );
+  expect(Buffer.concat(err).toString()).toContain('stopped by SIGINT; to resume, run the same command again');
   // those in flight came out as what they are
   const lines = Buffer.concat(out)
     .toString()

@@ -179,7 +179,7 @@ describe('at work', () => {
       'the first 200 items that were asked all failed: no-valid-answer (truncated) of facts',
     );
     expect(ran.stderr).toContain('its max_tokens is 4');
-    expect(ran.stderr).toContain('give the same command again');
+    expect(ran.stderr).toContain('run the same command again');
     const asked = server.requests();
     expect(asked).toBeLessThan(260);
     const left = readFileSync(join(at, 'out.ndjson'), 'utf8')

@@ -67,7 +67,7 @@ describe('sep=', () => {
         expect(items?.map(({ input, row, failure }) => ({ input, row, failure }))).toEqual(
           ROWS.map((input, index) => ({ input, row: index + 1, failure: undefined })),
         );
-        expect(said).toMatch(/its first line, sep=.{1,2}, names the delimiter, and is no row/);
+        expect(said).toMatch(/the first line, sep=.{1,2}, sets the delimiter and is not a row/);
       }
       const lines = (await writtenBy([blocks(text, sizes)])).trim().split('\n');
       expect(lines.map(line => JSON.parse(line).input)).toEqual(ROWS);
@@ -102,7 +102,7 @@ describe('sep=', () => {
       {},
       'stdin',
       65,
-      /expected one character of ASCII after sep=, found none/,
+      /expected one ASCII character after sep=, found none/,
     ],
     [
       'no ASCII',
@@ -110,7 +110,7 @@ describe('sep=', () => {
       {},
       'stdin',
       65,
-      /expected one character of ASCII after sep=, found "§"/,
+      /expected one ASCII character after sep=, found "§"/,
     ],
     [
       'two characters',
@@ -118,7 +118,7 @@ describe('sep=', () => {
       {},
       'stdin',
       65,
-      /expected one character of ASCII after sep=, found ";;"/,
+      /expected one ASCII character after sep=, found ";;"/,
     ],
     ['a header alone', 'sep=;\nid;prompt\n', {}, 'stdin', 65, /expected rows under the header, found none/],
     ['nothing else', 'sep=;', {}, 'stdin', 65, /expected a header and rows under the line sep=, found none/],

@@ -156,7 +156,7 @@ describe('several sources', () => {
     for (const format of ['json', 'ndjson', 'legacy'])
       expect(await refusal(ingested('', { delimiter: ';', format }))).toEqual([
         64,
-        '--delimiter: expected with CSV',
+        '--delimiter: expected a table of CSV',
       ]);
   });
 });

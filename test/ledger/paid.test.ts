@@ -200,6 +200,6 @@ test.each(VANISHED)(
     });
     expect(ran.code, ran.stderr).toBe(74);
     expect(ran.stderr).toMatch(told);
-    expect(ran.stderr).toContain('give the same command again');
+    expect(ran.stderr).toContain('run the same command again');
   },
 );

@@ -365,7 +365,7 @@ describe('a ledger of one file', () => {
     expect(await run(chain(file))).toMatchObject({ code: 0, asked: every(0), sorted: first.sorted });
     const more = await run(chain(file), { stdin: `{"id":"new","prompt":"And this one?"}\n` });
     expect(more).toMatchObject({ code: 64, asked: every(0) });
-    expect(more.stderr).toContain('a ledger of one file is written once');
+    expect(more.stderr).toContain('a single file of a ledger takes no new answers');
     expect(readFileSync(file).equals(bytes)).toBe(true);
   });
 
@@ -401,7 +401,7 @@ describe('a ledger that is not as it should be', () => {
     const again = await run(chain(ledger));
     expect(again).toMatchObject({ code: 0, sorted: first.sorted });
     expect(again.asked.reduce((sum, count) => sum + count, 0)).toBe(1);
-    expect(again.stderr).toContain('1 of 1 file of the ledger ends in a torn line, which is passed over');
+    expect(again.stderr).toContain('1 of 1 file of the ledger ends in a torn line, which is skipped');
     expect((await run(chain(ledger))).asked).toEqual(every(0));
   });
 

@@ -139,7 +139,7 @@ test.each(['ENOSPC', 'EIO', 'EDQUOT'])(
     const told = await Promise.all([append('{"c":3'), append('{"d":4')]);
     for (const { error } of told) {
       expect(error).toMatchObject({ exit: 74, message: expect.stringContaining(code) });
-      expect(error?.message).toContain('give the same command again');
+      expect(error?.message).toContain('run the same command again');
     }
     expect(broken).toEqual([told[0]!.error]);
     disk.room = Number.POSITIVE_INFINITY; // the disk has room again, too late

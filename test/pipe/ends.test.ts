@@ -115,7 +115,7 @@ describe('bad input', () => {
       'a failures file that is the input',
       () => `cp ${file('mine.ndjson', `${item}\n`)} x.ndjson; fw select --failures x.ndjson x.ndjson`,
       64,
-      /which it would replace/,
+      /which it would overwrite/,
     ],
     [
       'several URLs in one',

@@ -105,7 +105,7 @@ describe('without faults', () => {
     const file = join(at, 'pool.yaml');
     const stages = '[{ ingest: {} }, { chain: { decision: false } }]';
     writeFileSync(file, `stages: ${stages}\noutput: pool.ndjson\npool: { endpoints: [ "${first}" ] }\n`);
-    const said = 'FW_ENDPOINTS is not used, since a pool file names the endpoints';
+    const said = 'FW_ENDPOINTS is ignored, because a pool file names the endpoints';
     const run = (FW_ENDPOINTS: string) =>
       fw(`fw run ${file} ${CSV} --limit 1`, { cwd: at, env: { FW_ENDPOINTS } });
     const other = await run(second);

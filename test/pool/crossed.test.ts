@@ -153,7 +153,7 @@ test.each([
   const { pool, said, right } = await ask([fake.url], clock);
   expect(said).toEqual(right);
   expect(fake.asked).toBe(CALLS);
-  expect(pool.warnings).toEqual([expect.stringContaining('does not repeat X-Request-Id')]);
+  expect(pool.warnings).toEqual([expect.stringContaining('does not return X-Request-Id')]);
   expect(pool.stats().endpoints[0]).toMatchObject({ unchecked: CALLS, failed: {} });
 });
 

@@ -111,7 +111,7 @@ test('one page serves the endpoints that name it; what is missing is said once a
     expect(endpoints.map(({ gpu }) => gpu)).toEqual([null, null]);
   }
   expect(warnings).toEqual([
-    'http://gpu1:8005/v1: expected the use of its GPUs of 0 from http://gpu1:9400/metrics, found HTTP 404; the run does without, and looks again each minute',
+    'http://gpu1:8005/v1: expected the use of its GPUs of 0 from http://gpu1:9400/metrics, found HTTP 404; the run continues without it, and looks again every minute',
   ]);
   reply = { status: 200, body: PAGE };
   step(60_000);

@@ -68,8 +68,8 @@ test('calls carry the served name, that of an agent too, and a person is told', 
   });
   expect([pool.model, pool.servedAs?.('Qwen/Qwen2.5-7B-Instruct')]).toEqual(['llama3.2:3b', 'qwen2.5:7b']);
   expect(pool.warnings).toEqual([
-    `asking for ${LLAMA} by the name of llama3.2:3b, which the endpoints list`,
-    'asking for Qwen/Qwen2.5-7B-Instruct by the name of qwen2.5:7b, which the endpoints list',
+    `asking for ${LLAMA} as llama3.2:3b, the name that the endpoints list`,
+    'asking for Qwen/Qwen2.5-7B-Instruct as qwen2.5:7b, the name that the endpoints list',
   ]);
 });
 

@@ -90,7 +90,7 @@ test.each([true, false])(
     const clocks = { wall: () => Date.now() + later + elapsed, elapsed: () => performance.now() + elapsed };
     const two = await served({ data, endpoints: [asleep.url], clocks });
     expect(two.said.join('\n')).toMatch(
-      /the clock says .*, expected about .*: it is believed once it has lasted for 5 minutes/,
+      /the clock says .*, expected about .*: it is trusted once it has lasted for 5 minutes/,
     );
     const openai = two.client();
     expect((await openai.files.retrieve(file)).id).toBe(file);

@@ -57,7 +57,7 @@ test('a disk that takes no more while calls are out: 507 in plain words; a strea
       )
       .toBe(1);
   }
-  expect(said).toContain('until it can be put on record');
+  expect(said).toContain('until it can be recorded');
 });
 
 const LINES = 1500;

@@ -303,7 +303,7 @@ test('while nothing can be put on record nothing is asked; when it can again, it
     const reply = await post(gateway, ask('x'));
     expect([reply.status, (await errorIn(reply)).code]).toEqual([507, 'insufficient_storage']);
   }
-  expect(said.filter(line => line.includes('put on record'))).toHaveLength(1);
+  expect(said.filter(line => line.includes('until it can be recorded'))).toHaveLength(1);
   rmSync(path);
   await expect.poll(async () => (await post(gateway, ask('x'))).status, { timeout: 30_000 }).toBe(200);
   expect(recorded(data)).toHaveLength(1);

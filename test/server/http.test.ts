@@ -73,7 +73,7 @@ test('a key file that is gone, or is none any more, lets nobody in until it is t
   ];
   rmSync(path);
   expect(await statuses()).toEqual([401, 401]);
-  expect(said.join()).toContain('found no file; until it is mended no key is valid');
+  expect(said.join()).toContain('found no file; no key is valid until that is fixed');
   for (const spoil of ['garbage', '{"keys":[{}]}']) {
     writeFileSync(path, spoil);
     expect(await statuses()).toEqual([401, 401]);

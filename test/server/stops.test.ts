@@ -118,7 +118,7 @@ test.each([
   const calls = await calling(url, model);
   const code = new Promise(resolve => child.on('exit', resolve));
   const heard = new Promise<void>(resolve =>
-    child.stderr?.on('data', chunk => String(chunk).includes('nothing new') && resolve()),
+    child.stderr?.on('data', chunk => String(chunk).includes('no new work') && resolve()),
   );
   child.kill(signals[0]);
   await heard;

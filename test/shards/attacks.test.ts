@@ -219,7 +219,9 @@ test('a worker that says hello for ever and gets nowhere has its part for an hou
   expect([hour('mallory', 59), said]).toEqual([0, []]);
   expect(hour('mallory', 3)).toBeGreaterThan(0);
   expect(said).toEqual([
-    expect.stringMatching(/^mallory is there and has answered nothing for 60 minutes; .*3 lines in 1 part$/),
+    expect.stringMatching(
+      /^mallory is connected but has answered nothing for 60 minutes; .*3 lines in 1 part$/,
+    ),
   ]);
   desk.take(name, 'slow');
   expect(hour('slow', 119)).toBe(0); // a call may be that long

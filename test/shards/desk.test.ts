@@ -510,7 +510,7 @@ test('a disk that refuses ends nothing: it is said once, and workers come again'
   const name = pull();
   take(name, 'a');
   for (let tries = 0; tries < 3; tries++) expect(() => put(name, 'a')).toThrow(NotKept);
-  expect(said).toEqual([expect.stringMatching(/^the disk does not do its part, .*ENOENT/)]);
+  expect(said).toEqual([expect.stringMatching(/^cannot write to disk, .*ENOENT/)]);
   // three losses would cut it, which is nothing that a timer may end the process for
   for (let tries = 0; tries < 4; tries++) {
     wait(LEASE + 2_000);

@@ -38,14 +38,14 @@ async function listening(server: Server): Promise<number> {
 }
 
 test.each([
-  ['127.0.0.1:6379', /one that cannot be read: it begins with redis:/],
+  ['127.0.0.1:6379', /one that cannot be parsed: it must begin with redis:/],
   ['localhost:6379', /found localhost:/],
   ['http://127.0.0.1:6379', /found http:/],
-  ['redis://:p/w@geheim:6379', /one that cannot be read: .* of a password are written %2F/],
-  ['redis://h:99999', /one that cannot be read/],
-  ['redis:///0', /found none of a host/],
-  ['redis://h/geheim', /found no number of a database after the host/],
-  ['redis://h:6379/0?family=6', /leave \? and # away/],
+  ['redis://:p/w@geheim:6379', /one that cannot be parsed: .* in a password as %2F/],
+  ['redis://h:99999', /one that cannot be parsed/],
+  ['redis:///0', /found no host/],
+  ['redis://h/geheim', /found something other than a database number after the host/],
+  ['redis://h:6379/0?family=6', /leave out \? and #/],
   ['redis://:100%@h:6379/0', /write % as %25/],
 ])('a URL that is none: %s', async (url, words) => {
   const said = await refusal(url);
@@ -120,12 +120,12 @@ withRedis('a password that nobody asked for', async () => {
   const { port } = await startRedis();
   const { said, add } = await pointersOf(`redis://:${SECRET}@127.0.0.1:${port}`);
   await add(QUEUE, [offer(0)]);
-  expect(said).toEqual([`Redis at 127.0.0.1:${port} needs no password: the one of the URL is not used`]);
+  expect(said).toEqual([`Redis at 127.0.0.1:${port} needs no password: the one in the URL is ignored`]);
 });
 
 withRedis('a Redis that will not do, and one that forgets', async () => {
   const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', `${await freePort()}`] });
-  expect(await refusal(replica.url)).toMatch(/^64 .* is a replica, which takes nothing/);
+  expect(await refusal(replica.url)).toMatch(/^64 .* is a replica, which takes no writes/);
   const cluster = await startRedis({ args: ['--cluster-enabled', 'yes'] });
   expect(await refusal(cluster.url)).toMatch(/^64 .* is part of a cluster/);
   expect(await refusal(`${replica.url}/99`)).toMatch(

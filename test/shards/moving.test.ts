@@ -54,7 +54,7 @@ describe('the row is cut', () => {
     [
       'the whole',
       '{ chain: { decision: false } }, { select: { failed: true } }, { synthesize-decision: {} }',
-      /between chain and synthesize-decision .* found select, .* behind synthesize-decision/,
+      /between chain and synthesize-decision, found select, .* after synthesize-decision/,
     ],
     ['the whole, verified', '{ chain: {} }, { verify: {} }, { chain: {} }', /found verify/],
     [
@@ -67,7 +67,7 @@ describe('the row is cut', () => {
     [
       'endpoints',
       '{ chain: { endpoint: [http://a/v1] } }',
-      /expected chain without endpoint, found it: workers have endpoints of their own/,
+      /expected chain without endpoint, found it: workers have their own endpoints/,
     ],
     ['a wait', '{ chain: { wait: 5m } }', /without wait/],
   ];

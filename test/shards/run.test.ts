@@ -180,7 +180,7 @@ atLength('stopped by a signal it says how to go on, and workers keep what they h
   run.signal('SIGINT');
   expect(await run.ended).toBe(130);
   expect(run.said()).toMatch(/SIGINT: no new items; workers keep what they have/);
-  expect(run.said()).toMatch(/to resume, give the same command again/);
+  expect(run.said()).toMatch(/to resume, run the same command again/);
   const again = await startRun(at, { redis, port });
   expect(await again.run.ended).toBe(0);
   expect(simulator.counts().requests).toBe(5 * ITEMS);
@@ -229,8 +229,11 @@ test('refused before anything is opened', async () => {
   const bad = await refused(`${NOWHERE} --listen 127.0.0.1:0 --set chain.agents=${agents}`);
   expect(bad).toMatchObject({ code: 65, stderr: expect.stringMatching(/\.yaml:\d+:\d+: /) });
   for (const [more, words] of [
-    ['--shard 1/2', /--shard: expected without --redis/],
-    ['--endpoint http://127.0.0.1:1/v1', /expected chain without endpoint, found it: workers have endpoints/],
+    ['--shard 1/2', /--shard: expected no --redis/],
+    [
+      '--endpoint http://127.0.0.1:1/v1',
+      /expected chain without endpoint, found it: workers have their own endpoints/,
+    ],
     ['--set chain.ordered=true', /expected chain without ordered/],
     ['--ledger ledger.ndjson', /expected a folder for what workers hand in, found ledger\.ndjson/],
   ] as const)

@@ -166,9 +166,9 @@ test('another input in the same place is refused, and a changed spool is found',
   await sharded({ dir, input: `${lines(3).join('\n')}\n` });
   const other = await sharded({ dir, input: `${lines(4).join('\n')}\n` });
   expect(other).toMatchObject({ exit: 65, out: [] });
-  expect(other.said.join()).toContain('found others; the input has changed');
+  expect(other.said.join()).toContain('found others: the input has changed');
   expect(existsSync(join(dir, 'spool'))).toBe(false);
   const path = join(dir, 'work', 'lines.jsonl');
   writeFileSync(path, readFileSync(path, 'utf8').replace('"2"', '"9"'));
-  expect(() => linesOf(readPlan(join(dir, 'work')) as Plan, 0)).toThrow('the file was changed');
+  expect(() => linesOf(readPlan(join(dir, 'work')) as Plan, 0)).toThrow('the file has changed');
 });

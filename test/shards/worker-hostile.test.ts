@@ -223,7 +223,7 @@ test('an endpoint that refuses the key answers no line: all goes back, and is ta
   await fake.until(() => fake.results.length > 0);
   expect(fake.results[0]).toMatchObject({ answered: [] });
   expect(fake.results[0]).not.toHaveProperty('broken');
-  expect(said.join('\n')).toMatch(/an endpoint refuses to be asked: HTTP 401.*nothing is taken for/);
+  expect(said.join('\n')).toMatch(/an endpoint refuses to be asked: HTTP 401.*taking none for/);
   refuses = false;
   await fake.done('w');
   const lines = fake.lines('w').map(line => JSON.parse(line ?? ''));

@@ -72,14 +72,14 @@ slowWithRedis('told to stop it hands back at once, and the other one asks what i
   await until(() => simulator.counts().answers >= 20);
   first.child.kill('SIGTERM');
   expect(await first.ended).toBe(0);
-  expect(first.said()).toContain('SIGTERM: takes nothing more; calls at servers have 10s');
+  expect(first.said()).toContain('SIGTERM: takes no more work; calls in flight have 10s');
   expect(first.said()).toMatch(/handed back with \d+ of 100 lines answered/);
   const other = work([...argsOf('two'), '--idle', '1s']);
   const done = await reached(openai, id);
   expect(done.request_counts).toEqual({ total: 100, completed: 100, failed: 0 });
   expect(simulator.counts().answers).toBe(100);
   expect(await other.ended).toBe(0);
-  expect(other.said()).toContain('nothing to do for 1 s: the end');
+  expect(other.said()).toContain('idle for 1 s: exiting');
 });
 
 slowWithRedis(
@@ -128,7 +128,7 @@ slowWithRedis('a second signal ends it at once; two workers do not have one fold
     /one is in use by .*\n.*a folder has one worker at a time; give each its own: --data DIR/s,
   );
   first.child.kill('SIGINT');
-  await until(() => first.said().includes('SIGINT: takes nothing more'));
+  await until(() => first.said().includes('SIGINT: takes no more work'));
   first.child.kill('SIGINT');
   expect(await first.ended).toBe(130);
 });

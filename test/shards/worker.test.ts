@@ -244,7 +244,7 @@ test('without an endpoint for a while it hands all back, and takes parts again w
   await fake.until(() => fake.results.length > 0);
   expect(fake.results).toMatchObject([{ answered: [] }]);
   expect(said.join()).toMatch(
-    /no endpoint is up for 0 s: nothing is taken until one is; http.*connection refused/,
+    /no endpoint has been up for 0 s: taking nothing until one is; http.*connection refused/,
   );
   await serve(echo, { port });
   await fake.done('w');
@@ -360,5 +360,5 @@ test('it ends when there was nothing to do for so long; a server that still load
   await fake.until(() => fake.hellos.length > 20);
   await serve(echo, { port });
   expect(await worker.ended).toMatchObject({ isClean: true, sums: { lines: 3 } });
-  expect(worker.said.join()).toContain('nothing to do for 0.15 s');
+  expect(worker.said.join()).toContain('idle for 0.15 s');
 });

@@ -129,7 +129,7 @@ test.each<[approve: string[], deny: string[], text: string, is: boolean | null]>
 test.each([
   [
     't.csv --approve invite',
-    `--deny: expected the values of 'ok' that are outcomes and no 'invite', found "pass on" (2)`,
+    `--deny: expected the values of 'ok' that count as denials, found "pass on" (2)`,
   ],
   ['t.csv --approve aprove', `--approve: expected 'aprove' in 'ok', found "invite" (2), "pass on" (2)`],
   [

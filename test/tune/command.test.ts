@@ -114,7 +114,7 @@ test('refuses a port that is taken, and leaves who has it alone', async () => {
   await once(own, 'listening');
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code).toBe(69);
-  expect(ran.stderr).toContain('stops none that it did not start');
+  expect(ran.stderr).toContain('starts its own, and stops no other');
   expect(own.listening).toBe(true);
   own.close();
 });
@@ -123,7 +123,7 @@ test('a space of more than eight settings needs a preset', async () => {
   const { at } = await study('', { space: '{ max_num_seqs: [1, 2, 3, 4, 5, 6, 7, 8, 9] }' });
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code).toBe(64);
-  expect(ran.stderr).toContain('expected preset, by which 9 settings would be ranked');
+  expect(ran.stderr).toContain('expected a preset to rank 9 settings by');
 });
 
 const SCRIPT = join(ROOT, 'test/tune/server.mjs');
@@ -200,7 +200,7 @@ slow('killed in the middle, the same command goes on: what was measured is not m
   expect(await listens(port)).toBe(true);
   const ran = await shell('fw tune tune.yaml', { cwd: at });
   expect(ran.code, ran.stderr).toBe(0);
-  expect(ran.stderr).toMatch(/stopped \S+ \(process \d+\), which a run that was killed had started/);
+  expect(ran.stderr).toMatch(/stopped \S+ \(process \d+\), left over from a killed run/);
   const after = points();
   expect(after.slice(0, before.length)).toEqual(before);
   expect(new Set(after.map(({ key }) => key)).size).toBe(after.length);
@@ -218,6 +218,6 @@ slow('Ctrl-C: the server is stopped, and the exit code says so', async () => {
   await expect.poll(() => listens(port), { timeout: 60_000, interval: 50 }).toBe(true);
   run.kill('SIGINT');
   expect(await exited).toEqual([130, null]);
-  expect(said).toContain('no server of this study runs now; the same command goes on from here');
+  expect(said).toContain('no server of this study runs now; the same command continues from here');
   expect(await listens(port)).toBe(false);
 });

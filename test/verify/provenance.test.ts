@@ -161,7 +161,7 @@ describe('with a file of provenance', () => {
       for (const line of ['fw verify', 'fw validate', 'fw merge --old how.ndjson', 'fw run p.yaml']) {
         const alone = await run(`${line} in/*.provenance.ndjson`);
         expect(alone.code, alone.stderr).toBe(65);
-        expect(alone.stderr).toContain('expected results, found a file of provenance without them');
+        expect(alone.stderr).toContain('expected results, found only the provenance file beside them');
       }
     },
   );

@@ -39,19 +39,19 @@ export const ARRANGEMENT_OPTIONS = {
     type: 'string',
     enum: CHOICES.topology,
     description:
-      'What an agent is shown: sequential: the answers before it; independent: none; peer: none, and then, asked again, the first answers of all. Default: sequential.',
+      'Answers that an agent sees. sequential: those before its own; independent: none; peer: none at first, then all first answers when asked again. Default: sequential.',
   },
   passed: {
     type: 'string',
     enum: CHOICES.passed,
     description:
-      'What is shown of an answer: full; evidence: all but the keys of the verdict (passing in folder.yaml); verdict: these alone. Default: full.',
+      "Part of an answer that others see. full: all of it; evidence: all but the verdict's keys (passing in folder.yaml); verdict: only those keys. Default: full.",
   },
   labels: {
     type: 'string',
     enum: CHOICES.labels,
     description:
-      'Under which names answers are shown: named, or anonymous (Agent 1, Agent 2, …). Default: named.',
+      'Names under which answers are shown: those of the agents (named), or Agent 1, Agent 2, … (anonymous). Default: named.',
   },
 } as const;
 

@@ -23,7 +23,8 @@ export const AGENTS_OPTION = {
     type: 'string',
     file: 'read-folder',
     from: 'base',
-    description: 'Folder of agent files. Default: FW_AGENTS, else ./agents, else the packaged FairWatch.',
+    description:
+      'Folder of agent files. Default: FW_AGENTS, else ./agents, else the packaged FairWatch agents.',
   },
 } as const satisfies OptionSchemas;
 
@@ -34,51 +35,52 @@ export const ASK_OPTIONS = grouped('Asking', {
     minimum: 1,
     maximum: 20,
     default: 3,
-    description: 'How often to ask until an answer fits the schema.',
+    description: 'Maximum attempts per question to get an answer that fits the schema.',
   },
   'on-invalid': {
     type: 'string',
     enum: ['fail', 'default'],
     default: 'fail',
-    description: 'If no answer fits: fail the item, or fill in the defaults of null-fix (rung defaulted).',
+    description:
+      "What to do when no answer fits: fail the item, or fill in null-fix's defaults (rung defaulted).",
   },
   guided: {
     type: 'string',
     enum: ['on', 'off', 'older'],
     default: 'on',
     description:
-      'Send the schema (response_format), choice or regex (structured_outputs), so that the server decodes by it; older: as guided_json, guided_choice, guided_regex, for vLLM up to 0.11.',
+      'Constrain decoding on the server: send the schema (response_format), choice or regex (structured_outputs). older sends guided_json, guided_choice, guided_regex, for vLLM up to 0.11.',
   },
   seed: {
     type: 'integer',
     minimum: 0,
     default: 0,
-    description: 'Seed of the run. Each call derives its own seed from it.',
+    description: 'Seed of the run; each call derives its own seed from it.',
   },
   share: {
     type: 'boolean',
     description:
-      'Ask once what the orderings of a row have in common: those that begin alike share these answers. Default: each item has samples of its own.',
+      'Ask once for the agents that several orderings of a row begin with, and share these answers. Default: sample each item separately.',
   },
   twins: {
     type: 'array',
     items: { type: 'string' },
     description:
-      'Columns in which twins are alike, also comma-separated. Twins are asked with the same seeds, so that they differ in their rows alone.',
+      'Columns that must match for two rows to be twins, comma-separated. Twins are asked with the same seeds, so that only their rows differ.',
   },
   redact: {
     type: 'array',
     items: { type: 'string' },
     description:
-      'JSON Pointer into an item, such as /input/name. The ledger does not keep its text. May be repeated.',
+      'JSON Pointer into an item, e.g. /input/name: keep its text out of the ledger. May be repeated.',
   },
   files: {
     type: 'string',
     file: 'read-folder',
     from: 'base',
-    description: 'Folder of the files that messages name, as in {"url": "file:photos/1.jpg"}.',
+    description: 'Folder of the files that messages refer to, as in {"url": "file:photos/1.jpg"}.',
   },
-  'retry-failed': { type: 'boolean', description: 'Ask failed items again, from the step that failed.' },
+  'retry-failed': { type: 'boolean', description: 'Retry failed items, from the step that failed.' },
 });
 
 export function agentsOf(
@@ -136,7 +138,7 @@ export async function openChain(
   const pool = await tools.pool(asksWith);
   if (options.share && pool.onRecord === undefined)
     throw usageError(
-      '--share: expected a ledger, from which the other items of a row take the answer, found none: --ledger DIR',
+      '--share: expected a ledger through which the items of a row share answers, found none: --ledger DIR',
     );
   const refused = describeRejudged(rejudge(pool.acceptedBefore?.(asksWith) ?? [], agents));
   if (refused) tools.warn(refused);

@@ -209,7 +209,7 @@ export function orderTeller(
     if (item.ordering !== undefined) {
       if (ordering.join() === standard.join()) return;
       isTold = true;
-      return warn(`the items say who answers after whom; the first: ${ordering.join(', ')}`);
+      return warn(`agents answer in the order that the items give; the first: ${ordering.join(', ')}`);
     }
     const isSet = agents.orderings.has('default') || standard.length < 2;
     if (isSet || arrangementOf(item).topology !== 'sequential') return;
@@ -217,7 +217,7 @@ export function orderTeller(
     const other = standard.map((_, at) => standard[(at + 1) % standard.length]).join(', ');
     warn(
       `the agents answer in the order of their file names: ${standard.join(', ')}; ` +
-        `to set another one, write it into ${agents.folder}/orderings.yaml, such as default: [[${other}]]`,
+        `to change it, write another order into ${agents.folder}/orderings.yaml, e.g. default: [[${other}]]`,
     );
   };
 }

@@ -126,7 +126,7 @@ export function lookAtGpus({ endpoints, clock, timing, warn, ...world }: Looking
       const which = blind.gpuSeen?.ids.length ? ` of ${blind.gpuSeen.ids.join(', ')}` : '';
       warn(
         `${blind.url}: expected the use of its GPUs${which} from ${source.from}, found ${cause}; ` +
-          'the run does without, and looks again each minute',
+          'the run continues without it, and looks again every minute',
       );
     };
     const callOff = clock.after(timing.probeTimeout, () => {

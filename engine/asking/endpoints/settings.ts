@@ -134,7 +134,7 @@ export function poolSettings(flags: PoolFlags, env: NodeJS.ProcessEnv): PoolSett
   const twice = endpoints.find((one, at) => endpoints.findIndex(other => other.url === one.url) < at);
   if (twice)
     throw usageError(
-      `expected different endpoints, found ${twice.url} twice: its limit is set in a pool file`,
+      `expected different endpoints, found ${twice.url} twice; to give it more calls, set its limit in a pool file`,
     );
   return {
     endpoints,

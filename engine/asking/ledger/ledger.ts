@@ -295,7 +295,7 @@ function locked(folder: string, what: unknown, options: LockOptions): Locked {
 
 function alone(path: string): Locked {
   const isThere = statSync(path, { throwIfNoEntry: false }) !== undefined;
-  const why = `${path}: a ledger of one file is written once, and this call is not in it; a folder takes further runs`;
+  const why = `${path}: a single file of a ledger takes no new answers, and this call is not in it; name the folder instead`;
   return { closed: isThere ? usageError(why) : null, lock: NO_LOCK };
 }
 

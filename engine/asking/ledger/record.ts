@@ -81,7 +81,7 @@ export function readRecord(
   }
   if (torn > 0)
     warn(
-      `${torn} of ${counted(paths.length, 'file')} of the ledger ${torn === 1 ? 'ends' : 'end'} in a torn line, which is passed over`,
+      `${torn} of ${counted(paths.length, 'file')} of the ledger ${torn === 1 ? 'ends' : 'end'} in a torn line, which is skipped`,
     );
   return record;
 }

@@ -90,7 +90,7 @@ function opened(path: string): number {
 }
 
 /** What to do about a file that is refused. */
-export const REPAIR = '\nfw ledger repair --out NEW copies what is whole; what is lost is asked again';
+export const REPAIR = '\nfw ledger repair --out NEW copies the intact lines; what is lost is asked for again';
 
 /** To refuse a file with: a run that continued without what is lost would silently ask it again. */
 export function damaged(path: string, at: number): Fatal {

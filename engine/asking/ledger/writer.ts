@@ -41,7 +41,7 @@ export type Appended = (error: Fatal | null, at: number, length: number) => void
 /** ms between two looks at whether the file is still there */
 const LOOK = 1_000;
 /** What a person does after the ledger could not be written to its end. */
-const AGAIN = 'then give the same command again: what is in the ledger is not asked again';
+const AGAIN = 'then run the same command again: what is in the ledger is not asked for again';
 
 /** A write beyond this goes out before the turn ends. */
 const FLUSH_BYTES = 1 << 20;
@@ -198,7 +198,7 @@ export class Writer {
         ? 'raise the limit of open files (ulimit -n)'
         : code === undefined
           ? 'make sure that nothing else changes the ledger'
-          : 'mend the disk';
+          : 'fix the disk';
     const { path } = this.#options;
     this.#break(ioError(`${path}: the ledger cannot be written: ${message}\n${mend}, ${AGAIN}`));
   }

@@ -120,7 +120,7 @@ export class ReplyReader {
     } else if (!this.#toldUnchecked.has(endpoint)) {
       this.#toldUnchecked.add(endpoint);
       this.#options.warn(
-        `${endpoint.url} does not repeat X-Request-Id: an answer to the wrong call would go unnoticed`,
+        `${endpoint.url} does not return X-Request-Id, so an answer to the wrong call would go unnoticed`,
       );
     }
     const { model } = read;

@@ -80,7 +80,7 @@ async function startEndpoints(endpoints: readonly Endpoint[], start: Start): Pro
     ]),
   );
   for (const [name, id] of servedAs) {
-    if (id !== name) start.warn(`asking for ${name} by the name of ${id}, which the endpoints list`);
+    if (id !== name) start.warn(`asking for ${name} as ${id}, the name that the endpoints list`);
   }
   const servedName = (name: string): string => servedAs.get(name) as string;
   const others = byAgents.map(servedName);

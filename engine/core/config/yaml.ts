@@ -30,7 +30,8 @@ export function readSmallFile(path: string, what: string): string {
   let bytes: Buffer;
   try {
     const stat = statSync(path);
-    if (!stat.isFile()) throw dataError(`${path}: expected ${what}, found something that is no regular file`);
+    if (!stat.isFile())
+      throw dataError(`${path}: expected ${what}, found something else than a regular file`);
     if (stat.size > FILE_LIMIT) {
       throw dataError(`${path}: expected ${what} of at most ${FILE_LIMIT} bytes, found ${stat.size}`);
     }

@@ -207,7 +207,7 @@ export function expectResults(paths: readonly string[]): readonly string[] {
   const alone = paths.find(path => path.endsWith(ENDING));
   if (alone === undefined) return paths;
   throw dataError(
-    `${alone}: expected results, found a file of provenance without them; name those too, or leave it out`,
+    `${alone}: expected results, found only the provenance file beside them; name the results too, or leave it out`,
   );
 }
 

@@ -193,7 +193,7 @@ export function openResults(path: string, { stage, maxLine }: Omit<LineSource, '
     keptLength += JSON.stringify(item).length;
     if (keptLength > MOST_KEPT) {
       throw dataError(
-        `${path}: expected results, found more than ${MOST_KEPT} characters that are none; fw fix-escapes may mend them, line by line`,
+        `${path}: expected results, found more than ${MOST_KEPT} characters that are not results; fw fix-escapes may repair them, line by line`,
       );
     }
     kept.push(item);

@@ -119,8 +119,8 @@ export function socketsOf({ limit, open }: Descriptors): number {
   const taken = open + readersOf({ limit, open }) + spare;
   if (limit - taken >= LEAST_SOCKETS) return limit - taken;
   throw ioError(
-    `expected to be allowed ${taken + LEAST_SOCKETS} open files at least, found a limit of ${limit}: ` +
-      'raise it before the run, by ulimit -n 1024',
+    `expected a limit of at least ${taken + LEAST_SOCKETS} open files, found ${limit}: ` +
+      'raise it before the run with ulimit -n 1024',
   );
 }
 

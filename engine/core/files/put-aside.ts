@@ -20,7 +20,9 @@ export function openUnnamed(folder: string, what: string): number {
     fd = openSync(path, 'wx+', 0o600);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw ioError(`expected to put ${what} aside in ${folder}, found ${code}; TMPDIR names another folder`);
+    throw ioError(
+      `expected to copy ${what} to a temporary file in ${folder}, found ${code}; set TMPDIR to another folder`,
+    );
   }
   unlinkSync(path);
   return fd;

@@ -56,7 +56,7 @@ export function fatalOf(error: unknown): Fatal {
   if (syscall === undefined || code === undefined) {
     return new Fatal(EXIT.bug, `a bug, please report it: ${stack ?? String(error)}`);
   }
-  const hint = code === 'EMFILE' || code === 'ENFILE' ? '; raise the limit, by ulimit -n 1024' : '';
+  const hint = code === 'EMFILE' || code === 'ENFILE' ? '; raise the limit with ulimit -n 1024' : '';
   return new Fatal(
     EXIT.io,
     `expected ${syscall} to work${path ? ` on ${path}` : ''}, found ${message}${hint}`,

@@ -255,7 +255,7 @@ function tooMany(roots: ReadonlyMap<string, Found>, found?: number): Error {
   const many = found === undefined ? 'far more' : counted(found, 'column');
   return dataError(
     `expected at most ${counted(MOST_COLUMNS, 'column')}, found ${many}; ` +
-      `${name} alone has ${counted(below.size, 'key')}. Take it out before, or make it a text: ` +
+      `${name} alone has ${counted(below.size, 'key')}. Remove it first, or turn it into text: ` +
       "jq -c '.a.b |= tojson'",
   );
 }

@@ -72,7 +72,7 @@ export default command({
     let stoppedBy = 0;
     const stop = (_: string, code: number): void => {
       stoppedBy = 128 + code;
-      say('stopping: what was measured follows (again: stop at once)');
+      say('stopping: the results so far follow (again: stop at once)');
       stopping.abort();
     };
     process.once('SIGINT', stop).once('SIGTERM', stop);
@@ -129,7 +129,7 @@ async function askedBy(options: Given, files: readonly string[]): Promise<Asked>
   };
   if (synthetic !== null) return { own: null, agents: undefined, lengths };
   const own = await readOwnLines(files, options['max-line']);
-  if (own.hasMore) say(`the input has more than ${counted(own.lines.length, 'line')}: the first are taken`);
+  if (own.hasMore) say(`the input has more than ${counted(own.lines.length, 'line')}: using the first`);
   return { own, agents: own.needsAgents ? agentsOf(options, { base: process.cwd() }) : undefined, lengths };
 }
 

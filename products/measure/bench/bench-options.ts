@@ -40,11 +40,11 @@ export const OPTIONS = {
   ledger: {
     type: 'string',
     file: 'read-folder',
-    description: 'Ledger of a run: give made-up prompts and answers the lengths of its calls, in order.',
+    description: 'Ledger of a run, whose prompt and answer lengths the made-up ones copy, in order.',
   },
   lora: {
     type: 'string',
-    description: 'LoRA adapters by the names that the servers list, e.g. a,b: requests ask for them in turn.',
+    description: 'LoRA adapters to ask in turn, by the names that the servers list, e.g. a,b.',
   },
   concurrency: {
     type: 'string',
@@ -219,7 +219,9 @@ export function extentOf(
 ): Extent {
   if (ramp !== undefined) {
     if (requests !== undefined || duration !== undefined)
-      throw usageError('expected --ramp, which has its time, found --requests or --duration beside it');
+      throw usageError(
+        'expected --ramp alone, which sets its own duration, found --requests or --duration with it',
+      );
     return { requests: null, ms: rampOf(ramp).ms };
   }
   if (requests !== undefined && duration !== undefined)
@@ -229,7 +231,7 @@ export function extentOf(
     return { requests: requests ?? own, ms: null };
   if (isAtOnce) throw usageError('--rate inf: expected --requests, how many are sent at once, found none');
   const ms = durationOf(duration ?? '60s', '--duration');
-  if (ms < 1) throw usageError(`--duration: expected more than no time, found '${duration}'`);
+  if (ms < 1) throw usageError(`--duration: expected more than 0s, found '${duration}'`);
   return { requests: null, ms };
 }
 

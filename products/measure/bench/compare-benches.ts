@@ -15,7 +15,7 @@ import type { BenchResult } from './json.ts';
 
 export default command({
   name: 'bench compare',
-  summary: 'Compare two files of fw bench --json: which differences are more than noise.',
+  summary: 'Compare two files of fw bench --json, and show which differences are more than noise.',
   positional: 'A.json B.json',
   examples: [
     'fw bench compare before.json after.json',

@@ -30,7 +30,7 @@ export function syntheticOf(
   if (input === undefined && output === undefined) {
     if (files.length === 0 && process.stdin.isTTY)
       throw usageError(
-        'expected something to ask, found none: items on standard input (fw ingest prompts.csv | fw bench …), a FILE, or made-up prompts by --input-tokens 400 --output-tokens 128',
+        'expected something to ask, found none: give items on standard input (fw ingest prompts.csv | fw bench …), a FILE, or made-up prompts with --input-tokens 400 --output-tokens 128',
       );
     return null;
   }
@@ -49,9 +49,7 @@ export function lengthsOf(options: Given, files: readonly string[]): Lengths | n
   const { ledger, 'input-tokens': input, 'output-tokens': output, spread, 'prefix-tokens': prefix } = options;
   if (ledger === undefined) return null;
   if (files.length > 0 || input !== undefined || output !== undefined || spread > 0 || prefix > 0)
-    throw usageError(
-      'expected --ledger, a file, or --input-tokens with what is said of them, found two of these',
-    );
+    throw usageError('expected only one of --ledger, a file, and --input-tokens with its options, found two');
   return lengthsIn(ledger, ({ kind, path, message }) => {
     if (kind !== 'torn') say(`${path}: ${message}`);
   });
@@ -120,7 +118,7 @@ export function expectToFit(
     : (inputTokens + outputTokens) * (1 + spread);
   if (most !== undefined && longest > most)
     throw usageError(
-      `expected prompts and answers that fit into the ${most} tokens of the model, found ${Math.ceil(longest)}: fewer --input-tokens or --output-tokens, less --spread, or the --ledger of a model with no more`,
+      `expected prompts and answers that fit into the ${most} tokens of the model, found ${Math.ceil(longest)}: lower --input-tokens, --output-tokens or --spread, or use the --ledger of a model with no longer context`,
     );
 }
 

@@ -30,7 +30,7 @@ const MAX_NAMED = 5;
 
 export default command({
   name: 'doctor',
-  summary: 'Examine endpoints: what they serve, what they really do, what to change.',
+  summary: 'Check endpoints: what they serve, how they really behave, what to change.',
   examples: [
     'fw doctor --endpoint http://gpu1:8005/v1 --endpoint http://gpu2:8005/v1',
     "fw doctor --pool pool.yaml --json | jq '.endpoints[] | {url, figures}'",
@@ -45,7 +45,7 @@ export default command({
     timeout: {
       type: 'string',
       default: '60s',
-      description: 'Most time to examine an endpoint; all are examined at once.',
+      description: 'Time limit per endpoint; all are checked at once.',
     },
     json: { type: 'boolean', description: 'Write the report as JSON.' },
   },

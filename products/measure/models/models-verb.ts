@@ -31,7 +31,7 @@ export async function benchModels(
     const usual = 'default' in schema ? schema.default : undefined;
     if (!OWN.includes(name) && given[name] !== undefined && given[name] !== usual)
       throw usageError(
-        `--${name}: expected --json, --csv or --html with a file of models, found an option of a load; the file says what is asked`,
+        `--${name}: expected only --json, --csv or --html with a file of models, found an option for a load; the file says what to ask`,
       );
   }
   const say = sayAs('fw bench');

@@ -28,7 +28,7 @@ const say = sayAs('fw tune');
 
 export default command({
   name: 'tune',
-  summary: 'Find the settings of a server that give the most: it is started, measured and stopped for you.',
+  summary: 'Find the best settings of a server: fw starts, measures and stops it for you.',
   positional: 'TUNE.yaml',
   examples: [
     'fw tune tune.yaml',
@@ -44,7 +44,7 @@ export default command({
       type: 'string',
       file: 'write-folder',
       description:
-        'Folder for measurements, logs and results. The same folder again continues from there. Default: the name of the file without its extension.',
+        'Folder for measurements, logs and results; an earlier folder is continued. Default: the name of the file without its extension.',
     },
     json: { type: 'boolean', description: 'Write the results as JSON to standard output.' },
   },
@@ -57,7 +57,7 @@ export default command({
     const settings = gridOf(study.space, [MEMORY]).length;
     if (preset === null && (plan || settings > MOST_RACED))
       throw usageError(
-        `${path}: expected preset, by which ${counted(settings, 'setting')} would be ranked, found none: name the nearest one, such as 3b-a6000 (docs/simulator.md has them)${plan ? '' : `, or try at most ${MOST_RACED} settings`}`,
+        `${path}: expected a preset to rank ${counted(settings, 'setting')} by, found none: name the nearest one, e.g. 3b-a6000 (docs/simulator.md lists them)${plan ? '' : `, or try at most ${MOST_RACED} settings`}`,
       );
     if (plan) return planned(study, preset as Preset, json === true);
     return measured(study, preset, { out: out ?? nameOf(path), json: json === true });
@@ -71,7 +71,7 @@ async function planned(study: Study, preset: Preset, json: boolean): Promise<num
   const lengths = asked.planned();
   if (lengths === null)
     throw usageError(
-      `${study.path}: expected load.output_tokens, how long an answer is, found none: only a server could tell`,
+      `${study.path}: expected load.output_tokens, the length of an answer, found none: without a server it cannot be measured`,
     );
   const shares = study.space[MEMORY];
   const memory: Setting = shares === undefined ? {} : { [MEMORY]: Math.max(...(shares as number[])) };
@@ -105,11 +105,10 @@ async function measured(
   const stopped = stoppable(stopping);
   try {
     const left = await stopMarked(folder.mark, TIMES);
-    for (const { name, pid } of left)
-      say(`stopped ${name} (process ${pid}), which a run that was killed had started`);
+    for (const { name, pid } of left) say(`stopped ${name} (process ${pid}), left over from a killed run`);
     const record = openRecord(folder.file('tune.ndjson'), key);
     if (record.lines.length > 0)
-      say(`${out} has ${counted(record.lines.length, 'line')} of this study: it goes on from there`);
+      say(`${out} has ${counted(record.lines.length, 'line')} of this study: continuing from there`);
     const outcome = await tune(
       {
         study,
@@ -142,7 +141,7 @@ async function measured(
     return result.verdict === 'nothing measured' ? EXIT.failed : EXIT.ok;
   } catch (error) {
     if (stopped.code === 0 || error instanceof Fatal) throw error;
-    say('stopped: no server of this study runs now; the same command goes on from here');
+    say('stopped: no server of this study runs now; the same command continues from here');
     return stopped.code;
   } finally {
     stopped.off();

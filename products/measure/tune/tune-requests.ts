@@ -33,8 +33,7 @@ export async function readAsked(
     process.env,
   );
   const own = load.file === undefined ? null : await readOwnLines([load.file], MOST_LINE_BYTES);
-  if (own?.hasMore)
-    warn(`${load.file} has more than ${counted(own.lines.length, 'line')}: the first are taken`);
+  if (own?.hasMore) warn(`${load.file} has more than ${counted(own.lines.length, 'line')}: using the first`);
   const agents: Agents | undefined = own?.needsAgents
     ? {
         ...loadAgents(folderOfAgents(load.agents, process.cwd())),

@@ -103,7 +103,7 @@ export async function startServer(starting: Starting): Promise<Server> {
   const { hostname, port, host } = addressOf(endpoint.url);
   if (await listens(hostname, port))
     throw unavailable(
-      `expected nothing to listen at ${host}, found a server: fw tune starts its own, and stops none that it did not start. Stop it, or name another port in serve and endpoint`,
+      `expected ${host} to be free, found a server there: fw tune starts its own, and stops no other. Stop it, or set another port in serve and endpoint`,
     );
   const began = Date.now();
   const from = performance.now();

@@ -70,7 +70,7 @@ class Gateway {
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
       onBroken: ({ message }) =>
-        say(`no request is answered until it can be put on record: ${message.split('\n', 1)[0]}`),
+        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
       onAnswer: (item, place) => this.#cache?.note(item, place),
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };

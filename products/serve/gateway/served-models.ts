@@ -114,9 +114,9 @@ export class Unserved {
     const { aliases, modelsOf } = this.#names;
     const meant = aliases.filter(alias => modelsOf(alias).includes(model));
     this.#say(
-      `models: nobody has served ${JSON.stringify(model)} for ${LONG / 60_000} minutes, which ` +
-        `${meant.map(alias => JSON.stringify(alias)).join(', ')} stands for: the others have its share; ` +
-        'start a server that has it, or correct its name',
+      `models: no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; other models get its share of ` +
+        `${meant.map(alias => JSON.stringify(alias)).join(', ')}; ` +
+        'start a server that has it, or correct the name',
     );
     return false;
   }

@@ -53,7 +53,7 @@ export class Endpoints {
     this.#areThere = endpoints.some(isThere);
     this.#wereThere ||= this.#areThere;
     if (this.#areThere) {
-      if (this.#isTold) say('an endpoint is up again: parts are taken');
+      if (this.#isTold) say('an endpoint is up again: taking parts');
       this.#isTold = false;
       this.#lastThere = now;
       return false;
@@ -61,7 +61,7 @@ export class Endpoints {
     if (this.#isTold || now - this.#lastThere < outage) return false;
     this.#isTold = true;
     const causes = endpoints.map(({ url, cause }) => `${url} (${cause})`).join(', ');
-    say(`no endpoint is up for ${timeWords(outage)}: nothing is taken until one is; ${causes}`);
+    say(`no endpoint has been up for ${timeWords(outage)}: taking nothing until one is; ${causes}`);
     return true;
   }
 
@@ -71,7 +71,7 @@ export class Endpoints {
     const now = performance.now();
     if (now < this.#restsUntil) return false;
     this.#restsUntil = now + rest;
-    say(`${why}; what is in hand goes back, and nothing is taken for ${timeWords(rest)}`);
+    say(`${why}; returning the parts in hand, and taking none for ${timeWords(rest)}`);
     return true;
   }
 

@@ -290,7 +290,7 @@ class RunningWorker {
     const isBusy = this.#hands.areBusy || (this.#isHeard && !this.#hands.areEmpty);
     if (isBusy || !this.#endpoints.wereThere) this.#idleSince = now;
     if (idle !== undefined && !this.#isStopping && now - this.#idleSince > idle) {
-      say(`nothing to do for ${idle / 1000} s: the end`);
+      say(`idle for ${idle / 1000} s: exiting`);
       this.stop();
     }
   }
