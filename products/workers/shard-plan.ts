@@ -1,7 +1,8 @@
 /**
  * The lines of a work on the disk of its coordinator, cut into shards once:
  *
- *   FOLDER/lines.jsonl      what came in, as it would go through a pipe: no .ndjson, which is what the files of a ledger are called
+ *   FOLDER/lines.jsonl      what came in, as it would go through a pipe: no .ndjson, which is what the files of a ledger are called;
+ *                           lines that begin alike are side by side, so that a worker has them in one shard
  *   FOLDER/manifest.json    of each shard the span of its bytes, its lines and their SHA-256
  *
  * Nothing here changes afterwards. What became of the shards is in part-states.ts.
@@ -18,7 +19,9 @@ import {
   readKept,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
+import { readBack } from '../../engine/core/files/put-aside.ts';
 import { dataError, ioError } from '../../engine/core/item/failure.ts';
+import { Beginnings } from '../../engine/flow/beginnings.ts';
 
 /** What a shard has at most: a large line alone may have more bytes. */
 const SHARD = { lines: 200, bytes: 1024 * 1024 } as const;
@@ -38,7 +41,7 @@ export interface Shard {
 export interface Plan {
   folder: string;
   lines: number;
-  /** of all lines, in hex */
+  /** of all lines as they came, in hex */
   sha256: string;
   shards: Shard[];
   /** planned by this process just now, so that nobody can have anything of it yet */
@@ -48,80 +51,144 @@ export interface Plan {
 const linesIn = (folder: string): string => join(folder, 'lines.jsonl');
 const manifestIn = (folder: string): string => join(folder, 'manifest.json');
 
+/** Cuts lines into shards. */
+class Shards {
+  readonly list: Shard[] = [];
+  readonly #most: { lines: number; bytes: number };
+  #own = createHash('sha256');
+  #shard = { from: 0, bytes: 0, lines: 0 };
+
+  constructor(most: { lines: number; bytes: number }) {
+    this.#most = most;
+  }
+
+  add(line: Buffer): void {
+    if (this.#shard.bytes + line.length > this.#most.bytes) this.cut();
+    this.#own.update(line);
+    this.#shard.bytes += line.length;
+    this.#shard.lines += 1;
+    if (this.#shard.lines === this.#most.lines) this.cut();
+  }
+
+  cut(): void {
+    if (this.#shard.lines === 0) return;
+    this.list.push({ ...this.#shard, sha256: this.#own.digest('hex') });
+    this.#own = createHash('sha256');
+    this.#shard = { from: this.#shard.from + this.#shard.bytes, bytes: 0, lines: 0 };
+  }
+}
+
+/** Lines that leave some at a time. */
+class LineFile {
+  readonly #path: string;
+  readonly #fd: number;
+  #waiting: Buffer[] = [];
+  #filled = 0;
+  #isOpen = true;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#fd = openNew(path);
+  }
+
+  /** `line` may be used again by whoever gave it. */
+  add(line: Buffer): void {
+    this.#waiting.push(Buffer.from(line));
+    this.#filled += line.length;
+    if (this.#filled >= BLOCK) this.flush();
+  }
+
+  flush(): void {
+    const block = Buffer.concat(this.#waiting, this.#filled);
+    [this.#waiting, this.#filled] = [[], 0];
+    try {
+      for (let at = 0; at < block.length; ) at += writeSync(this.#fd, block, at);
+    } catch (error) {
+      throw ioError(`${this.#path}: expected to write, found ${(error as NodeJS.ErrnoException).code}`);
+    }
+  }
+
+  read(at: number, length: number): Buffer {
+    return readBack(this.#fd, at, length);
+  }
+
+  sync(): void {
+    this.flush();
+    fsyncSync(this.#fd);
+  }
+
+  close(): void {
+    if (this.#isOpen) closeSync(this.#fd);
+    this.#isOpen = false;
+  }
+}
+
 /** `spool` is the path of a file for the lines until they are all here, on the disk of the folder. Exit 74 where it cannot be written. */
 export function newPlanner(spool: string, { lines, bytes }: { lines: number; bytes: number } = SHARD) {
   makeFolder(dirname(spool), OWNER_ONLY.folder);
-  const fd = openNew(spool);
+  const file = new LineFile(spool);
   const all = createHash('sha256');
-  const shards: Shard[] = [];
-  let waiting: Buffer[] = [];
-  let filled = 0;
-  let own = createHash('sha256');
-  let shard = { from: 0, bytes: 0, lines: 0 };
-  let isOpen = true;
-
-  function flush(): void {
-    const block = Buffer.concat(waiting, filled);
-    [waiting, filled] = [[], 0];
-    try {
-      for (let at = 0; at < block.length; ) at += writeSync(fd, block, at);
-    } catch (error) {
-      throw ioError(`${spool}: expected to write, found ${(error as NodeJS.ErrnoException).code}`);
+  /** of each line where it ends */
+  const ends: number[] = [];
+  const beginnings = new Beginnings();
+  /** The lines in their order, beside the spool; the path of the file, and its shards. */
+  function arranged(): { path: string; shards: Shards } {
+    const shards = new Shards({ lines, bytes });
+    const { order } = beginnings.arranged();
+    file.flush();
+    const isAsItCame = order.every((line, at) => line === at);
+    const other = isAsItCame ? null : new LineFile(`${spool}.arranged`);
+    for (const line of order) {
+      const at = line === 0 ? 0 : (ends[line - 1] as number);
+      const text = file.read(at, (ends[line] as number) - at);
+      shards.add(text);
+      other?.add(text);
     }
-  }
-  function cut(): void {
-    if (shard.lines === 0) return;
-    shards.push({ ...shard, sha256: own.digest('hex') });
-    own = createHash('sha256');
-    shard = { from: shard.from + shard.bytes, bytes: 0, lines: 0 };
-  }
-  function close(): void {
-    if (isOpen) closeSync(fd);
-    isOpen = false;
+    shards.cut();
+    const kept = other ?? file;
+    kept.sync();
+    other?.close();
+    file.close();
+    if (other !== null) rmSync(spool, { force: true });
+    return { path: other === null ? spool : `${spool}.arranged`, shards };
   }
   return {
-    /** A line, with its newline. */
-    add(line: Buffer): void {
-      if (shard.bytes + line.length > bytes) cut();
-      // the memory of a line that was read is used again
-      waiting.push(Buffer.from(line));
-      filled += line.length;
+    /** A line, with its newline; `texts`: what its request begins with. */
+    add(line: Buffer, texts: readonly string[] = []): void {
+      file.add(line);
       all.update(line);
-      own.update(line);
-      shard.bytes += line.length;
-      shard.lines += 1;
-      if (shard.lines === lines) cut();
-      if (filled >= BLOCK) flush();
+      beginnings.add(texts);
+      ends.push((ends.at(-1) ?? 0) + line.length);
     },
-    /** All lines came: the plan is on disk in the folder that is named for their SHA-256; one that is there already stays. */
+    /**
+     * All lines came: the plan is on disk in the folder that is named for their SHA-256; one that is there already stays, in
+     * whatever order it has its lines.
+     */
     finish(folderOf: (sha256: string) => string): Plan {
-      cut();
-      flush();
-      fsyncSync(fd);
-      close();
       const sha256 = all.digest('hex');
       const folder = folderOf(sha256);
       const known = readPlan(folder);
       if (known !== null) {
+        file.close();
         rmSync(spool, { force: true });
         if (known.sha256 === sha256) return known;
         throw dataError(
           `${folder}: expected the lines that were planned before, found others: the input has changed; delete the folder to start over`,
         );
       }
+      const { path, shards } = arranged();
       makeFolder(folder, OWNER_ONLY.folder);
-      placeFile(spool, linesIn(folder));
-      const count = shards.reduce((sum, one) => sum + one.lines, 0);
-      const rows = shards.map(one => [one.from, one.bytes, one.lines, one.sha256]);
+      placeFile(path, linesIn(folder));
+      const rows = shards.list.map(one => [one.from, one.bytes, one.lines, one.sha256]);
       replaceFile(
         manifestIn(folder),
-        JSON.stringify({ version: VERSION, lines: count, sha256, shards: rows }),
+        JSON.stringify({ version: VERSION, lines: ends.length, sha256, shards: rows }),
       );
-      return { folder, lines: count, sha256, shards, isNew: true };
+      return { folder, lines: ends.length, sha256, shards: shards.list, isNew: true };
     },
     /** They did not all come: nothing of them stays. */
     drop(): void {
-      close();
+      file.close();
       rmSync(spool, { force: true });
     },
   };

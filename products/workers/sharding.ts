@@ -3,6 +3,7 @@
  * back, a shard at a time, in the order in which shards are done. And the pool of such a run, which asks nobody itself.
  */
 
+import { beginsOf } from '../../engine/asking/agents/raw-request.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { EndpointStats, PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import type { ByteInput } from '../../engine/core/files/input-files.ts';
@@ -51,7 +52,7 @@ export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOption
 
       function take(item: Item): void {
         if (saysEnd(item)) ends.push(bytesOf(item));
-        else planner.add(bytesOf(item));
+        else planner.add(bytesOf(item), beginsOf(item)?.texts);
         letGo(item);
       }
 

@@ -119,11 +119,19 @@ function callOf(id: string, { url, body }: RawRequest, round: number): Call {
   };
 }
 
-/** What a request begins with, in the order in which chat templates write it: tools, then the messages. */
-export function beginsOf({ id, request }: Item): Begins | null {
-  if (typeof id !== 'string' || !isObject(request) || !isObject(request.body)) return null;
-  const { model, tools, messages, prompt, input, query } = request.body;
+/**
+ * What a request begins with, in the order in which chat templates write it: tools, then the messages. Of an item that is
+ * none: its own messages, or its prompt.
+ */
+export function beginsOf(item: Item): Begins | null {
+  const { id, request } = item;
+  if (typeof id !== 'string') return null;
   const texts: string[] = [];
+  if (!isObject(request) || !isObject(request.body)) {
+    addTexts(texts, item.prompt ?? item.messages);
+    return { model: '', name: id, texts };
+  }
+  const { model, tools, messages, prompt, input, query } = request.body;
   if (tools !== undefined) texts.push(JSON.stringify(tools));
   addTexts(texts, messages ?? prompt ?? input ?? query);
   return { model: typeof model === 'string' ? model : '', name: id, texts };

@@ -47,7 +47,7 @@ const UNFINISHED = '.unfinished';
 /** Opens a new file in the place of whatever has its name: a link there is removed, and what it leads to stays as it is. */
 export function openNew(path: string): number {
   rmSync(path, { force: true });
-  return openSync(path, 'wx', OWNER_ONLY.file);
+  return openSync(path, 'wx+', OWNER_ONLY.file);
 }
 
 /** Opens a file that was kept here. A pipe in its place would be waited for, and a device never end: EINVAL. */
