@@ -32,23 +32,32 @@ export interface PlanInput {
   pool: PoolFile | undefined;
   /** what requests name where an agent names nothing else */
   model: string;
+  /** the models that raw requests name */
+  models: readonly string[];
   preset: Preset;
   lengths: Lengths;
   seed: number;
 }
 
-/** `onSimulated` sees the calls that the simulator answers, and what it says. */
+export interface Simulating {
+  /** sees the calls that the simulator answers, and what it says */
+  onSimulated?: AnswerSettings['onSimulated'];
+  /** above 0 answers come a little late, each by another share of its time, and by others for another number */
+  noise?: number;
+}
+
 export async function simulate(
   world: PlanInput,
   endpoints: number,
   sample: Sample,
-  onSimulated?: AnswerSettings['onSimulated'],
+  { onSimulated, noise = 0 }: Simulating = {},
 ): Promise<Figures> {
-  const { preset, lengths, seed } = world;
+  const { preset, lengths, seed, model } = world;
   const clock = virtualClock();
   const answers = new PlannedAnswers({
     seed,
     lengths,
+    model,
     maxModelLength: Math.min(MAX_MODEL_LENGTH, preset.limits.kvTokens),
     items: sample.size,
     shared: sample.shared,
@@ -66,7 +75,7 @@ export async function simulate(
     started: new Date(0),
     warn: () => {},
     async pool(asksWith): Promise<Pool> {
-      opening ??= openPool(world, endpoints, clock, answers, asksWith as AsksWith);
+      opening ??= openPool({ ...world, endpoints, noise }, clock, answers, asksWith as AsksWith);
       return answers.through((await opening).pool);
     },
   };
@@ -134,9 +143,13 @@ interface Opened {
   servers: VirtualServer[];
 }
 
+/** Of the time of an answer: steps and networks are not more regular than that. */
+const NOISE = 0.05;
+
+type Opening = PlanInput & { endpoints: number; noise: number };
+
 async function openPool(
-  { preset, seed, model, pool: file }: PlanInput,
-  endpoints: number,
+  { preset, seed, model, models: raw, pool: file, endpoints, noise }: Opening,
   clock: VirtualClock,
   answers: PlannedAnswers,
   { agents }: AsksWith,
@@ -144,11 +157,13 @@ async function openPool(
   const named = Object.values(agents).map(agent => agent.model);
   const models = [...new Set(named.filter(name => name !== undefined))];
   const answer: Answering = body => answers.answer(body);
-  const served = { preset, count: endpoints, seed, models: [model, ...models], answer };
+  const draw = lcg(seed + noise);
+  const late = noise > 0 ? { late: (took: number) => NOISE * took * draw() } : {};
+  const served = { ...late, preset, count: endpoints, seed, models: [model, ...models, ...raw], answer };
   const { servers, openWire } = virtualServers(clock, served);
-  const { api_key_env: _, ...limits } = file ?? {};
+  const { api_key_env: _, ...settled } = file ?? {};
   const own = servers.map(({ url }, at) => ({ ...file?.endpoints[at % file.endpoints.length], url }));
-  const settings = poolSettings({ pool: { ...limits, endpoints: own, model } }, {});
+  const settings = poolSettings({ pool: { ...settled, endpoints: own, model } }, {});
   const needsDefault = named.includes(undefined);
   const random = lcg(1);
   const warn = (): void => {};
