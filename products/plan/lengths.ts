@@ -4,12 +4,13 @@
  * the answers are the simulator's, stretched to a mean if one is named, and tokens are counted by the character.
  */
 
-import { callsOf, ledgerFiles, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
-import { contentText, readRequest, textsOf } from '../../engine/asking/ledger/request-texts.ts';
+import { callsOf, ledgerFiles, parsed, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
+import { hasBody, textsOf } from '../../engine/asking/ledger/request-texts.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';
 import { lcg } from '../simulator/random.ts';
 import { CHARACTERS_PER_TOKEN, PER_MESSAGE, PER_PROMPT } from '../simulator/tokens.ts';
+import { textsOf as shownBy } from './beginnings.ts';
 
 /** An answer as it came from a server. */
 export interface KnownAnswer {
@@ -24,6 +25,8 @@ export interface Lengths {
   answers: ReadonlyMap<string, readonly KnownAnswer[]>;
   /** so many times as long as the simulator's, for answers of the simulator */
   stretch: number;
+  /** tokens of an answer to a raw request, on average, where its `max_tokens` allows it; undefined: as it allows */
+  mean?: number | undefined;
   /** where they are from, for whoever reads the plan */
   words: { prompts: string; answers: string };
 }
@@ -44,6 +47,9 @@ export const GUESSED: Lengths = {
   },
 };
 
+export const RAW_WORDS =
+  "as long as max_tokens of each request allows, so that it takes no longer: --ledger has a model's, --output-tokens says a mean";
+
 /** No context holds more; a server that says so does not count. */
 const MOST_TOKENS = 1024 * 1024;
 /** Tokens are bytes at the least, and a chat template adds some. */
@@ -56,7 +62,8 @@ const COUNTED = 500;
 /** Of the answers of a ledger, folder or file. Exit 65 where there is none. */
 export function lengthsOfLedger(path: string, tell: Tell): Lengths {
   const sets = new Map<string, { seen: number; kept: KnownAnswer[] }>();
-  const sum = { answers: 0, tokens: 0, counted: 0, promptCharacters: 0, promptTokens: 0, characters: 0 };
+  const sum = { answers: 0, tokens: 0, counted: 0, promptCharacters: 0, promptTokens: 0 };
+  const written = { characters: 0, tokens: 0 };
   const random = lcg(1);
   let lies = 0;
   for (const file of ledgerFiles(path, tell)) {
@@ -69,7 +76,9 @@ export function lengthsOfLedger(path: string, tell: Tell): Lengths {
           lies += 1;
           continue;
         }
-        const said = { text, finish: finish ?? 'unknown', tokens: usage.completion };
+        // the answer to a raw request is all that the server said, of which only the length matters
+        const isRaw = hasBody(line.bytes);
+        const said = { text: isRaw ? '' : text, finish: finish ?? 'unknown', tokens: usage.completion };
         const set = sets.get(setOf(agent, attempt)) ?? { seen: 0, kept: [] };
         sets.set(setOf(agent, attempt), set);
         // a reservoir: each answer of the ledger is as likely to be kept as any other
@@ -79,16 +88,19 @@ export function lengthsOfLedger(path: string, tell: Tell): Lengths {
         if (place < KEPT) set.kept[place] = said;
         sum.answers += 1;
         sum.tokens += said.tokens;
-        sum.characters += text.length;
+        if (!isRaw) {
+          written.characters += text.length;
+          written.tokens += said.tokens;
+        }
         if (sum.counted >= COUNTED || usage.prompt === 0 || line.call.redacted) continue;
-        const { system, input } = readRequest(line, texts);
-        if (system === null) continue;
-        const messages = [system, ...input.map(contentText)];
-        const characters = messages.reduce((so, content) => so + content.length, 0);
-        if (usage.prompt > MOST_PER_CHARACTER * characters + MOST_TEMPLATE) continue;
+        const body = parsed(texts.bodyOf(line) ?? '');
+        const shown = body === null ? [] : shownBy({ id: null, request: { method: 'POST', url: '', body } });
+        const characters = shown.reduce((so, content) => so + content.length, 0);
+        if (characters === 0 || usage.prompt > MOST_PER_CHARACTER * characters + MOST_TEMPLATE) continue;
         sum.counted += 1;
         sum.promptCharacters += characters;
-        sum.promptTokens += Math.max(1, usage.prompt - PER_PROMPT - PER_MESSAGE * messages.length);
+        const template = body?.messages === undefined ? 0 : PER_PROMPT + PER_MESSAGE * shown.length;
+        sum.promptTokens += Math.max(1, usage.prompt - template);
       }
     } finally {
       texts.close();
@@ -103,7 +115,10 @@ export function lengthsOfLedger(path: string, tell: Tell): Lengths {
   const prompt = sum.counted === 0 ? CHARACTERS_PER_TOKEN : sum.promptCharacters / sum.promptTokens;
   const from = `of an earlier run (${path}: ${counted(sum.answers, 'answer')}, ${Math.round(sum.tokens / sum.answers)} tokens on average)`;
   return {
-    charactersPerToken: { prompt, answer: sum.characters / sum.tokens },
+    charactersPerToken: {
+      prompt,
+      answer: written.tokens === 0 ? CHARACTERS_PER_TOKEN : written.characters / written.tokens,
+    },
     answers: new Map([...sets].map(([name, { kept }]) => [name, kept])),
     stretch: 1,
     words: { prompts: `${prompt.toFixed(2)} characters a token, as in that run`, answers: from },

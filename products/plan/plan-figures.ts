@@ -36,6 +36,8 @@ export interface Figures {
   series: Series;
   /** the run was of so many items, and all figures were stretched to `items` */
   simulated: number;
+  /** how far runs are apart that should say the same, as a share of the makespan */
+  spread: number;
 }
 
 export interface Ran {
@@ -82,6 +84,7 @@ export function figuresOf(ran: Ran): Figures {
     rate: steady.rate,
     series,
     simulated: ends.length,
+    spread: 0,
   };
 }
 
@@ -143,5 +146,38 @@ export function stretched(figures: Figures, items: number): Figures {
     preemptions: scaled(figures.preemptions),
     gpuHours: (figures.endpoints * makespan) / 3600,
     busy: (figures.busy * figures.makespan + figures.steady.busy * more) / makespan,
+  };
+}
+
+/** The run in the middle of an odd number of them; how far another one is from it is how far it may be off. */
+export function middleOf(runs: readonly Figures[]): Figures {
+  const sorted = [...runs].sort((a, b) => a.makespan - b.makespan);
+  const middle = sorted[sorted.length >> 1] as Figures;
+  const offs = sorted.map(({ makespan }) => Math.abs(makespan - middle.makespan) / middle.makespan);
+  return { ...middle, spread: Math.max(...offs) };
+}
+
+/** What two runs say together; how far they are apart is how far either may be off. */
+export function together(one: Figures, other: Figures): Figures {
+  const mean = (a: number, b: number): number => (a + b) / 2;
+  const makespan = mean(one.makespan, other.makespan);
+  const { prompt, cached, completion } = one.tokens;
+  return {
+    ...one,
+    makespan,
+    begun: mean(one.begun, other.begun),
+    failed: Math.round(mean(one.failed, other.failed)),
+    calls: Math.round(mean(one.calls, other.calls)),
+    retries: Math.round(mean(one.retries, other.retries)),
+    tokens: {
+      prompt: Math.round(mean(prompt, other.tokens.prompt)),
+      cached: Math.round(mean(cached, other.tokens.cached)),
+      completion: Math.round(mean(completion, other.tokens.completion)),
+    },
+    preemptions: Math.round(mean(one.preemptions, other.preemptions)),
+    gpuHours: mean(one.gpuHours, other.gpuHours),
+    busy: mean(one.busy, other.busy),
+    simulated: Math.min(one.items, one.simulated + other.simulated),
+    spread: Math.abs(one.makespan - other.makespan) / makespan,
   };
 }

@@ -11,7 +11,12 @@ export interface Plan {
   label: string;
   preset: Preset;
   seed: number;
-  items: { planned: number; input: number };
+  /** `seen`: those of the input that stand for all of it */
+  items: { planned: number; input: number; seen: number };
+  /** requests that nobody can foresee, by why */
+  leftOut: readonly { why: string; count: number }[];
+  /** that raw requests name */
+  models: readonly string[];
   lengths: { prompts: string; answers: string };
   /** by the number of endpoints; the last is the one that was asked for */
   table: readonly Figures[];
@@ -19,23 +24,24 @@ export interface Plan {
 }
 
 export function renderPlan(plan: Plan): string {
-  const { label, preset, items, lengths, table, bottleneck } = plan;
+  const { label, preset, items, leftOut, models, lengths, table, bottleneck } = plan;
   const wanted = table.at(-1) as Figures;
   const { name, file } = preset;
-  const again = Math.ceil(items.planned / items.input);
-  const repeated =
-    items.planned > items.input
-      ? `; the input has ${number(items.input)}, repeated ${again} times under new ids`
-      : '';
   const { tokens, calls } = wanted;
   const facts = [
     ['preset', `${name}: ${file.model} on ${file.gpu}; ${basisOf(preset)}`],
     ['server', limitsWords(preset)],
-    ['items', `${number(items.planned)}${repeated}`],
+    ['items', itemWords(items)],
     ['calls', `${number(calls)}, tokens ${number(tokens.prompt)} in, ${number(tokens.completion)} out`],
     ['answers', lengths.answers],
     ['prompts', lengths.prompts],
   ];
+  for (const { why, count } of leftOut) facts.push(['left out', `${counted(count, 'request')} to ${why}`]);
+  if (models.length > 1)
+    facts.push([
+      'models',
+      `${models.length}; each server is taken to serve all of them, in the times of the preset`,
+    ]);
   if (wanted.failed > 0) facts.push(['failed', counted(wanted.failed, 'item')]);
   return `${[
     ...aligned(facts, []).map(visible),
@@ -49,8 +55,33 @@ export function renderPlan(plan: Plan): string {
     '',
     `bottleneck  ${bottleneck.text}`,
     '',
+    ...table.flatMap(doubtIn),
     `${visible(label)}: every figure above is simulated, and ${errorOf(plan, table.length - 1)} here: ${errorWords(preset)}`,
   ].join('\n')}\n`;
+}
+
+function itemWords({ planned, input, seen }: Plan['items']): string {
+  if (seen < Math.min(planned, input))
+    return `${number(planned)}, of which the first ${number(seen)} stand for all: more are not held in memory, and what the others begin with in common is not seen`;
+  if (planned <= input) return number(planned);
+  return `${number(planned)}; the input has ${number(input)}, repeated ${Math.ceil(planned / input)} times under new ids`;
+}
+
+/** Two runs that are further apart than this do not say how long another one takes. */
+const IN_DOUBT = 0.1;
+
+function doubtIn({ endpoints, spread, simulated, items }: Figures): string[] {
+  if (spread <= IN_DOUBT) return [];
+  const name = `${counted(endpoints, 'endpoint')}: nobody can say it closer than ±${percent(spread)}`;
+  if (simulated === items)
+    return [
+      `${name}. With answers that come a little later the pool and the caches go another way, for what prompts have in common just fits into the KV cache, or just not`,
+      '',
+    ];
+  return [
+    `${name} from ${number(simulated)} of ${number(items)} items. How much of the prompts a cache has hangs on what stands between those that begin alike: with these next to each other in the input, a part tells of the whole`,
+    '',
+  ];
 }
 
 function limitsWords({ limits }: Preset): string {
@@ -87,10 +118,10 @@ function figuresRow(figures: Figures, one: Figures, error: string): string[] {
 
 /** Near saturation the formula is further off: where the servers always compute and something is full. */
 function errorOf({ preset, table }: Plan, at: number): string {
-  const { steady, endpoints } = table[at] as Figures;
+  const { steady, endpoints, spread } = table[at] as Figures;
   const { maxNumSeqs } = preset.limits;
   const isFull = steady.kv > 0.9 || steady.running / endpoints > 0.9 * maxNumSeqs;
-  return `±${percent(isFull ? preset.error.nearSaturation : preset.error.midLoad)}`;
+  return `±${percent((isFull ? preset.error.nearSaturation : preset.error.midLoad) + spread)}`;
 }
 
 function errorWords({ error: { midLoad, nearSaturation } }: Preset): string {
@@ -143,7 +174,7 @@ export function lasting(seconds: number): string {
 
 /** The plan as JSON; shares and seconds are cut to what the formula can mean. */
 export function jsonOf(plan: Plan): object {
-  const { preset, seed, items, lengths, table, bottleneck } = plan;
+  const { preset, seed, items, leftOut, lengths, table, bottleneck } = plan;
   const wanted = table.at(-1) as Figures;
   return {
     simulated: true,
@@ -158,6 +189,7 @@ export function jsonOf(plan: Plan): object {
     error: { mid_load: preset.error.midLoad, near_saturation: preset.error.nearSaturation },
     seed,
     items,
+    left_out: leftOut,
     lengths,
     bottleneck,
     table: table.map((figures, at) => ({ ...figuresJson(figures), error: errorOf(plan, at) })),
@@ -190,6 +222,7 @@ function figuresJson(figures: Figures) {
     steady: allRounded(figures.steady),
     step: allRounded(figures.step),
     simulated_items: figures.simulated,
+    spread: rounded(figures.spread),
   };
 }
 

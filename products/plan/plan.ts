@@ -3,21 +3,25 @@
 import { agentsOf, inputGuard } from '../../engine/asking/agents/asking-options.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { dataError, ItemFailure, usageError } from '../../engine/core/item/failure.ts';
-import { failureOf, type Item } from '../../engine/core/item/item.ts';
-import { counted, number } from '../../engine/core/item/wording.ts';
+import { failureOf, type Item, isRawRequest } from '../../engine/core/item/item.ts';
+import { counted } from '../../engine/core/item/wording.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
 import { silent } from '../../engine/running/stage-options.ts';
 import { itemsBefore } from '../../engine/running/without-asking.ts';
 import { stages } from '../../stages/index.ts';
 import type { Preset } from '../simulator/presets.ts';
+import { textsOf } from './beginnings.ts';
 import { bottleneckOf } from './bottleneck.ts';
-import { GUESSED, lengthsOfLedger } from './lengths.ts';
+import { GUESSED, type Lengths, lengthsOfLedger } from './lengths.ts';
 import { lengthsOfPilot } from './pilot.ts';
-import { type Figures, stretched } from './plan-figures.ts';
+import type { Figures } from './plan-figures.ts';
 import type { Plan } from './plan-page.ts';
-import { type Sample, sampleOf, spread } from './sample.ts';
-import { type PlanInput, simulate } from './virtual-run.ts';
+import { EMBEDDINGS, whyUnforeseen } from './raw-questions.ts';
+import { sampleOf } from './sample.ts';
+import { tableOf } from './table.ts';
+import type { PlanInput } from './virtual-run.ts';
 
 export interface Planning {
   /** of the pipeline file */
@@ -44,14 +48,24 @@ export async function makePlan(planning: Planning): Promise<Plan> {
   }
   const { set: sets = [] } = planning;
   const { row, base, pool, input } = await readPipeline(path, stages, sets);
-  if (row.some(({ stage }) => stage.name === 'request')) {
-    throw usageError(
-      `${path}: expected a pipeline that asks agents, found one that sends ready-made requests, whose answers cannot be predicted; to count them: fw run --dry-run`,
-    );
-  }
   const files = expectResults(await expandPaths(planning.inputs.length > 0 ? planning.inputs : input));
-  const items = await itemsOf({ row, files, base, sets, most: planning.items });
-  const sample = sampleOf(items, planning.items ?? items.length);
+  const earlier =
+    ledger === undefined
+      ? undefined
+      : lengthsOfLedger(ledger, ({ kind, path, message }) => {
+          if (kind !== 'torn') say(`${path}: ${message}`);
+        });
+  const hasLengths = (url: string): boolean =>
+    outputTokens !== undefined || earlier?.answers.has(url) === true;
+  const { items, all, models, leftOut } = await itemsOf({
+    row,
+    files,
+    base,
+    sets,
+    hasLengths,
+    most: planning.items,
+  });
+  const sample = sampleOf(items, planning.items ?? all);
   const asks = row.map(({ stage }) => stage.asks !== undefined);
   const asking = row.slice(asks.indexOf(true), asks.lastIndexOf(true) + 1).map(silent);
   const guessed: PlanInput = {
@@ -59,23 +73,23 @@ export async function makePlan(planning: Planning): Promise<Plan> {
     base,
     pool,
     model: pool?.model ?? MODEL,
+    models,
     preset,
     seed,
     lengths: GUESSED,
   };
-  const lengths =
-    ledger === undefined
-      ? await lengthsOfPilot(guessed, sample, { tokenizer, outputTokens })
-      : lengthsOfLedger(ledger, ({ kind, path, message }) => {
-          if (kind !== 'torn') say(`${path}: ${message}`);
-        });
-  const table = await tableOf({ ...guessed, lengths }, planning.endpoints, sample);
+  const lengths: Lengths = earlier ?? (await lengthsOfPilot(guessed, sample, { tokenizer, outputTokens }));
+  const writesNothing = items.every(({ request }) => request?.url === EMBEDDINGS);
+  const answers = writesNothing ? 'none: embeddings write nothing' : lengths.words.answers;
+  const table = await tableOf({ ...guessed, lengths }, planning.endpoints, sample, say);
   return {
     label: path,
     preset,
     seed,
-    items: { planned: sample.size, input: items.length },
-    lengths: lengths.words,
+    items: { planned: sample.size, input: all, seen: items.length },
+    leftOut,
+    models,
+    lengths: { ...lengths.words, answers },
     table,
     bottleneck: bottleneckOf(table.at(-1) as Figures, preset),
   };
@@ -88,69 +102,90 @@ function say(message: string): void {
   process.stderr.write(`fw plan: ${message}\n`);
 }
 
-/** Items of one run that are simulated one by one: beyond it the middle of the run is taken to continue at the same rate. */
-const MOST_ITEMS = 100_000;
-/** … and for the other numbers of endpoints so many times what is in flight. */
-const ROUNDS = 10;
-/** Up to here a table is made. */
-const MOST_COMPARED = 4;
-
-/** The figures for 1 to N endpoints, or for N alone where N is more than four. */
-async function tableOf(world: PlanInput, endpoints: number, sample: Sample): Promise<Figures[]> {
-  const run = async (count: number, most: number): Promise<Figures> => {
-    const part = spread(sample, Math.min(sample.size, most));
-    const of =
-      part.size < sample.size ? ` (${number(part.size)} of ${counted(sample.size, 'item')}, stretched)` : '';
-    say(`simulating ${count} endpoint${count > 1 ? 's' : ''}${of}`);
-    return stretched(await simulate(world, count, part), sample.size);
-  };
-  const wanted = await run(endpoints, MOST_ITEMS);
-  if (wanted.calls === 0)
-    throw dataError(
-      `expected items to ask about, found none among ${number(wanted.items)}: fw run --dry-run shows why`,
-    );
-  const others: Figures[] = [];
-  for (let count = 1; count < endpoints && endpoints <= MOST_COMPARED; count++) {
-    others.push(await run(count, (ROUNDS * wanted.inFlight * count) / endpoints));
-  }
-  return [...others, wanted];
-}
-
 interface Input {
   row: PlanInput['row'];
   files: readonly string[];
   base: string;
   sets: readonly string[];
+  /** whether an option says how long answers to raw requests are, by their URL */
+  hasLengths(url: string): boolean;
   most: number | undefined;
 }
 
-/** The items that would be asked about, with what asking needs of them; at most as many as are simulated. */
-async function itemsOf({ row, files, base, sets, most = Number.POSITIVE_INFINITY }: Input): Promise<Item[]> {
+interface Found {
+  items: Item[];
+  /** items of the input, of which `items` may be the first ones */
+  all: number;
+  /** that raw requests name */
+  models: string[];
+  leftOut: Plan['leftOut'];
+}
+
+/** Characters of items that are kept; in memory they are bytes, most of them. */
+const MOST_CHARACTERS = 400_000_000;
+
+/** The items that would be asked about, with what asking needs of them; at most as many as are planned, and as memory bears. */
+async function itemsOf({
+  row,
+  files,
+  base,
+  sets,
+  hasLengths,
+  most = Number.POSITIVE_INFINITY,
+}: Input): Promise<Found> {
   const items: Item[] = [];
+  const models = new Set<string>();
+  const leftOut = new Map<string, number>();
+  let all = 0;
+  let characters = 0;
   const asker = row.find(({ stage }) => stage.asks);
-  const agents = agentsOf({ agents: asker?.options.agents as string | undefined }, { base, sets });
-  const guard = inputGuard(agents, say);
-  const keepsInput = asker?.options.twins !== undefined;
+  const isRaw = asker?.stage.name === 'request';
+  const agents = isRaw
+    ? null
+    : agentsOf({ agents: asker?.options.agents as string | undefined }, { base, sets });
+  const guard = agents && inputGuard(agents, say);
+  const hasTemplate = agents !== null && [...agents.byKey.values()].some(({ template }) => template);
+  const keepsInput = asker?.options.twins !== undefined || hasTemplate;
+  const takeRaw = ({ request }: Item): boolean => {
+    if (!isRawRequest(request) || !isObject(request.body)) return true; // it fails alone
+    const why = whyUnforeseen(request, hasLengths);
+    if (why !== undefined) leftOut.set(why, (leftOut.get(why) ?? 0) + 1);
+    else if (typeof request.body.model === 'string') models.add(request.body.model);
+    return why === undefined;
+  };
   const take = (item: Item): boolean => {
     try {
-      if (failureOf(item) === undefined) guard(item);
+      if (failureOf(item) === undefined) guard?.(item);
     } catch (error) {
       // it would fail alone, and cost no call
       if (error instanceof ItemFailure) return true;
       throw error;
     }
-    return items.push(lean(item, keepsInput)) < most;
+    if (isRaw && !takeRaw(item)) return true;
+    all += 1;
+    if (characters < MOST_CHARACTERS) {
+      for (const text of textsOf(item)) characters += text.length;
+      items.push(lean(item, keepsInput));
+    }
+    return all < most;
   };
   const warn = (message: string): void => void process.stderr.write(`${visibleLines(message).join('\n')}\n`);
   await itemsBefore({ row, files, base, label: 'plan', take, warn });
-  if (items.length === 0) throw dataError('expected items to plan for, found none');
-  return items;
+  const reasons = [...leftOut].map(([why, count]) => ({ why, count }));
+  if (items.length === 0) {
+    const found =
+      reasons.map(({ why, count }) => `${counted(count, 'request')} to ${why}`).join('; ') || 'none';
+    throw dataError(`expected items to plan for, found ${found}`);
+  }
+  return { items, all, models: [...models], leftOut: reasons };
 }
 
 const KEPT = [
   'id',
   'row',
   'prompt',
+  'messages',
+  'request',
   'sample',
   'ordering',
   'arrangement',

@@ -2,15 +2,22 @@
  * What the servers of a plan answer, in a few microseconds a call: an agent's calls are answered from a set of answers
  * that are ready, drawn by the key of the call. The set is what an earlier run got, or what the simulator says to some
  * calls of this one; where there are few calls it says it to each, so that a small plan has the answers of `fw simulate`.
- *
- * A request in a plan is the number of a call and not its bytes: nobody reads them on the other side.
+ * What a raw request is answered is of no interest but for its length.
  */
 import { isSharedCall } from '../../engine/asking/agents/orderings.ts';
 import type { Answer, Call, Pool } from '../../engine/core/item/call.ts';
 import { type Replies, repliesOf, tooLong } from '../simulator/chat.ts';
-import { type Message, type Prefix, prefixOf, promptAfter } from '../simulator/tokens.ts';
+import {
+  type Message,
+  type Prefix,
+  type Prompt,
+  prefixOf,
+  promptAfter,
+  promptOf,
+} from '../simulator/tokens.ts';
 import type { PlannedReply } from '../simulator/virtual-servers.ts';
 import { type KnownAnswer, type Lengths, setOf } from './lengths.ts';
+import { type RawQuestion, rawQuestionOf, rawReply } from './raw-questions.ts';
 import { stretchedText } from './stretch.ts';
 
 /** Shared answers that a plan remembers, of some 2 KB each. */
@@ -20,6 +27,8 @@ const MOST_ON_RECORD = 20_000;
 const SIMULATED = 512;
 
 export interface AnswerSettings {
+  /** of which the prefix cache holds most; that of other models is apart */
+  model: string;
   /** of the simulator's answers */
   seed: number;
   lengths: Lengths;
@@ -29,8 +38,8 @@ export interface AnswerSettings {
   items: number;
   /** characters that the prompts of two items may have in common */
   shared: number;
-  /** sees the calls that the simulator answers, and what it says */
-  onSimulated?: ((call: Call, text: string) => void) | undefined;
+  /** sees the calls that the simulator answers, and what it says; of raw calls all, and nothing is said */
+  onSimulated?: ((call: Call, text: string | null) => void) | undefined;
 }
 
 interface Ready {
@@ -54,13 +63,12 @@ export class PlannedAnswers {
   readonly #shared: number;
   /** the simulator answers one call of so many */
   readonly #every: number;
-  /** what is asked, by its number; once a server has read it, what that will answer: the text is needed no more */
-  readonly #calls = new Map<string, Call | PlannedReply>();
+  /** what is asked, by its body; once a server has read it, what that will answer */
+  readonly #calls = new WeakMap<Buffer, Call | PlannedReply>();
   readonly #known = new Map<string, Known>();
   readonly #sets = new Map<string, { isSimulated: boolean; ready: Ready[] }>();
   /** answers that other items of a row may ask for, as the ledger of a run has them */
   readonly #record = new Map<string, Answer>();
-  #asked = 0;
 
   constructor(settings: AnswerSettings) {
     const { seed, lengths, maxModelLength, items } = settings;
@@ -71,12 +79,17 @@ export class PlannedAnswers {
     this.#every = Math.max(1, Math.floor(items / SIMULATED));
   }
 
-  /** What the call of this number will be answered. @throws Refusal */
+  /** What the call of this body will be answered. @throws Refusal */
   answer(body: Buffer): PlannedReply {
-    const { lengths, maxModelLength } = this.#settings;
-    const name = body.toString('latin1');
-    const call = this.#calls.get(name) as Call | PlannedReply;
+    const call = this.#calls.get(body) as Call | PlannedReply;
     if ('prompt' in call) return call;
+    const planned = call.raw ? this.#plannedRaw(call) : this.#planned(call);
+    this.#calls.set(body, planned);
+    return planned;
+  }
+
+  #planned(call: Call): PlannedReply {
+    const { lengths, maxModelLength } = this.#settings;
     const known = this.#knownOf(call);
     const perToken = lengths.charactersPerToken.prompt;
     const prompt = promptAfter(known.prefix, ownMessages(call), perToken, this.#shared);
@@ -84,45 +97,71 @@ export class PlannedAnswers {
       throw tooLong(prompt.tokens, known.maxTokens, maxModelLength);
     }
     const { begin, tokens } = this.#readyFor(call, known);
-    const planned: PlannedReply = {
+    return {
       prompt,
       tokens,
       bodyOf: cached =>
         Buffer.from(`${begin}${prompt.tokens},"prompt_tokens_details":{"cached_tokens":${cached}}}}`),
     };
-    this.#calls.set(name, planned);
-    return planned;
   }
 
-  /** The pool as those who ask see it. */
-  through(pool: Pool): Pool {
+  #plannedRaw(call: Call): PlannedReply {
+    const { lengths, maxModelLength, model } = this.#settings;
+    const question = rawQuestionOf(call.path, JSON.parse(call.body.toString()));
+    this.#settings.onSimulated?.(call, null);
+    const perToken = lengths.charactersPerToken.prompt;
+    // a model has blocks of its own
+    const salt = call.model === '' || call.model === model ? '' : call.model;
+    const prompts = question.asked.map(asked =>
+      'ids' in asked
+        ? promptOf(asked.ids.map(id => String.fromCharCode(id)).join(''), 1, `${salt}#`)
+        : promptOf(asked.texts, perToken, salt),
+    );
+    const longest = prompts.reduce((most, { tokens }) => Math.max(most, tokens), 0);
+    const most = question.most ?? maxModelLength - longest;
+    if (longest + Math.max(1, most) > maxModelLength) throw tooLong(longest, most, maxModelLength);
+    const tokens = question.writes ? this.#rawTokens(call, question, most) : 0;
+    const all = prompts.flatMap(prompt => Array<Prompt>(question.choices).fill(prompt));
+    const [prompt, ...more] = all as [Prompt, ...Prompt[]];
+    const sum = prompts.reduce((so, { tokens }) => so + tokens, 0);
     return {
-      model: pool.model,
-      servedAs: name => pool.servedAs?.(name) ?? name,
-      get itemsInFlight() {
-        return pool.itemsInFlight;
-      },
-      onRoom: listener => pool.onRoom(listener),
-      ...(pool.placing && { placing: pool.placing }),
-      onRecord: { lastRound: 0, has: key => this.#record.has(key) },
-      call: call => this.#call(pool, call),
-      judge: (...judged) => pool.judge(...judged),
-      close: how => pool.close(how),
+      prompt,
+      more,
+      tokens: Math.max(1, tokens),
+      bodyOf: cached =>
+        rawReply(question, all.length, { prompt: sum, completion: tokens * all.length, cached }),
     };
+  }
+
+  /** How much a raw request is answered: as in an earlier run, or as was asked for, but never more than it allows. */
+  #rawTokens(call: Call, { least, isFull }: RawQuestion, most: number): number {
+    const { answers, mean } = this.#settings.lengths;
+    const drawn = Number.parseInt(call.key.slice(0, 7), 16);
+    const earlier = answers.get(call.agent);
+    if (isFull || (mean === undefined && earlier === undefined)) return most;
+    const tokens = earlier
+      ? (earlier[drawn % earlier.length] as KnownAnswer).tokens
+      : Math.round((mean as number) * (0.5 + drawn / 2 ** 28));
+    return Math.max(1, Math.min(most, Math.max(least, tokens)));
+  }
+
+  /** The pool as those who ask see it: with whatever it has beside calls. */
+  through(pool: Pool): Pool {
+    const onRecord = { lastRound: 0, has: (key: string) => this.#record.has(key) };
+    const call = (asked: Call) => this.#call(pool, asked);
+    return Object.assign(Object.create(pool) as Pool, { onRecord, call });
   }
 
   #call(pool: Pool, call: Call): Promise<Answer> {
     const known = this.#record.get(call.key);
     if (known) return Promise.resolve(known);
-    const name = String(this.#asked++);
-    this.#calls.set(name, call);
-    const over = () => this.#calls.delete(name);
-    const answered = pool.call({ ...call, body: Buffer.from(name) });
-    answered.then(answer => {
-      over();
-      if (isSharedCall(call)) this.#keep(call.key, answer);
-    }, over);
-    return answered;
+    this.#calls.set(call.body, call);
+    const answered = pool.call(call);
+    if (!isSharedCall(call)) return answered;
+    return answered.then(answer => {
+      this.#keep(call.key, answer);
+      return answer;
+    });
   }
 
   #keep(key: string, answer: Answer): void {

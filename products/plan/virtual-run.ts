@@ -7,7 +7,7 @@ import { type PoolFile, poolSettings } from '../../engine/asking/endpoints/setti
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import { type Account, newAccount } from '../../engine/core/item/account.ts';
-import type { AsksWith, Pool } from '../../engine/core/item/call.ts';
+import type { Answer, AsksWith, Call, Pool } from '../../engine/core/item/call.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import { drain, openRow } from '../../engine/flow/join.ts';
@@ -32,29 +32,40 @@ export interface PlanInput {
   pool: PoolFile | undefined;
   /** what requests name where an agent names nothing else */
   model: string;
+  /** the models that raw requests name */
+  models: readonly string[];
   preset: Preset;
   lengths: Lengths;
   seed: number;
 }
 
-/** `onSimulated` sees the calls that the simulator answers, and what it says. */
+export interface Simulating {
+  /** sees the calls that the simulator answers, and what it says */
+  onSimulated?: AnswerSettings['onSimulated'];
+  /** above 0 answers come a little late, each by another share of its time, and by others for another number */
+  noise?: number;
+}
+
 export async function simulate(
   world: PlanInput,
   endpoints: number,
   sample: Sample,
-  onSimulated?: AnswerSettings['onSimulated'],
+  { onSimulated, noise = 0 }: Simulating = {},
 ): Promise<Figures> {
-  const { preset, lengths, seed } = world;
+  const { preset, lengths, seed, model } = world;
   const clock = virtualClock();
   const answers = new PlannedAnswers({
     seed,
     lengths,
+    model,
     maxModelLength: Math.min(MAX_MODEL_LENGTH, preset.limits.kvTokens),
     items: sample.size,
     shared: sample.shared,
     onSimulated,
   });
   let opening: Promise<Opened> | null = null;
+  /** when an item was asked about for the first time, of all the last */
+  let begun = 0;
   const never = new AbortController().signal;
   const account = newAccount('plan');
   const tools: Tools = {
@@ -66,11 +77,21 @@ export async function simulate(
     started: new Date(0),
     warn: () => {},
     async pool(asksWith): Promise<Pool> {
-      opening ??= openPool(world, endpoints, clock, answers, asksWith as AsksWith);
-      return answers.through((await opening).pool);
+      opening ??= openPool({ ...world, endpoints, noise }, clock, answers, asksWith as AsksWith);
+      const own = answers.through((await opening).pool);
+      const call = (asked: Call): Promise<Answer> => {
+        if (asked.begins || asked.raw) begun = clock.now();
+        return own.call(asked);
+      };
+      return Object.assign(Object.create(own) as Pool, { call });
     },
   };
-  const flow = await clock.until(openRow(world.row.map(placed => ({ ...placed, tools }))));
+  const flow = await clock.until(
+    openRow(
+      world.row.map(placed => ({ ...placed, tools })),
+      true,
+    ),
+  );
   const opened = (): Promise<Opened> => {
     if (opening === null) {
       throw usageError(
@@ -86,12 +107,7 @@ export async function simulate(
   const ends = new Float64Array(sample.size);
   let next = 0;
   let ended = 0;
-  let begun = began;
-  const source = (): Item | null => {
-    if (next >= sample.size) return null;
-    begun = clock.now();
-    return sample.at(next++);
-  };
+  const source = (): Item | null => (next >= sample.size ? null : sample.at(next++));
   const output = {
     write() {
       ends[ended++] = (clock.now() - began) / 1000;
@@ -114,7 +130,7 @@ export async function simulate(
     states: states(),
     series,
     ends,
-    begun: (begun - began) / 1000,
+    begun: Math.max(0, begun - began) / 1000,
     inFlight: pool.itemsInFlight,
   });
 }
@@ -134,9 +150,13 @@ interface Opened {
   servers: VirtualServer[];
 }
 
+/** Of the time of an answer: steps and networks are not more regular than that. */
+const NOISE = 0.05;
+
+type Opening = PlanInput & { endpoints: number; noise: number };
+
 async function openPool(
-  { preset, seed, model, pool: file }: PlanInput,
-  endpoints: number,
+  { preset, seed, model, models: raw, pool: file, endpoints, noise }: Opening,
   clock: VirtualClock,
   answers: PlannedAnswers,
   { agents }: AsksWith,
@@ -144,11 +164,13 @@ async function openPool(
   const named = Object.values(agents).map(agent => agent.model);
   const models = [...new Set(named.filter(name => name !== undefined))];
   const answer: Answering = body => answers.answer(body);
-  const served = { preset, count: endpoints, seed, models: [model, ...models], answer };
+  const draw = lcg(seed + noise);
+  const late = noise > 0 ? { late: (took: number) => NOISE * took * draw() } : {};
+  const served = { ...late, preset, count: endpoints, seed, models: [model, ...models, ...raw], answer };
   const { servers, openWire } = virtualServers(clock, served);
-  const { api_key_env: _, ...limits } = file ?? {};
+  const { api_key_env: _, ...settled } = file ?? {};
   const own = servers.map(({ url }, at) => ({ ...file?.endpoints[at % file.endpoints.length], url }));
-  const settings = poolSettings({ pool: { ...limits, endpoints: own, model } }, {});
+  const settings = poolSettings({ pool: { ...settled, endpoints: own, model } }, {});
   const needsDefault = named.includes(undefined);
   const random = lcg(1);
   const warn = (): void => {};

@@ -26,7 +26,8 @@ import { checkFields } from './request-fields.ts';
 import { schemaCache } from './schemas.ts';
 import { type Message, type PromptInput, promptTokensOf, tokensOf } from './tokens.ts';
 
-export { tooLong } from './question.ts';
+export { messagesOf, tooLong } from './question.ts';
+export { badRequest } from './refusal.ts';
 
 export interface ChatSettings extends ContentSettings {
   model: string;

@@ -70,14 +70,24 @@ export interface Prefix extends Prompt {
 /** Two multiplicative hashes, each of which sees half of the characters; together 64 bits, so that no two texts meet. */
 const NOTHING: Prefix = { low: 0x243f6a88, high: 0x13198a2e, tokens: 0, blocks: new Int32Array(0) };
 
-export function promptOf(asked: PromptInput): Prompt {
-  if (typeof asked !== 'string') return promptAfter(NOTHING, asked, CHARACTERS_PER_TOKEN);
-  const blocks = new Int32Array(2 * Math.floor(tokensOf(asked) / BLOCK));
-  state.set([NOTHING.low, NOTHING.high]);
-  return { tokens: add(asked, CHARACTERS_PER_TOKEN, 0, blocks), blocks };
+/**
+ * A token may have any number of characters, here and below: a tokenizer was measured. `salt`: what else has to be the same
+ * where blocks are shared, such as the model.
+ */
+export function promptOf(asked: PromptInput, charactersPerToken = CHARACTERS_PER_TOKEN, salt = ''): Prompt {
+  const start = salt === '' ? NOTHING : saltedWith(salt);
+  if (typeof asked !== 'string') return promptAfter(start, asked, charactersPerToken);
+  const blocks = new Int32Array(2 * Math.floor(Math.ceil(asked.length / charactersPerToken) / BLOCK));
+  state.set([start.low, start.high]);
+  return { tokens: add(asked, charactersPerToken, 0, blocks), blocks };
 }
 
-/** A token may have any number of characters, here and below: a tokenizer was measured. */
+function saltedWith(salt: string): Prefix {
+  state.set([NOTHING.low, NOTHING.high]);
+  add(salt, 1, 0, new Int32Array(2 * Math.ceil(salt.length / BLOCK)));
+  return { ...NOTHING, low: state[0]!, high: state[1]! };
+}
+
 export function prefixOf(messages: readonly Message[], charactersPerToken: number): Prefix {
   return extended(NOTHING, messages, charactersPerToken, '', Number.POSITIVE_INFINITY);
 }

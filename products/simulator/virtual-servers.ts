@@ -30,6 +30,8 @@ export interface VirtualSettings {
   metrics?: boolean;
   /** sees each request as it comes, before it is answered */
   onRequest?: (body: string, server: VirtualServer) => void;
+  /** how many ms after the engine has it an answer comes that took so many; at once unless given */
+  late?: (took: number) => number;
   /** tokens of prompt and answer together, as /v1/models says them; unsaid unless given */
   context?: number;
   /** the models that are served; the first is the one that the simulator's answers name */
@@ -43,7 +45,9 @@ export type Answering = (body: Buffer) => PlannedReply;
 
 export interface PlannedReply {
   prompt: Prompt;
-  /** output tokens, at least 1 */
+  /** what else the request has computed beside it: further choices, or texts to embed */
+  more?: readonly Prompt[];
+  /** output tokens of each, at least 1 */
   tokens: number;
   /** the reply, once it is known how many tokens of the prompt were cached */
   bodyOf(cached: number): Buffer;
@@ -77,6 +81,7 @@ function simulatedAnswers({
     const reply = replies.reply(body, model);
     return {
       prompt: promptOf(reply.prompts[0] as PromptInput),
+      more: reply.prompts.slice(1).map(asked => promptOf(asked)),
       tokens: Math.max(1, reply.usage.completion),
       bodyOf: cached => Buffer.from(wholeBody({ ...reply, usage: { ...reply.usage, cached } }, 0)),
     };
@@ -105,7 +110,8 @@ export class VirtualServer {
   #isUp = true;
   #isFrozen = false;
   #answered = 0;
-  readonly #open = new Map<Handle, Settle>();
+  /** sequences of each request, by how it ends */
+  readonly #open = new Map<Settle, Handle[]>();
 
   constructor(origin: string, clock: VirtualClock, settings: VirtualSettings, answer: Answering) {
     this.url = `${origin}/v1`;
@@ -146,7 +152,7 @@ export class VirtualServer {
   /** The process is gone: what it had breaks off, and nobody can connect. */
   kill(): void {
     this.#isUp = false;
-    const broken = [...this.#open.values()];
+    const broken = [...this.#open.keys()];
     this.#open.clear();
     this.#engine = new Engine(this.#settings.preset, this.#settings.limits);
     this.#before = 0;
@@ -197,25 +203,28 @@ export class VirtualServer {
       return this.#later(() => settle(replyOf(error.status, refusalBody(error))));
     }
     if (this.admits !== null && this.#open.size >= this.admits) return this.#later(() => settle(FULL));
-    const handle = this.#engine.add(
-      {
-        prompt: planned.prompt,
-        output: planned.tokens,
-        done: (_at, { cachedTokens }) => {
-          if (!this.#open.delete(handle)) return; // it broke off when the server died in this very moment
-          this.#answered++;
-          settle({ ...replyOf(200, planned.bodyOf(cachedTokens)), requestId: id });
-        },
-      },
-      this.#now(),
-    );
-    this.#open.set(handle, settle);
+    const { prompt, more = [], tokens: output } = planned;
+    const { late } = this.#settings;
+    const asked = this.#clock.now();
+    let left = 1 + more.length;
+    let cached = 0;
+    const done = (_at: number, { cachedTokens }: Handle): void => {
+      cached += cachedTokens;
+      if (--left > 0) return;
+      if (!this.#open.delete(settle)) return; // it broke off when the server died in this very moment
+      this.#answered++;
+      const come = (): void => settle({ ...replyOf(200, planned.bodyOf(cached)), requestId: id });
+      if (late === undefined) come();
+      else this.#clock.after(late(this.#clock.now() - asked), come);
+    };
+    const added = [prompt, ...more].map(one => this.#engine.add({ prompt: one, output, done }, this.#now()));
+    this.#open.set(settle, added);
     return {
       received: null,
       overrun: null,
       abort: reason => {
-        if (!this.#open.delete(handle)) return;
-        this.#engine.remove(handle, this.#now());
+        if (!this.#open.delete(settle)) return;
+        for (const handle of added) this.#engine.remove(handle, this.#now());
         settle(reason);
       },
     };

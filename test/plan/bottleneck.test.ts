@@ -27,6 +27,7 @@ const STEADY: Figures = {
   rate: 3,
   series: { every: 60, kv: [], running: [], waiting: [], queued: [], busy: [], outputTokensPerSecond: [] },
   simulated: 10_000,
+  spread: 0,
 };
 
 const cases: [Limit, string, Partial<Figures>][] = [

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { makePlan } from '../../products/plan/plan.ts';
 import { jsonOf, renderPlan } from '../../products/plan/plan-page.ts';
-import { type Sample, spread } from '../../products/plan/sample.ts';
+import { sampleOf } from '../../products/plan/sample.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
@@ -14,27 +14,28 @@ const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 const RUNS = runs(4, 15, 'FW_PLANS');
 console.log(`plans end: SEED=${SEED}`);
 
-/** An input without an end: who asks for more items than it said that it has would go on for ever. */
-const endless = (size: number): Sample => ({
-  size,
-  shared: 1,
-  at(index) {
-    if (!(index >= 0 && index < size && Number.isInteger(index)))
-      throw new Error(`no item ${index} of ${size}`);
-    return { id: String(index), prompt: 'p' };
-  },
-});
-
 test('a part of a sample is a whole number of its items, from one to all, each at most once', () => {
   fc.assert(
     fc.property(
-      fc.integer({ min: 1, max: 5_000 }),
-      fc.double({ min: 0, max: 6_000, noNaN: true }),
-      (size, most) => {
-        const part = spread(endless(size), most);
-        expect(part.size).toBe(Math.max(1, Math.min(size, Math.ceil(most))));
-        const ids = Array.from({ length: part.size }, (_, index) => part.at(index).id);
-        expect(new Set(ids).size).toBe(part.size);
+      fc.array(fc.string({ minLength: 1, maxLength: 3, unit: fc.constantFrom('a', 'b') }), {
+        minLength: 1,
+        maxLength: 40,
+      }),
+      fc.integer({ min: 1, max: 1_000 }),
+      fc.double({ min: 0, max: 1_200, noNaN: true }),
+      (prompts, size, most) => {
+        const input = prompts.map((prompt, at) => ({ id: String(at), prompt }));
+        const sample = sampleOf(input, size);
+        const stretches = sample.stretches(most);
+        expect(stretches.size).toBe(Math.max(1, Math.min(size, Math.ceil(most))));
+        const all = Array.from({ length: size }, (_, index) => sample.at(index).id);
+        for (const part of [stretches, sample.part(most), sample.single(most)]) {
+          expect(part.size).toBeGreaterThan(0);
+          const ids = Array.from({ length: part.size }, (_, index) => part.at(index).id);
+          const places = ids.map(id => all.indexOf(id));
+          expect(places).toEqual([...new Set(places)].sort((a, b) => a - b));
+          expect(places[0]).toBeGreaterThanOrEqual(0);
+        }
       },
     ),
     { seed: SEED, numRuns: 300 },
