@@ -16,6 +16,7 @@ import { type Account, count, newWorkload, type Workload } from '../core/item/ac
 import type { Begins } from '../core/item/call.ts';
 import { dataError, usageError } from '../core/item/failure.ts';
 import { type Item, isFailed } from '../core/item/item.ts';
+import { lookAhead } from './look-ahead.ts';
 import { notLines } from './looks-like.ts';
 import { boundedMap } from './map.ts';
 import { type FailingWatch, maxFailedOf, watchFailing } from './max-failed.ts';
@@ -192,7 +193,6 @@ export async function openRow(row: readonly Placed[], ends = false): Promise<Thr
         const bound = { limit, onRoom, ordered, signal: tools.asking, onLeft };
         const lines = (options['look-ahead'] as number | undefined) ?? (ends ? Infinity : LOOK_AHEAD);
         if (begins !== null && !ordered && lines > 1) {
-          const { lookAhead } = await import('./look-ahead.ts');
           const placing = pool?.placing;
           const ahead = { begins, lines, placing, signal: tools.asking, account };
           flows.push(items => lookAhead(items, ahead));

@@ -105,6 +105,7 @@ export async function* tableBatches(
     try {
       const { bytes, at } = await firstBytes(input, format === 'openai-batch');
       const decoder = decoderFor(bytes, input.name, options, first);
+      batches.again = input.reopened?.() ? (options.again ?? null) : null; // standard input has no name
       const rowsBefore = batches.row;
       for await (const _fed of feeding(decoder.pieces, bytes, input, at)) {
         if (decoder.table?.columns === null && decoder.pieces.isTooLong())
@@ -134,7 +135,9 @@ class Batches {
   readonly #linesOf: LinesOf | undefined;
   #writer: LineWriter | null = null;
   #items: Item[] = [];
-  /** of the source, to make its items again */
+  /** of the source, where its items can be made again */
+  again: TableOptions['again'] | null = null;
+  /** that file, once it is open */
   #file: (MadeOf['file'] & { source: string }) | null = null;
   #warnedOf = ''; // the source of which it was said that its numbers may differ
 
@@ -187,8 +190,8 @@ class Batches {
     this.row += 1;
     const items = this.#options.itemsOf({ ...row, row: this.row, source });
     const { at, length } = row;
-    if (this.#options.again && at !== undefined && length !== undefined && items[0] && !items[0].failure) {
-      if (this.#file?.source !== source) this.#file = { source, ...this.#options.again(source) };
+    if (this.again && at !== undefined && length !== undefined && items[0] && !items[0].failure) {
+      if (this.#file?.source !== source) this.#file = { source, ...this.again(source) };
       rememberMade(items[0], { file: this.#file, at, length, row: this.row });
     }
     this.#items.push(...items);

@@ -177,7 +177,10 @@ describe('a file that does not fit ends with its line and column', () => {
     const at = study();
     writeFileSync(join(at, 'models.yaml'), `pipeline: pipe.yaml\n${models}`);
     const load = await fw('fw bench models.yaml --concurrency 4', { cwd: at });
-    expect([load.code, load.stderr]).toEqual([64, expect.stringContaining('--concurrency: expected --json')]);
+    expect([load.code, load.stderr]).toEqual([
+      64,
+      expect.stringContaining('--concurrency: expected only --json'),
+    ]);
     const two = await fw('fw bench models.yaml rows.csv', { cwd: at });
     expect([two.code, two.stderr]).toEqual([
       64,

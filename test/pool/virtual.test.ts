@@ -8,7 +8,7 @@ test('a limit follows the batch: up where nothing waits, down where a queue stan
   const large = await virtual({ count: 1, preset: presetNamed('3b-h100') });
   large.servers[0]!.setSpeed(0.1);
   let limit = 0;
-  large.clock.after(45_000, () => {
+  large.clock.after(30_000, () => {
     limit = large.pool.stats().endpoints[0]!.limit;
   });
   expect(all(await large.ask(8_000, { atOnce: 3_000 }))).toEqual(['answered']);

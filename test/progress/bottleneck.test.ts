@@ -48,7 +48,7 @@ const H100 = '8b-h100';
 test.each<[string, Watched, string[]]>([
   ['slots', { preset: A6000, calls: 192, prompt: 100, writes: 150, limits: { maxNumSeqs: 16 } }, []],
   ['pinned', { preset: A6000, calls: 192, prompt: 100, writes: 150, limit: 16 }, ['slots']],
-  ['prompts', { preset: A6000, calls: 384, prompt: 1000, writes: 60, limits: { maxNumSeqs: 64 } }, ['slots']],
+  ['prompts', { preset: A6000, calls: 768, prompt: 1000, writes: 60, limits: { maxNumSeqs: 64 } }, ['slots']],
   ['kv', { preset: A6000, calls: 150, prompt: 400, writes: 200, limits: { kvTokens: 12_000 } }, ['slots']],
   ['in-flight', { preset: A6000, calls: 200, prompt: 100, writes: 150, inFlight: 8 }, ['slots']],
 ])('%s: %j', (expected, load, others) => judged(load, expected, others));

@@ -77,7 +77,7 @@ test('of several the share of one that nobody serves goes to the others; after t
     gateway: { models, limits },
     now: () => now,
   });
-  const told = () => said.filter(line => line.includes('nobody has served "not-there" for 10 minutes'));
+  const told = () => said.filter(line => line.includes('no server has had "not-there" for 10 minutes'));
   for (const minutes of [0, 9, 2, 20]) {
     now += minutes * 60_000;
     for (const { status } of await askAll(url, 'halfghost')) expect(status).toBe(200);

@@ -90,7 +90,7 @@ test.each(PLANTS)(
     const { data, isUntouched } = planted('endpoints.json', plant);
     const { said, stop } = await served({ data });
     await stop();
-    expect(said.join('\n')).toMatch(/endpoints\.json is left out/);
+    expect(said.join('\n')).toMatch(/endpoints\.json is ignored/);
     expect(isUntouched()).toBe(true);
   },
 );

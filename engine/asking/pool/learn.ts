@@ -34,6 +34,8 @@ const USUAL_LIMIT = 256;
 const GROW_AT_FIRST = 2;
 const GROW_ABOVE_USUAL = 1.25;
 const GROW_FROM_THERE = 3;
+/** … and at most where the server says that it has room: what is too much waits there. */
+const GROW_WITH_ROOM = 4;
 /** A raise loses clearly where the yield falls below this share. */
 const LOSS_BELOW = 0.9;
 
@@ -103,15 +105,16 @@ export const isUsual = ({ phase, limit }: Learner): boolean => phase === 'grow' 
 const FILLED_KV = 0.9;
 
 /**
- * The server says that all it was sent runs, and how much of its KV cache that takes, 0 to 1: while the limit grows, it gets
- * what servers usually take, as far as its memory reaches, and answers are not waited for.
+ * The server says that all it was sent runs, and how much of its KV cache that takes, 0 to 1: while the limit grows up to what
+ * is usual, it gets four times as much, as far as its memory reaches, and answers are not waited for.
  */
 export function noteRoom(learner: Learner, running: number, kv: number, now: number): void {
   const { phase, limit } = learner;
   // what several clients sent at once is no sign that the server has room for what each of them would add
   if (phase !== 'grow' || learner.sharers > 1 || limit >= USUAL_LIMIT || running < USED_SHARE * limit) return;
   const fits = kv > 0 ? (running * FILLED_KV) / kv : USUAL_LIMIT;
-  if (fits > limit) move(learner, Math.min(USUAL_LIMIT, fits), 'grow', now);
+  const to = Math.min(USUAL_LIMIT, fits, GROW_WITH_ROOM * limit);
+  if (to > limit) move(learner, to, 'grow', now);
 }
 
 /** Answers after which a window tells something. */
