@@ -98,7 +98,7 @@ describe.each(WAYS)('%s', (title, most, words) => {
 
 /** What is to be added, and one that is there: no source but those that the page names knows of it. */
 const ADDED: [title: string, most: number, one: RegExp][] = [
-  ['Add an option to every stage that asks:', 2, /\boptions\.attempts\b/],
+  ['Add an option to every stage that asks agents:', 2, /\boptions\.attempts\b/],
   ['Add a stage:', 1, /'\.\/select\.ts'/],
 ];
 

@@ -60,6 +60,7 @@ export default command({
       description: 'Turn a line that is not a request into an error line instead of ending the run.',
     },
     'in-flight': ASKING['in-flight'],
+    'look-ahead': ASKING['look-ahead'],
     grace: ASKING.grace,
     'max-failed': ASKING['max-failed'],
     ...POOL_OPTIONS,

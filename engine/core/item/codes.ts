@@ -1,4 +1,4 @@
-/** What can happen to an item. The text is what docs and `fw help codes` say; messages add the particulars. */
+/** What can happen to an item. The text is what the docs and `fw explain` say; messages add the particulars. */
 export const CODES = {
   // reading lines
   'not-json': 'The line is not JSON.',
