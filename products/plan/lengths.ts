@@ -10,7 +10,7 @@ import { dataError } from '../../engine/core/item/failure.ts';
 import { counted, number } from '../../engine/core/item/wording.ts';
 import { lcg } from '../simulator/random.ts';
 import { CHARACTERS_PER_TOKEN, PER_MESSAGE, PER_PROMPT } from '../simulator/tokens.ts';
-import { textsOf as shownBy } from './beginnings.ts';
+import { textsOf as shownBy } from './alike.ts';
 
 /** An answer as it came from a server. */
 export interface KnownAnswer {

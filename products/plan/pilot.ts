@@ -7,7 +7,7 @@ import { type Asking, askingOf } from '../../engine/asking/pool/probe.ts';
 import type { Call } from '../../engine/core/item/call.ts';
 import { unavailable, usageError } from '../../engine/core/item/failure.ts';
 import { CHARACTERS_PER_TOKEN, type Message, PER_MESSAGE, PER_PROMPT } from '../simulator/tokens.ts';
-import { textsOf } from './beginnings.ts';
+import { textsOf } from './alike.ts';
 import { GUESSED, type Lengths, MOST_PER_CHARACTER, MOST_TEMPLATE, RAW_WORDS } from './lengths.ts';
 import type { Whole } from './sample.ts';
 import { type PlanInput, simulate } from './virtual-run.ts';

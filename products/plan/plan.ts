@@ -12,7 +12,7 @@ import { silent } from '../../engine/running/stage-options.ts';
 import { itemsBefore } from '../../engine/running/without-asking.ts';
 import { stages } from '../../stages/index.ts';
 import type { Preset } from '../simulator/presets.ts';
-import { textsOf } from './beginnings.ts';
+import { textsOf } from './alike.ts';
 import { bottleneckOf } from './bottleneck.ts';
 import { GUESSED, type Lengths, lengthsOfLedger } from './lengths.ts';
 import { lengthsOfPilot } from './pilot.ts';

@@ -6,7 +6,7 @@
 import type { Item } from '../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { lcg } from '../simulator/random.ts';
-import { Beginnings, type Group, textsOf } from './beginnings.ts';
+import { Alike, type Group, textsOf } from './alike.ts';
 
 export interface Sample {
   readonly size: number;
@@ -36,10 +36,10 @@ const STRETCHES = 4;
 
 /** As many as wanted, of which the input has the first ones. */
 export function sampleOf(input: readonly Item[], size: number): Whole {
-  const beginnings = new Beginnings(input);
+  const alike = new Alike(input);
   const copies = Math.ceil(size / input.length);
   const width = String(copies).length;
-  const places = copies > 1 ? placesOf(beginnings.groups(PREAMBLE * input.length), input.length) : undefined;
+  const places = copies > 1 ? placesOf(alike.groups(PREAMBLE * input.length), input.length) : undefined;
   const at = (index: number): Item => {
     const place = index % input.length;
     const item = input[place] as Item;
@@ -50,12 +50,12 @@ export function sampleOf(input: readonly Item[], size: number): Whole {
     return { ...marked(item, (places[place] as number) + 1, mark), id: `${item.id}~${time + 1}` };
   };
   // the marks of two copies begin alike
-  const shared = beginnings.shared + width;
+  const shared = alike.shared + width;
   const whole = (most: number): number => Math.max(1, Math.min(size, Math.ceil(most)));
   const part = (most: number): Sample => {
     const wanted = whole(most);
     const grain = Math.max((LEFT * size) / wanted, GRAIN * wanted);
-    const groups = beginnings.groups(Math.min(PREAMBLE * input.length, grain));
+    const groups = alike.groups(Math.min(PREAMBLE * input.length, grain));
     const chosen = chosenOf(groups, { length: input.length, size, wanted });
     return { size: chosen.length, shared, at: index => at(chosen[index] as number) };
   };

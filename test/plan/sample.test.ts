@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Item } from '../../engine/core/item/item.ts';
-import { textsOf } from '../../products/plan/beginnings.ts';
+import { textsOf } from '../../products/plan/alike.ts';
 import type { Sample } from '../../products/plan/sample.ts';
 import { sampleOf } from '../../products/plan/sample.ts';
 import { stretchedText } from '../../products/plan/stretch.ts';

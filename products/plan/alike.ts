@@ -33,7 +33,7 @@ function contentsOf(message: unknown): string[] {
 }
 
 /** The tree of an input, sorted once. */
-export class Beginnings {
+export class Alike {
   /** characters that two items may have in common, at most */
   readonly shared: number;
   readonly #texts: string[] = [];
