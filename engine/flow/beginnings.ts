@@ -6,6 +6,7 @@
  *
  * A beginning is named by hashes of itself up to some lengths, each of all characters before it. A few dozen bytes a line.
  */
+import { exact, small } from './numbers.ts';
 
 /**
  * Bytes up to which beginnings are compared: a server shares blocks of 16 tokens, and a few hundred bytes are the least
@@ -33,23 +34,17 @@ export interface Arranged {
 
 /** The beginnings of lines, in the order in which they came. */
 export class Beginnings {
-  #hashes = new Uint32Array(1024);
-  #used = 0;
-  /** where the hashes of a line begin; those of the next one end them */
-  #from = new Float64Array(256);
-  #lengths = new Uint32Array(256);
-  #count = 0;
+  readonly #hashes = small();
+  /** where the hashes of each line end */
+  readonly #ends = exact();
+  readonly #lengths = small();
 
   get count(): number {
-    return this.#count;
+    return this.#lengths.count;
   }
 
   /** `texts`: what a request says, in the order in which a server reads it. */
   add(texts: readonly string[]): void {
-    if (this.#count + 1 >= this.#from.length) {
-      this.#from = grown(this.#from, new Float64Array(2 * this.#from.length));
-      this.#lengths = grown(this.#lengths, new Uint32Array(2 * this.#lengths.length));
-    }
     let bytes = 0;
     let length = 0;
     for (const text of texts) {
@@ -63,21 +58,19 @@ export class Beginnings {
     for (let level = 0; (LENGTHS[level] as number) <= bytes; level++) {
       for (const end = (LENGTHS[level] as number) / 4; at < end; at++)
         hash = Math.imul(hash ^ (words[at] as number), 0x85ebca6b) ^ (hash >>> 13);
-      if (this.#used === this.#hashes.length)
-        this.#hashes = grown(this.#hashes, new Uint32Array(2 * this.#hashes.length));
-      this.#hashes[this.#used++] = hash;
+      this.#hashes.push(hash);
     }
-    this.#lengths[this.#count] = Math.max(length, bytes);
-    this.#from[++this.#count] = this.#used;
+    this.#lengths.push(Math.max(length, bytes));
+    this.#ends.push(this.#hashes.count);
   }
 
   /** its bytes, or where they are many its characters */
   lengthOf(line: number): number {
-    return this.#lengths[line] as number;
+    return this.#lengths.at(line);
   }
 
   arranged(): Arranged {
-    const order = new Uint32Array(this.#count);
+    const order = new Uint32Array(this.count);
     for (let line = 0; line < order.length; line++) order[line] = line;
     const shared = new Uint32Array(order.length);
     // segments of `order` that begin alike, and at how many of the lengths that is known
@@ -109,19 +102,23 @@ export class Beginnings {
       keys[at] = (hash === null ? 2 ** 32 + at : Math.floor(hash / rest)) * place + at;
     }
     keys.sort();
-    const classes: { first: number; at: number; size: number }[] = [];
-    let before = -1;
-    for (let at = 0; at < size; at++) {
-      const key = keys[at] as number;
-      const name = Math.floor(key / place);
-      if (name === before) (classes.at(-1) as { size: number }).size += 1;
-      else classes.push({ first: key % place, at, size: 1 });
+    // where the classes begin in `keys`, and, by the first line of each, which they are
+    const starts: number[] = [];
+    for (let at = 0, before = -1; at < size; at++) {
+      const name = Math.floor((keys[at] as number) / place);
+      if (name !== before) starts.push(at);
       before = name;
     }
-    classes.sort((a, b) => a.first - b.first);
+    const byFirst = new Float64Array(starts.length);
+    for (const [index, at] of starts.entries())
+      byFirst[index] = ((keys[at] as number) % place) * place + index;
+    byFirst.sort();
     const lines = order.slice(from, to);
     let next = from;
-    for (const { at, size: members } of classes) {
+    for (const key of byFirst) {
+      const index = key % place;
+      const at = starts[index] as number;
+      const members = (starts[index + 1] ?? size) - at;
       if (next > from) shared[next] = upToHere;
       if (members > 1) segments.push(next, next + members, level + 1);
       for (let member = 0; member < members; member++)
@@ -138,8 +135,8 @@ export class Beginnings {
   }
 
   #hashAt(line: number, level: number): number | null {
-    const at = (this.#from[line] as number) + level;
-    return at < (this.#from[line + 1] as number) ? (this.#hashes[at] as number) : null;
+    const at = (line === 0 ? 0 : this.#ends.at(line - 1)) + level;
+    return at < this.#ends.at(line) ? this.#hashes.at(at) : null;
   }
 }
 
@@ -147,9 +144,4 @@ interface Segment {
   from: number;
   to: number;
   level: number;
-}
-
-function grown<A extends Uint32Array | Float64Array>(from: A, to: A): A {
-  to.set(from);
-  return to;
 }

@@ -5,6 +5,7 @@ import { writeWhole } from '../core/files/ndjson-out.ts';
 import { type InputLabels, letGo, type MadeOf, madeOf, originOf, remember } from '../core/files/origin.ts';
 import { openUnnamed, readBack } from '../core/files/put-aside.ts';
 import type { Item } from '../core/item/item.ts';
+import { exact, small } from './numbers.ts';
 
 /** Bytes that a window may hold, and what of a file waits in memory. */
 export const IN_MEMORY = 32 * 1024 * 1024;
@@ -13,39 +14,39 @@ const WRITTEN_AT_ONCE = 1 << 20;
 
 /** Lines that wait: some MiB of them in memory; of the others it is known where they can be read again. */
 export class HeldLines {
-  readonly #items: (Item | null)[] = [];
-  /** of those that are not in memory: where they are */
-  readonly #files: (MadeOf['file'] | null)[] = [];
-  readonly #at: number[] = [];
-  readonly #lengths: number[] = [];
-  readonly #rows: number[] = [];
+  /** in memory, by their lines */
+  readonly #items = new Map<number, Item>();
+  /** of all: where they are, in the files, of which the lines name one by its place among them */
+  readonly #files: MadeOf['file'][] = [];
+  readonly #fileOf = small();
+  readonly #at = exact();
+  readonly #lengths = small();
+  readonly #rows = exact();
   #bytes = 0;
   #aside: Aside | null = null;
 
   get count(): number {
-    return this.#items.length;
+    return this.#at.count;
   }
 
   /** Returns how many bytes it is, about. */
   add(item: Item): number {
     const made = madeOf(item);
-    if (made !== undefined) return this.#push(null, made);
+    if (made !== undefined) return this.#push(made);
     const origin = originOf(item);
     if (this.#aside === null && this.#bytes < IN_MEMORY) {
       const length = origin ? origin.to - origin.from : sizeOf(item);
       this.#bytes += length;
-      return this.#push(item, { file: null, at: 0, length, row: 0 });
+      this.#items.set(this.count, item);
+      return this.#push({ file: null, at: 0, length, row: 0 });
     }
     this.#aside ??= new Aside();
-    return this.#push(null, this.#aside.add(item));
+    return this.#push(this.#aside.add(item));
   }
 
-  #push(
-    item: Item | null,
-    { file, at, length, row }: Omit<MadeOf, 'file'> & { file: MadeOf['file'] | null },
-  ) {
-    this.#items.push(item);
-    this.#files.push(file);
+  #push({ file, at, length, row }: Omit<MadeOf, 'file'> & { file: MadeOf['file'] | null }): number {
+    if (file !== null && this.#files.at(-1) !== file && !this.#files.includes(file)) this.#files.push(file);
+    this.#fileOf.push(file === null ? 0 : this.#files.lastIndexOf(file));
     this.#at.push(at);
     this.#lengths.push(length);
     this.#rows.push(row);
@@ -54,14 +55,13 @@ export class HeldLines {
 
   /** Each is taken once. */
   take(line: number): Item {
-    const item = this.#items[line];
-    this.#items[line] = null;
-    const [at, length, row] = [
-      this.#at[line] as number,
-      this.#lengths[line] as number,
-      this.#rows[line] as number,
-    ];
-    return item ?? (this.#files[line]?.again({ at, length, row }) as Item);
+    const item = this.#items.get(line);
+    if (item !== undefined) {
+      this.#items.delete(line);
+      return item;
+    }
+    const [at, length, row] = [this.#at.at(line), this.#lengths.at(line), this.#rows.at(line)];
+    return this.#files[this.#fileOf.at(line)]?.again({ at, length, row }) as Item;
   }
 
   close(): void {

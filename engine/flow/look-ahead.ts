@@ -11,6 +11,7 @@ import type { Begins, Placing } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
 import { Beginnings } from './beginnings.ts';
 import { HeldLines, IN_MEMORY } from './held-lines.ts';
+import { type Numbers, small } from './numbers.ts';
 import { type Others, Walk } from './walk.ts';
 
 export interface LookAheadOptions {
@@ -181,7 +182,7 @@ interface OfModel {
   model: string;
   beginnings: Beginnings;
   /** of each its number in the block */
-  lines: number[];
+  lines: Numbers<Uint32Array>;
   walk: Walk | null;
 }
 
@@ -207,7 +208,7 @@ class Block {
     const model = begins?.model ?? '';
     let ofModel = this.#byModel.get(model);
     if (ofModel === undefined) {
-      ofModel = { model, beginnings: new Beginnings(), lines: [], walk: null };
+      ofModel = { model, beginnings: new Beginnings(), lines: small(), walk: null };
       this.#byModel.set(model, ofModel);
     }
     ofModel.lines.push(this.count);
@@ -278,6 +279,6 @@ class Block {
 
   #given({ lines }: OfModel, line: number): Item {
     this.left -= 1;
-    return this.#store.take(lines[line] as number);
+    return this.#store.take(lines.at(line));
   }
 }
