@@ -74,7 +74,7 @@ export class Beginnings {
     for (let line = 0; line < order.length; line++) order[line] = line;
     const shared = new Uint32Array(order.length);
     // segments of `order` that begin alike, and at how many of the lengths that is known
-    const segments = [0, order.length, 0];
+    const segments = order.length > 1 ? [0, order.length, 0] : [];
     while (segments.length > 0) {
       const level = segments.pop() as number;
       const to = segments.pop() as number;
