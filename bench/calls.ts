@@ -3,9 +3,9 @@
  * RIG, on its mock server: the same chains of four calls, in turn, on the same machine. The loops parse what they get and
  * build the next prompt; fw mends, validates, records and writes items too.
  */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type Contestant, type Measured, measure, median, medianOf, ratio } from './measure.ts';
 import { startMock } from './mock.ts';
 import { type Figure, machine, said, table, writeFigures } from './page.ts';
@@ -37,6 +37,16 @@ const items = Array.from({ length: RECORDS }, (_, row) =>
   }),
 );
 writeFileSync(join(DATA, 'items.ndjson'), `${items.join('\n')}\n`);
+// four agents that take the one answer of the mock server: no name of theirs stands in it
+mkdirSync(join(DATA, 'agents'));
+const AGENTS = ['a', 'b', 'c', 'd'];
+const schema = resolve('schemas/assessment.schema.json');
+for (const key of AGENTS)
+  writeFileSync(
+    join(DATA, 'agents', `${key}.yaml`),
+    `key: ${key}\nshort: ${key}\ndisplay: Agent ${key.toUpperCase()}\nrole: agent\npersona: You judge loan applications.\nschema: ${schema}\nsampling: { temperature: 0.7, max_tokens: 500 }\n`,
+  );
+writeFileSync(join(DATA, 'agents', 'orderings.yaml'), `default:\n  - [${AGENTS.join(', ')}]\n`);
 for (const limit of [FEW, IN_FLIGHT, MANY]) {
   writeFileSync(
     join(DATA, `pool-${limit}.yaml`),
@@ -45,8 +55,9 @@ for (const limit of [FEW, IN_FLIGHT, MANY]) {
 }
 
 const env = { RIG, DATA, FW_LEDGER: '' };
+const CHAIN = 'node dist/bin/fw.js chain --agents $DATA/agents --no-decision --guided off';
 const fw = (inFlight: number): string =>
-  `node dist/bin/fw.js chain --no-decision --guided off --in-flight ${inFlight} --pool $DATA/pool-${inFlight}.yaml $DATA/items.ndjson > /dev/null`;
+  `${CHAIN} --in-flight ${inFlight} --pool $DATA/pool-${inFlight}.yaml $DATA/items.ndjson > /dev/null`;
 const loop = `--port ${server.port} --records ${RECORDS} --concurrency ${IN_FLIGHT}`;
 const aiohttp = said('/usr/bin/python3', ['-c', 'import aiohttp; print(aiohttp.__version__)']);
 
@@ -60,7 +71,11 @@ const few: Contestant = { name: `fw chain, ${FEW} in flight`, line: fw(FEW) };
 const many: Contestant = { name: `fw chain, ${MANY.toLocaleString('en')} in flight`, line: fw(MANY) };
 if (aiohttp === null) console.error('bench-calls: left out: /usr/bin/python3 has no aiohttp');
 
-const measured = measure([own, bare, ...(aiohttp === null ? [] : [python]), few, many], {
+const alone: Contestant = {
+  name: 'fw chain, nothing set by hand',
+  line: `${CHAIN} --endpoint http://127.0.0.1:${server.port}/v1 $DATA/items.ndjson > /dev/null`,
+};
+const measured = measure([own, bare, alone, ...(aiohttp === null ? [] : [python]), few, many], {
   rounds: ROUNDS,
   env,
 });
@@ -84,6 +99,7 @@ const inFlight = IN_FLIGHT.toLocaleString('en');
 const figures: Figure[] = [
   [`call: CPU of the client, ${inFlight} in flight`, `${perCall(by(own)).toFixed(0)} µs`],
   [`call: peak memory, ${inFlight} in flight`, `${medianOf(by(own), 'rss').toFixed(0)} MiB`],
+  ['call: wall time with nothing set by hand, ÷ bare loop', ratio(by(alone), by(bare), 'wall').toFixed(2)],
   ...bounds.map(([what, value, bound]): Figure => [`call: ${what}`, value.toFixed(2), bound]),
 ];
 writeFigures('calls', figures, [
