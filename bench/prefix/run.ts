@@ -1,5 +1,6 @@
 /** Requests of chat on simulated servers in virtual time, through the stage, the look-ahead and the pool as they are. */
 import { poolSettings } from '../../engine/asking/endpoints/settings.ts';
+import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { newAccount } from '../../engine/core/item/account.ts';
@@ -45,7 +46,36 @@ export interface Came {
 }
 
 export async function ask(asked: Asked): Promise<Came> {
-  const { texts, servers: count, output = 64, lookAhead, preset = readPreset('8b-a100-80g') } = asked;
+  const { clock, pool } = await opened(asked);
+  const began = clock.now();
+  const { account, ids, done } = await flowing(pool, asked);
+  await clock.until(done);
+  const makespan = (clock.now() - began) / 1000;
+  const stats = pool.stats();
+  await pool.close();
+  const { prompt, cached = 0 } = stats.usage;
+  return { makespan, cached: cached / prompt, failed: account.rungs.failed, stats, ids };
+}
+
+/** Two batches of two owners at once: of what was answered until one of them was through, the share of the first. */
+export async function askBoth(
+  texts: readonly [readonly string[], readonly string[]],
+  more: Omit<Asked, 'texts'>,
+): Promise<{ firstHalf: number }> {
+  const { clock, pool } = await opened({ ...more, texts: [] });
+  const own = pool.part({ share: { owner: 'own', batch: 'own', weight: 1 } });
+  const other = pool.part({ share: { owner: 'other', batch: 'other', weight: 1 } });
+  const first = await flowing(own, { ...more, texts: texts[0] });
+  const second = await flowing(other, { ...more, texts: texts[1] });
+  await clock.until(Promise.race([first.done, second.done]));
+  const firstHalf = first.ids.length / (first.ids.length + second.ids.length);
+  await clock.until(Promise.all([first.done, second.done]));
+  await clock.until(pool.close());
+  return { firstHalf };
+}
+
+async function opened(asked: Asked) {
+  const { servers: count, preset = readPreset('8b-a100-80g') } = asked;
   const clock = virtualClock();
   const { servers, openWire } = virtualServers(clock, { preset, count, seed: 1 });
   asked.onOpen?.(servers, (ms, act) => void clock.after(ms, act));
@@ -55,6 +85,11 @@ export async function ask(asked: Asked): Promise<Came> {
   const pool = await clock.until(
     createPool({ ...settings, openWire, clock, random: lcg(1), models: [], warn: () => {} }),
   );
+  return { clock, pool };
+}
+
+/** The lines flow through the stage; `done` once all are answered. */
+async function flowing(pool: EndpointPool, { texts, output = 64, lookAhead, pipe }: Asked) {
   const account = newAccount('prefix');
   const never = new AbortController().signal;
   const tools: Tools = {
@@ -63,7 +98,7 @@ export async function ask(asked: Asked): Promise<Came> {
     pool: async () => pool,
   };
   const options = { ...(lookAhead && { 'look-ahead': lookAhead }) };
-  const flow = await openRow([{ stage: request, options, tools }], asked.pipe !== true);
+  const flow = await openRow([{ stage: request, options, tools }], pipe !== true);
   let next = 0;
   const source = (): Item | null => {
     const text = texts[next];
@@ -72,18 +107,12 @@ export async function ask(asked: Asked): Promise<Came> {
     const body = { model: VIRTUAL_MODEL, messages, max_tokens: output, min_tokens: output, ignore_eos: true };
     return { id: `r${next++}`, request: { method: 'POST', url: '/v1/chat/completions', body } } as Item;
   };
-  const began = clock.now();
   const ids: string[] = [];
   const out = {
-    write: (item: Item) => void ids.push(item.id as string) === undefined,
+    write: (item: Item) => ids.push(item.id as string) > 0,
     ready: (act: () => void) => act(),
     pass: () => true,
     end: async () => {},
   };
-  await clock.until(drain(flow(given(source)), out, account));
-  const makespan = (clock.now() - began) / 1000;
-  const stats = pool.stats();
-  await pool.close();
-  const { prompt, cached = 0 } = stats.usage;
-  return { makespan, cached: cached / prompt, failed: account.rungs.failed, stats, ids };
+  return { account, ids, done: drain(flow(given(source)), out, account) };
 }

@@ -73,7 +73,7 @@ class LookAhead {
       return next();
     }
     if (this.#ended && this.#reading.count === 0) {
-      this.#letGo();
+      if (!this.#options.signal.aborted) this.#letGo();
       if (this.#failure) push(this.#failure);
       return push(null, _.nil);
     }
@@ -116,10 +116,11 @@ class LookAhead {
 
   /** To the account a line that is read ahead has not come yet. */
   #hold(item: Item): void {
+    this.#options.account.read -= 1;
+    if (this.#options.signal.aborted) return;
     this.#reading.add(item);
     this.#cameLast = performance.now();
     this.#held += 1;
-    this.#options.account.read -= 1;
   }
 
   #end(error: Error | null | undefined): void {
@@ -169,10 +170,15 @@ class LookAhead {
     return null;
   }
 
+  /** Nothing more is handed on. */
   readonly #letGo = (): void => {
     this.#stopTimer();
     this.#options.signal.removeEventListener('abort', this.#letGo);
     for (const block of [...this.#blocks, this.#reading]) block.close();
+    this.#blocks = [];
+    this.#reading = new Block(this.#options);
+    this.#ended = true;
+    this.#wanted?.();
   };
 }
 

@@ -1,7 +1,7 @@
 /** Lines that begin alike, in any order, on simulated servers in virtual time: the stage, the look-ahead and the pool as they are. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ask } from '../../bench/prefix/run.ts';
+import { ask, askBoth } from '../../bench/prefix/run.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { lcg } from '../../products/simulator/random.ts';
 import { runs } from '../all.ts';
@@ -78,4 +78,18 @@ test('whatever comes and goes: each line is answered, once', async () => {
     }),
     { numRuns: runs(12, 200) },
   );
+});
+
+test('a batch of which nothing begins alike has its part beside one that is all of a piece', async () => {
+  const alike = byDocument.slice(0, 800);
+  const alone = Array.from({ length: 800 }, (_line, at) => `${at} ${textOf(6_000)}`);
+  for (const [first, second] of [
+    [alike, alone],
+    [alone, alike],
+  ] as const) {
+    const { firstHalf } = await askBoth([first, second], { servers: 2, preset: large, limit: 16 });
+    // of what was answered while both had more
+    expect(firstHalf).toBeGreaterThan(0.35);
+    expect(firstHalf).toBeLessThan(0.65);
+  }
 });

@@ -142,6 +142,7 @@ export class Dispatch {
         );
     this.#waiting.offerLive(this.#place);
     this.#waiting.offerDue(this.#placeDue);
+    if (this.#waiting.siblings > 0) this.#waiting.offerNew(this.#placeBeside);
     const isEnding = this.#waiting.fresh < LAST_CHAINS_SHARE * this.#placesOfAll();
     if (isEnding) {
       this.#waiting.offerNew(this.#placeNew);
@@ -205,6 +206,19 @@ export class Dispatch {
     return endpoint !== null;
   };
 
+  /**
+   * Calls at home go before those that have none. So that a batch of which nothing begins alike has its turns beside one that
+   * has homes, its calls get some too: wherever there is the least to do.
+   */
+  readonly #placeBeside = (ticket: Ticket): boolean => {
+    if (ticket.part.salt === 0) return false;
+    const at = this.#hungriest(one => serves(this.#endpoints[one] as Endpoint, ticket.call));
+    if (at === null) return false;
+    ticket.home = this.#endpoints[at] as Endpoint;
+    this.#waiting.push(ticket);
+    return true;
+  };
+
   /** The first call of a chain: at the home of its row, where it has one by now. */
   readonly #placeNew = (ticket: Ticket): boolean => {
     ticket.home = this.#homeOf(ticket);
@@ -251,6 +265,10 @@ export function createWaiting() {
     /** how many of them sleep */
     get asleep(): number {
       return asleep.length;
+    },
+    /** how many wait at a home to begin something */
+    get siblings(): number {
+      return sizeOf(siblings);
     },
     /** how many begin a chain, at the home of its row too */
     get fresh(): number {
