@@ -57,7 +57,10 @@ test('a slip in the name of any option of any verb is answered with that option'
         const typed = slip(name, at, kind);
         if (name.length < 4 || typed in options || typed.startsWith('-') || typed.startsWith('no-')) continue;
         const told = await refused(options, `--${typed}`);
-        const meant = /did you mean '--([^']+)'\?/.exec(told)?.[1];
+        // some are told in a sentence of their own
+        const meant =
+          /did you mean '--([^']+)'\?/.exec(told)?.[1] ??
+          new RegExp(`--(${name})\\b`).exec(told.split(';').slice(1).join())?.[1];
         expect(meant, `--${typed} for --${name}: ${told}`).toBeDefined();
         expect(editsBetween(typed, meant as string)).toBeLessThanOrEqual(editsBetween(typed, name));
       }

@@ -64,7 +64,7 @@ const ALL_CASES: [string, Watched][] = [A6000, A100].flatMap((preset): [string, 
   ['pinned', { preset, ...RUN, prompt: 100, writes: 150, limit: 96 }],
   ['prompts', { preset, ...RUN, prompt: 600, writes: 100, limit: 96 }],
   ['kv', { preset, calls: 600, prompt: 100, writes: 300, limits: { kvTokens: 20_000 } }],
-  ['prompts', { preset, calls: 400, prompt: 1_000, writes: 100, limits: { kvTokens: 60_000 } }],
+  ['prompts', { preset, calls: 1_200, prompt: 1_000, writes: 100, limits: { kvTokens: 60_000 } }],
   ['prompts', { preset, calls: 600, prompt: 1_200, writes: 40, shared: 1_100, group: 10, shuffled: true }],
 ]);
 ALL_CASES.push(

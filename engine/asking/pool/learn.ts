@@ -112,8 +112,9 @@ export function noteRoom(learner: Learner, running: number, kv: number, now: num
   const { phase, limit } = learner;
   // what several clients sent at once is no sign that the server has room for what each of them would add
   if (phase !== 'grow' || learner.sharers > 1 || limit >= USUAL_LIMIT || running < USED_SHARE * limit) return;
-  const fits = kv > 0 ? (running * FILLED_KV) / kv : USUAL_LIMIT;
-  const to = Math.min(USUAL_LIMIT, fits, GROW_WITH_ROOM * limit);
+  // that nothing waits is a sign of room where a scheduler says so, and one that has a KV cache says how full it is
+  if (kv === 0) return;
+  const to = Math.min(USUAL_LIMIT, (running * FILLED_KV) / kv, GROW_WITH_ROOM * limit);
   if (to > limit) move(learner, to, 'grow', now);
 }
 
