@@ -77,7 +77,7 @@ wholeWithRedis(
     const client = new OpenAI({ apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });
     const { id } = await begin(client, linesOf(30));
     await reached(client, id, ({ status }) => status === 'in_progress');
-    const one = job(1, '1ms', { IDLE: '3s' });
+    const one = job(1, '1ms', { IDLE: '10s' });
     expect(await reached(client, id)).toMatchObject({
       status: 'completed',
       request_counts: { completed: 30 },
