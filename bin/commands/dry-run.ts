@@ -18,6 +18,7 @@ import type { Begins } from '../../engine/core/item/call.ts';
 import { EXIT } from '../../engine/core/item/failure.ts';
 import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
+import { beginningOf } from '../../engine/flow/beginnings.ts';
 import { Sharing } from '../../engine/flow/sharing.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
@@ -71,7 +72,7 @@ export async function dryRun({
       pending ??=
         own.stage.name === 'request' ? item => addRequest(sum, item) : pendingOf(sum, own, { base, sets });
       sum.items += 1;
-      const said = begins?.(item);
+      const said = begins && beginningOf(item, begins);
       if (said) sharing.add(item, said, fixedBodyOf(item));
       const missed = pool.missed;
       const after = await work(item);

@@ -6,6 +6,8 @@
  *
  * A beginning is named by hashes of itself up to some lengths, each of all characters before it. A few dozen bytes a line.
  */
+import type { Begins } from '../core/item/call.ts';
+import type { Item } from '../core/item/item.ts';
 import { exact, small } from './numbers.ts';
 
 /**
@@ -30,6 +32,19 @@ export interface Arranged {
   order: Uint32Array;
   /** bytes that each line of `order` shares with the one before it */
   shared: Uint32Array;
+  /** those of all lines, and those of them that are shared */
+  bytes: number;
+  repeated: number;
+}
+
+/** What the stage that asks says of an item; null of one that failed, or of which it cannot tell: it says itself what is wrong. */
+export function beginningOf(item: Item, begins: (item: Item) => Begins | null): Begins | null {
+  if (item.failure !== undefined) return null;
+  try {
+    return begins(item);
+  } catch {
+    return null;
+  }
 }
 
 /** The beginnings of lines, in the order in which they came. */
@@ -81,7 +96,13 @@ export class Beginnings {
       const from = segments.pop() as number;
       this.#divide(order, shared, { from, to, level }, segments);
     }
-    return { order, shared };
+    let bytes = 0;
+    let repeated = 0;
+    for (let line = 0; line < order.length; line++) {
+      bytes += this.lengthOf(line);
+      repeated += shared[line] as number;
+    }
+    return { order, shared, bytes, repeated };
   }
 
   /** Divides lines that are alike up to `level` by what they have there. */

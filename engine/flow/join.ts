@@ -116,11 +116,17 @@ function endsByItself(inputs: readonly ByteInput[]): boolean {
   return inputs.every(({ isFile }) => isFile);
 }
 
-/** Of what ends by itself the first stage that asks reads all ahead. */
+/** Whether the first stage that asks reads all of an input ahead that ends by itself. */
 function holdsAll(row: readonly Placed[]): boolean {
   const asking = row.find(({ stage }) => stage.asks);
   if (asking === undefined || asking.stage.asks !== 'always' || !asking.stage.each) return false;
-  return asking.options.ordered !== true && asking.options['look-ahead'] === undefined;
+  return linesAhead(asking.options, true) === Number.POSITIVE_INFINITY;
+}
+
+/** Lines that a stage reads ahead; 1: they are asked as they come. `ends`: the input ends by itself. */
+function linesAhead(options: Values, ends: boolean): number {
+  if (options.ordered === true) return 1;
+  return (options['look-ahead'] as number | undefined) ?? (ends ? Number.POSITIVE_INFINITY : LOOK_AHEAD);
 }
 
 /** How the first stage of a row has its lines read. */
@@ -191,8 +197,10 @@ export async function openRow(row: readonly Placed[], ends = false): Promise<Thr
         };
         account.workloads.push(workload);
         const bound = { limit, onRoom, ordered, signal: tools.asking, onLeft };
-        const lines = (options['look-ahead'] as number | undefined) ?? (ends ? Infinity : LOOK_AHEAD);
-        if (begins !== null && !ordered && lines > 1) {
+        // what another stage has asked comes in the order of that one, and is not waited for
+        const isFirst = !row.slice(0, index).some(before => before.stage.asks);
+        const lines = isFirst ? linesAhead(options, ends) : 1;
+        if (begins !== null && lines > 1) {
           const placing = pool?.placing;
           const ahead = { begins, lines, placing, signal: tools.asking, account };
           flows.push(items => lookAhead(items, ahead));

@@ -9,7 +9,7 @@ import _ from 'highland';
 import type { Account } from '../core/item/account.ts';
 import type { Begins, Placing } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
-import { Beginnings } from './beginnings.ts';
+import { Beginnings, beginningOf } from './beginnings.ts';
 import { HeldLines, IN_MEMORY } from './held-lines.ts';
 import { type Numbers, small } from './numbers.ts';
 import { type Others, Walk } from './walk.ts';
@@ -27,6 +27,8 @@ export interface LookAheadOptions {
 
 /** What comes no sooner than this behind the line before it is not waited for, in ms. */
 const A_MOMENT = 50;
+/** … nor for longer than this, in ms: a stage before it may ask models, too. */
+const AT_MOST = 1_000;
 
 type Push = (error: Error | null, item?: Item | Highland.Nil) => void;
 
@@ -48,6 +50,7 @@ class LookAhead {
   #wanted: (() => void) | null = null;
   #timer: NodeJS.Timeout | undefined;
   #cameLast = 0;
+  #waitsSince = 0;
   #held = 0;
 
   constructor(items: Highland.Stream<Item>, options: LookAheadOptions) {
@@ -90,13 +93,20 @@ class LookAhead {
       this.#more = null;
       next();
     }
-    if (this.#wanted !== null && this.#options.lines !== Number.POSITIVE_INFINITY)
-      this.#timer ??= setInterval(() => this.#lookForMore(), A_MOMENT);
+    if (this.#wanted !== null && this.#options.lines !== Number.POSITIVE_INFINITY) this.#startTimer();
   }
 
-  /** What has come is enough where nothing more came for a moment. */
+  #startTimer(): void {
+    if (this.#timer !== undefined) return;
+    this.#waitsSince = performance.now();
+    this.#timer = setInterval(() => this.#lookForMore(), A_MOMENT);
+  }
+
+  /** What has come is enough where nothing more came for a moment, or more comes but slowly. */
   #lookForMore(): void {
-    if (this.#wanted !== null && this.#reading.count > 0 && performance.now() - this.#cameLast >= A_MOMENT) {
+    const now = performance.now();
+    const isEnough = now - this.#cameLast >= A_MOMENT || now - this.#waitsSince >= AT_MOST;
+    if (this.#wanted !== null && this.#reading.count > 0 && isEnough) {
       this.#turn();
       this.#wanted();
     }
@@ -197,6 +207,7 @@ class Block {
   readonly #options: LookAheadOptions;
   readonly #store = new HeldLines();
   readonly #byModel = new Map<string, OfModel>();
+  readonly #others: Others;
   bytes = 0;
   left = 0;
 
@@ -210,7 +221,7 @@ class Block {
   }
 
   add(item: Item): void {
-    const begins = this.#beginsOf(item);
+    const begins = beginningOf(item, this.#options.begins);
     const model = begins?.model ?? '';
     let ofModel = this.#byModel.get(model);
     if (ofModel === undefined) {
@@ -223,24 +234,15 @@ class Block {
     this.left += 1;
   }
 
-  /** Who asks says what is wrong with an item. */
-  #beginsOf(item: Item): Begins | null {
-    if (item.failure !== undefined) return null;
-    try {
-      return this.#options.begins(item);
-    } catch {
-      return null;
-    }
-  }
-
   arrange(): void {
     const { placing, account } = this.#options;
     for (const { model, beginnings, lines } of this.#byModel.values()) {
       const endpoints = placing?.servedBy(model) ?? 1;
-      const walk = new Walk(beginnings, beginnings.arranged(), endpoints);
+      const arranged = beginnings.arranged();
+      const walk = new Walk(beginnings, arranged, endpoints);
       this.#byModel.set(model, { model, beginnings: new Beginnings(), lines, walk });
-      account.beginnings.bytes += walk.bytes;
-      account.beginnings.repeated += walk.repeated;
+      account.beginnings.bytes += arranged.bytes;
+      account.beginnings.repeated += arranged.repeated;
     }
   }
 
@@ -254,7 +256,8 @@ class Block {
     const taken = ofModel?.walk?.take(endpoint, this.#others);
     if (!ofModel || !taken) return null;
     const item = this.#given(ofModel, taken.line);
-    if (taken.placed) this.#options.placing?.settle(this.#beginsOf(item)?.name ?? '', endpoint);
+    if (taken.placed)
+      this.#options.placing?.settle(beginningOf(item, this.#options.begins)?.name ?? '', endpoint);
     return item;
   }
 
@@ -269,8 +272,6 @@ class Block {
   close(): void {
     this.#store.close();
   }
-
-  readonly #others: Others;
 
   #walkFor(endpoint: number): OfModel | null {
     let most: OfModel | null = null;

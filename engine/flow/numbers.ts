@@ -4,11 +4,11 @@
  */
 export class Numbers<A extends Float64Array | Uint32Array> {
   readonly #pieces: A[] = [];
-  readonly #make: () => A;
+  readonly #make: (length: number) => A;
   #count = 0;
 
   constructor(make: (length: number) => A) {
-    this.#make = () => make(PIECE);
+    this.#make = make;
   }
 
   get count(): number {
@@ -17,7 +17,7 @@ export class Numbers<A extends Float64Array | Uint32Array> {
 
   push(value: number): void {
     const at = this.#count++ & (PIECE - 1);
-    if (at === 0) this.#pieces.push(this.#make());
+    if (at === 0) this.#pieces.push(this.#make(PIECE));
     (this.#pieces[this.#pieces.length - 1] as A)[at] = value;
   }
 

@@ -49,13 +49,7 @@ export class Sharing {
 
   /** As lines for a person; none where the prompts have nothing in common. */
   words(): string[] {
-    const { order, shared } = this.#beginnings.arranged();
-    let bytes = 0;
-    let repeated = 0;
-    for (let at = 0; at < order.length; at++) {
-      bytes += this.#beginnings.lengthOf(order[at] as number);
-      repeated += shared[at] as number;
-    }
+    const { bytes, repeated } = this.#beginnings.arranged();
     if (bytes === 0) return [];
     const lines: string[] = [];
     // beginnings are compared by blocks, so that what begins alike seems a little less than what repeats

@@ -46,9 +46,6 @@ export class Walk {
   /** nobody's */
   readonly #free: Range[];
   #left: number;
-  readonly bytes: number;
-  /** bytes that are shared with the line before */
-  readonly repeated: number;
 
   /** `endpoints`: how many may take part. */
   constructor(lines: Beginnings, { order, shared }: Arranged, endpoints: number) {
@@ -56,17 +53,11 @@ export class Walk {
     this.#order = order;
     this.#left = count;
     this.#work = new Float64Array(count + 1);
-    let bytes = 0;
-    let repeated = 0;
     for (let at = 0; at < count; at++) {
       const length = lines.lengthOf(order[at] as number);
       const same = shared[at] as number;
-      bytes += length;
-      repeated += same;
       this.#work[at + 1] = (this.#work[at] as number) + length - same + ANSWER;
     }
-    this.bytes = bytes;
-    this.repeated = repeated;
     let least = Number.POSITIVE_INFINITY;
     for (let at = 1; at < count; at++) least = Math.min(least, shared[at] as number);
     this.#shared = shared.map(same => Math.max(0, same - least));
@@ -116,7 +107,7 @@ export class Walk {
    * of its range.
    */
   #takenOver(thief: number, others: Others): Range | null {
-    let most: { whose: number; range: Range; lines: number } | null = null;
+    let most: { range: Range; lines: number } | null = null;
     for (const [whose, range] of this.#ranges) {
       if (range.next === range.end) continue;
       if (!others.isUp(whose)) {
@@ -124,7 +115,7 @@ export class Walk {
         return range;
       }
       const lines = range.end - range.next + others.inHand(whose);
-      if (most === null || lines > most.lines) most = { whose, range, lines };
+      if (most === null || lines > most.lines) most = { range, lines };
     }
     if (most === null) return null;
     const { range, lines } = most;

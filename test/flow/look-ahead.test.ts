@@ -1,13 +1,15 @@
 /** What is read ahead of a stage that asks: in which order it goes on, and that all of it does. */
 import fc from 'fast-check';
 import _ from 'highland';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { originOf, remember, textOf } from '../../engine/core/files/origin.ts';
 import { newAccount } from '../../engine/core/item/account.ts';
-import type { Placing } from '../../engine/core/item/call.ts';
+import type { Placing, Pool } from '../../engine/core/item/call.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import { Beginnings } from '../../engine/flow/beginnings.ts';
+import { openRow } from '../../engine/flow/join.ts';
 import { lookAhead } from '../../engine/flow/look-ahead.ts';
+import { stage } from '../../engine/flow/stage.ts';
 import { Walk } from '../../engine/flow/walk.ts';
 
 /** Texts of a tree: each line is a path in it, `widths[0]` branches at the root, and a part of 300 bytes for each step. */
@@ -234,4 +236,64 @@ test('what waits on disk comes back as it was, with the bytes that it was read f
     const origin = originOf(item);
     expect(origin && textOf(origin) === before?.text).toBe(before?.text === undefined ? undefined : true);
   }
+});
+
+test('what comes slowly is not waited for', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const stop = new AbortController();
+  let came = 0;
+  const slow = _<Item>((push, next) => {
+    setInterval(() => {
+      push(null, { id: `${came++}`, prompt: 'A prompt.' });
+      if (came === 1) next();
+    }, 10);
+  });
+  const account = newAccount('test');
+  const begins = (item: Item) => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] });
+  const out: Item[] = [];
+  lookAhead(slow, { begins, lines: 10_000, signal: stop.signal, account })
+    .consume<never>((_error, item, _push, next) => {
+      out.push(item as Item);
+      next();
+    })
+    .resume();
+  await vi.advanceTimersByTimeAsync(900);
+  expect(out).toEqual([]);
+  await vi.advanceTimersByTimeAsync(300);
+  expect(out.length).toBeGreaterThan(50);
+  stop.abort();
+});
+
+test('of two stages that ask, the second does not wait for the end of the first', async () => {
+  const events: string[] = [];
+  const asking = (name: string) =>
+    stage({
+      name,
+      summary: '',
+      asks: 'always',
+      options: {},
+      each: (_options, tools) => {
+        tools.tellBeginnings?.(item => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] }));
+        return async item => {
+          events.push(name);
+          await new Promise(setImmediate);
+          return { ...item };
+        };
+      },
+    });
+  const never = new AbortController().signal;
+  const account = newAccount('test');
+  const tools = {
+    ...{ base: '.', files: [], signal: never, asking: never, account, started: new Date(0), warn: () => {} },
+    pool: async () => ({ itemsInFlight: 2, onRoom: () => {} }) as unknown as Pool,
+  };
+  const flow = await openRow(
+    ['first', 'second'].map(name => ({ stage: asking(name), options: {}, tools })),
+    true,
+  );
+  const items = Array.from({ length: 40 }, (_item, at) => ({ id: `${at}`, prompt: 'A prompt.' }));
+  const out = await new Promise<Item[]>(resolve => flow(_<Item>(items)).toArray(resolve));
+  expect(out).toHaveLength(40);
+  expect(events.indexOf('second')).toBeLessThan(events.lastIndexOf('first'));
 });
