@@ -18,6 +18,7 @@ export interface IndexerData {
   /** where an index that was kept ends */
   from: readonly FileState[];
   columns: readonly ColumnNews[];
+  leftOut: number;
 }
 
 /** How far a file was read. */
@@ -34,7 +35,7 @@ export type FromIndexer =
   | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number }
   | { kind: 'trouble'; file: number; message: string };
 
-const BLOCK = 4 << 20;
+const BLOCK = 1 << 20;
 /** The first rows are shown as soon as they are known. */
 const FIRST_ROWS = 200;
 /** ms after which a chunk is handed over though it is not full */
@@ -45,7 +46,7 @@ class Indexer {
   readonly #columns = new Map<string, Map<string, ColumnBuilder | null>>();
   readonly #builders: ColumnBuilder[] = [];
   readonly #files: FileState[];
-  #leftOut = 0;
+  #leftOut: number;
   #mostColumns = MOST_COLUMNS;
   #rows = 0;
   #file = 0;
@@ -60,8 +61,11 @@ class Indexer {
 
   constructor(data: IndexerData) {
     this.#data = data;
+    this.#leftOut = data.leftOut;
     this.#files = data.paths.map((_path, at) => ({ ...(data.from[at] ?? { read: 0, line: 1 }) }));
-    for (const { group, key } of data.columns) this.#builderOf(group, key);
+    for (const column of data.columns) this.#builderOf(column.group, column.key, column);
+    this.#isFirst = data.columns.length === 0;
+    if (!this.#isFirst) this.#mostColumns = Math.max(FEWEST_COLUMNS, data.columns.length);
     if (data.hashes) {
       this.#decided = new Float64Array(CHUNK);
       this.#said = new Float64Array(CHUNK);
@@ -93,17 +97,21 @@ class Indexer {
       const { size } = fstatSync(handle);
       if (size <= state.read) return 0;
       const rows = this.#rowsOf(path, handle, state);
+      // two buffers in turn: what is left of one block is copied to the beginning of the next
+      let [block, other] = [Buffer.allocUnsafeSlow(BLOCK), Buffer.allocUnsafeSlow(BLOCK)];
       let rest: Buffer = Buffer.alloc(0);
       for (let end = state.read; ; ) {
-        const block = Buffer.allocUnsafeSlow(rest.length + Math.min(BLOCK, size - end));
+        if (block.length < 2 * rest.length) block = Buffer.allocUnsafeSlow(4 * rest.length);
         rest.copy(block);
-        const got = end >= size ? 0 : readSync(handle, block, rest.length, block.length - rest.length, end);
+        const wanted = Math.min(block.length - rest.length, size - end);
+        const got = wanted <= 0 ? 0 : readSync(handle, block, rest.length, wanted, end);
         rows.feed(block.subarray(0, rest.length + got), end - rest.length, got === 0);
         end += got;
         for (let row = rows.next(); row !== null; row = rows.next()) this.#add(row, file);
         Object.assign(state, { read: rows.at, line: rows.line });
         if (got === 0) return rows instanceof LineRows ? end - rows.at : 0;
         rest = rows.rest();
+        [block, other] = [other, block];
       }
     } finally {
       closeSync(handle);
@@ -155,7 +163,7 @@ class Indexer {
     return Math.max(FEWEST_COLUMNS, Math.min(MOST_COLUMNS, Math.floor(ROOM / (expected * USUAL_BYTES))));
   }
 
-  #builderOf(group: string, key: string): ColumnBuilder | null {
+  #builderOf(group: string, key: string, kept?: ColumnNews): ColumnBuilder | null {
     const keys = this.#columns.get(group) ?? new Map<string, ColumnBuilder | null>();
     this.#columns.set(group, keys);
     const known = keys.get(key);
@@ -165,7 +173,7 @@ class Indexer {
       if (this.#leftOut <= MOST_NAMED) keys.set(key, null);
       return null;
     }
-    const made = new ColumnBuilder(this.#builders.length, group, key);
+    const made = new ColumnBuilder(this.#builders.length, group, key, kept);
     this.#builders.push(made);
     keys.set(key, made);
     return made;
@@ -237,3 +245,4 @@ const post = (message: FromIndexer, move: ArrayBuffer[] = []): void => parentPor
 
 const indexer = new Indexer(workerData as IndexerData);
 parentPort?.on('message', () => indexer.run());
+indexer.run();

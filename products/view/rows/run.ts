@@ -12,6 +12,7 @@ import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import type { ColumnKind } from './chunk.ts';
 import { FIRST_BYTES, type FileShape, LineRows, shapeOf, TableRows } from './cut-rows.ts';
 import type { FileState, FromIndexer, IndexerData } from './indexer.ts';
+import { readKept, type Subject, writeKept } from './kept-index.ts';
 import { type PlacedChunk, RowIndex } from './row-index.ts';
 import { type Query, type Selection, Selections } from './selections.ts';
 
@@ -59,6 +60,10 @@ export interface RunOptions {
   hashes?: boolean;
 }
 
+/** ms without anything to read after which the thread ends */
+const IDLE = 5_000;
+/** bytes more than a kept index has, for which it is kept anew */
+const MUCH = 256 << 20;
 /** ms between two looks at whether a file has grown */
 const LOOK = 500;
 
@@ -80,37 +85,79 @@ export class Run {
   readonly #selections: Selections;
   readonly #files: OpenFile[];
   readonly #options: RunOptions;
-  readonly #worker: Worker;
+  #worker: Worker | null = null;
+  /** ends the thread where nothing grows: what it has in memory is in the index too */
+  #idle: NodeJS.Timeout | undefined;
   #read: FileState[] = [];
   #leftOut = 0;
-  #isBusy = true;
+  #isBusy = false;
   #lookedAt = 0;
   #waiting: (() => void)[] = [];
   #broken: string | null = null;
+  /** bytes that the kept index has, so that it is kept again only once there is much more */
+  #kept = 0;
 
   /** Exit 65 where a file is not there, or is nothing that can be read. */
   static async open(paths: readonly string[], options: RunOptions): Promise<Run> {
     const files: OpenFile[] = [];
     for (const path of paths) files.push(await opened(path));
-    return new Run(files, options);
+    const run = new Run(files, options);
+    await run.#takeKept();
+    if (run.#readBytes() < run.state().of || run.index.rows === 0) run.#readOn();
+    return run;
   }
 
   private constructor(files: OpenFile[], options: RunOptions) {
     this.#files = files;
     this.#options = options;
     this.#selections = new Selections(this.index, this.paths);
+  }
+
+  async #takeKept(): Promise<void> {
+    const kept = await readKept(this.#subject());
+    if (kept === null) return;
+    this.index.take(kept.chunks, kept.columns);
+    this.#read = kept.files;
+    this.#leftOut = kept.leftOut;
+    this.#kept = this.#readBytes();
+  }
+
+  #subject(): Subject {
+    const { hashes = false, maxLine } = this.#options;
+    const handles = this.#files.map(({ handle }) => handle);
+    return { paths: this.paths, handles, options: JSON.stringify([hashes, maxLine]) };
+  }
+
+  /** Has the thread read what it has not read yet. */
+  #readOn(): void {
+    this.#isBusy = true;
+    clearTimeout(this.#idle);
+    if (this.#worker !== null) return this.#worker.postMessage('read');
     const workerData: IndexerData = {
-      paths: files.map(({ path }) => path),
-      maxLine: options.maxLine,
-      hashes: options.hashes === true,
-      from: [],
-      columns: [],
+      paths: this.paths,
+      maxLine: this.#options.maxLine,
+      hashes: this.#options.hashes === true,
+      from: this.#read,
+      columns: this.index.news(),
+      leftOut: this.#leftOut,
     };
-    this.#worker = new Worker(join(packageRoot(), 'dist/products/view/rows/indexer.js'), { workerData });
-    this.#worker.on('message', (message: FromIndexer) => this.#take(message));
-    this.#worker.on('error', (error: Error) => this.#breaks(error));
-    this.#worker.unref();
-    this.#worker.postMessage('read');
+    // objects of a line live as long as the line is looked at: a small heap is enough, and stays small
+    const resourceLimits = { maxYoungGenerationSizeMb: 16 };
+    const worker = new Worker(join(packageRoot(), 'dist/products/view/rows/indexer.js'), {
+      workerData,
+      resourceLimits,
+    });
+    worker.on('message', (message: FromIndexer) => this.#take(message));
+    worker.on('error', (error: Error) => this.#breaks(error));
+    worker.unref();
+    this.#worker = worker;
+  }
+
+  #rest(): void {
+    this.#idle = setTimeout(() => {
+      void this.#worker?.terminate();
+      this.#worker = null;
+    }, IDLE).unref();
   }
 
   get paths(): string[] {
@@ -118,9 +165,13 @@ export class Run {
   }
 
   state(): RunState {
-    const read = this.#read.reduce((sum, { read: bytes }) => sum + bytes, 0);
+    const read = this.#readBytes();
     const of = this.#files.reduce((sum, { size }) => sum + size, 0);
     return { rows: this.index.rows, done: !this.#isBusy, read, of, notes: this.#notes() };
+  }
+
+  #readBytes(): number {
+    return this.#read.reduce((sum, { read }) => sum + read, 0);
   }
 
   #notes(): string[] {
@@ -174,8 +225,7 @@ export class Run {
       else if (file.size > before) file.trouble = 'it grew; a table is read once: open it again';
     }
     if (!isMore) return;
-    this.#isBusy = true;
-    this.#worker.postMessage('read');
+    this.#readOn();
   }
 
   /** The rows that are wanted, as far as they are known; a text is searched for `ms` at most before it answers. */
@@ -253,10 +303,19 @@ export class Run {
       message.open.forEach((bytes, at) => {
         (this.#files[at] as OpenFile).open = bytes;
       });
+      this.#rest();
+      void this.#keep();
     }
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
+  }
+
+  async #keep(): Promise<void> {
+    const bytes = this.#readBytes();
+    if (bytes < 2 * this.#kept && bytes - this.#kept < MUCH) return;
+    this.#kept = bytes;
+    await writeKept(this.#subject(), this.index, this.#read, this.#leftOut);
   }
 
   #breaks(error: Error): void {
@@ -266,7 +325,8 @@ export class Run {
 
   async close(): Promise<void> {
     this.#selections.stop();
-    await this.#worker.terminate();
+    clearTimeout(this.#idle);
+    await this.#worker?.terminate();
     for (const { handle } of this.#files) await handle.close();
   }
 }

@@ -27,7 +27,7 @@ interface Kept {
 }
 
 /** Selections that are kept: a person goes back and forth between a few. */
-const MOST_KEPT = 6;
+const MOST_KEPT = 3;
 /** Searches whose marks are kept, a byte a row each. */
 const MOST_SEARCHES = 3;
 
@@ -44,6 +44,8 @@ export class Selections {
 
   /** What there is by now; a search goes on behind it. */
   of({ filters, sort, text }: Query): Selection {
+    if (filters.length === 0 && sort === null && text === '' && this.#index.gone.size === 0)
+      return allOf(this.#index);
     const search = text === '' ? null : this.#searchFor(text);
     const key = JSON.stringify([filters, sort, text]);
     const kept = this.#kept.get(key);
@@ -114,6 +116,18 @@ function selectionOf(
     indexOf: row => (isSorted ? rows.indexOf(row) : placeOf(rows, row)),
     counts: (column, most) => countsOf(index, rows, column, most),
     searching,
+  };
+}
+
+/** All rows, in the order of the files. */
+function allOf(index: RowIndex): Selection {
+  const { rows } = index;
+  return {
+    count: rows,
+    at: place => place,
+    indexOf: row => (row < rows ? row : -1),
+    counts: (column, most) => countsOf(index, rows, column, most),
+    searching: null,
   };
 }
 
