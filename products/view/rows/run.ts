@@ -243,17 +243,18 @@ export class Run {
     const file = this.#files[chunk.file] as OpenFile;
     const about = { row, file: file.path, line: chunk.lines[at] as number, offset, bytes };
     const isRow = file.shape === 'table' || file.shape === 'parquet';
-    const gone = (trouble: string): RowText => ({
+    const gone = (trouble: string, value: JsonObject = {}): RowText => ({
       ...about,
       text: null,
-      value: { failure: { stage: 'view', code: 'unreadable', message: trouble } },
+      value,
       isRow,
       trouble,
     });
-    if (bytes > this.#options.maxLine)
-      return gone(
-        `expected at most ${number(this.#options.maxLine)} bytes (--max-line), found ${number(bytes)}`,
-      );
+    const { maxLine } = this.#options;
+    if (bytes > maxLine) {
+      const message = `expected at most ${number(maxLine)} bytes (--max-line), found ${number(bytes)}`;
+      return gone(message, { failure: { stage: 'view', code: 'line-too-long', message } });
+    }
     const block = Buffer.allocUnsafe(bytes);
     let got = 0;
     try {
