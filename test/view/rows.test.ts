@@ -9,6 +9,7 @@ import type { Query, Selection } from '../../products/view/rows/selections.ts';
 import { byKeys } from '../../products/view/rows/sort-rows.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
 
 const SEED = Number(process.env.SEED) || Date.now() % 2 ** 31;
 console.log(`view rows: SEED=${SEED}`);
@@ -149,6 +150,36 @@ test('a file that grows grows here; a last line without an end is read again whe
   expect((await run.read(3)).trouble).toMatch(/shorter/);
 });
 
+test('an index is kept for the next time, and goes on where the file has grown', async () => {
+  const path = join(folder(), 'many.ndjson');
+  const lines = (from: number, to: number): string =>
+    Array.from({ length: to - from }, (_line, at) => {
+      const n = from + at;
+      return `${JSON.stringify({ id: `i${n}`, prompt: 'x'.repeat(3_000), input: { n, even: n % 2 === 0, name: `name ${n}` } })}\n`;
+    }).join('');
+  writeFileSync(path, lines(0, 11_500));
+  const options = { maxLine: 1 << 20, keptIn: join(folder(), 'kept') };
+  const first = await Run.open([path], options);
+  await allOf(first);
+  const { rows, read } = first.state();
+  await first.close();
+  appendFileSync(path, lines(11_500, 12_000));
+  const again = await Run.open([path], options);
+  open.push(again);
+  expect(again.state(), 'all that was kept is there at once').toMatchObject({ rows, read });
+  await allOf(again);
+  expect(again.state().rows).toBe(12_000);
+  const filters = [
+    is('in.even', 'true'),
+    { column: 'in.n', tests: [{ isNot: false, from: 11_490, to: 11_505 }] },
+  ];
+  const selected = await again.select(query({ filters }));
+  expect(rowsOf(selected)).toEqual([11490, 11492, 11494, 11496, 11498, 11500, 11502, 11504]);
+  expect(rowsOf(await again.select(query({ filters: [is('in.name', 'name 5', 'name 11999')] })))).toEqual([
+    5, 11999,
+  ]);
+});
+
 test('tables, arrays, lines that are none, long lines', async () => {
   const at = folder();
   writeFileSync(join(at, 'a.csv'), '\ufeffname,note\nAnna,"two\nlines, ""quoted"""\nBob,x\n');
@@ -179,6 +210,22 @@ test('tables, arrays, lines that are none, long lines', async () => {
   const failed = await run.select(query({ filters: [is('failure', 'line-too-long')] }));
   expect(rowsOf(failed)).toEqual([7]);
   expect(rowsOf(await run.select(query({ text: 'LINES, "QUOTED' }), 10_000))).toEqual([0]);
+});
+
+test('rows of a Parquet file are filtered, searched and read as those of a table', async () => {
+  const at = folder();
+  const csv = `n,name\n${Array.from({ length: 1_200 }, (_row, n) => `${n},"name ${n}"`).join('\n')}\n`;
+  writeFileSync(join(at, 'rows.csv'), csv);
+  const { code, stderr } = await fw(
+    `fw ingest rows.csv --prompt name --id n | fw export --format parquet > rows.parquet`,
+    { cwd: at },
+  );
+  expect(code, stderr).toBe(0);
+  const run = await opened([join(at, 'rows.parquet')]);
+  expect(run.state()).toMatchObject({ rows: 1_200, notes: [] });
+  const found = await run.select(query({ text: 'NAME 1177' }), 10_000);
+  expect(rowsOf(found)).toEqual([1177]);
+  expect(JSON.stringify((await run.read(1177)).value)).toMatch(/name 1177/);
 });
 
 test('more values than are counted one by one: numbers keep their ranges, texts their equality', async () => {

@@ -44,9 +44,11 @@ const STAGE = 'view';
 /** Bytes that say what a file is. */
 export const FIRST_BYTES = 64 * 1024;
 
+export const isParquet = (path: string): boolean => /\.parquet$/i.test(path);
+
 /** By its name and its first bytes. Throws (65) where it is nothing that can be read. */
 export function shapeOf(path: string, first: Buffer): FileShape {
-  if (/\.parquet$/i.test(path) || first.subarray(0, 4).toString('latin1') === 'PAR1') return 'parquet';
+  if (isParquet(path)) return 'parquet';
   const foreign = foreignKind(first, path);
   if (foreign !== null) throw dataError(foreign);
   const start = hasMark(first, 0) ? 3 : 0;

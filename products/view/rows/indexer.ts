@@ -6,8 +6,17 @@ import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { dataError } from '../../../engine/core/item/failure.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { openParquet } from '../../../engine/tables/parquet-rows.ts';
 import { CHUNK, type Chunk, ColumnBuilder, type ColumnNews, hashOf } from './chunk.ts';
-import { FIRST_BYTES, LineRows, type RowAt, type RowSource, shapeOf, TableRows } from './cut-rows.ts';
+import {
+  FIRST_BYTES,
+  isParquet,
+  LineRows,
+  type RowAt,
+  type RowSource,
+  shapeOf,
+  TableRows,
+} from './cut-rows.ts';
 import { fieldsOf } from './line-fields.ts';
 
 export interface IndexerData {
@@ -73,12 +82,14 @@ class Indexer {
   }
 
   /** Reads what there is, from where it came to the last time. A last line without an end is read again. */
-  run(): void {
+  async run(): Promise<void> {
     const open: number[] = [];
     for (let file = 0; file < this.#data.paths.length; file++) {
       this.#file = file;
       try {
-        open.push(this.#read(file));
+        open.push(
+          isParquet(this.#data.paths[file] as string) ? await this.#readParquet(file) : this.#read(file),
+        );
       } catch (error) {
         open.push(0);
         post({ kind: 'trouble', file, message: (error as Error).message });
@@ -118,14 +129,30 @@ class Indexer {
     }
   }
 
+  /** Row groups, where a row's place is its number. Returns 0. */
+  async #readParquet(file: number): Promise<number> {
+    const path = this.#data.paths[file] as string;
+    const state = this.#files[file] as FileState;
+    const { size } = statSync(path);
+    if (state.read === size) return 0;
+    const { groups, rows } = await openParquet(path);
+    let from = 0;
+    for (const count of groups) {
+      for (const [at, value] of (await rows(from, from + count)).entries())
+        this.#add({ offset: from + at, length: 0, line: from + at + 1, value, isRow: true }, file);
+      from += count;
+    }
+    state.read = size;
+    return 0;
+  }
+
   #rowsOf(path: string, handle: number, state: FileState): RowSource {
     const first = Buffer.alloc(FIRST_BYTES);
     const shape = shapeOf(path, first.subarray(0, readSync(handle, first, 0, FIRST_BYTES, 0)));
     const { maxLine } = this.#data;
     if (shape === 'lines') return new LineRows(path, maxLine, { at: state.read, line: state.line });
-    if (shape === 'parquet') throw dataError('expected lines or a table, found a Parquet file');
     if (state.read > 0) throw dataError('expected lines to be added, found a table that grew; open it again');
-    return new TableRows(path, maxLine, shape);
+    return new TableRows(path, maxLine, shape === 'elements' ? 'elements' : 'table');
   }
 
   #add({ offset, length, line, value, isRow }: RowAt, file: number): void {
@@ -244,5 +271,7 @@ function buffersOf(chunk: Chunk): ArrayBuffer[] {
 const post = (message: FromIndexer, move: ArrayBuffer[] = []): void => parentPort?.postMessage(message, move);
 
 const indexer = new Indexer(workerData as IndexerData);
-parentPort?.on('message', () => indexer.run());
-indexer.run();
+let running = indexer.run();
+parentPort?.on('message', () => {
+  running = running.then(() => indexer.run());
+});

@@ -42,9 +42,14 @@ export interface KeptIndex {
 export interface Subject {
   paths: readonly string[];
   handles: readonly FileHandle[];
+  /** where indexes are kept */
+  folder: string;
   /** what else the index depends on */
   options: string;
 }
+
+/** One of each user's own. */
+export const usualFolder = (): string => join(tmpdir(), `fw-view-${process.getuid?.() ?? 0}`);
 
 /** null: there is none, or it is of other files. */
 export async function readKept(subject: Subject): Promise<KeptIndex | null> {
@@ -114,7 +119,7 @@ export async function writeKept(
       await file.close();
     }
     renameSync(partial, path);
-    forgetOld();
+    forgetOld(subject.folder);
   } catch {
     if (partial !== '') rmSync(partial, { force: true });
   }
@@ -220,23 +225,21 @@ async function marksOf(handle: FileHandle, end: number): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Throws where the folder is not ours alone. */
-function folder(): string {
-  const uid = process.getuid?.() ?? 0;
-  const path = join(tmpdir(), `fw-view-${uid}`);
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  const facts = statSync(path);
-  if (facts.uid !== uid || (facts.mode & 0o077) !== 0) throw new Error('the folder is open to others');
-  return path;
+/** Makes the folder; throws where it is not ours alone. */
+function own(folder: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid, mode } = statSync(folder);
+  if (uid !== (process.getuid?.() ?? 0) || (mode & 0o077) !== 0)
+    throw new Error('the folder is open to others');
+  return folder;
 }
 
-function pathOf({ paths, options }: Subject): string {
+function pathOf({ paths, folder, options }: Subject): string {
   const name = createHash('sha256').update(JSON.stringify([paths.map(path => resolve(path)), options]));
-  return join(folder(), `${name.digest('hex').slice(0, 32)}.index`);
+  return join(own(folder), `${name.digest('hex').slice(0, 32)}.index`);
 }
 
-function forgetOld(): void {
-  const at = folder();
+function forgetOld(at: string): void {
   const files = readdirSync(at).map(name => {
     const { size, mtimeMs } = statSync(join(at, name));
     return { path: join(at, name), size, mtimeMs };

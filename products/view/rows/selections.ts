@@ -1,4 +1,5 @@
 /** What was selected, kept for as long as somebody goes back and forth between a few selections. */
+import type { OpenFile } from './open-file.ts';
 import type { RowIndex } from './row-index.ts';
 import { type Counts, countsOf, selectRows, type Wanted } from './selection.ts';
 import { type Searching, TextSearch } from './text-search.ts';
@@ -33,13 +34,13 @@ const MOST_SEARCHES = 3;
 
 export class Selections {
   readonly #index: RowIndex;
-  readonly #paths: readonly string[];
+  readonly #files: readonly OpenFile[];
   readonly #kept = new Map<string, Kept>();
   readonly #searches = new Map<string, TextSearch>();
 
-  constructor(index: RowIndex, paths: readonly string[]) {
+  constructor(index: RowIndex, files: readonly OpenFile[]) {
     this.#index = index;
-    this.#paths = paths;
+    this.#files = files;
   }
 
   /** What there is by now; a search goes on behind it. */
@@ -80,7 +81,7 @@ export class Selections {
   #searchFor(text: string): TextSearch {
     let search = this.#searches.get(text);
     if (search === undefined) {
-      search = new TextSearch(this.#index, this.#paths, text);
+      search = new TextSearch(this.#index, this.#files, text);
       this.#searches.set(text, search);
       const [oldest] = this.#searches.keys();
       if (this.#searches.size > MOST_SEARCHES && oldest !== undefined) {

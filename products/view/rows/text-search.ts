@@ -2,7 +2,8 @@
  * A text in all rows: a pass over the bytes of the files, block by block, which marks the rows that have it. Capitals of
  * ASCII do not matter. It goes on behind what it has seen as the index grows.
  */
-import { open } from 'node:fs/promises';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import type { OpenFile } from './open-file.ts';
 import type { RowIndex } from './row-index.ts';
 
 const BLOCK = 1 << 20;
@@ -40,7 +41,7 @@ interface Needle {
 
 export class TextSearch {
   readonly #index: RowIndex;
-  readonly #paths: readonly string[];
+  readonly #files: readonly OpenFile[];
   readonly #needles: Needle[];
   readonly #longest: number;
   /** 1 where a row has it */
@@ -52,9 +53,9 @@ export class TextSearch {
   #stopped = false;
   bytes = 0;
 
-  constructor(index: RowIndex, paths: readonly string[], text: string) {
+  constructor(index: RowIndex, files: readonly OpenFile[], text: string) {
     this.#index = index;
-    this.#paths = paths;
+    this.#files = files;
     this.#needles = formsOf(text).map(bytes => ({ bytes: bytes.length, pattern: patternOf(bytes) }));
     this.#longest = Math.max(...this.#needles.map(({ bytes }) => bytes));
   }
@@ -103,27 +104,31 @@ export class TextSearch {
     const { file, offsets, lengths, first } = this.#index.chunks[this.#chunk]!;
     const start = offsets[this.#rowsDone]!;
     const end = offsets[upTo - 1]! + lengths[upTo - 1]!;
-    const handle = await open(this.#paths[file] as string, 'r').catch(() => null);
-    if (handle === null) {
-      this.#rowsDone = upTo;
-      return; // the page says that the file is gone
+    const opened = this.#files[file] as OpenFile;
+    const rows = await opened.rows(start, end + 1);
+    if (rows !== null) return this.#searchValues(rows, first, upTo);
+    let row = this.#rowsDone;
+    const overlap = this.#longest - 1;
+    const block = Buffer.allocUnsafe(Math.min(BLOCK, end - start) + overlap);
+    for (let at = start; at < end && !this.#stopped; at += BLOCK) {
+      const wanted = Math.min(block.length, end - at);
+      const { bytesRead } = await opened.handle.read(block, 0, wanted, at);
+      const text = block.toString('latin1', 0, bytesRead);
+      this.bytes += Math.min(BLOCK, bytesRead);
+      row = this.#mark(text, at, { offsets, lengths, first, row, upTo });
+      if (bytesRead < wanted) break;
     }
-    try {
-      let row = this.#rowsDone;
-      const overlap = this.#longest - 1;
-      const block = Buffer.allocUnsafe(Math.min(BLOCK, end - start) + overlap);
-      for (let at = start; at < end && !this.#stopped; at += BLOCK) {
-        const wanted = Math.min(block.length, end - at);
-        const { bytesRead } = await handle.read(block, 0, wanted, at);
-        const text = block.toString('latin1', 0, bytesRead);
-        this.bytes += Math.min(BLOCK, bytesRead);
-        row = this.#mark(text, at, { offsets, lengths, first, row, upTo });
-        if (bytesRead < wanted) break;
-      }
-      this.#rowsDone = upTo;
-    } finally {
-      await handle.close();
+    this.#rowsDone = upTo;
+  }
+
+  /** Rows that are no text in their file are searched as the JSON that a page shows of them. */
+  #searchValues(values: readonly JsonObject[], first: number, upTo: number): void {
+    for (const [at, value] of values.entries()) {
+      const text = Buffer.from(JSON.stringify(value)).toString('latin1');
+      if (this.#needles.some(({ pattern }) => text.search(pattern) >= 0))
+        this.hits[first + this.#rowsDone + at] = 1;
     }
+    this.#rowsDone = upTo;
   }
 
   /** Marks the rows that `text`, which begins at byte `at`, has the needles in; returns the row at byte `at`. */
