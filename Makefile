@@ -28,14 +28,17 @@ SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages en
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
 
+# what tests leave behind that were killed, vitest's own files among it, goes with the folder
+TEMPORARY = export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; trap 'exit 130' INT TERM
+
 test: dist/.built
-	@npm run --silent check > dist/.checked 2>&1 || { cat dist/.checked >&2; false; } & \
+	@$(TEMPORARY); npm run --silent check > dist/.checked 2>&1 || { cat dist/.checked >&2; false; } & \
 	check=$$!; FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T)); tests=$$?; \
 	wait $$check || { echo 'types or lint: failed, as said above'; exit 1; }; exit $$tests
 
 test-all: dist/.built
 	$(if $(T),,@test/suites/run.sh)
-	ALL=1 FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
+	@$(TEMPORARY); ALL=1 FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
 
 suites: dist/.built
 	@test/suites/run.sh
