@@ -5,8 +5,9 @@
 import { hash } from 'node:crypto';
 import type { Begins } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
-import { number, percent } from '../core/item/wording.ts';
-import { Beginnings } from './beginnings.ts';
+import { counted, cut, percent } from '../core/item/wording.ts';
+import { visible } from '../core/json/visible.ts';
+import { Beginnings, textsIn } from './beginnings.ts';
 
 /** Characters of a paragraph that is worth being computed once. */
 const LONG = 200;
@@ -22,21 +23,25 @@ export class Sharing {
   #again = 0;
   /** what repeats first: its column, where it has one, else how it begins */
   #name: string | null = null;
-  /** what was said before, temperature 0: the same request */
+  /** requests that are answered alike each time */
   readonly #requests = new Set<bigint>();
   #equal = 0;
+  #firstEqual = '';
 
-  /** `body`: what is sent, where it would be answered alike each time; null where it would not. */
-  add(item: Item, { texts }: Begins, body: string | null): void {
+  /** `question`: what equal requests have in common, where they would be answered alike each time; null where they would not. */
+  add(item: Item, begins: Begins, question: string | null): void {
+    const texts = textsIn(begins);
     this.#beginnings.add(texts);
     for (const text of texts) {
       this.#bytes += text.length;
       for (const paragraph of text.split('\n')) if (paragraph.length >= LONG) this.#look(paragraph, item);
     }
-    if (body === null) return;
-    const name = nameOf(body);
-    if (this.#requests.has(name)) this.#equal += 1;
-    else if (this.#requests.size < MOST) this.#requests.add(name);
+    if (question === null) return;
+    const name = nameOf(question);
+    if (this.#requests.has(name)) {
+      if (this.#equal === 0) this.#firstEqual = `${item.id}`;
+      this.#equal += 1;
+    } else if (this.#requests.size < MOST) this.#requests.add(name);
   }
 
   #look(paragraph: string, item: Item): void {
@@ -47,8 +52,8 @@ export class Sharing {
     } else if (this.#paragraphs.size < MOST) this.#paragraphs.add(name);
   }
 
-  /** As lines for a person; none where the prompts have nothing in common. */
-  words(): string[] {
+  /** As lines for a person; none where the prompts have nothing in common. `once`: equal requests are asked once. */
+  words(once = false): string[] {
     const { bytes, repeated } = this.#beginnings.arranged();
     if (bytes === 0) return [];
     const lines: string[] = [];
@@ -63,7 +68,9 @@ export class Sharing {
         `${percent(this.#again, this.#bytes)} if what repeats (${this.#name}) stood first in the template, before what differs`,
       );
     if (this.#equal > 0)
-      lines.push(`${number(this.#equal)} requests are equal to an earlier one, at temperature 0`);
+      lines.push(
+        `${counted(this.#equal, 'request is', 'requests are')} equal to an earlier one, such as ${cut(visible(this.#firstEqual), 80)}: ${once ? 'asked once' : '--once asks them once'}`,
+      );
     return lines;
   }
 }

@@ -167,7 +167,7 @@ async function run(
   const begins = (item: Item) => ({
     model: String(item.input?.model ?? ''),
     name: item.id as string,
-    texts: [item.prompt ?? ''],
+    texts: () => [item.prompt ?? ''],
   });
   const flow = lookAhead(_([...items]), { begins, lines, placing, signal: stop.signal, account });
   const out: Item[] = [];
@@ -250,7 +250,7 @@ test('what comes slowly is not waited for', async () => {
     }, 10);
   });
   const account = newAccount('test');
-  const begins = (item: Item) => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] });
+  const begins = (item: Item) => ({ model: '', name: item.id as string, texts: () => [item.prompt ?? ''] });
   const out: Item[] = [];
   lookAhead(slow, { begins, lines: 10_000, signal: stop.signal, account })
     .consume<never>((_error, item, _push, next) => {
@@ -274,7 +274,11 @@ test('of two stages that ask, the second does not wait for the end of the first'
       asks: 'always',
       options: {},
       each: (_options, tools) => {
-        tools.tellBeginnings?.(item => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] }));
+        tools.tellBeginnings?.(item => ({
+          model: '',
+          name: item.id as string,
+          texts: () => [item.prompt ?? ''],
+        }));
         return async item => {
           events.push(name);
           await new Promise(setImmediate);

@@ -18,7 +18,7 @@ function wordsOf(
     for (const document of documents) {
       const text = textOf(document, question);
       const item = { id: `${at}`, input: { document, question }, prompt: text };
-      sharing.add(item, { model: '', name: item.id, texts: [text] }, body(at++));
+      sharing.add(item, { model: '', name: item.id, texts: () => [text] }, body(at++));
     }
   return sharing.words();
 }
