@@ -20,7 +20,7 @@ import { EXIT } from '../../engine/core/item/failure.ts';
 import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { beginningOf } from '../../engine/flow/beginnings.ts';
-import { Sharing } from '../../engine/flow/sharing.ts';
+import { Sharing, sharedWords } from '../../engine/flow/sharing.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
 import { silent } from '../../engine/running/stage-options.ts';
@@ -103,7 +103,7 @@ export async function dryRun({
       ...{ pool, account, target, ledger: place, isThere: existsSync(target), model },
       writesResults: row.some(({ stage }) => stage.name === 'legacy-convert'),
       later: later.map(({ stage }) => stage.name),
-      sharing: sharing.words(once),
+      sharing: sharedWords(sharing.shared(), once),
     })}\n`,
   );
   await pool.close();
