@@ -11,6 +11,7 @@ import { openRow } from '../../engine/flow/join.ts';
 import { lookAhead } from '../../engine/flow/look-ahead.ts';
 import { stage } from '../../engine/flow/stage.ts';
 import { Walk } from '../../engine/flow/walk.ts';
+import { runs } from '../all.ts';
 
 /** Texts of a tree: each line is a path in it, `widths[0]` branches at the root, and a part of 300 bytes for each step. */
 const paths = fc.array(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 4 }), { maxLength: 60 });
@@ -115,6 +116,52 @@ test('no endpoint waits while another has whole branches to spare', () => {
   const split = [...(by[0] as Map<string, number>).keys()].filter(group => by[1]?.has(group));
   expect(split.length).toBeLessThanOrEqual(1);
   expect((by[1] as Map<string, number>).size).toBeGreaterThan(2.5 * (by[0] as Map<string, number>).size);
+});
+
+test('who has nothing in hand takes over whole branches, whoever has them, and however fast each is', () => {
+  const cases = fc.record({
+    groups: fc.array(
+      fc.record({ lines: fc.integer({ min: 1, max: 12 }), bytes: fc.integer({ min: 300, max: 60_000 }) }),
+      { minLength: 1, maxLength: 24 },
+    ),
+    speeds: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 2, maxLength: 4 }),
+    places: fc.integer({ min: 1, max: 6 }),
+    random: fc.infiniteStream(fc.nat(1_000)),
+  });
+  fc.assert(
+    fc.property(cases, ({ groups, speeds, places, random }) => {
+      const ofLine = groups.flatMap(({ lines }, group) => Array<number>(lines).fill(group));
+      const texts = ofLine.map(
+        (group, line) => `${group} `.padEnd(groups[group]?.bytes ?? 0, `${group}.`) + line,
+      );
+      const walk = walkOf(texts, speeds.length);
+      const hands = speeds.map(() => 0);
+      const others = { isUp: () => true, inHand: (endpoint: number) => hands[endpoint] as number };
+      const begun = new Set<number>();
+      const taken: number[] = [];
+      while (walk.left > 0) {
+        const luck = random.next().value as number;
+        const endpoint = luck % speeds.length;
+        // answers come now and then, at some endpoints more often
+        hands[endpoint] = Math.max(
+          0,
+          (hands[endpoint] as number) - (luck % (speeds[endpoint] as number)) - 1,
+        );
+        if ((hands[endpoint] as number) >= places) continue;
+        const got = walk.take(endpoint, others);
+        if (got !== null) {
+          begun.add(ofLine[got.line] as number);
+          taken.push(got.line);
+          hands[endpoint] = (hands[endpoint] as number) + 1;
+        } else if (hands[endpoint] === 0) {
+          // whoever has more has at most the branch that is its next one
+          expect(groups.length - begun.size).toBeLessThan(speeds.length);
+        }
+      }
+      expect(taken.sort((one, other) => one - other)).toEqual(ofLine.map((_group, line) => line));
+    }),
+    { numRuns: runs(300, 3_000) },
+  );
 });
 
 test('a beginning that many lines share is at all endpoints, one that few share at one', () => {
