@@ -89,7 +89,7 @@ async function measureAll(): Promise<void> {
   await until(cold.ask, '/rows?from=0&count=1', ({ done }) => done);
   const indexed = performance.now() - start;
   const coldPeak = cold.peak();
-  await end(cold);
+  await closed(cold.child);
   const firsts: number[] = [];
   const all = new Map<string, number[]>();
   const note = (what: string, ms: number): void => void all.set(what, [...(all.get(what) ?? []), ms]);
@@ -143,8 +143,6 @@ async function measureAll(): Promise<void> {
     machine(),
   ]);
 }
-
-const end = ({ child }: Opened): Promise<void> => closed(child);
 
 async function closed(child: ChildProcess): Promise<void> {
   child.kill('SIGINT');
