@@ -31,7 +31,8 @@ const MOST_POINTERS = 100;
 export function judgedTable(collected: Collected, lines: LinesJudged): Judged {
   const { all, lines: count, torn } = lines.labels;
   const records = new Map<string, Seen>();
-  for (const record of collected.seen) if (lines.of(record.id)) records.set(record.id, record);
+  const named = lines.records();
+  for (const record of collected.seen) if (named.has(record.id)) records.set(record.id, record);
   const byJudge = new Map<string, Held[]>();
   for (const label of all) {
     const own = byJudge.get(label.by);
@@ -85,7 +86,7 @@ function sortOut(labels: readonly Held[], lines: LinesJudged, records: ReadonlyM
     const at: AtPath = { path, labels: [], found: [], otherText: noneNamed(), missing: noneNamed() };
     for (const [id, own] of ids) {
       const line = lines.of(id);
-      const record = records.get(id);
+      const record = records.get(line?.record ?? '');
       const label = own.find(({ hash }) => hash === line?.hash) ?? (own.at(-1) as Held);
       at.labels.push(label);
       if (line === undefined || record === undefined) name(at.missing, id);
