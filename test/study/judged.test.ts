@@ -301,7 +301,7 @@ test('an application in several orders counts once in an interval, and a draw by
   expect(row?.hidden).toEqual([{ column: 'in.g', judged: 80 }]);
   expect(row?.samples).toEqual([{ ...sample, judged: 80 }]);
   expect(notes.join('\n')).toContain(
-    '80 of 100 that were drawn from 900 (seed 3), from each value of "in.g" alike: the share of all judged is one of this sample, not of all 900',
+    '80 of 100 that were drawn from 900 (seed 3) are judged, drawn from each value of "in.g" alike: the share of all judged is one of this sample, not of all 900; those by "in.g" hold for each value; those that are left may be the harder ones',
   );
 });
 
