@@ -1,0 +1,54 @@
+/** The columns of single rows, read from their lines: what a page shows of them. */
+import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
+import { fieldsOf } from './rows/line-fields.ts';
+import type { RowText, Run } from './rows/run.ts';
+
+/** A row with its columns, as texts. */
+export interface RowFields {
+  row: number;
+  fields: ReadonlyMap<string, string>;
+  trouble: string | null;
+}
+
+/** Bytes of lines that are read for one answer, beyond the first line: a page of long lines has fewer of them. */
+const MOST_BYTES = 32 * 1024 * 1024;
+/** Columns of one line: those of another one are not shown beside it. */
+const MOST_FIELDS = 20_000;
+
+/** The line as an object; null where it is none, or was not read. */
+export function lineOf({ text }: RowText): JsonObject | null {
+  if (text === null) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+export function fieldsIn(read: RowText): RowFields {
+  const { row, file, line: number, trouble } = read;
+  const fields = new Map<string, string>([['file', file]]);
+  const line = lineOf(read);
+  if (line !== null) {
+    fieldsOf(line, (group, key, value) => {
+      const name = `${group}${key}`;
+      if (!fields.has(name) && fields.size < MOST_FIELDS) fields.set(name, String(value));
+    });
+  }
+  const why = trouble ?? (line === null ? 'no JSON object' : null);
+  return { row, fields, trouble: why === null ? null : `${file}${number === null ? '' : `:${number}`}: ${why}` };
+}
+
+/** The fields of some rows, in their order: all of them, or fewer where they are long, but one at least. */
+export async function fieldsOfRows(run: Run, rows: readonly number[]): Promise<RowFields[]> {
+  const read: RowFields[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const one = await run.read(row);
+    read.push(fieldsIn(one));
+    bytes += one.bytes;
+    if (bytes > MOST_BYTES) break;
+  }
+  return read;
+}
