@@ -166,7 +166,14 @@ writeFileSync(
 );
 writeFileSync(
   'dist/page.json',
-  JSON.stringify(texts('products/serve/page', ['page.css', 'page.js']), null, 1),
+  JSON.stringify(
+    {
+      ...texts('products/serve/page', ['page.css', 'page.js']),
+      ...texts('products/view/page', ['view.css', 'view.js']),
+    },
+    null,
+    1,
+  ),
 );
 writeFileSync('dist/LICENSES.txt', licences(made.flatMap(({ output }) => output)));
 

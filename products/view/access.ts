@@ -35,7 +35,8 @@ export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 
 /** `host:port` as in an address. */
-export const hostText = ({ host, port }: Place): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+export const hostText = ({ host, port }: Place): string =>
+  `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 export function createAccess(place: Place) {
   const token = randomBytes(32).toString('base64url');
@@ -51,7 +52,11 @@ export function createAccess(place: Place) {
   /** A rebound name is a name: where all addresses are listened on, an address in numbers is ours. */
   function isOwnHost(host: string): boolean {
     if (own.has(host)) return true;
-    return isAll && URL.canParse(`http://${host}`) && isIP(new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, '')) !== 0;
+    return (
+      isAll &&
+      URL.canParse(`http://${host}`) &&
+      isIP(new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, '')) !== 0
+    );
   }
 
   return {
@@ -65,7 +70,10 @@ export function createAccess(place: Place) {
       const isRead = method === 'GET' || method === 'HEAD';
       const isOwn = origin !== undefined && origin.toLowerCase() === `http://${at}`;
       if (!isOwn && (origin !== undefined || !isRead))
-        return { status: 403, message: 'expected a request of this page itself, found one of another site, or of none' };
+        return {
+          status: 403,
+          message: 'expected a request of this page itself, found one of another site, or of none',
+        };
       // another port of this machine is the same site to a cookie, but not to the browser's own word
       if (site !== undefined && site !== 'same-origin' && site !== 'none' && mode !== 'navigate')
         return { status: 403, message: 'expected a request of this page itself, found one of another site' };
@@ -78,7 +86,8 @@ export function createAccess(place: Place) {
       if (value !== undefined && isToken(value.slice(name.length + 1))) return 'yes';
       return {
         status: 403,
-        message: 'expected the address with its token, which fw view printed in the terminal where it was started; found none, or that of an earlier one',
+        message:
+          'expected the address with its token, which fw view printed in the terminal where it was started; found none, or that of an earlier one',
       };
     },
   };

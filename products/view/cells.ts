@@ -1,5 +1,4 @@
 /** The columns of single rows, read from their lines: what a page shows of them. */
-import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { fieldsOf } from './rows/line-fields.ts';
 import type { RowText, Run } from './rows/run.ts';
 
@@ -15,29 +14,17 @@ const MOST_BYTES = 32 * 1024 * 1024;
 /** Columns of one line: those of another one are not shown beside it. */
 const MOST_FIELDS = 20_000;
 
-/** The line as an object; null where it is none, or was not read. */
-export function lineOf({ text }: RowText): JsonObject | null {
-  if (text === null) return null;
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
-}
-
-export function fieldsIn(read: RowText): RowFields {
-  const { row, file, line: number, trouble } = read;
+export function fieldsIn({ row, file, line, value, isRow, trouble }: RowText): RowFields {
   const fields = new Map<string, string>([['file', file]]);
-  const line = lineOf(read);
-  if (line !== null) {
-    fieldsOf(line, (group, key, value) => {
+  fieldsOf(
+    value,
+    (group, key, field) => {
       const name = `${group}${key}`;
-      if (!fields.has(name) && fields.size < MOST_FIELDS) fields.set(name, String(value));
-    });
-  }
-  const why = trouble ?? (line === null ? 'no JSON object' : null);
-  return { row, fields, trouble: why === null ? null : `${file}${number === null ? '' : `:${number}`}: ${why}` };
+      if (!fields.has(name) && fields.size < MOST_FIELDS) fields.set(name, String(field));
+    },
+    isRow,
+  );
+  return { row, fields, trouble: trouble === null ? null : `${file}:${line}: ${trouble}` };
 }
 
 /** The fields of some rows, in their order: all of them, or fewer where they are long, but one at least. */

@@ -5,7 +5,7 @@
 import { usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { seeded } from '../kit/permute.ts';
-import { ALL_ROWS, type Query } from './query.ts';
+import { ALL_ROWS, type Query, withTests } from './query.ts';
 import type { Run } from './rows/run.ts';
 
 export interface Sample {
@@ -32,7 +32,7 @@ export interface Draw {
 
 export async function drawOf(run: Run, { size, seed, by, where }: Draw): Promise<Sample> {
   const random = seeded(seed);
-  const from: Query = { ...ALL_ROWS, filters: where.filters, text: where.text };
+  const from = { ...ALL_ROWS, filters: where.filters, text: where.text };
   const all = await searched(run, from);
   if (by === null) {
     const rows = shuffled(pick(all.count, Math.min(size, all.count), random), random).map(at => all.at(at));
@@ -48,20 +48,19 @@ export async function drawOf(run: Run, { size, seed, by, where }: Draw): Promise
     );
   const strata = [
     ...counts.values
-      .map(({ value, count }) => ({ test: { is: value }, name: value, count }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1)),
-    ...(counts.none > 0 ? [{ test: { none: true } as const, name: '', count: counts.none }] : []),
+      .map(({ value, count }) => ({ value, count }))
+      .sort((a, b) => (a.value < b.value ? -1 : 1)),
+    ...(counts.none > 0 ? [{ value: '', count: counts.none }] : []),
   ];
   const shares = sharesOf(
     strata.map(({ count }) => count),
     Math.min(size, all.count),
   );
   const rows: number[] = [];
-  for (const [at, { test }] of strata.entries()) {
+  for (const [at, { value }] of strata.entries()) {
     const share = shares[at] as number;
     if (share === 0) continue;
-    const filters = [...from.filters, { column: by, not: false, test }];
-    const own = await searched(run, { ...from, filters });
+    const own = await searched(run, withTests(from, by, [{ isNot: false, value }]));
     rows.push(...pick(own.count, Math.min(share, own.count), random).map(place => own.at(place)));
   }
   return { rows: shuffled(rows, random), seed, size: rows.length, by, of: all.count };
@@ -69,12 +68,10 @@ export async function drawOf(run: Run, { size, seed, by, where }: Draw): Promise
 
 /** A text search ends some time after it began. */
 async function searched(run: Run, query: Query) {
-  let selection = await run.select(query);
-  while (selection.searching !== null && !selection.searching.done) {
-    await new Promise(resolve => setTimeout(resolve, 20));
-    selection = await run.select(query);
+  for (;;) {
+    const selection = await run.select(query, 60_000);
+    if (selection.searching?.done ?? true) return selection;
   }
-  return selection;
 }
 
 /** `size` in the proportions of `counts`, each at most its count. */

@@ -4,9 +4,9 @@
  */
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import type { Links } from './links.ts';
-import { type Filter, partsOf, type Query, sameTest, type Test } from './query.ts';
+import { partsOf, type Query, testsOf, textOfTest, withTests } from './query.ts';
 import type { Column } from './rows/run.ts';
-import type { Counts } from './sample-counts.ts';
+import type { Counts } from './rows/selection.ts';
 import type { Selected, View } from './view.ts';
 
 /** Shown whatever the columns of the table are. */
@@ -28,17 +28,20 @@ export async function facets(
   const filtered = selected.query.filters.map(({ column }) => column);
   const names = [...new Set([...filtered, ...ALWAYS, ...shown])].filter(name => {
     const column = columns.get(name);
-    return column !== undefined && (column.distinct > 1 || filtered.includes(name)) && name !== 'row' && name !== 'id';
+    return (
+      column !== undefined &&
+      (column.distinct > 1 || filtered.includes(name)) &&
+      name !== 'row' &&
+      name !== 'id'
+    );
   });
   const made: Html[] = [];
   for (const name of names.slice(0, MOST_FACETS)) {
     const column = columns.get(name) as Column;
-    const others = selected.query.filters.filter(filter => filter.column !== name);
     // of a column that is chosen by, the values that could be chosen too
-    const within =
-      others.length === selected.query.filters.length
-        ? selected
-        : await view.select({ ...selected.query, filters: others });
+    const within = filtered.includes(name)
+      ? await view.select(withTests(selected.query, name, []))
+      : selected;
     made.push(facet(column, within.counts(name, MOST_VALUES), selected, links));
   }
   return html`${made}`;
@@ -49,13 +52,18 @@ function facet(column: Column, counts: Counts, selected: Selected, links: Links)
   const { query } = selected;
   const hasFew = counts.kind === 'values';
   const most = counts.values.reduce((top, { count: rows }) => Math.max(top, rows), counts.none);
-  const entries = hasFew ? counts.values.map(({ value, count: rows }) => ({ words: value, test: { is: value } as Test, rows })) : [];
-  if (counts.none > 0) entries.push({ words: '', test: { none: true }, rows: counts.none });
+  const entries = hasFew ? [...counts.values] : [];
+  if (counts.none > 0) entries.push({ value: '', count: counts.none });
   const lines = entries.map(entry => valueLine(name, entry, { most, query, links }));
   const rest = lines.slice(FIRST_VALUES);
-  const others = hasFew && counts.others > 0 ? html`<p class="dim">${count(counts.others)} rows with other values</p>` : NONE;
+  const others =
+    hasFew && counts.others > 0
+      ? html`<p class="dim">${count(counts.others)} rows with other values</p>`
+      : NONE;
   const more =
-    rest.length > 0 ? html`<details><summary>${count(rest.length)} more</summary><ul>${rest}</ul>${others}</details>` : others;
+    rest.length > 0
+      ? html`<details><summary>${count(rest.length)} more</summary><ul>${rest}</ul>${others}</details>`
+      : others;
   const id = `of-${name}`;
   return html`<section class="facet" aria-labelledby="${id}"><h3 id="${id}" title="${name}">${columnName(name)}</h3>
 ${lines.length > 0 ? html`<ul>${lines.slice(0, FIRST_VALUES)}</ul>` : NONE}
@@ -67,43 +75,32 @@ ${links.rows(query) === null ? NONE : field(name, counts, selected)}</section>`;
 function field(name: string, { kind, low, high }: Counts, { query }: Selected): Html {
   const isRange = low !== null && high !== null && low < high;
   if (!isRange && kind !== 'texts') return NONE;
-  const own = query.filters.filter(({ column }) => column === name);
-  const others = { ...query, filters: query.filters.filter(({ column }) => column !== name), from: 0 };
-  const before = own.length === 1 ? (partsOf({ ...query, filters: own, sort: null, show: [], text: '', from: 0 })[0]?.[1] ?? '') : '';
+  const tests = testsOf(query, name);
+  const before = tests.length === 1 && tests[0] ? textOfTest(tests[0]) : '';
   const hint = isRange ? `${low}..${high}` : 'the whole value';
   const words = isRange ? `Range of ${name}, such as ${low}..${high}` : `Value of ${name}`;
   return html`<form action="/" class="one"><input name="${name}" value="${before}" placeholder="${hint}" aria-label="${words}" required autocomplete="off">
-${hiddenParts(others)}<button class="quiet">Set</button></form>`;
-}
-
-interface Entry {
-  words: string;
-  test: Test;
-  rows: number;
+${hiddenParts(withTests(query, name, []))}<button class="quiet">Set</button></form>`;
 }
 
 function valueLine(
   name: string,
-  { words, test, rows }: Entry,
+  { value, count: rows }: { value: string; count: number },
   { most, query, links }: { most: number; query: Query; links: Links },
 ): Html {
-  const own = query.filters.filter(({ column }) => column === name);
-  const is = own.find(filter => !filter.not && sameTest(filter.test, test));
-  const not = own.find(filter => filter.not && sameTest(filter.test, test));
-  const toggled = (found: Filter | undefined, isNot: boolean): string | null =>
-    words.length > LONGEST_IN_ADDRESS
-      ? null
-      : links.rows({
-          ...query,
-          from: 0,
-          filters: found
-            ? query.filters.filter(filter => filter !== found)
-            : [...query.filters.filter(filter => filter !== is && filter !== not), { column: name, not: isNot, test }],
-        });
+  const tests = testsOf(query, name);
+  const [is, not] = [false, true].map(isNot =>
+    tests.find(test => 'value' in test && test.value === value && test.isNot === isNot),
+  );
+  const toggled = (found: (typeof tests)[number] | undefined, isNot: boolean): string | null => {
+    if (value.length > LONGEST_IN_ADDRESS) return null;
+    const others = tests.filter(test => test !== is && test !== not);
+    return links.rows(withTests(query, name, found ? others : [...others, { isNot, value }]));
+  };
   const [to, away] = [toggled(is, false), toggled(not, true)];
-  const said = words === '' ? 'none' : short(words, 80);
+  const said = value === '' ? 'none' : short(value, 80);
   const share = most === 0 ? 0 : (100 * rows) / most;
-  const text = html`<span class="v">${words === '' ? html`<i>none</i>` : html`${said}`}</span><span class="c">${count(rows)}</span>`;
+  const text = html`<span class="v">${value === '' ? html`<i>none</i>` : html`${said}`}</span><span class="c">${count(rows)}</span>`;
   const bar = html`<svg class="share" viewBox="0 0 100 2" preserveAspectRatio="none" aria-hidden="true"><rect width="${share.toFixed(2)}" height="2"></rect></svg>`;
   const main =
     to === null
@@ -113,7 +110,7 @@ function valueLine(
     away === null
       ? NONE
       : html`<a class="not" href="${away}" aria-label="${not ? 'again with' : 'without'} ${said}" title="${not ? 'again with' : 'without'} ${said}"${not ? html` aria-current="true"` : NONE}>≠</a>`;
-  return html`<li data-is="${name === 'rung' || name === 'failure' ? words : ''}">${main}${leave}${bar}</li>`;
+  return html`<li data-is="${name === 'rung' || name === 'failure' ? value : ''}">${main}${leave}${bar}</li>`;
 }
 
 /** The state as hidden fields of a form, which gives no address by itself. */

@@ -3,11 +3,18 @@
  * so; nothing else is ever written, and no line is changed.
  */
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import {
+  type Held,
+  hashOfJudged,
+  type Label,
+  labelLine,
+  readLabels,
+  type Verdict,
+} from '../../engine/audit/labels-file.ts';
 import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
-import { hashOfJudged, type Held, type Label, labelLine, readLabels, type Verdict } from '../../engine/audit/labels-file.ts';
+import { ioError } from '../../engine/core/item/failure.ts';
 import { idOf } from '../../engine/core/item/item.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
-import { ioError } from '../../engine/core/item/failure.ts';
 
 export interface JudgingOptions {
   path: string;

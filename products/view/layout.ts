@@ -79,5 +79,10 @@ ${main}
 }
 
 export function troublePage(title: string, message: string, way: Html = NONE): string {
-  return page({ title, kind: '', top: NONE, main: html`<div class="text"><h1>${title}</h1><p class="problem" role="alert">${message}</p>${way}</div>` });
+  return page({
+    title,
+    kind: '',
+    top: NONE,
+    main: html`<div class="text"><h1>${title}</h1><p class="problem" role="alert">${message}</p>${way}</div>`,
+  });
 }

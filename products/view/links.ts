@@ -7,10 +7,10 @@ export interface Links {
   item(row: number, query: Query): string;
 }
 
-export const LIVE: Links = {
-  rows: query => `/${addressOf(query)}`,
-  item: (row, query) => `/item/${row}${addressOf({ ...query, from: 0 })}`,
-};
+export const LIVE = {
+  rows: (query: Query): string => `/${addressOf(query)}`,
+  item: (row: number, query: Query): string => `/item/${row}${addressOf({ ...query, from: 0 })}`,
+} satisfies Links;
 
 export const STILL: Links = {
   rows: () => null,

@@ -1,9 +1,9 @@
 /** The page of one row: where it stands in what was chosen, what is in it, and what a judge says of it. */
 import { VERDICTS } from '../../engine/audit/labels-file.ts';
-import { isObject, join, type JsonObject } from '../../engine/core/json/pointer.ts';
+import { isObject, type JsonObject, join } from '../../engine/core/json/pointer.ts';
 import { show } from '../../engine/core/json/show.ts';
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
-import { fieldsIn, lineOf } from './cells.ts';
+import { fieldsIn } from './cells.ts';
 import { hideIn } from './hide.ts';
 import type { Judging } from './judging.ts';
 import { LIVE, type Links } from './links.ts';
@@ -19,7 +19,7 @@ export interface OneParts {
   judging: Judging | null;
   links: Links;
   /** what a line has to show */
-  contentOf(read: RowText, line: JsonObject | null): Promise<Html>;
+  contentOf(read: RowText): Promise<Html>;
 }
 
 export interface One {
@@ -30,15 +30,16 @@ export interface One {
 export async function onePage(parts: OneParts, row: number, selected: Selected): Promise<One> {
   const { view, judging, links } = parts;
   const read = await view.run.read(row);
-  const line = lineOf(read);
+  const line = read.text === null ? null : read.value;
   const { fields } = fieldsIn(read);
   const hidden = [...fields].filter(([name]) => view.isHidden(name));
   const id = fields.get('id') ?? '';
-  const where = read.line === null ? read.file : `${read.file}:${read.line}`;
+  const where = `${read.file}:${read.line}`;
   const named = html`<h1>${id === '' ? `Row ${count(row + 1)}` : short(id, 200)}</h1>
 <p class="where dim">${short(where, 300)} · row ${count(row + 1)}</p>`;
-  const told = read.trouble === null ? NONE : html`<p class="problem" role="alert">${short(read.trouble, 500)}</p>`;
-  const content = html`${named}${told}${await parts.contentOf(read, line)}`;
+  const told =
+    read.trouble === null ? NONE : html`<p class="problem" role="alert">${short(read.trouble, 500)}</p>`;
+  const content = html`${named}${told}${await parts.contentOf(read)}`;
   const values = hidden.map(([, value]) => value);
   const { html: shown, places } = hideIn(content, values);
   const title = hideIn(html`${id === '' ? `Row ${row + 1}` : short(id, 60)}`, values).html;
@@ -51,7 +52,12 @@ ${view.hide.length === 0 ? NONE : hiddenWords(view.hide, hidden.length, places)}
 
 /** The text of what was made of a text alone. */
 const plain = ({ text }: Html): string =>
-  text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&');
+  text
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&amp;', '&');
 
 function place(row: number, selected: Selected, links: Links, view: View): Html {
   const { query, count: all } = selected;
@@ -62,7 +68,10 @@ function place(row: number, selected: Selected, links: Links, view: View): Html 
       ? html`<span class="dim">${words}</span>`
       : html`<a rel="${rel}" href="${links.item(selected.at(to), query)}">${words}</a>`;
   const words = view.isSampling ? 'drawn rows' : 'rows';
-  const stands = at < 0 ? `not among the ${count(all)} ${words} that are chosen` : `${count(at + 1)} of ${count(all)} ${words}`;
+  const stands =
+    at < 0
+      ? `not among the ${count(all)} ${words} that are chosen`
+      : `${count(at + 1)} of ${count(all)} ${words}`;
   return html`<nav class="place" aria-label="Rows"><a class="back" href="${back}">All ${words}</a>
 ${at < 0 ? NONE : link(at - 1, 'Before', 'prev')}<span>${stands}</span>${at < 0 ? NONE : link(at + 1, 'Next', 'next')}</nav>`;
 }
@@ -85,7 +94,8 @@ const KEYS = { right: 'y', wrong: 'x', unsure: 'u' } as const;
 
 function judgePanel({ row, line, selected, judging, view }: Panel): Html {
   const refusal = judging.refusal(line);
-  if (refusal !== null || line === null) return html`<p class="dim">It cannot be judged: ${refusal ?? ''}</p>`;
+  if (refusal !== null || line === null)
+    return html`<p class="dim">It cannot be judged: ${refusal ?? ''}</p>`;
   const own = judging.own(line);
   const whole = own.find(({ path }) => path === '');
   const buttons = VERDICTS.map(
@@ -119,7 +129,10 @@ function optionsOf(line: JsonObject, view: View): Html[] {
     if (options.length >= MOST_PATHS) return;
     if (depth > 0 && (isObject(value) || Array.isArray(value)))
       for (const [key, below] of Object.entries(value)) walk(below, join(path, key), depth - 1);
-    else if (value !== undefined) options.push(html`<option value="${path}">${short(path, 100)}${view.hide.length > 0 ? '' : `: ${short(show(value), 60)}`}</option>`);
+    else if (value !== undefined)
+      options.push(
+        html`<option value="${path}">${short(path, 100)}${view.hide.length > 0 ? '' : `: ${short(show(value), 60)}`}</option>`,
+      );
   };
   const { decision, steps, business_decision: legacy } = line;
   if (isObject(decision)) walk(decision.output, '/decision/output', 3);
@@ -137,18 +150,18 @@ export function nextAddress(selected: Selected, row: number): string {
   const at = selected.indexOf(row);
   return at >= 0 && at + 1 < selected.count
     ? LIVE.item(selected.at(at + 1), query)
-    : (LIVE.rows({ ...query, from: Math.max(0, at) }) as string);
+    : LIVE.rows({ ...query, from: Math.max(0, at) });
 }
 
 /** Until there is more to say of a line: the line. */
-export function lineContent({ text }: RowText, line: JsonObject | null): Html {
+export function lineContent({ text, value }: RowText): Html {
   if (text === null) return NONE;
-  return html`<pre>${line === null ? text : JSON.stringify(line, null, 2)}</pre>`;
+  return html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
 }
 
-export const keysOfOne = (): Html => html`<dialog id="keys" aria-labelledby="keys-head"><h2 id="keys-head">Keys</h2>
+export const keysOfOne =
+  (): Html => html`<dialog id="keys" aria-labelledby="keys-head"><h2 id="keys-head">Keys</h2>
 <dl class="keys"><dt><kbd>n</kbd> <kbd>p</kbd></dt><dd>next row, row before</dd><dt><kbd>Esc</kbd></dt><dd>all rows</dd>
 <dt><kbd>y</kbd> <kbd>x</kbd> <kbd>u</kbd></dt><dd>right, wrong, unsure</dd><dt><kbd>m</kbd></dt><dd>write a note, <kbd>Enter</kbd> to leave it</dd>
 <dt><kbd>v</kbd></dt><dd>judge one value</dd><dt><kbd>z</kbd></dt><dd>take back what was said last</dd></dl>
 <form method="dialog"><button>Close</button></form></dialog>`;
-

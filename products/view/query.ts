@@ -4,48 +4,40 @@
  *
  *   ?rung=failed&in.group=a&in.group=b&tokens.out=100..&failure=!&sort=-tokens.out&show=id&show=failure&q=late&from=200
  */
+import type { Filter, Test } from './rows/selection.ts';
+import type { Query as Wanted } from './rows/selections.ts';
 
-/** One value, a row without a value, or a range of numbers with both ends in it. */
-export type Test = { is: string } | { none: true } | { low: number | null; high: number | null };
-
-/** Tests of one column: any of those without `not` holds, and none of those with it. */
-export interface Filter {
-  column: string;
-  not: boolean;
-  test: Test;
-}
-
-export interface Query {
-  filters: readonly Filter[];
-  sort: { column: string; down: boolean } | null;
+export interface Query extends Wanted {
   /** the columns that are shown, in this order; none: those that the page chooses */
   show: readonly string[];
-  /** what the lines hold, '' for no search */
-  text: string;
   /** the place of the first row that is shown, from 0 */
   from: number;
 }
 
 export const ALL_ROWS: Query = { filters: [], sort: null, show: [], text: '', from: 0 };
 
-/** Keys that are no columns: no column has such a name, since all but the fixed ones have a point in it. */
+/** Keys that are no columns: no column has such a name, since all but our own have a point in it. */
 const RESERVED: ReadonlySet<string> = new Set(['sort', 'show', 'q', 'from', 'token']);
 /** Parts of an address; the rest would be of no use to anybody. */
 const MOST = 500;
 
-/** Reads the part of an address behind `?`. Whatever it is, it is a query: what is no number where one belongs counts as 0. */
+/** Reads the part of an address behind `?`. Whatever it is, it is a query. */
 export function queryOf(search: string | URLSearchParams): Query {
   const parts = [...(typeof search === 'string' ? new URLSearchParams(search) : search)].slice(0, MOST);
   const last = (key: string): string => parts.findLast(([name]) => name === key)?.[1] ?? '';
-  const sort = last('sort');
-  const from = last('from');
-  const down = sort.startsWith('-');
+  const [sort, from] = [last('sort'), last('from')];
+  const isDown = sort.startsWith('-');
+  const filters = new Map<string, Test[]>();
+  const show = new Set<string>();
+  for (const [name, value] of parts) {
+    if (name === 'show' && value !== '') show.add(value);
+    if (RESERVED.has(name) || name === '') continue;
+    filters.set(name, [...(filters.get(name) ?? []), testOf(value)]);
+  }
   return {
-    filters: parts
-      .filter(([name]) => !RESERVED.has(name) && name !== '')
-      .map(([column, value]) => ({ column, ...testOf(value) })),
-    sort: sort === '' || sort === '-' ? null : { column: down ? sort.slice(1) : sort, down },
-    show: [...new Set(parts.filter(([name, value]) => name === 'show' && value !== '').map(([, value]) => value))],
+    filters: [...filters].map(([column, tests]) => ({ column, tests })),
+    sort: sort === '' || sort === '-' ? null : { column: isDown ? sort.slice(1) : sort, isDown },
+    show: [...show],
     text: last('q'),
     from: /^\d{1,15}$/.test(from) ? Number(from) : 0,
   };
@@ -53,13 +45,13 @@ export function queryOf(search: string | URLSearchParams): Query {
 
 /** The keys and values of an address, also for the hidden fields of a form. */
 export function partsOf({ filters, sort, show, text, from }: Query): [key: string, value: string][] {
-  return [
-    ...filters.map(({ column, not, test }): [string, string] => [column, `${not ? '!' : ''}${textOfTest(test)}`]),
-    ...(sort === null ? [] : [['sort', `${sort.down ? '-' : ''}${sort.column}`] as [string, string]]),
-    ...show.map((column): [string, string] => ['show', column]),
-    ...(text === '' ? [] : [['q', text] as [string, string]]),
-    ...(from === 0 ? [] : [['from', String(from)] as [string, string]]),
-  ];
+  const parts: [string, string][] = [];
+  for (const { column, tests } of filters) for (const test of tests) parts.push([column, textOfTest(test)]);
+  if (sort !== null) parts.push(['sort', `${sort.isDown ? '-' : ''}${sort.column}`]);
+  for (const column of show) parts.push(['show', column]);
+  if (text !== '') parts.push(['q', text]);
+  if (from !== 0) parts.push(['from', String(from)]);
+  return parts;
 }
 
 /** `?…`, or '' for all rows as they are. */
@@ -68,33 +60,51 @@ export function addressOf(query: Query): string {
   return search === '' ? '' : `?${search}`;
 }
 
-const RANGE = /^(-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)?\.\.(-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)?$/;
-
-function testOf(value: string): Pick<Filter, 'not' | 'test'> {
-  const not = value.startsWith('!');
-  const text = not ? value.slice(1) : value;
-  if (text === '') return { not, test: { none: true } };
-  if (text.startsWith('\\')) return { not, test: text === '\\' ? { none: true } : { is: text.slice(1) } };
-  const [, low, high] = RANGE.exec(text) ?? [];
-  if (low === undefined && high === undefined) return { not, test: { is: text } };
-  return { not, test: { low: low === undefined ? null : Number(low), high: high === undefined ? null : Number(high) } };
+/** A filter as it is given to --where: `COLUMN=VALUE`, by the same rules. Null where there is no `=`. */
+export function partOf(text: string): [column: string, value: string] | null {
+  const at = text.indexOf('=');
+  return at < 1 ? null : [text.slice(0, at), text.slice(at + 1)];
 }
 
-function textOfTest(test: Test): string {
-  if ('none' in test) return '';
-  if ('low' in test) return `${test.low ?? ''}..${test.high ?? ''}`;
-  const isPlain = !/^[!\\]/.test(test.is) && 'is' in testOf(test.is).test;
-  return isPlain ? test.is : `\\${test.is}`;
+const NUMBER = String.raw`-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?`;
+const RANGE = new RegExp(`^(${NUMBER})?\\.\\.(${NUMBER})?$`);
+
+function testOf(value: string): Test {
+  const isNot = value.startsWith('!');
+  const text = isNot ? value.slice(1) : value;
+  if (text.startsWith('\\')) return { isNot, value: text.slice(1) };
+  const [, from, to] = RANGE.exec(text) ?? [];
+  if (from === undefined && to === undefined) return { isNot, value: text };
+  return { isNot, from: from === undefined ? null : Number(from), to: to === undefined ? null : Number(to) };
 }
 
-export const sameTest = (a: Test, b: Test): boolean => textOfTest(a) === textOfTest(b);
+export function textOfTest(test: Test): string {
+  const not = test.isNot ? '!' : '';
+  if (!('value' in test)) return `${not}${test.from ?? ''}..${test.to ?? ''}`;
+  const { value } = test;
+  const isPlain = !/^[!\\]/.test(value) && 'value' in testOf(value);
+  return `${not}${isPlain ? '' : '\\'}${value}`;
+}
+
+/** The tests of one column. */
+export const testsOf = ({ filters }: Query, column: string): readonly Test[] =>
+  filters.filter(filter => filter.column === column).flatMap(({ tests }) => tests);
+
+/** The same with other tests of one column, from its first row on. */
+export function withTests(query: Query, column: string, tests: readonly Test[]): Query {
+  const isKnown = query.filters.some(filter => filter.column === column);
+  const filters: Filter[] = isKnown
+    ? query.filters.map(filter => (filter.column === column ? { column, tests } : filter))
+    : [...query.filters, { column, tests }];
+  return { ...query, from: 0, filters: filters.filter(filter => filter.tests.length > 0) };
+}
 
 /** In words: `= deny`, `≠ deny`, `from 1 to 2`, `has none`. */
-export function wordsOf({ not, test }: Filter): string {
-  if ('none' in test) return not ? 'has a value' : 'has none';
-  if ('is' in test) return `${not ? '≠' : '='} ${test.is}`;
-  const { low, high } = test;
-  const range =
-    low === null ? `at most ${high}` : high === null ? `at least ${low}` : `from ${low} to ${high}`;
-  return not ? `not ${range}` : range;
+export function wordsOf(test: Test): string {
+  const { isNot } = test;
+  if ('value' in test)
+    return test.value === '' ? (isNot ? 'has a value' : 'has none') : `${isNot ? '≠' : '='} ${test.value}`;
+  const { from, to } = test;
+  const range = from === null ? `at most ${to}` : to === null ? `at least ${from}` : `from ${from} to ${to}`;
+  return isNot ? `not ${range}` : range;
 }

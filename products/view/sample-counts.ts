@@ -1,20 +1,8 @@
 /** The counts of a column over a few rows, which are held: as the index gives them for all rows. */
-import type { ColumnKind } from './rows/run.ts';
+import type { ColumnKind } from './rows/chunk.ts';
+import type { Counts } from './rows/selection.ts';
 
-export interface Counts {
-  kind: ColumnKind;
-  /** the most frequent ones, with the rows that have each */
-  values: { value: string; count: number }[];
-  /** rows with any other value */
-  others: number;
-  /** rows without a value */
-  none: number;
-  /** of numbers, the least and the greatest */
-  low: number | null;
-  high: number | null;
-}
-
-export function countsOf(values: readonly (string | undefined)[], kind: ColumnKind, most: number): Counts {
+export function countsOfFew(values: readonly (string | undefined)[], kind: ColumnKind, most: number): Counts {
   const counts = new Map<string, number>();
   let none = 0;
   for (const value of values) {

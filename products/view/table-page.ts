@@ -6,7 +6,7 @@ import { fieldsOfRows, type RowFields } from './cells.ts';
 import { columnName, facets, hiddenParts } from './facets.ts';
 import type { Judging } from './judging.ts';
 import { LIVE, type Links } from './links.ts';
-import { addressOf, type Filter, type Query, wordsOf } from './query.ts';
+import { addressOf, type Query, withTests, wordsOf } from './query.ts';
 import type { Column } from './rows/run.ts';
 import type { Selected, View } from './view.ts';
 
@@ -43,7 +43,10 @@ function usual(columns: readonly Column[], { filters, sort }: Query): string[] {
   const named = (names: readonly string[]): string[] =>
     names.filter(name => tells.some(column => column.name === name));
   const of = (group: string, most: number): string[] =>
-    tells.filter(({ name }) => name.startsWith(group)).slice(0, most).map(({ name }) => name);
+    tells
+      .filter(({ name }) => name.startsWith(group))
+      .slice(0, most)
+      .map(({ name }) => name);
   const asked = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
   const all = [...named(FIRST), ...of('out.', 4), ...of('in.', 4), ...named(COSTS)];
   return [...new Set([...all, ...asked.filter(name => columns.some(column => column.name === name))])];
@@ -64,10 +67,18 @@ export async function cellsOf(
   for (let at = from; at < Math.min(selected.count, from + most); at++) rows.push(selected.at(at));
   const read = await fieldsOfRows(view.run, rows);
   const first = shown.find(name => name !== VERDICT);
-  return read.map(one => ({ row: one.row, texts: shown.map(name => cellText(one, name, name === first, judging)) }));
+  return read.map(one => ({
+    row: one.row,
+    texts: shown.map(name => cellText(one, name, name === first, judging)),
+  }));
 }
 
-function cellText({ fields, trouble }: RowFields, name: string, isFirst: boolean, judging: Judging | null): string {
+function cellText(
+  { fields, trouble }: RowFields,
+  name: string,
+  isFirst: boolean,
+  judging: Judging | null,
+): string {
   if (name === VERDICT) {
     const id = fields.get('id');
     return (id === undefined ? null : judging?.verdictOf(id)) ?? '';
@@ -98,7 +109,7 @@ ${isLive ? tools(view, query, shown) : NONE}
 ${chips(query, links)}
 ${notes([...selected.problems, ...view.hiddenInVain()], 'problem')}${notes(state.notes, 'note')}
 <div class="sides">
-<aside id="filters" aria-label="Values of the columns"><h2>Values${state.done ? NONE : html` <small>of the first ${count(state.rows)} rows</small>`}</h2>${side}${leftOut(state.leftOut)}</aside>
+<aside id="filters" aria-label="Values of the columns"><h2>Values${state.done ? NONE : html` <small>of the first ${count(state.rows)} rows</small>`}</h2>${side}</aside>
 <div class="rows">${table({ selected, shown, cells, columns: view.columns(), links })}
 ${isLive ? turning(query, selected, cells.length) : NONE}</div>
 </div>
@@ -108,23 +119,20 @@ ${isLive ? help() : NONE}`;
 
 /** What is still being done. */
 export function progressWords(view: View, { searching }: Selected): string {
-  const { done, readBytes, ofBytes } = view.run.state();
+  const { done, read, of: all } = view.run.state();
   const share = (bytes: number, of: number): string => `${of > 0 ? Math.floor((100 * bytes) / of) : 0} %`;
   const words = [
-    ...(done ? [] : [`${share(readBytes, ofBytes)} read`]),
+    ...(done ? [] : [`${share(read, all)} read`]),
     ...(view.isSampling && view.sample === null ? ['the sample is drawn when all is read'] : []),
-    ...(searching === null || searching.done ? [] : [`${share(searching.bytes, searching.of)} searched`]),
+    ...(searching === null || searching.done ? [] : [`${share(searching.bytes, all)} searched`]),
   ];
   return words.length === 0 ? '' : `· ${words.join(' · ')}`;
 }
 
 const notes = (texts: readonly string[], kind: string): Html =>
-  texts.length === 0 ? NONE : html`<ul class="${kind}">${texts.slice(0, 20).map(text => html`<li>${short(text, 300)}</li>`)}</ul>`;
-
-const leftOut = (columns: number): Html =>
-  columns === 0
+  texts.length === 0
     ? NONE
-    : html`<p class="dim">${count(columns)} more columns are too many to choose by; an item shows all of its own.</p>`;
+    : html`<ul class="${kind}">${texts.slice(0, 20).map(text => html`<li>${short(text, 300)}</li>`)}</ul>`;
 
 function chips(query: Query, links: Links): Html {
   const chip = (words: Html, without: Query): Html => {
@@ -133,11 +141,17 @@ function chips(query: Query, links: Links): Html {
       ? html`<li>${words}</li>`
       : html`<li><a href="${to}" title="Remove">${words}<span class="x" aria-hidden="true">×</span><span class="unseen"> remove</span></a></li>`;
   };
-  const all = query.filters.map((filter: Filter) =>
-    chip(html`${columnName(filter.column)} ${short(wordsOf(filter), 80)}`, {
-      ...query,
-      filters: query.filters.filter(other => other !== filter),
-    }),
+  const all = query.filters.flatMap(({ column, tests }) =>
+    tests.map(test =>
+      chip(
+        html`${columnName(column)} ${short(wordsOf(test), 80)}`,
+        withTests(
+          query,
+          column,
+          tests.filter(other => other !== test),
+        ),
+      ),
+    ),
   );
   if (query.text !== '') all.push(chip(html`holds “${short(query.text, 80)}”`, { ...query, text: '' }));
   if (all.length === 0) return NONE;
@@ -184,15 +198,26 @@ interface TableOptions {
 function table({ selected, shown, cells, columns, links }: TableOptions): Html {
   const { query, count: all } = selected;
   const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
-  const isNumber = shown.map((name, at) => kinds.get(name) === 'numbers' || isNumeric(cells.map(({ texts }) => texts[at] ?? '')));
-  const classes = shown.map((name, at) => `${isNumber[at] ? 'n ' : ''}w${widthOf(name, cells.map(({ texts }) => texts[at] ?? ''))}`);
+  const isNumber = shown.map(
+    (name, at) => kinds.get(name) === 'numbers' || isNumeric(cells.map(({ texts }) => texts[at] ?? '')),
+  );
+  const classes = shown.map(
+    (name, at) =>
+      `${isNumber[at] ? 'n ' : ''}w${widthOf(
+        name,
+        cells.map(({ texts }) => texts[at] ?? ''),
+      )}`,
+  );
   const heads = shown.map((name, at) => head(name, classes[at] as string, query, links));
   const rows = cells.map(({ row, texts }, at) => {
     const data = shown.map((name, column) => cell(name, texts[column] as string, classes[column] as string));
     return html`<tr aria-rowindex="${query.from + at + 2}"><th scope="row" class="n"><a href="${links.item(row, query)}" aria-label="Row ${row + 1}">${count(row + 1)}</a></th>${data}</tr>`;
   });
   const search = addressOf({ ...query, show: shown.filter(name => name !== VERDICT), from: 0 });
-  const nothing = cells.length === 0 ? html`<p class="empty">${selected.of === 0 ? 'No rows have been read yet.' : 'No row is as chosen.'}</p>` : NONE;
+  const nothing =
+    cells.length === 0
+      ? html`<p class="empty">${selected.of === 0 ? 'No rows have been read yet.' : 'No row is as chosen.'}</p>`
+      : NONE;
   return html`<div class="scroller" role="region" aria-label="The rows" tabindex="0" data-search="${search}" data-from="${query.from}" data-count="${all}" data-columns="${JSON.stringify(shown)}" data-classes="${JSON.stringify(classes)}">
 <table aria-rowcount="${all + 1}" aria-colcount="${shown.length + 1}"><caption class="unseen">The rows that are chosen</caption>
 <thead><tr aria-rowindex="1"><th scope="col" class="n w6">Row</th>${heads}</tr></thead>
@@ -203,11 +228,13 @@ ${nothing}</div>`;
 function head(name: string, kind: string, query: Query, links: Links): Html {
   const { sort } = query;
   const own = sort?.column === name ? sort : null;
-  const next = own === null ? { column: name, down: false } : own.down ? null : { column: name, down: true };
-  const to = name === VERDICT ? null : links.rows({ ...query, sort: next, from: 0 });
-  const mark = own === null ? NONE : html`<span class="sorted" aria-hidden="true">${own.down ? '▼' : '▲'}</span>`;
+  const next =
+    own === null ? { column: name, isDown: false } : own.isDown ? null : { column: name, isDown: true };
+  const to = name === VERDICT || name === 'id' ? null : links.rows({ ...query, sort: next, from: 0 });
+  const mark =
+    own === null ? NONE : html`<span class="sorted" aria-hidden="true">${own.isDown ? '▼' : '▲'}</span>`;
   const text = html`${columnName(name)}${mark}`;
-  const said = own === null ? NONE : html` aria-sort="${own.down ? 'descending' : 'ascending'}"`;
+  const said = own === null ? NONE : html` aria-sort="${own.isDown ? 'descending' : 'ascending'}"`;
   return html`<th scope="col" class="${kind}" title="${name}"${said}>${to === null ? text : html`<a href="${to}">${text}</a>`}</th>`;
 }
 
@@ -234,7 +261,8 @@ function turning(query: Query, { count: all }: Selected, here: number): Html {
     html`<a rel="${rel}" href="${LIVE.rows({ ...query, from })}">${words}</a>`;
   const next = query.from + here;
   if (query.from === 0 && next >= all) return NONE;
-  const place = here === 0 ? 'No rows here' : `Rows ${number(query.from + 1)} to ${number(next)} of ${number(all)}`;
+  const place =
+    here === 0 ? 'No rows here' : `Rows ${number(query.from + 1)} to ${number(next)} of ${number(all)}`;
   return html`<nav class="turn" aria-label="Pages of rows">${query.from > 0 ? link(Math.max(0, query.from - PAGE), 'Before', 'prev') : NONE}<span>${place}</span>${next < all ? link(next, 'Next', 'next') : NONE}</nav>`;
 }
 

@@ -2,7 +2,7 @@
  * The server of fw view: pages for one browser, or for whoever was given the address. It reads the files that it was
  * started with, and writes nothing but labels.
  */
-import type { IncomingMessage } from 'node:http';
+
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -11,12 +11,12 @@ import { Fatal } from '../../engine/core/item/failure.ts';
 import { type Html, html, NONE } from '../kit/html.ts';
 import { PAGE_HEADERS } from '../kit/page-headers.ts';
 import { type Access, createAccess, hostText, type Place } from './access.ts';
-import { lineOf } from './cells.ts';
 import { type Judging, LONGEST_NOTE } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';
 import { LIVE } from './links.ts';
 import { judgedWords, keysOfOne, lineContent, nextAddress, onePage } from './one-page.ts';
 import { addressOf, type Query, queryOf } from './query.ts';
+import type { RowText } from './rows/run.ts';
 import { cellsOf, progressWords, shownOf, tablePage } from './table-page.ts';
 import type { View } from './view.ts';
 
@@ -63,7 +63,10 @@ export async function startView(options: ServerOptions): Promise<ViewServer> {
     await app.listen({ host: options.listen.host, port: options.listen.port });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    throw new Fatal(69, `--listen: expected to listen on ${hostText(options.listen)}, found ${code ?? message}`);
+    throw new Fatal(
+      69,
+      `--listen: expected to listen on ${hostText(options.listen)}, found ${code ?? message}`,
+    );
   }
   const { port } = app.server.address() as AddressInfo;
   const access = createAccess({ ...options.listen, port });
@@ -90,15 +93,18 @@ class Pages {
     app.addContentTypeParser(
       'application/x-www-form-urlencoded',
       { parseAs: 'string' },
-      async (_request: FastifyRequest<never>, body: string) => Object.fromEntries(new URLSearchParams(body)),
+      async (_request: FastifyRequest, body: string) => Object.fromEntries(new URLSearchParams(body)),
     );
     app.addHook('onRequest', async (request, reply) => this.#let(request, reply));
     app.setErrorHandler((error, request, reply) => {
       const { statusCode = 500, message } = error as Error & { statusCode?: number };
       const isFatal = error instanceof Fatal;
       if (!isFatal && statusCode >= 500)
-        this.#options.say(`${request.method} ${request.routeOptions.url}: a bug, please report it: ${(error as Error).stack}`);
-      const words = isFatal || statusCode < 500 ? message : 'There was an error, which the terminal of fw view has.';
+        this.#options.say(
+          `${request.method} ${request.routeOptions.url}: a bug, please report it: ${(error as Error).stack}`,
+        );
+      const words =
+        isFatal || statusCode < 500 ? message : 'There was an error, which the terminal of fw view has.';
       return trouble(reply, isFatal ? 400 : statusCode, words);
     });
     app.setNotFoundHandler((_request, reply) => trouble(reply, 404, 'There is no such page.'));
@@ -106,7 +112,9 @@ class Pages {
       ['view.css', 'text/css; charset=utf-8'],
       ['view.js', 'text/javascript; charset=utf-8'],
     ] as const)
-      app.get(`/${name}`, async (_request, reply) => reply.header('cache-control', FOREVER).type(type).send(ASSETS[name]));
+      app.get(`/${name}`, async (_request, reply) =>
+        reply.header('cache-control', FOREVER).type(type).send(ASSETS[name]),
+      );
     app.get('/', async (request, reply) => this.#table(request, reply));
     app.get('/rows', async (request, reply) => this.#rows(request, reply));
     app.get('/item/:row', async (request, reply) => this.#one(request, reply));
@@ -117,7 +125,11 @@ class Pages {
 
   /** Nobody is served before this. */
   #let(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
-    void reply.headers({ ...PAGE_HEADERS, 'cross-origin-resource-policy': 'same-origin', 'cross-origin-opener-policy': 'same-origin' });
+    void reply.headers({
+      ...PAGE_HEADERS,
+      'cross-origin-resource-policy': 'same-origin',
+      'cross-origin-opener-policy': 'same-origin',
+    });
     const { access } = this;
     if (access === null) return reply.code(503).send('');
     const { headers, method } = request;
@@ -134,7 +146,10 @@ class Pages {
     }
     const { status, message } = answer;
     // a browser keeps the cookie back from a link on another site's page; from this one it sends it
-    const again = status === 403 && method === 'GET' ? html`<p>If it was opened before in this browser: <a href="${url.pathname}${url.search}">try again</a>.</p>` : NONE;
+    const again =
+      status === 403 && method === 'GET'
+        ? html`<p>If it was opened before in this browser: <a href="${url.pathname}${url.search}">try again</a>.</p>`
+        : NONE;
     return reply
       .code(status)
       .type('text/html; charset=utf-8')
@@ -152,7 +167,8 @@ class Pages {
   #top(): Html {
     const { view, judging, report } = this.#options;
     const files = view.run.paths;
-    const words = files.length > 2 ? `${files.slice(0, 2).join(', ')} and ${files.length - 2} more` : files.join(', ');
+    const words =
+      files.length > 2 ? `${files.slice(0, 2).join(', ')} and ${files.length - 2} more` : files.join(', ');
     const drawn = view.isSampling ? html`<span class="dim">${judgedWords(judging, view)}</span>` : NONE;
     return html`<span class="files">${view.isHidden('file') ? '' : words}</span>${report === null ? NONE : html`<a href="/report">Report</a>`}${drawn}<span class="hint dim"><kbd>?</kbd> keys</span>`;
   }
@@ -160,12 +176,14 @@ class Pages {
   async #rows(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view, judging } = this.#options;
     const query = queryIn(request);
+    await view.run.look(Date.now());
     const selected = await view.select(query);
     const { searchParams } = urlOf(request);
     const most = Math.min(MOST_ROWS, wholeIn(searchParams.get('count')));
     // the columns are those of the page that asks, also where others would be chosen by now
     const shown = shownOf({ view, judging }, selected.query);
-    const cells = most === 0 ? [] : await cellsOf({ view, judging }, selected, { from: query.from, most, shown });
+    const cells =
+      most === 0 ? [] : await cellsOf({ view, judging }, selected, { from: query.from, most, shown });
     const { rows, done, notes } = view.run.state();
     const isReady = done && (selected.searching?.done ?? true) && (!view.isSampling || view.sample !== null);
     return reply.send({
@@ -180,7 +198,7 @@ class Pages {
     const row = this.#rowOf(request);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const selected = await view.select(queryIn(request));
-    const contentOf = async (...given: Parameters<typeof lineContent>): Promise<Html> => lineContent(...given);
+    const contentOf = async (read: RowText): Promise<Html> => lineContent(read);
     const { title, main } = await onePage({ view, judging, links: LIVE, contentOf }, row, selected);
     return send(reply, { title, kind: 'item', top: this.#top(), main: html`${main}${keysOfOne()}` });
   }
@@ -196,7 +214,8 @@ class Pages {
 
   async #raw(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view } = this.#options;
-    if (view.hide.length > 0) return trouble(reply, 403, 'While columns are hidden, no line is given as it is: it would show them.');
+    if (view.hide.length > 0)
+      return trouble(reply, 403, 'While columns are hidden, no line is given as it is: it would show them.');
     const row = this.#rowOf(request);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const { text, trouble: why } = await view.run.read(row);
@@ -211,26 +230,53 @@ class Pages {
     const { view, judging } = this.#options;
     const fields = (request.body ?? {}) as Record<string, unknown>;
     const { row: at, path = '', verdict, note = '', query = '' } = fields;
-    if (typeof path !== 'string' || typeof note !== 'string' || typeof query !== 'string' || note.length > LONGEST_NOTE)
+    if (
+      typeof path !== 'string' ||
+      typeof note !== 'string' ||
+      typeof query !== 'string' ||
+      note.length > LONGEST_NOTE
+    )
       return trouble(reply, 400, 'Expected row, path, verdict, note and query as texts.');
     const selected = await view.select(queryOf(query.replace(/^\?/, '')));
     if (verdict === 'back') {
       const row = judging.takeBack();
-      return this.#said(request, reply, row === null ? LIVE.item(Number(at), selected.query) : LIVE.item(row, selected.query));
+      return this.#said(
+        request,
+        reply,
+        row === null ? LIVE.item(Number(at), selected.query) : LIVE.item(row, selected.query),
+      );
     }
     const row = this.#rowOf({ ...request, params: { row: String(at) } } as FastifyRequest);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     if (!VERDICTS.includes(verdict as Verdict) || (path !== '' && !path.startsWith('/')))
-      return trouble(reply, 400, `Expected a verdict that is ${VERDICTS.join(', ')}, of a line or of a place in it.`);
-    const line = lineOf(await view.run.read(row));
+      return trouble(
+        reply,
+        400,
+        `Expected a verdict that is ${VERDICTS.join(', ')}, of a line or of a place in it.`,
+      );
+    const { text, value } = await view.run.read(row);
+    const line = text === null ? null : value;
     const refusal = judging.refusal(line);
-    if (line === null || refusal !== null) return trouble(reply, 409, `It cannot be judged: ${refusal ?? ''}`);
+    if (line === null || refusal !== null)
+      return trouble(reply, 409, `It cannot be judged: ${refusal ?? ''}`);
     const { sample } = view;
     judging.say({
       ...{ row, line, path, verdict: verdict as Verdict, note },
-      sample: sample === null ? undefined : { seed: sample.seed, size: sample.size, ...(sample.by !== undefined && { by: sample.by }), of: sample.of },
+      sample:
+        sample === null
+          ? undefined
+          : {
+              seed: sample.seed,
+              size: sample.size,
+              ...(sample.by !== undefined && { by: sample.by }),
+              of: sample.of,
+            },
     });
-    return this.#said(request, reply, path === '' ? nextAddress(selected, row) : LIVE.item(row, selected.query));
+    return this.#said(
+      request,
+      reply,
+      path === '' ? nextAddress(selected, row) : LIVE.item(row, selected.query),
+    );
   }
 
   #said({ headers }: FastifyRequest, reply: FastifyReply, to: string): FastifyReply {
@@ -249,8 +295,7 @@ class Pages {
 /** An answer begins with rows, where there soon will be some. */
 async function firstRows({ run }: View): Promise<void> {
   if (run.state().rows > 0 || run.state().done) return;
-  const soon = new Promise(resolve => setTimeout(resolve, 500).unref());
-  await Promise.race([run.grown(), soon]);
+  await run.grown(0, 500);
 }
 
 const titleOf = ({ run }: View): string => run.paths.join(', ').slice(0, 100);
@@ -269,14 +314,19 @@ function queryIn(request: FastifyRequest): Query {
 
 const wholeIn = (text: string | null): number => (text !== null && /^\d{1,6}$/.test(text) ? Number(text) : 0);
 
-const textOf = (header: string | string[] | undefined): string | undefined => (Array.isArray(header) ? header.join() : header);
+const textOf = (header: string | string[] | undefined): string | undefined =>
+  Array.isArray(header) ? header.join() : header;
 
 function send(reply: FastifyReply, shell: Parameters<typeof page>[0]): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(page(shell));
 }
 
 function trouble(reply: FastifyReply, status: number, message: string): FastifyReply {
-  if ((reply.request.headers.accept ?? '').includes('application/json')) return reply.code(status).send({ error: message });
+  if ((reply.request.headers.accept ?? '').includes('application/json'))
+    return reply.code(status).send({ error: message });
   const back = html`<p><a href="/">All rows</a></p>`;
-  return reply.code(status).type('text/html; charset=utf-8').send(troublePage(status === 404 ? 'Not found' : 'That did not work', message, back));
+  return reply
+    .code(status)
+    .type('text/html; charset=utf-8')
+    .send(troublePage(status === 404 ? 'Not found' : 'That did not work', message, back));
 }

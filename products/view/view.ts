@@ -5,9 +5,11 @@
 import { nearest } from '../../engine/core/item/wording.ts';
 import { fieldsOfRows, type RowFields } from './cells.ts';
 import { drawOf, type Sample } from './draw.ts';
-import { addressOf, type Filter, type Query } from './query.ts';
+import type { Query } from './query.ts';
 import type { Column, Run } from './rows/run.ts';
-import { type Counts, countsOf } from './sample-counts.ts';
+import type { Counts, Filter } from './rows/selection.ts';
+import type { Searching } from './rows/text-search.ts';
+import { countsOfFew } from './sample-counts.ts';
 
 /** The rows of a query at one moment. */
 export interface Selected {
@@ -20,10 +22,13 @@ export interface Selected {
   /** the place of a row; -1 where it is not among them */
   indexOf(row: number): number;
   counts(column: string, most: number): Counts;
-  searching: { done: boolean; bytes: number; of: number } | null;
+  searching: Searching | null;
   /** what of the address could not be done */
   problems: string[];
 }
+
+/** ms that a page waits for a text to be found; it goes on behind */
+const SEARCH_FOR = 150;
 
 export interface ViewOptions {
   run: Run;
@@ -65,7 +70,7 @@ export class View {
 
   async #draw(): Promise<void> {
     if (this.#asked === null) return;
-    while (!this.run.state().done) await this.run.grown();
+    while (!this.run.state().done) await this.run.grown(this.run.state().rows, 60_000);
     const { by } = this.#asked;
     const sample = await drawOf(this.run, { ...this.#asked, by: by === null ? null : this.named(by) });
     const drawn: RowFields[] = [];
@@ -92,8 +97,16 @@ export class View {
 
   /** The columns that may be shown. */
   columns(): Column[] {
-    const columns = this.run.columns();
+    const columns = [...this.#ids(), ...this.run.columns()];
     return this.hide.length === 0 ? columns : columns.filter(({ name }) => !this.isHidden(name));
+  }
+
+  /** No index has all ids: it has a hash of each, so that one can be looked for and none be listed. */
+  #ids(): Column[] {
+    const kinds = this.run.index.columns.find(({ name }) => name === 'kind')?.values ?? [];
+    return kinds.some(kind => kind !== 'row')
+      ? [{ name: 'id', kind: 'texts', distinct: this.run.index.rows }]
+      : [];
   }
 
   /** What --hide names and no file has: nothing would be hidden, and nobody would notice. */
@@ -109,11 +122,10 @@ export class View {
     const problems: string[] = [];
     const columns = this.columns();
     const query = this.#possible(asked, columns, problems);
-    const selection = await this.run.select(query);
-    const state = this.run.state();
+    const selection = await this.run.select(query, SEARCH_FOR);
     const whole = {
       query,
-      of: state.rows,
+      of: this.run.index.rows - this.run.index.gone.size,
       indexOf: (row: number) => selection.indexOf(row),
       at: (index: number) => selection.at(index),
       counts: (column: string, most: number) => selection.counts(column, most),
@@ -144,7 +156,7 @@ export class View {
       at: index => rows[index] as number,
       indexOf: row => rows.indexOf(row),
       counts: (column, most) =>
-        countsOf(
+        countsOfFew(
           rows.map(row => this.#drawn[placeOf(row)]?.fields.get(column)),
           kinds.get(column) ?? 'values',
           most,
@@ -168,7 +180,9 @@ export class View {
       // a column that is not there yet may come with the rows that are still read; one that is hidden never does
       isThere(column) || (!isReady && !this.isHidden(column));
     if (query.text !== '' && this.hide.length > 0)
-      problems.push('Nothing is searched for while columns are hidden: what is found would tell what they hold.');
+      problems.push(
+        'Nothing is searched for while columns are hidden: what is found would tell what they hold.',
+      );
     const sort = query.sort && { ...query.sort, column: own(query.sort.column) };
     return {
       ...query,
@@ -188,6 +202,3 @@ function noSuch(column: string, names: readonly string[]): string {
   const near = nearest(column, names);
   return `no column ${column} in these files${near === null ? '' : `; the nearest is ${near}`}`;
 }
-
-/** The address of one row within a query. */
-export const itemAddress = (row: number, query: Query): string => `/item/${row}${addressOf({ ...query, from: 0 })}`;

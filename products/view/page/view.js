@@ -330,7 +330,11 @@ async function answerOf(url, init = {}) {
   try {
     said = JSON.parse(text);
   } catch {
-    throw new Error(reply.status === 403 ? 'this page is of an earlier fw view: open the address that the terminal has' : `an answer of ${reply.status} that is no JSON`);
+    throw new Error(
+      reply.status === 403
+        ? 'this page is of an earlier fw view: open the address that the terminal has'
+        : `an answer of ${reply.status} that is no JSON`,
+    );
   }
   if (!reply.ok) throw new Error(said.error ?? `an answer of ${reply.status}`);
   return said;
@@ -394,7 +398,14 @@ function startOne() {
 const actions = scroller ? startTable() : document.body.classList.contains('is-item') ? startOne() : {};
 
 document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat && !/^[jk]$|^Arrow|^Page/.test(event.key)) return;
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.isComposing ||
+    (event.repeat && !/^[jk]$|^Arrow|^Page/.test(event.key))
+  )
+    return;
   const { target, key } = event;
   const isTyping = target.matches('input:not([type=checkbox]), select, textarea');
   if (keys?.open) return; // Esc closes it
@@ -412,4 +423,3 @@ document.addEventListener('keydown', event => {
   event.preventDefault();
   action();
 });
-
