@@ -118,7 +118,7 @@ const TOGETHER = [
   },
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/(bench|models)\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|permute|statistics)\.ts/ },
+  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|permute|statistics)\.ts/ },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {

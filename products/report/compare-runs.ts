@@ -1,16 +1,6 @@
 /** Two runs over the same items, matched by id: what changed, by how much, and whether it is within a margin. */
-import {
-  addTable,
-  agreementOf,
-  clusteredKappa,
-  clusteredShare,
-  clustersOf,
-  emptyTable,
-  kolmogorovSmirnov,
-  LEAST,
-  partsOf,
-  type TwoByTwo,
-} from '../kit/agreement.ts';
+import { clusteredShare, clustersOf, kolmogorovSmirnov, LEAST, partsOf } from '../kit/agreement.ts';
+import { addTable, agreementOf, clusteredKappa, emptyTable, type TwoByTwo } from '../kit/kappa.ts';
 import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
 import type { Interval } from '../kit/statistics.ts';
 import type { AgentSums } from './answer-counts.ts';

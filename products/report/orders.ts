@@ -4,13 +4,11 @@ import {
   type Clusters,
   clusteredShare,
   cochranQ,
-  emptyTable,
-  kappa,
   LEAST,
   partsOf,
   repeatedMeasures,
-  type TwoByTwo,
 } from '../kit/agreement.ts';
+import { emptyTable, kappa, type TwoByTwo } from '../kit/kappa.ts';
 import { columnShuffle, signFlip } from '../kit/permute.ts';
 import { type Interval, mcnemar } from '../kit/statistics.ts';
 import { type Collected, NAMED_IDS } from './collect.ts';

@@ -5,6 +5,7 @@ import { LEVEL, type Section } from './family.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
 import { integritySection, valueSection, withinSection } from './page-integrity.ts';
+import { judgedSection } from './page-judged.ts';
 import type { Report } from './report.ts';
 
 export function pageOf(report: Report): string {
@@ -26,6 +27,7 @@ ${joined(
   '\n',
 )}
 ${twinSection(report)}
+${judgedSection(report)}
 ${orderSection(report)}
 ${agentSection(report)}
 ${numberSection(report)}

@@ -35,10 +35,16 @@ function startTable() {
   const pane = document.createElement('div');
   tall.className = 'tall';
   pane.className = 'pane';
+  // what the first rows need is what all have: a column that became wider by and by would move the others
+  const widths = [...table.tHead.rows[0].cells].map(cell => cell.offsetWidth);
   table.before(tall);
   tall.append(pane);
   pane.append(table);
   document.body.classList.add('is-live');
+  [...table.tHead.rows[0].cells].forEach((cell, at) => {
+    cell.style.width = `${widths[at]}px`;
+  });
+  table.style.width = `${widths.reduce((sum, width) => sum + width, 0)}px`;
 
   let all = Number(count);
   /** the row at the top, and the part of it that is scrolled out of sight */
