@@ -8,7 +8,7 @@ import type { Judging } from './judging.ts';
 import { LIVE, type Links } from './links.ts';
 import { addressOf, type Query, withTests, wordsOf } from './query.ts';
 import type { Column } from './rows/run.ts';
-import type { Selected, View } from './view.ts';
+import { type Selected, VERDICT, type View } from './view.ts';
 
 /** rows of a page */
 export const PAGE = 100;
@@ -17,9 +17,6 @@ const LONGEST_CELL = 160;
 /** columns of a table, and of the list to choose from */
 const MOST_SHOWN = 60;
 const MOST_LISTED = 400;
-
-/** The column of what was judged; no file has one of this name, since it has neither a point nor a place in ours. */
-const VERDICT = 'verdict';
 
 export interface TableParts {
   view: View;
@@ -30,25 +27,27 @@ export interface TableParts {
 /** The columns that are shown: those that were chosen, else those that tell rows apart. */
 export function shownOf({ view, judging }: Pick<TableParts, 'view' | 'judging'>, query: Query): string[] {
   const columns = view.columns();
-  const chosen = query.show.length > 0 ? query.show : usual(columns, query);
+  if (query.show.length > 0) return query.show.slice(0, MOST_SHOWN);
   const judged = judging !== null && (judging.isBegun || view.isSampling) ? [VERDICT] : [];
-  return [...judged, ...chosen].slice(0, MOST_SHOWN);
+  return [...judged, ...usual(columns, view.run.state().rows, query)].slice(0, MOST_SHOWN);
 }
 
-const FIRST = ['id', 'file', 'kind', 'rung', 'failure', 'ordering', 'model', 'status', 'finish'];
-const COSTS = ['tries', 'tokens.out'];
+const FIRST = ['id', 'kind', 'rung', 'failure', 'status', 'finish'];
+const LAST = ['tries', 'tokens.out', 'model', 'ordering', 'file'];
 
-function usual(columns: readonly Column[], { filters, sort }: Query): string[] {
+function usual(columns: readonly Column[], rows: number, { filters, sort }: Query): string[] {
   const tells = columns.filter(({ name, distinct }) => distinct > 1 || name === 'id');
+  /** A column in which each row has another value says less of a row than its id. */
+  const groups = tells.filter(({ kind, distinct }) => kind === 'numbers' || distinct < rows / 2);
   const named = (names: readonly string[]): string[] =>
     names.filter(name => tells.some(column => column.name === name));
   const of = (group: string, most: number): string[] =>
-    tells
-      .filter(({ name }) => name.startsWith(group))
-      .slice(0, most)
-      .map(({ name }) => name);
+    [...new Set([...groups, ...tells])]
+      .map(({ name }) => name)
+      .filter(name => name.startsWith(group))
+      .slice(0, most);
   const asked = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
-  const all = [...named(FIRST), ...of('out.', 4), ...of('in.', 4), ...named(COSTS)];
+  const all = [...named(FIRST), ...of('out.', 4), ...of('in.', 4), ...named(LAST)];
   return [...new Set([...all, ...asked.filter(name => columns.some(column => column.name === name))])];
 }
 
@@ -171,13 +170,13 @@ ${chooser(view.columns(), shown)}<button>Show these</button> <a href="${LIVE.row
 
 function chooser(columns: readonly Column[], shown: readonly string[]): Html {
   const known = new Map(columns.map(column => [column.name, column]));
-  const own = shown.filter(name => known.has(name));
+  const own = shown.filter(name => known.has(name) || name === VERDICT);
   const names = [...own, ...columns.map(({ name }) => name).filter(name => !own.includes(name))];
   const boxes = names
     .slice(0, MOST_LISTED)
     .map(
       name =>
-        html`<label><input type="checkbox" name="show" value="${name}"${own.includes(name) ? html` checked` : NONE}>${columnName(name)} <span class="dim">${count(known.get(name)?.distinct ?? 0)}</span></label>`,
+        html`<label><input type="checkbox" name="show" value="${name}"${own.includes(name) ? html` checked` : NONE}>${columnName(name)} <span class="dim">${name === VERDICT ? 'what was judged' : count(known.get(name)?.distinct ?? 0)}</span></label>`,
     );
   const rest = names.length - boxes.length;
   const more =
@@ -213,12 +212,13 @@ function table({ selected, shown, cells, columns, links }: TableOptions): Html {
     const data = shown.map((name, column) => cell(name, texts[column] as string, classes[column] as string));
     return html`<tr aria-rowindex="${query.from + at + 2}"><th scope="row" class="n"><a href="${links.item(row, query)}" aria-label="Row ${row + 1}">${count(row + 1)}</a></th>${data}</tr>`;
   });
-  const search = addressOf({ ...query, show: shown.filter(name => name !== VERDICT), from: 0 });
+  // the columns of this page, also where others would be shown once more rows are read
+  const search = addressOf({ ...query, show: shown, from: 0 });
   const nothing =
     cells.length === 0
       ? html`<p class="empty">${selected.of === 0 ? 'No rows have been read yet.' : 'No row is as chosen.'}</p>`
       : NONE;
-  return html`<div class="scroller" role="region" aria-label="The rows" tabindex="0" data-search="${search}" data-from="${query.from}" data-count="${all}" data-columns="${JSON.stringify(shown)}" data-classes="${JSON.stringify(classes)}">
+  return html`<div class="scroller" role="region" aria-label="The rows" tabindex="0" data-search="${search}" data-query="${addressOf({ ...query, from: 0 })}" data-from="${query.from}" data-count="${all}" data-columns="${JSON.stringify(shown)}" data-classes="${JSON.stringify(classes)}">
 <table aria-rowcount="${all + 1}" aria-colcount="${shown.length + 1}"><caption class="unseen">The rows that are chosen</caption>
 <thead><tr aria-rowindex="1"><th scope="col" class="n w6">Row</th>${heads}</tr></thead>
 <tbody>${rows}</tbody></table>

@@ -30,6 +30,9 @@ export interface Selected {
 /** ms that a page waits for a text to be found; it goes on behind */
 const SEARCH_FOR = 150;
 
+/** The column of what was judged, which is in no file: all other names have a point in them, or are ours. */
+export const VERDICT = 'verdict';
+
 export interface ViewOptions {
   run: Run;
   hide: readonly string[];
@@ -188,7 +191,7 @@ export class View {
       ...query,
       filters: query.filters.map(filter => ({ ...filter, column: own(filter.column) })).filter(keep),
       sort: sort !== null && isThere(sort.column) ? sort : null,
-      show: query.show.map(own).filter(isThere),
+      show: query.show.map(own).filter(column => column === VERDICT || isThere(column)),
       text: this.hide.length > 0 ? '' : query.text,
     };
   }

@@ -25,7 +25,7 @@ const LATER = 3_000;
  * element as high as all rows together moves behind them; so a row is never missing while it is scrolled, only late.
  */
 function startTable() {
-  const { search, from, count, columns, classes } = scroller.dataset;
+  const { search, query, from, count, columns, classes } = scroller.dataset;
   const names = JSON.parse(columns);
   const kinds = JSON.parse(classes);
   const table = scroller.querySelector('table');
@@ -101,6 +101,8 @@ function startTable() {
     else if (row + 1 > top + room()) top = Math.min(lastTop(), row + 1 - room());
     settle();
     draw();
+    clearTimeout(settling);
+    settling = setTimeout(note, 150);
   }
 
   /** The address has the place, so that whoever comes back from an item is where it was. */
@@ -161,7 +163,7 @@ function startTable() {
     const link = row.firstElementChild.firstElementChild;
     if (number === undefined) link.removeAttribute('href');
     else {
-      link.href = `/item/${number}${search}`;
+      link.href = `/item/${number}${query}`;
       link.setAttribute('aria-label', `Row ${number + 1}`);
     }
     link.textContent = number === undefined ? '…' : (number + 1).toLocaleString('en');
