@@ -57,13 +57,23 @@ function decoded(value: string): string {
   }
 }
 
-/** Each value as a page has it: as text, and within JSON. The longest first, so that no part of one is left. */
-function needlesOf(values: readonly string[]): string[] {
+/** Each value as it stands in a text, and within JSON; the longest first, so that no part of one is left. */
+function formsOf(values: readonly string[]): string[] {
   const forms = values
     .filter(value => value.trim() !== '')
     .flatMap(value => [value, JSON.stringify(value).slice(1, -1)])
-    .map(value => html`${value}`.text.trim().toLowerCase());
+    .map(value => value.trim());
   return [...new Set(forms)].sort((a, b) => b.length - a.length);
+}
+
+/** The same as a page has it. */
+const needlesOf = (values: readonly string[]): string[] =>
+  formsOf(values).map(value => html`${value}`.text.toLowerCase());
+
+/** Takes `values` out of a text that is no HTML yet. */
+export function maskOf(values: readonly string[]): (text: string) => string {
+  const needles = formsOf(values).map(value => value.toLowerCase());
+  return text => needles.reduce((left, needle) => replaced(left, needle)[0], text);
 }
 
 const WORD = /[\p{L}\p{N}_]/u;

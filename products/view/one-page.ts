@@ -156,7 +156,7 @@ export function nextAddress(selected: Selected, row: number): string {
 /** Until there is more to say of a line: the line. */
 export function lineContent({ text, value }: RowText): Html {
   if (text === null) return NONE;
-  return html`<pre>${JSON.stringify(value, null, 2)}</pre>`;
+  return html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
 export const keysOfOne =

@@ -137,8 +137,8 @@ function chips(query: Query, links: Links): Html {
   const chip = (words: Html, without: Query): Html => {
     const to = links.rows({ ...without, from: 0 });
     return to === null
-      ? html`<li>${words}</li>`
-      : html`<li><a href="${to}" title="Remove">${words}<span class="x" aria-hidden="true">×</span><span class="unseen"> remove</span></a></li>`;
+      ? html`<li class="chip">${words}</li>`
+      : html`<li><a class="chip" href="${to}" title="Remove">${words}<span class="x" aria-hidden="true">×</span><span class="unseen"> remove</span></a></li>`;
   };
   const all = query.filters.flatMap(({ column, tests }) =>
     tests.map(test =>

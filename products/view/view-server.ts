@@ -302,7 +302,7 @@ const titleOf = ({ run }: View): string => run.paths.join(', ').slice(0, 100);
 
 /** Whatever a client wrote, a path of this server. */
 function urlOf({ raw: { url = '/' } }: FastifyRequest): URL {
-  return new URL(`http://fw${url.startsWith('/') ? url.replace(/^\/+/, '/') : '/'}`);
+  return new URL(`http://fw${url.startsWith('/') ? url.replace(/^[/\\]+/, '/') : '/'}`);
 }
 
 /** Without what is said to /rows beside the state. */

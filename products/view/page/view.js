@@ -148,6 +148,7 @@ function startTable() {
     first.scope = 'row';
     first.className = 'n';
     const link = document.createElement('a');
+    link.tabIndex = 0; // it has the focus before it has an address
     first.append(link);
     row.append(first, ...kinds.map(kind => Object.assign(document.createElement('td'), { className: kind })));
     return row;
