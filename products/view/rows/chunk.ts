@@ -86,10 +86,21 @@ export class ColumnBuilder {
   #last = -1;
   #highest = 0;
 
-  constructor(column: number, group: string, key: string) {
+  /** `kept`: what an index that goes on knows of it. */
+  constructor(column: number, group: string, key: string, kept?: ColumnNews) {
     this.column = column;
     this.group = group;
     this.key = key;
+    if (kept === undefined) return;
+    this.kind = kept.kind;
+    this.odd = kept.odd;
+    this.#isTold = true;
+    if (kept.kind !== 'values') {
+      this.#becomeNumbers();
+      return;
+    }
+    for (const value of kept.values) this.#codeOf(value);
+    this.#fresh = [];
   }
 
   /** The first value for a row stands. */
@@ -125,15 +136,20 @@ export class ColumnBuilder {
   #becomeLarge(row: number, text: string): void {
     this.kind =
       this.#allNumeric && this.#dictionary.size >= MOST_VALUES && isNumeric(text) ? 'numbers' : 'texts';
-    const numbers = new Float64Array(CHUNK).fill(Number.NaN);
+    const codes = this.#codes;
     const texts = [...this.#dictionary.keys()];
+    const numbers = this.#becomeNumbers();
     for (let at = 0; at < row; at++) {
-      const code = this.#codes[at]!;
+      const code = codes[at]!;
       if (code > 0) numbers[at] = this.#numberOf(texts[code - 1]!);
     }
-    this.#numbers = numbers;
+  }
+
+  #becomeNumbers(): Float64Array {
     this.#codes = new Uint32Array(0);
     this.#dictionary.clear(); // the reader of the index has it
+    this.#numbers = new Float64Array(CHUNK).fill(Number.NaN);
+    return this.#numbers;
   }
 
   #numberOf(value: string | number): number {
@@ -146,7 +162,7 @@ export class ColumnBuilder {
 
   /** What came in since the last time, of `rows` rows; null for nothing. */
   take(rows: number): { data: ColumnData | null; news: ColumnNews | null } {
-    const isNews = !this.#isTold || this.#fresh.length > 0 || this.kind !== 'values';
+    const isNews = !this.#isTold || this.#fresh.length > 0 || (this.kind !== 'values' && this.#last >= 0);
     const { column, group, key, kind, odd } = this;
     const news = isNews ? { column, group, key, kind, odd, values: this.#fresh } : null;
     const data = this.#last < 0 ? null : { column, kind, data: this.#dataOf(rows) };

@@ -3,10 +3,11 @@
  * of CSV and TSV. What is no object is a row all the same, with its failure; nothing is passed over.
  */
 
+import { isUtf8 } from 'node:buffer';
 import { foreignKind } from '../../../engine/core/files/encoding.ts';
 import { hasMark, isEmptyLine, longLine, parseLine } from '../../../engine/core/files/line.ts';
 import { dataError } from '../../../engine/core/item/failure.ts';
-import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { type Decoder, decoderFor } from '../../../engine/tables/source-kind.ts';
 
 export interface RowAt {
@@ -43,9 +44,11 @@ const STAGE = 'view';
 /** Bytes that say what a file is. */
 export const FIRST_BYTES = 64 * 1024;
 
+export const isParquet = (path: string): boolean => /\.parquet$/i.test(path);
+
 /** By its name and its first bytes. Throws (65) where it is nothing that can be read. */
 export function shapeOf(path: string, first: Buffer): FileShape {
-  if (/\.parquet$/i.test(path) || first.subarray(0, 4).toString('latin1') === 'PAR1') return 'parquet';
+  if (isParquet(path)) return 'parquet';
   const foreign = foreignKind(first, path);
   if (foreign !== null) throw dataError(foreign);
   const start = hasMark(first, 0) ? 3 : 0;
@@ -67,6 +70,8 @@ export class LineRows implements RowSource {
   #final = false;
   /** bytes of a line that is too long to keep, which have gone by */
   #skipped: ReturnType<typeof longLine> | null = null;
+  /** all whole lines of the block are UTF-8 */
+  #checked = false;
   readonly #row: RowAt = { offset: 0, length: 0, line: 0, value: {}, isRow: false };
 
   constructor(path: string, maxLine: number, { at, line }: { at: number; line: number }) {
@@ -79,8 +84,8 @@ export class LineRows implements RowSource {
     this.#block = block;
     this.#base = base;
     this.#from = 0;
-    this.#searched = Math.max(0, this.#searched);
     this.#final = final;
+    this.#checked = isUtf8(block.subarray(0, block.lastIndexOf(NEWLINE) + 1));
   }
 
   next(): RowAt | null {
@@ -108,9 +113,20 @@ export class LineRows implements RowSource {
       this.#skip(from, to);
       row.value = this.#skipped!.end(line);
       this.#skipped = null;
-    } else
-      row.value = parseLine(this.#block, from, to, { checked: false, number: line, source: this.#source });
+    } else row.value = this.#valueOf(from, to, line);
     return row;
+  }
+
+  #valueOf(from: number, to: number, number: number): JsonObject {
+    if (this.#checked && number > 1) {
+      try {
+        const value: unknown = JSON.parse(this.#block.toString('utf8', from, to));
+        if (isObject(value)) return value;
+      } catch {
+        // what is wrong with it is said below
+      }
+    }
+    return parseLine(this.#block, from, to, { checked: this.#checked, number, source: this.#source });
   }
 
   #wait(): null {

@@ -6,8 +6,17 @@ import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { dataError } from '../../../engine/core/item/failure.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import { openParquet } from '../../../engine/tables/parquet-rows.ts';
 import { CHUNK, type Chunk, ColumnBuilder, type ColumnNews, hashOf } from './chunk.ts';
-import { FIRST_BYTES, LineRows, type RowAt, type RowSource, shapeOf, TableRows } from './cut-rows.ts';
+import {
+  FIRST_BYTES,
+  isParquet,
+  LineRows,
+  type RowAt,
+  type RowSource,
+  shapeOf,
+  TableRows,
+} from './cut-rows.ts';
 import { fieldsOf } from './line-fields.ts';
 
 export interface IndexerData {
@@ -18,6 +27,7 @@ export interface IndexerData {
   /** where an index that was kept ends */
   from: readonly FileState[];
   columns: readonly ColumnNews[];
+  leftOut: number;
 }
 
 /** How far a file was read. */
@@ -34,7 +44,7 @@ export type FromIndexer =
   | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number }
   | { kind: 'trouble'; file: number; message: string };
 
-const BLOCK = 4 << 20;
+const BLOCK = 1 << 20;
 /** The first rows are shown as soon as they are known. */
 const FIRST_ROWS = 200;
 /** ms after which a chunk is handed over though it is not full */
@@ -45,7 +55,7 @@ class Indexer {
   readonly #columns = new Map<string, Map<string, ColumnBuilder | null>>();
   readonly #builders: ColumnBuilder[] = [];
   readonly #files: FileState[];
-  #leftOut = 0;
+  #leftOut: number;
   #mostColumns = MOST_COLUMNS;
   #rows = 0;
   #file = 0;
@@ -60,8 +70,11 @@ class Indexer {
 
   constructor(data: IndexerData) {
     this.#data = data;
+    this.#leftOut = data.leftOut;
     this.#files = data.paths.map((_path, at) => ({ ...(data.from[at] ?? { read: 0, line: 1 }) }));
-    for (const { group, key } of data.columns) this.#builderOf(group, key);
+    for (const column of data.columns) this.#builderOf(column.group, column.key, column);
+    this.#isFirst = data.columns.length === 0;
+    if (!this.#isFirst) this.#mostColumns = Math.max(FEWEST_COLUMNS, data.columns.length);
     if (data.hashes) {
       this.#decided = new Float64Array(CHUNK);
       this.#said = new Float64Array(CHUNK);
@@ -69,12 +82,14 @@ class Indexer {
   }
 
   /** Reads what there is, from where it came to the last time. A last line without an end is read again. */
-  run(): void {
+  async run(): Promise<void> {
     const open: number[] = [];
     for (let file = 0; file < this.#data.paths.length; file++) {
       this.#file = file;
       try {
-        open.push(this.#read(file));
+        open.push(
+          isParquet(this.#data.paths[file] as string) ? await this.#readParquet(file) : this.#read(file),
+        );
       } catch (error) {
         open.push(0);
         post({ kind: 'trouble', file, message: (error as Error).message });
@@ -93,21 +108,42 @@ class Indexer {
       const { size } = fstatSync(handle);
       if (size <= state.read) return 0;
       const rows = this.#rowsOf(path, handle, state);
+      // two buffers in turn: what is left of one block is copied to the beginning of the next
+      let [block, other] = [Buffer.allocUnsafeSlow(BLOCK), Buffer.allocUnsafeSlow(BLOCK)];
       let rest: Buffer = Buffer.alloc(0);
       for (let end = state.read; ; ) {
-        const block = Buffer.allocUnsafeSlow(rest.length + Math.min(BLOCK, size - end));
+        if (block.length < 2 * rest.length) block = Buffer.allocUnsafeSlow(4 * rest.length);
         rest.copy(block);
-        const got = end >= size ? 0 : readSync(handle, block, rest.length, block.length - rest.length, end);
+        const wanted = Math.min(block.length - rest.length, size - end);
+        const got = wanted <= 0 ? 0 : readSync(handle, block, rest.length, wanted, end);
         rows.feed(block.subarray(0, rest.length + got), end - rest.length, got === 0);
         end += got;
         for (let row = rows.next(); row !== null; row = rows.next()) this.#add(row, file);
         Object.assign(state, { read: rows.at, line: rows.line });
         if (got === 0) return rows instanceof LineRows ? end - rows.at : 0;
         rest = rows.rest();
+        [block, other] = [other, block];
       }
     } finally {
       closeSync(handle);
     }
+  }
+
+  /** Row groups, where a row's place is its number. Returns 0. */
+  async #readParquet(file: number): Promise<number> {
+    const path = this.#data.paths[file] as string;
+    const state = this.#files[file] as FileState;
+    const { size } = statSync(path);
+    if (state.read === size) return 0;
+    const { groups, rows } = await openParquet(path);
+    let from = 0;
+    for (const count of groups) {
+      for (const [at, value] of (await rows(from, from + count)).entries())
+        this.#add({ offset: from + at, length: 0, line: from + at + 1, value, isRow: true }, file);
+      from += count;
+    }
+    state.read = size;
+    return 0;
   }
 
   #rowsOf(path: string, handle: number, state: FileState): RowSource {
@@ -115,9 +151,8 @@ class Indexer {
     const shape = shapeOf(path, first.subarray(0, readSync(handle, first, 0, FIRST_BYTES, 0)));
     const { maxLine } = this.#data;
     if (shape === 'lines') return new LineRows(path, maxLine, { at: state.read, line: state.line });
-    if (shape === 'parquet') throw dataError('expected lines or a table, found a Parquet file');
     if (state.read > 0) throw dataError('expected lines to be added, found a table that grew; open it again');
-    return new TableRows(path, maxLine, shape);
+    return new TableRows(path, maxLine, shape === 'elements' ? 'elements' : 'table');
   }
 
   #add({ offset, length, line, value, isRow }: RowAt, file: number): void {
@@ -155,7 +190,7 @@ class Indexer {
     return Math.max(FEWEST_COLUMNS, Math.min(MOST_COLUMNS, Math.floor(ROOM / (expected * USUAL_BYTES))));
   }
 
-  #builderOf(group: string, key: string): ColumnBuilder | null {
+  #builderOf(group: string, key: string, kept?: ColumnNews): ColumnBuilder | null {
     const keys = this.#columns.get(group) ?? new Map<string, ColumnBuilder | null>();
     this.#columns.set(group, keys);
     const known = keys.get(key);
@@ -165,7 +200,7 @@ class Indexer {
       if (this.#leftOut <= MOST_NAMED) keys.set(key, null);
       return null;
     }
-    const made = new ColumnBuilder(this.#builders.length, group, key);
+    const made = new ColumnBuilder(this.#builders.length, group, key, kept);
     this.#builders.push(made);
     keys.set(key, made);
     return made;
@@ -236,4 +271,7 @@ function buffersOf(chunk: Chunk): ArrayBuffer[] {
 const post = (message: FromIndexer, move: ArrayBuffer[] = []): void => parentPort?.postMessage(message, move);
 
 const indexer = new Indexer(workerData as IndexerData);
-parentPort?.on('message', () => indexer.run());
+let running = indexer.run();
+parentPort?.on('message', () => {
+  running = running.then(() => indexer.run());
+});

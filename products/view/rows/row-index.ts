@@ -2,6 +2,9 @@
 import { CHUNK, type Chunk, type ColumnKind, type ColumnNews, type Data } from './chunk.ts';
 
 export interface StoredColumn {
+  group: string;
+  key: string;
+  /** both */
   name: string;
   kind: ColumnKind;
   /** the dictionary; where there are too many values, those of the rows before that was known */
@@ -39,24 +42,47 @@ export class RowIndex {
     return this.#byName.get(name);
   }
 
+  /** All that is known of the columns, for a thread that goes on with the index. */
+  news(): ColumnNews[] {
+    return this.columns.map(({ group, key, kind, values, odd }, column) => ({
+      column,
+      group,
+      key,
+      kind,
+      values,
+      odd,
+    }));
+  }
+
+  /** An index that was kept, into this one, which is empty. */
+  take(chunks: readonly PlacedChunk[], columns: readonly ColumnNews[]): void {
+    this.#know(columns);
+    for (const chunk of chunks) this.chunks.push(chunk);
+    this.version += 1;
+  }
+
   add(chunk: Chunk, news: readonly ColumnNews[]): void {
     this.version += 1;
+    this.#know(news);
+    this.#dropReread(chunk);
+    const last = this.chunks.at(-1);
+    if (last !== undefined && last.file === chunk.file && last.rows + chunk.rows <= CHUNK)
+      this.chunks[this.chunks.length - 1] = { ...joinedChunks(last, chunk), first: last.first };
+    else this.chunks.push({ ...chunk, first: this.rows });
+  }
+
+  #know(news: readonly ColumnNews[]): void {
     for (const { column, group, key, kind, values, odd } of news) {
       const known = this.columns[column];
       if (known === undefined) {
         const name = `${group}${key}`;
-        this.columns[column] = { name, kind, values: [...values], odd };
+        this.columns[column] = { group, key, name, kind, values: [...values], odd };
         if (!this.#byName.has(name)) this.#byName.set(name, column);
         continue;
       }
       for (const value of values) known.values.push(value);
       Object.assign(known, { kind, odd });
     }
-    this.#dropReread(chunk);
-    const last = this.chunks.at(-1);
-    if (last !== undefined && last.file === chunk.file && last.rows + chunk.rows <= CHUNK)
-      this.chunks[this.chunks.length - 1] = { ...joinedChunks(last, chunk), first: last.first };
-    else this.chunks.push({ ...chunk, first: this.rows });
   }
 
   /** A last line without an end is read again once the file grows: the row that it was is gone. */

@@ -2,17 +2,15 @@
  * Files opened to be looked at. A thread makes the index (indexer.ts), which grows here chunk by chunk; the rows themselves
  * stay on disk and are read when somebody looks at them. Nothing is written but an index that is kept for the next time.
  */
-import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../../engine/core/config/package.ts';
-import { dataError } from '../../../engine/core/item/failure.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
-import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import type { ColumnKind } from './chunk.ts';
-import { FIRST_BYTES, type FileShape, LineRows, shapeOf, TableRows } from './cut-rows.ts';
 import type { FileState, FromIndexer, IndexerData } from './indexer.ts';
-import { type PlacedChunk, RowIndex } from './row-index.ts';
+import { readKept, type Subject, usualFolder, writeKept } from './kept-index.ts';
+import { OpenFile, type RowContent } from './open-file.ts';
+import { RowIndex } from './row-index.ts';
 import { type Query, type Selection, Selections } from './selections.ts';
 
 export interface Column {
@@ -23,7 +21,7 @@ export interface Column {
 }
 
 /** One row as it is on disk now. */
-export interface RowText {
+export interface RowText extends RowContent {
   /** from 0, over all files */
   row: number;
   file: string;
@@ -32,13 +30,6 @@ export interface RowText {
   /** where it is in the file, in bytes */
   offset: number;
   bytes: number;
-  /** as it stands there; null where it cannot be read any more, as `trouble` says */
-  text: string | null;
-  /** what it holds; of a line that is no object its failure */
-  value: JsonObject;
-  /** a row of a table, and no line of ours */
-  isRow: boolean;
-  trouble: string | null;
 }
 
 export interface RunState {
@@ -57,60 +48,96 @@ export interface RunOptions {
   maxLine: number;
   /** two runs will be compared */
   hashes?: boolean;
+  /** the folder of kept indexes; usually one of the system's for temporary files */
+  keptIn?: string;
 }
 
+/** ms without anything to read after which the thread ends */
+const IDLE = 5_000;
+/** bytes more than a kept index has, for which it is kept anew */
+const MUCH = 256 << 20;
 /** ms between two looks at whether a file has grown */
 const LOOK = 500;
-
-interface OpenFile {
-  path: string;
-  handle: FileHandle;
-  shape: FileShape;
-  /** at the last look */
-  size: number;
-  /** bytes at the end that are a line without an end */
-  open: number;
-  /** of a table: all before its first row */
-  head: Buffer | null;
-  trouble: string | null;
-}
 
 export class Run {
   readonly index = new RowIndex();
   readonly #selections: Selections;
   readonly #files: OpenFile[];
   readonly #options: RunOptions;
-  readonly #worker: Worker;
+  #worker: Worker | null = null;
+  /** ends the thread where nothing grows: what it has in memory is in the index too */
+  #idle: NodeJS.Timeout | undefined;
   #read: FileState[] = [];
   #leftOut = 0;
-  #isBusy = true;
+  #isBusy = false;
   #lookedAt = 0;
   #waiting: (() => void)[] = [];
   #broken: string | null = null;
+  /** bytes that the kept index has, so that it is kept again only once there is much more */
+  #kept = 0;
+  #keeping: Promise<void> = Promise.resolve();
 
   /** Exit 65 where a file is not there, or is nothing that can be read. */
   static async open(paths: readonly string[], options: RunOptions): Promise<Run> {
     const files: OpenFile[] = [];
-    for (const path of paths) files.push(await opened(path));
-    return new Run(files, options);
+    for (const path of paths) files.push(await OpenFile.open(path));
+    const run = new Run(files, options);
+    await run.#takeKept();
+    if (run.#readBytes() < run.state().of || run.index.rows === 0) run.#readOn();
+    return run;
   }
 
   private constructor(files: OpenFile[], options: RunOptions) {
     this.#files = files;
     this.#options = options;
-    this.#selections = new Selections(this.index, this.paths);
+    this.#selections = new Selections(this.index, files);
+  }
+
+  async #takeKept(): Promise<void> {
+    const kept = await readKept(this.#subject());
+    if (kept === null) return;
+    this.index.take(kept.chunks, kept.columns);
+    this.#read = kept.files;
+    this.#leftOut = kept.leftOut;
+    this.#kept = this.#readBytes();
+  }
+
+  #subject(): Subject {
+    const { hashes = false, maxLine, keptIn = usualFolder() } = this.#options;
+    const handles = this.#files.map(({ handle }) => handle);
+    return { paths: this.paths, handles, folder: keptIn, options: JSON.stringify([hashes, maxLine]) };
+  }
+
+  /** Has the thread read what it has not read yet. */
+  #readOn(): void {
+    this.#isBusy = true;
+    clearTimeout(this.#idle);
+    if (this.#worker !== null) return this.#worker.postMessage('read');
     const workerData: IndexerData = {
-      paths: files.map(({ path }) => path),
-      maxLine: options.maxLine,
-      hashes: options.hashes === true,
-      from: [],
-      columns: [],
+      paths: this.paths,
+      maxLine: this.#options.maxLine,
+      hashes: this.#options.hashes === true,
+      from: this.#read,
+      columns: this.index.news(),
+      leftOut: this.#leftOut,
     };
-    this.#worker = new Worker(join(packageRoot(), 'dist/products/view/rows/indexer.js'), { workerData });
-    this.#worker.on('message', (message: FromIndexer) => this.#take(message));
-    this.#worker.on('error', (error: Error) => this.#breaks(error));
-    this.#worker.unref();
-    this.#worker.postMessage('read');
+    // objects of a line live as long as the line is looked at: a small heap is enough, and stays small
+    const resourceLimits = { maxYoungGenerationSizeMb: 16 };
+    const worker = new Worker(join(packageRoot(), 'dist/products/view/rows/indexer.js'), {
+      workerData,
+      resourceLimits,
+    });
+    worker.on('message', (message: FromIndexer) => this.#take(message));
+    worker.on('error', (error: Error) => this.#breaks(error));
+    worker.unref();
+    this.#worker = worker;
+  }
+
+  #rest(): void {
+    this.#idle = setTimeout(() => {
+      void this.#worker?.terminate();
+      this.#worker = null;
+    }, IDLE).unref();
   }
 
   get paths(): string[] {
@@ -118,9 +145,13 @@ export class Run {
   }
 
   state(): RunState {
-    const read = this.#read.reduce((sum, { read: bytes }) => sum + bytes, 0);
+    const read = this.#readBytes();
     const of = this.#files.reduce((sum, { size }) => sum + size, 0);
     return { rows: this.index.rows, done: !this.#isBusy, read, of, notes: this.#notes() };
+  }
+
+  #readBytes(): number {
+    return this.#read.reduce((sum, { read }) => sum + read, 0);
   }
 
   #notes(): string[] {
@@ -169,19 +200,28 @@ export class Run {
     let isMore = false;
     for (const file of this.#files) {
       const before = file.size;
-      await measure(file);
+      await file.measure();
       if (file.size > before && file.shape === 'lines') isMore = true;
       else if (file.size > before) file.trouble = 'it grew; a table is read once: open it again';
     }
     if (!isMore) return;
-    this.#isBusy = true;
-    this.#worker.postMessage('read');
+    this.#readOn();
   }
 
   /** The rows that are wanted, as far as they are known; a text is searched for `ms` at most before it answers. */
   async select(query: Query, ms = 0): Promise<Selection> {
     await this.#selections.searched(query.text, ms);
     return this.#selections.of(query);
+  }
+
+  /**
+   * By row, 53 bits of a hash, or NaN: of the `ids`; of what was `decided`, and of all that was `said`, where two runs are
+   * to be compared (`hashes`). As far as they are known.
+   */
+  hashes(of: 'ids' | 'decided' | 'said'): Float64Array {
+    const all = new Float64Array(this.index.rows).fill(Number.NaN);
+    for (const chunk of this.index.chunks) if (chunk[of] !== null) all.set(chunk[of], chunk.first);
+    return all;
   }
 
   /** One row, from the disk. */
@@ -192,52 +232,9 @@ export class Run {
     const bytes = chunk.lengths[at] as number;
     const file = this.#files[chunk.file] as OpenFile;
     const about = { row, file: file.path, line: chunk.lines[at] as number, offset, bytes };
-    const isRow = file.shape === 'table' || file.shape === 'parquet';
-    const gone = (trouble: string): RowText => ({
-      ...about,
-      text: null,
-      value: { failure: { stage: 'view', code: 'unreadable', message: trouble } },
-      isRow,
-      trouble,
-    });
-    if (bytes > this.#options.maxLine)
-      return gone(
-        `expected at most ${number(this.#options.maxLine)} bytes (--max-line), found ${number(bytes)}`,
-      );
-    const block = Buffer.allocUnsafe(bytes);
-    let got = 0;
-    try {
-      ({ bytesRead: got } = await file.handle.read(block, 0, bytes, offset));
-    } catch (error) {
-      return gone(`expected to read it, found ${(error as NodeJS.ErrnoException).code}`);
-    }
-    if (got < bytes) return gone('the file is shorter than it was: this row is not there any more');
-    return {
-      ...about,
-      text: block.toString(),
-      value: await this.#valueOf(file, block, chunk),
-      isRow,
-      trouble: null,
-    };
-  }
-
-  async #valueOf(file: OpenFile, block: Buffer, chunk: PlacedChunk): Promise<JsonObject> {
-    const { path, shape } = file;
-    const { maxLine } = this.#options;
-    if (shape === 'table') {
-      file.head ??= await headOf(
-        file,
-        this.index.chunks.find(each => each.file === chunk.file)?.offsets[0] ?? 0,
-      );
-      const rows = new TableRows(path, maxLine + file.head.length, shape);
-      rows.feed(Buffer.concat([file.head, block]), 0, true);
-      return rows.next()?.value ?? {};
-    }
-    const rows = new LineRows(path, maxLine, { at: 0, line: 0 });
-    // an element of an array may be written over several lines
-    const flat = shape === 'elements' ? onOneLine(block) : block;
-    rows.feed(Buffer.concat([flat, NEWLINE]), 0, true);
-    return rows.next()?.value ?? {};
+    const first = this.index.chunks.find(each => each.file === chunk.file) ?? chunk;
+    const head = first.offsets[0] as number;
+    return { ...about, ...(await file.read({ offset, bytes, head }, this.#options.maxLine)) };
   }
 
   #take(message: FromIndexer): void {
@@ -253,10 +250,19 @@ export class Run {
       message.open.forEach((bytes, at) => {
         (this.#files[at] as OpenFile).open = bytes;
       });
+      this.#rest();
+      this.#keeping = this.#keeping.then(() => this.#keep());
     }
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
+  }
+
+  async #keep(): Promise<void> {
+    const bytes = this.#readBytes();
+    if (bytes < 2 * this.#kept && bytes - this.#kept < MUCH) return;
+    this.#kept = bytes;
+    await writeKept(this.#subject(), this.index, this.#read, this.#leftOut);
   }
 
   #breaks(error: Error): void {
@@ -266,49 +272,9 @@ export class Run {
 
   async close(): Promise<void> {
     this.#selections.stop();
-    await this.#worker.terminate();
+    clearTimeout(this.#idle);
+    await this.#worker?.terminate();
+    await this.#keeping;
     for (const { handle } of this.#files) await handle.close();
   }
-}
-
-const NEWLINE = Buffer.from('\n');
-
-/** Line ends between values are space; in a text of JSON there are none. */
-function onOneLine(block: Buffer): Buffer {
-  const flat = Buffer.from(block);
-  for (let at = flat.indexOf(10); at >= 0; at = flat.indexOf(10, at + 1)) flat[at] = 32;
-  return flat;
-}
-
-async function opened(path: string): Promise<OpenFile> {
-  let handle: FileHandle;
-  try {
-    handle = await open(path, 'r');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
-  }
-  const facts = await handle.stat();
-  if (!facts.isFile()) {
-    await handle.close();
-    throw dataError(`expected a file, found a pipe, folder or device: ${path}; write it to a file first`);
-  }
-  const first = Buffer.alloc(FIRST_BYTES);
-  const { bytesRead } = await handle.read(first, 0, FIRST_BYTES, 0);
-  const shape = shapeOf(path, first.subarray(0, bytesRead));
-  return { path, handle, shape, size: facts.size, open: 0, head: null, trouble: null };
-}
-
-/** Whether it is as long as it was. A file that another one took the place of stays open, as it was. */
-async function measure(file: OpenFile): Promise<void> {
-  const { size } = await file.handle.stat();
-  if (size < file.size)
-    file.trouble = 'the file got shorter while it is looked at; rows beyond its end are gone';
-  file.size = size;
-}
-
-async function headOf({ handle }: OpenFile, bytes: number): Promise<Buffer> {
-  const head = Buffer.alloc(bytes);
-  const { bytesRead } = await handle.read(head, 0, bytes, 0);
-  return head.subarray(0, bytesRead);
 }

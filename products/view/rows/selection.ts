@@ -143,10 +143,11 @@ function passingValues({ values }: StoredColumn, check: Check): Uint8Array {
   return passing;
 }
 
-/** How often each value of a column is there among `rows`. */
-export function countsOf(index: RowIndex, rows: Uint32Array, name: string, most: number): Counts {
+/** How often each value of a column is there among `rows`; a number: among so many from the first on. */
+export function countsOf(index: RowIndex, rows: Uint32Array | number, name: string, most: number): Counts {
   const place = index.column(name);
-  if (place === undefined) return { ...NONE, none: rows.length };
+  const total = typeof rows === 'number' ? rows : rows.length;
+  if (place === undefined) return { ...NONE, none: total };
   const { kind, values } = index.columns[place] as StoredColumn;
   const counts = new Float64Array(values.length + 1);
   let low = Number.POSITIVE_INFINITY;
@@ -154,8 +155,8 @@ export function countsOf(index: RowIndex, rows: Uint32Array, name: string, most:
   let large = 0;
   let chunk: PlacedChunk | undefined;
   let data: Chunk['columns'] = [];
-  for (let at = 0; at < rows.length; at++) {
-    const row = rows[at]!;
+  for (let at = 0; at < total; at++) {
+    const row = typeof rows === 'number' ? at : rows[at]!;
     if (chunk === undefined || row < chunk.first || row >= chunk.first + chunk.rows) {
       chunk = index.chunkOf(row);
       data = chunk.columns.filter(each => each.column === place);
@@ -191,7 +192,7 @@ export function countsOf(index: RowIndex, rows: Uint32Array, name: string, most:
     kind,
     values: shown,
     others,
-    none: rows.length - filled - large,
+    none: total - filled - large,
     low: isRange ? low : null,
     high: isRange ? high : null,
   };

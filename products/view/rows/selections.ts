@@ -1,4 +1,5 @@
 /** What was selected, kept for as long as somebody goes back and forth between a few selections. */
+import type { OpenFile } from './open-file.ts';
 import type { RowIndex } from './row-index.ts';
 import { type Counts, countsOf, selectRows, type Wanted } from './selection.ts';
 import { type Searching, TextSearch } from './text-search.ts';
@@ -27,23 +28,25 @@ interface Kept {
 }
 
 /** Selections that are kept: a person goes back and forth between a few. */
-const MOST_KEPT = 6;
+const MOST_KEPT = 3;
 /** Searches whose marks are kept, a byte a row each. */
 const MOST_SEARCHES = 3;
 
 export class Selections {
   readonly #index: RowIndex;
-  readonly #paths: readonly string[];
+  readonly #files: readonly OpenFile[];
   readonly #kept = new Map<string, Kept>();
   readonly #searches = new Map<string, TextSearch>();
 
-  constructor(index: RowIndex, paths: readonly string[]) {
+  constructor(index: RowIndex, files: readonly OpenFile[]) {
     this.#index = index;
-    this.#paths = paths;
+    this.#files = files;
   }
 
   /** What there is by now; a search goes on behind it. */
   of({ filters, sort, text }: Query): Selection {
+    if (filters.length === 0 && sort === null && text === '' && this.#index.gone.size === 0)
+      return allOf(this.#index);
     const search = text === '' ? null : this.#searchFor(text);
     const key = JSON.stringify([filters, sort, text]);
     const kept = this.#kept.get(key);
@@ -78,7 +81,7 @@ export class Selections {
   #searchFor(text: string): TextSearch {
     let search = this.#searches.get(text);
     if (search === undefined) {
-      search = new TextSearch(this.#index, this.#paths, text);
+      search = new TextSearch(this.#index, this.#files, text);
       this.#searches.set(text, search);
       const [oldest] = this.#searches.keys();
       if (this.#searches.size > MOST_SEARCHES && oldest !== undefined) {
@@ -114,6 +117,18 @@ function selectionOf(
     indexOf: row => (isSorted ? rows.indexOf(row) : placeOf(rows, row)),
     counts: (column, most) => countsOf(index, rows, column, most),
     searching,
+  };
+}
+
+/** All rows, in the order of the files. */
+function allOf(index: RowIndex): Selection {
+  const { rows } = index;
+  return {
+    count: rows,
+    at: place => place,
+    indexOf: row => (row < rows ? row : -1),
+    counts: (column, most) => countsOf(index, rows, column, most),
+    searching: null,
   };
 }
 

@@ -2,10 +2,11 @@
  * A text in all rows: a pass over the bytes of the files, block by block, which marks the rows that have it. Capitals of
  * ASCII do not matter. It goes on behind what it has seen as the index grows.
  */
-import { open } from 'node:fs/promises';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import type { OpenFile } from './open-file.ts';
 import type { RowIndex } from './row-index.ts';
 
-const BLOCK = 4 << 20;
+const BLOCK = 1 << 20;
 
 export interface Searching {
   done: boolean;
@@ -14,23 +15,34 @@ export interface Searching {
 }
 
 /** What `text` looks like in a file: as it is in a table, and in JSON with its escapes, of which Python writes more. */
-function needlesOf(text: string): string[] {
+function formsOf(text: string): Buffer[] {
   const json = JSON.stringify(text).slice(1, -1);
   const escaped = json.replace(
     /[\u0080-\uffff]/g,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-  const inTable = text.replaceAll('"', '""');
-  return [...new Set([json, escaped, inTable])].map(needle => lowered(Buffer.from(needle)));
+  return [...new Set([json, escaped, text.replaceAll('"', '""')])].map(form => Buffer.from(form));
 }
 
-/** Bytes as characters, so that places in the text are places in the bytes; only letters of ASCII change. */
-const lowered = (bytes: Buffer): string => bytes.toString('latin1').toLowerCase();
+/** Bytes read as Latin-1, so that places in the text are places in the bytes; letters of ASCII in both their forms. */
+function patternOf(bytes: Buffer): RegExp {
+  const parts = Array.from(bytes, byte => {
+    const character = String.fromCharCode(byte);
+    if (/[a-z]/i.test(character)) return `[${character.toLowerCase()}${character.toUpperCase()}]`;
+    return `\\x${byte.toString(16).padStart(2, '0')}`;
+  });
+  return new RegExp(parts.join(''), 'g');
+}
+
+interface Needle {
+  bytes: number;
+  pattern: RegExp;
+}
 
 export class TextSearch {
   readonly #index: RowIndex;
-  readonly #paths: readonly string[];
-  readonly #needles: string[];
+  readonly #files: readonly OpenFile[];
+  readonly #needles: Needle[];
   readonly #longest: number;
   /** 1 where a row has it */
   hits = new Uint8Array(0);
@@ -41,11 +53,11 @@ export class TextSearch {
   #stopped = false;
   bytes = 0;
 
-  constructor(index: RowIndex, paths: readonly string[], text: string) {
+  constructor(index: RowIndex, files: readonly OpenFile[], text: string) {
     this.#index = index;
-    this.#paths = paths;
-    this.#needles = needlesOf(text);
-    this.#longest = Math.max(...this.#needles.map(needle => needle.length));
+    this.#files = files;
+    this.#needles = formsOf(text).map(bytes => ({ bytes: bytes.length, pattern: patternOf(bytes) }));
+    this.#longest = Math.max(...this.#needles.map(({ bytes }) => bytes));
   }
 
   get done(): boolean {
@@ -92,43 +104,48 @@ export class TextSearch {
     const { file, offsets, lengths, first } = this.#index.chunks[this.#chunk]!;
     const start = offsets[this.#rowsDone]!;
     const end = offsets[upTo - 1]! + lengths[upTo - 1]!;
-    const handle = await open(this.#paths[file] as string, 'r').catch(() => null);
-    if (handle === null) {
-      this.#rowsDone = upTo;
-      return; // the page says that the file is gone
+    const opened = this.#files[file] as OpenFile;
+    const rows = await opened.rows(start, end + 1);
+    if (rows !== null) return this.#searchValues(rows, first, upTo);
+    let row = this.#rowsDone;
+    const overlap = this.#longest - 1;
+    const block = Buffer.allocUnsafe(Math.min(BLOCK, end - start) + overlap);
+    for (let at = start; at < end && !this.#stopped; at += BLOCK) {
+      const wanted = Math.min(block.length, end - at);
+      const { bytesRead } = await opened.handle.read(block, 0, wanted, at);
+      const text = block.toString('latin1', 0, bytesRead);
+      this.bytes += Math.min(BLOCK, bytesRead);
+      row = this.#mark(text, at, { offsets, lengths, first, row, upTo });
+      if (bytesRead < wanted) break;
     }
-    try {
-      let row = this.#rowsDone;
-      const overlap = this.#longest - 1;
-      const block = Buffer.allocUnsafe(Math.min(BLOCK, end - start) + overlap);
-      for (let at = start; at < end && !this.#stopped; at += BLOCK) {
-        const wanted = Math.min(block.length, end - at);
-        const { bytesRead } = await handle.read(block, 0, wanted, at);
-        const text = lowered(block.subarray(0, bytesRead));
-        this.bytes += Math.min(BLOCK, bytesRead);
-        row = this.#mark(text, at, { offsets, lengths, first, row, upTo });
-        if (bytesRead < wanted) break;
-      }
-      this.#rowsDone = upTo;
-    } finally {
-      await handle.close();
+    this.#rowsDone = upTo;
+  }
+
+  /** Rows that are no text in their file are searched as the JSON that a page shows of them. */
+  #searchValues(values: readonly JsonObject[], first: number, upTo: number): void {
+    for (const [at, value] of values.entries()) {
+      const text = Buffer.from(JSON.stringify(value)).toString('latin1');
+      if (this.#needles.some(({ pattern }) => text.search(pattern) >= 0))
+        this.hits[first + this.#rowsDone + at] = 1;
     }
+    this.#rowsDone = upTo;
   }
 
   /** Marks the rows that `text`, which begins at byte `at`, has the needles in; returns the row at byte `at`. */
   #mark(text: string, at: number, { offsets, lengths, first, row: from, upTo }: Marking): number {
     let start = from;
     while (start + 1 < upTo && offsets[start + 1]! <= at) start += 1;
-    for (const needle of this.#needles) {
+    for (const { bytes, pattern } of this.#needles) {
       let row = start;
-      for (let found = text.indexOf(needle); found >= 0; ) {
-        const place = at + found;
+      pattern.lastIndex = 0;
+      for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) {
+        const place = at + found.index;
         while (row + 1 < upTo && offsets[row + 1]! <= place) row += 1;
         const end = offsets[row]! + lengths[row]!;
-        const isInside = place >= offsets[row]! && place + needle.length <= end;
+        const isInside = place >= offsets[row]! && place + bytes <= end;
         if (isInside) this.hits[first + row] = 1;
         // the rest of a row that has it need not be looked at
-        found = text.indexOf(needle, isInside ? Math.max(found + 1, end - at) : found + 1);
+        pattern.lastIndex = isInside ? Math.max(found.index + 1, end - at) : found.index + 1;
       }
     }
     return start;
