@@ -169,7 +169,7 @@ writeFileSync(
   JSON.stringify(
     {
       ...texts('products/serve/page', ['page.css', 'page.js']),
-      ...texts('products/view/page', ['view.css', 'view.js']),
+      ...texts('products/view/page', ['view.css', 'item.css', 'view.js']),
     },
     null,
     1,

@@ -9,9 +9,10 @@ import { packageRoot } from '../../engine/core/config/package.ts';
 import { type Html, html, NONE } from '../kit/html.ts';
 
 /** Texts of the package, made at the build. */
-export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
-  Record<'view.css' | 'view.js', string>
+const texts = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
+  Record<'view.css' | 'item.css' | 'view.js', string>
 >;
+export const ASSETS = { 'view.css': texts['view.css'] + texts['item.css'], 'view.js': texts['view.js'] };
 /** in their addresses, so that a browser may keep them until they change */
 const VERSION = hash('sha256', ASSETS['view.css'] + ASSETS['view.js']).slice(0, 16);
 
