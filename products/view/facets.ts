@@ -15,6 +15,7 @@ const MOST_FACETS = 20;
 /** values that stand there at once, and those behind a fold */
 const FIRST_VALUES = 8;
 const MOST_VALUES = 60;
+const MOST_NUMBERS = 24;
 /** A longer value makes an address that nobody can send. */
 const LONGEST_IN_ADDRESS = 300;
 
@@ -50,7 +51,9 @@ export async function facets(
 function facet(column: Column, counts: Counts, selected: Selected, links: Links): Html {
   const { name } = column;
   const { query } = selected;
-  const hasFew = counts.kind === 'values';
+  const isRange = counts.low !== null && counts.high !== null && counts.low < counts.high;
+  // of many numbers, each is the number of hardly any row
+  const hasFew = counts.kind === 'values' && !(isRange && column.distinct > MOST_NUMBERS);
   const most = counts.values.reduce((top, { count: rows }) => Math.max(top, rows), counts.none);
   const entries = hasFew ? [...counts.values] : [];
   if (counts.none > 0) entries.push({ value: '', count: counts.none });
@@ -68,7 +71,7 @@ function facet(column: Column, counts: Counts, selected: Selected, links: Links)
   return html`<section class="facet" aria-labelledby="${id}"><h3 id="${id}" title="${name}">${columnName(name)}</h3>
 ${lines.length > 0 ? html`<ul>${lines.slice(0, FIRST_VALUES)}</ul>` : NONE}
 ${more}
-${links.rows(query) === null ? NONE : field(name, counts, selected)}</section>`;
+${links.rows(query) !== null ? field(name, counts, selected) : isRange ? html`<p class="dim">${counts.low ?? ''} to ${counts.high ?? ''}</p>` : NONE}</section>`;
 }
 
 /** Where there are too many values to list, one is typed; of numbers a range. */

@@ -36,7 +36,7 @@ function startTable() {
   tall.className = 'tall';
   pane.className = 'pane';
   // what the first rows need is what all have: a column that became wider by and by would move the others
-  const widths = [...table.tHead.rows[0].cells].map(cell => cell.offsetWidth);
+  const widths = [...table.tHead.rows[0].cells].map(cell => Math.ceil(cell.getBoundingClientRect().width));
   table.before(tall);
   tall.append(pane);
   pane.append(table);
