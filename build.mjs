@@ -109,7 +109,7 @@ const TOGETHER = [
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {
     name: 'explain',
-    test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
+    test: /\/engine\/audit\/(advice|history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
   },
   { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/files\/document-output\.ts/ },
   {

@@ -31,7 +31,7 @@ export async function onePage(parts: OneParts, row: number, selected: Selected):
   const { view, judging, links } = parts;
   const read = await view.run.read(row);
   const line = read.text === null ? null : read.value;
-  const { fields } = fieldsIn(read);
+  const { fields } = fieldsIn(read, view.facts);
   const hidden = [...fields].filter(([name]) => view.isHidden(name));
   const id = fields.get('id') ?? '';
   const where = `${read.file}:${read.line}`;

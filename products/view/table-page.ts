@@ -5,6 +5,7 @@ import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import { fieldsOfRows, type RowFields } from './cells.ts';
 import { columnName, facets, hiddenParts } from './facets.ts';
 import type { Judging } from './judging.ts';
+import { LEDGER_COLUMNS } from './ledger-columns.ts';
 import { LIVE, type Links } from './links.ts';
 import { addressOf, type Query, withTests, wordsOf } from './query.ts';
 import type { Column } from './rows/run.ts';
@@ -33,10 +34,13 @@ export function shownOf({ view, judging }: Pick<TableParts, 'view' | 'judging'>,
 }
 
 const FIRST = ['id', 'kind', 'rung', 'failure', 'status', 'finish'];
-const LAST = ['tries', 'tokens.out', 'model', 'ordering', 'file'];
+const LAST = ['tries', 'tokens.out', 'seconds', 'model', 'endpoint', 'ordering', 'file'];
+
+/** No index has it: it is made for the rows that are shown. */
+const isLookedUp = (name: string): boolean => LEDGER_COLUMNS.some(one => one === name);
 
 function usual(columns: readonly Column[], rows: number, { filters, sort }: Query): string[] {
-  const tells = columns.filter(({ name, distinct }) => distinct > 1 || name === 'id');
+  const tells = columns.filter(({ name, distinct }) => distinct > 1 || name === 'id' || isLookedUp(name));
   /** A column in which each row has another value says less of a row than its id. */
   const groups = tells.filter(({ kind, distinct }) => kind === 'numbers' || distinct < rows / 2);
   const named = (names: readonly string[]): string[] =>
@@ -64,7 +68,7 @@ export async function cellsOf(
 ): Promise<Cells[]> {
   const rows: number[] = [];
   for (let at = from; at < Math.min(selected.count, from + most); at++) rows.push(selected.at(at));
-  const read = await fieldsOfRows(view.run, rows);
+  const read = await fieldsOfRows(view.run, rows, view.facts);
   const first = shown.find(name => name !== VERDICT);
   return read.map(one => ({
     row: one.row,
@@ -106,7 +110,7 @@ export async function tablePage(
 ${isLive ? tools(view, query, shown) : NONE}
 </div>
 ${chips(query, links)}
-${notes([...selected.problems, ...view.hiddenInVain()], 'problem')}${notes(state.notes, 'note')}
+${notes([...selected.problems, ...view.hiddenInVain()], 'problem')}${notes([...state.notes, ...(view.facts?.state().notes ?? [])], 'note')}
 <div class="sides">
 <aside id="filters" aria-label="Values of the columns"><h2>Values${state.done ? NONE : html` <small>of the first ${count(state.rows)} rows</small>`}</h2>${side}</aside>
 <div class="rows">${table({ selected, shown, cells, columns: view.columns(), links })}
@@ -120,7 +124,11 @@ ${isLive ? help() : NONE}`;
 export function progressWords(view: View, { searching }: Selected): string {
   const { done, read, of: all } = view.run.state();
   const share = (bytes: number, of: number): string => `${of > 0 ? Math.floor((100 * bytes) / of) : 0} %`;
+  const ledger = view.facts?.state();
   const words = [
+    ...(ledger === undefined || ledger.done
+      ? []
+      : [`${share(ledger.readBytes, ledger.ofBytes)} of the ledger read`]),
     ...(done ? [] : [`${share(read, all)} read`]),
     ...(view.isSampling && view.sample === null ? ['the sample is drawn when all is read'] : []),
     ...(searching === null || searching.done ? [] : [`${share(searching.bytes, all)} searched`]),
@@ -230,7 +238,10 @@ function head(name: string, kind: string, query: Query, links: Links): Html {
   const own = sort?.column === name ? sort : null;
   const next =
     own === null ? { column: name, isDown: false } : own.isDown ? null : { column: name, isDown: true };
-  const to = name === VERDICT || name === 'id' ? null : links.rows({ ...query, sort: next, from: 0 });
+  const to =
+    name === VERDICT || name === 'id' || isLookedUp(name)
+      ? null
+      : links.rows({ ...query, sort: next, from: 0 });
   const mark =
     own === null ? NONE : html`<span class="sorted" aria-hidden="true">${own.isDown ? '▼' : '▲'}</span>`;
   const text = html`${columnName(name)}${mark}`;

@@ -21,6 +21,7 @@ import { sayAs } from '../kit/execute.ts';
 import { isLoopback, type Place } from './access.ts';
 import { MOST_SAMPLE } from './draw.ts';
 import { Judging } from './judging.ts';
+import { openLedgerFacts } from './ledger-facts.ts';
 import { ALL_ROWS, partOf, type Query, queryOf } from './query.ts';
 import { Run } from './rows/run.ts';
 import { expectNew, writeStill } from './still-folder.ts';
@@ -38,6 +39,11 @@ const OPTIONS = {
     items: { type: 'string' },
     description:
       'COLUMN=VALUE: begin with the rows that have it; !VALUE: that have it not; A..B: a range of numbers. May be repeated.',
+  },
+  ledger: {
+    type: 'string',
+    file: 'read-folder',
+    description: 'Ledger folder of the run: what was asked to the letter, where, and how long it took.',
   },
   report: {
     type: 'string',
@@ -119,14 +125,20 @@ export default command({
     if (paths.includes('-'))
       throw usageError('expected files, found - (standard input); write it to a file first');
     const where = whereOf(options.where ?? []);
+    const facts = options.ledger === undefined ? null : openLedgerFacts(options.ledger);
     const run = await Run.open(paths, { maxLine: options['max-line'] });
     try {
       const size = options.sample ?? (folder === undefined ? null : STILL_ROWS);
       const sample = size === null ? null : { size, seed, by: stratify ?? null, where };
-      const view = new View({ run, hide, sample });
-      if (folder !== undefined) return await writePages(view, folder);
+      const view = new View({ run, facts, hide, sample });
+      if (folder !== undefined) {
+        await facts?.read();
+        return await writePages(view, folder);
+      }
+      void facts?.read(); // beside all else
       return await serve(view, { options, listen, where: sample === null ? where : ALL_ROWS });
     } finally {
+      facts?.close();
       await run.close();
     }
   },

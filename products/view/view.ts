@@ -5,6 +5,8 @@
 import { nearest } from '../../engine/core/item/wording.ts';
 import { fieldsOfRows, type RowFields } from './cells.ts';
 import { drawOf, type Sample } from './draw.ts';
+import { LEDGER_COLUMNS } from './ledger-columns.ts';
+import type { LedgerFacts } from './ledger-facts.ts';
 import type { Query } from './query.ts';
 import type { Column, Run } from './rows/run.ts';
 import type { Counts, Filter } from './rows/selection.ts';
@@ -35,6 +37,7 @@ export const VERDICT = 'verdict';
 
 export interface ViewOptions {
   run: Run;
+  facts: LedgerFacts | null;
   hide: readonly string[];
   /** null: all rows are looked at */
   sample: { size: number; seed: number; by: string | null; where: Query } | null;
@@ -42,6 +45,8 @@ export interface ViewOptions {
 
 export class View {
   readonly run: Run;
+  /** what a ledger says of calls; null without one */
+  readonly facts: LedgerFacts | null;
   readonly hide: readonly string[];
   readonly #hidden: ReadonlySet<string>;
   readonly #asked: ViewOptions['sample'];
@@ -49,8 +54,9 @@ export class View {
   #sample: Sample | null = null;
   #drawn: RowFields[] = [];
 
-  constructor({ run, hide, sample }: ViewOptions) {
+  constructor({ run, facts, hide, sample }: ViewOptions) {
     this.run = run;
+    this.facts = facts;
     this.hide = hide;
     this.#hidden = new Set(hide);
     this.#asked = sample;
@@ -100,7 +106,9 @@ export class View {
 
   /** The columns that may be shown. */
   columns(): Column[] {
-    const columns = [...this.#ids(), ...this.run.columns()];
+    const known = this.facts === null ? [] : LEDGER_COLUMNS;
+    const ofLedger = known.map((name): Column => ({ name, kind: 'texts', distinct: 0 }));
+    const columns = [...this.#ids(), ...this.run.columns(), ...ofLedger];
     return this.hide.length === 0 ? columns : columns.filter(({ name }) => !this.isHidden(name));
   }
 
@@ -173,6 +181,10 @@ export class View {
     const known = new Set(names);
     const isThere = (column: string): boolean => {
       if (this.isHidden(column)) problems.push(`The column ${column} is hidden.`);
+      else if (this.facts !== null && isOfLedger(column))
+        problems.push(
+          `The column ${column} is the ledger's: it can be shown, and not be chosen or sorted by.`,
+        );
       else if (!known.has(column)) problems.push(`There is ${noSuch(column, names)}.`);
       else return true;
       return false;
@@ -191,15 +203,24 @@ export class View {
       ...query,
       filters: query.filters.map(filter => ({ ...filter, column: own(filter.column) })).filter(keep),
       sort: sort !== null && isThere(sort.column) ? sort : null,
-      show: query.show.map(own).filter(column => column === VERDICT || isThere(column)),
+      show: query.show
+        .map(own)
+        .filter(column => column === VERDICT || this.#isShown(column) || isThere(column)),
       text: this.hide.length > 0 ? '' : query.text,
     };
+  }
+
+  /** Of the ledger, to be looked up for the rows that are shown. */
+  #isShown(column: string): boolean {
+    return this.facts !== null && isOfLedger(column) && !this.isHidden(column);
   }
 
   #asInput(column: string, known: ReadonlySet<string>): string {
     return known.has(`in.${column}`) ? `in.${column}` : column;
   }
 }
+
+const isOfLedger = (column: string): boolean => LEDGER_COLUMNS.some(name => name === column);
 
 function noSuch(column: string, names: readonly string[]): string {
   const near = nearest(column, names);

@@ -45,7 +45,7 @@ test('a draw has different rows, each as likely as any other', () => {
 async function opened(lines: readonly object[]): Promise<Run> {
   const path = join(folder(), 'items.ndjson');
   writeFileSync(path, lines.map(line => `${JSON.stringify(line)}\n`).join(''));
-  const run = await Run.open([path], { maxLine: 1 << 20 });
+  const run = await Run.open([path], { maxLine: 1 << 20, keptIn: folder() });
   onTestFinished(() => run.close());
   while (!run.state().done) await run.grown(run.state().rows, 10_000);
   return run;

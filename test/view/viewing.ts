@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { Judging } from '../../products/view/judging.ts';
+import { openLedgerFacts } from '../../products/view/ledger-facts.ts';
 import { ALL_ROWS, type Query } from '../../products/view/query.ts';
 import { Run } from '../../products/view/rows/run.ts';
 import { View, type ViewOptions } from '../../products/view/view.ts';
@@ -16,6 +17,7 @@ interface Given {
   report?: string;
   by?: string;
   labels?: string;
+  ledger?: string;
 }
 
 /** A file of lines in a folder of its own. */
@@ -31,8 +33,10 @@ export function fileOf(lines: readonly (object | string)[], name = 'items.ndjson
 export async function viewing(paths: readonly string[], given: Given = {}) {
   const { hide = [], sample = null, where = ALL_ROWS, report = null, by = 'anna' } = given;
   const labels = given.labels ?? join(folder(), 'labels.ndjson');
-  const run = await Run.open(paths, { maxLine: 16 * 1024 * 1024 });
-  const view = new View({ run, hide, sample });
+  const run = await Run.open(paths, { maxLine: 16 * 1024 * 1024, keptIn: folder() });
+  const facts = given.ledger === undefined ? null : openLedgerFacts(given.ledger);
+  await facts?.read();
+  const view = new View({ run, facts, hide, sample });
   let seconds = 0;
   const judging = await Judging.open({
     ...{ path: labels, by, hidden: hide, maxLine: 1 << 20 },
@@ -51,6 +55,7 @@ export async function viewing(paths: readonly string[], given: Given = {}) {
   onTestFinished(async () => {
     await server.close();
     judging.close();
+    facts?.close();
     await run.close();
   });
   while (!run.state().done) await run.grown(run.state().rows, 10_000);
