@@ -10,6 +10,7 @@ import type { LedgerFacts } from './ledger-facts.ts';
 import type { Query } from './query.ts';
 import type { Column, Run } from './rows/run.ts';
 import type { Counts, Filter } from './rows/selection.ts';
+import type { Selection } from './rows/selections.ts';
 import type { Searching } from './rows/text-search.ts';
 import { countsOfFew } from './sample-counts.ts';
 
@@ -29,6 +30,8 @@ export interface Selected {
   problems: string[];
 }
 
+/** counts of columns that are kept; each is of some dozen values */
+const MOST_COUNTS = 200;
 /** ms that a page waits for a text to be found; it goes on behind */
 const SEARCH_FOR = 150;
 
@@ -53,6 +56,7 @@ export class View {
   #drawing: Promise<void> | undefined;
   #sample: Sample | null = null;
   #drawn: RowFields[] = [];
+  readonly #counts = new Map<string, Counts>();
 
   constructor({ run, facts, hide, sample }: ViewOptions) {
     this.run = run;
@@ -139,12 +143,24 @@ export class View {
       of: this.run.index.rows - this.run.index.gone.size,
       indexOf: (row: number) => selection.indexOf(row),
       at: (index: number) => selection.at(index),
-      counts: (column: string, most: number) => selection.counts(column, most),
+      counts: (column: string, most: number) => this.#countsOf(query, selection, column, most),
       count: selection.count,
       searching: selection.searching,
       problems,
     };
     return this.#asked === null ? whole : this.#within(whole, columns);
+  }
+
+  /** They do not hang on the order, and somebody who goes back and forth asks for the same ones again. */
+  #countsOf({ filters, text }: Query, selection: Selection, column: string, most: number): Counts {
+    const { version } = this.run.index;
+    const key = JSON.stringify([version, selection.searching?.bytes, filters, text, column, most]);
+    const found = this.#counts.get(key) ?? selection.counts(column, most);
+    this.#counts.delete(key);
+    this.#counts.set(key, found);
+    const [oldest] = this.#counts.keys();
+    if (this.#counts.size > MOST_COUNTS && oldest !== undefined) this.#counts.delete(oldest);
+    return found;
   }
 
   /** Of the rows of a query those of the sample: in its order where the query has none. */
