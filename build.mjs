@@ -60,7 +60,8 @@ function ownWidth(id, importer = '') {
  */
 const UNDICI = `
   export { default as Client } from 'undici/lib/dispatcher/client.js';
-  export { default as buildConnector } from 'undici/lib/core/connect.js';`;
+  export { default as buildConnector } from 'undici/lib/core/connect.js';
+  export { default as util } from 'undici/lib/core/util.js';`;
 
 /** Of BullMQ and msgpackr the same: their indexes also load PostgreSQL, flows, streams and native code. */
 const BULLMQ = `

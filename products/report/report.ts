@@ -175,11 +175,13 @@ function testsOf({
 function askedOf(collected: Collected) {
   const { asked, hasSchema } = collected;
   const words = ruleOf(asked).otherwise;
-  const { outcome, agent, approve, groups, twins, risk } = asked;
+  const { outcome, agent, approve, groups, readOut, twins, risk } = asked;
   return {
     outcome,
     /** whose answer counts; null: the decision, else the last answer */
     agent: agent ?? null,
+    /** --read-out */
+    readOut: readOut ?? null,
     approve,
     /** the values that are outcomes and no approvals, where no schema says it; null: none is known */
     otherwise: words && [...words],
