@@ -170,7 +170,8 @@ writeFileSync(
   JSON.stringify(
     {
       ...texts('products/serve/page', ['page.css', 'page.js']),
-      ...texts('products/view/page', ['view.css', 'item.css', 'view.js']),
+      ...texts('products/view/page', ['view.css', 'view.js']),
+      ...texts('products/view', ['item-page.css']),
     },
     null,
     1,

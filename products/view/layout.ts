@@ -10,9 +10,9 @@ import { type Html, html, NONE } from '../kit/html.ts';
 
 /** Texts of the package, made at the build. */
 const texts = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
-  Record<'view.css' | 'item.css' | 'view.js', string>
+  Record<'view.css' | 'item-page.css' | 'view.js', string>
 >;
-export const ASSETS = { 'view.css': texts['view.css'] + texts['item.css'], 'view.js': texts['view.js'] };
+export const ASSETS = { 'view.css': texts['view.css'] + texts['item-page.css'], 'view.js': texts['view.js'] };
 /** in their addresses, so that a browser may keep them until they change */
 const VERSION = hash('sha256', ASSETS['view.css'] + ASSETS['view.js']).slice(0, 16);
 

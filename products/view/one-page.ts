@@ -4,22 +4,25 @@ import { isObject, type JsonObject, join } from '../../engine/core/json/pointer.
 import { show } from '../../engine/core/json/show.ts';
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import { fieldsIn } from './cells.ts';
-import { hideIn } from './hide.ts';
+import { hideIn, maskOf } from './hide.ts';
+import { type ItemContext, itemParts } from './item-page.ts';
 import type { Judging } from './judging.ts';
 import { LIVE, type Links } from './links.ts';
-import { addressOf } from './query.ts';
+import { ALL_ROWS, addressOf, withTests } from './query.ts';
 import type { RowText } from './rows/run.ts';
 import type { Selected, View } from './view.ts';
 
 /** Values of one line that may be judged each for itself. */
 const MOST_PATHS = 200;
 
+/** What is known beside the files: agents, a schema, what may be done about a failure. */
+export type Known = Pick<ItemContext, 'agents' | 'schema' | 'advice'>;
+
 export interface OneParts {
   view: View;
   judging: Judging | null;
   links: Links;
-  /** what a line has to show */
-  contentOf(read: RowText): Promise<Html>;
+  known: Known;
 }
 
 export interface One {
@@ -33,21 +36,47 @@ export async function onePage(parts: OneParts, row: number, selected: Selected):
   const line = read.text === null ? null : read.value;
   const { fields } = fieldsIn(read, view.facts);
   const hidden = [...fields].filter(([name]) => view.isHidden(name));
+  const values = hidden.map(([, value]) => value);
   const id = fields.get('id') ?? '';
-  const where = `${read.file}:${read.line}`;
-  const named = html`<h1>${id === '' ? `Row ${count(row + 1)}` : short(id, 200)}</h1>
-<p class="where dim">${short(where, 300)} · row ${count(row + 1)}</p>`;
   const told =
     read.trouble === null ? NONE : html`<p class="problem" role="alert">${short(read.trouble, 500)}</p>`;
-  const content = html`${named}${told}${await parts.contentOf(read)}`;
-  const values = hidden.map(([, value]) => value);
+  // what the parts themselves leave out is not found again; what they do not know of is
+  const content = html`${told}${read.text === null ? NONE : partsOf(parts, read, read.text, values)}`;
   const { html: shown, places } = hideIn(content, values);
   const title = hideIn(html`${id === '' ? `Row ${row + 1}` : short(id, 60)}`, values).html;
   const main = html`${place(row, selected, links, view)}
 ${judging === null ? NONE : judgePanel({ row, line, selected, judging, view })}
 ${view.hide.length === 0 ? NONE : hiddenWords(view.hide, hidden.length, places)}
-<article class="one-row">${shown}</article>`;
+${shown}`;
   return { title: plain(title), main };
+}
+
+function partsOf(
+  { view, links, known }: OneParts,
+  read: RowText,
+  text: string,
+  values: readonly string[],
+): Html {
+  const isBlind = view.hide.length > 0;
+  const columns = new Set(view.columns().map(({ name }) => name));
+  return itemParts(read.value, text, {
+    ...known,
+    where: `${read.file}:${read.line}`,
+    isRow: read.isRow,
+    facts: view.facts,
+    hidden: isBlind
+      ? {
+          has: column => view.isHidden(column),
+          mask: maskOf(values),
+          hidesAnswers: view.hide.some(name => /^(?:out|step)\./.test(name)),
+        }
+      : null,
+    links: {
+      raw: isBlind ? null : links.raw(read.row),
+      filter: (column, value) =>
+        columns.has(column) ? links.rows(withTests(ALL_ROWS, column, [{ isNot: false, value }])) : null,
+    },
+  });
 }
 
 /** The text of what was made of a text alone. */
@@ -151,12 +180,6 @@ export function nextAddress(selected: Selected, row: number): string {
   return at >= 0 && at + 1 < selected.count
     ? LIVE.item(selected.at(at + 1), query)
     : LIVE.rows({ ...query, from: Math.max(0, at) });
-}
-
-/** Until there is more to say of a line: the line. */
-export function lineContent({ text, value }: RowText): Html {
-  if (text === null) return NONE;
-  return html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
 export const keysOfOne =

@@ -9,7 +9,7 @@ import { number } from '../../engine/core/item/wording.ts';
 import { html, NONE } from '../kit/html.ts';
 import { ASSETS, stillPage } from './layout.ts';
 import { STILL } from './links.ts';
-import { lineContent, onePage } from './one-page.ts';
+import { type Known, onePage } from './one-page.ts';
 import { ALL_ROWS } from './query.ts';
 import { tablePage } from './table-page.ts';
 import type { View } from './view.ts';
@@ -21,7 +21,7 @@ export function expectNew(folder: string): void {
 }
 
 /** Writes the rows of the sample of `view`; how many they are. */
-export async function writeStill(view: View, folder: string): Promise<number> {
+export async function writeStill(view: View, folder: string, known: Known): Promise<number> {
   await view.drawn();
   const selected = await view.select(ALL_ROWS);
   mkdirSync(folder, { recursive: true });
@@ -38,11 +38,7 @@ export async function writeStill(view: View, folder: string): Promise<number> {
   write('index.html', stillPage({ title: 'fw view', top, main }));
   for (let at = 0; at < selected.count; at++) {
     const row = selected.at(at);
-    const { title, main: one } = await onePage(
-      { ...parts, contentOf: async read => lineContent(read) },
-      row,
-      selected,
-    );
+    const { title, main: one } = await onePage({ ...parts, known }, row, selected);
     write(`row-${row + 1}.html`, stillPage({ title, top, main: one }));
   }
   return selected.count;

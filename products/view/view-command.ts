@@ -11,17 +11,21 @@
 import { spawn } from 'node:child_process';
 import { constants, userInfo } from 'node:os';
 import { resolve } from 'node:path';
+import { advisor } from '../../engine/audit/advice.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { COMMON } from '../../engine/flow/join.ts';
 import type { OptionsOf } from '../../engine/flow/options.ts';
+import { stages } from '../../stages/index.ts';
 import { sayAs } from '../kit/execute.ts';
 import { isLoopback, type Place } from './access.ts';
 import { MOST_SAMPLE } from './draw.ts';
+import { openAgents } from './item-page.ts';
 import { Judging } from './judging.ts';
 import { openLedgerFacts } from './ledger-facts.ts';
+import type { Known } from './one-page.ts';
 import { ALL_ROWS, partOf, type Query, queryOf } from './query.ts';
 import { Run } from './rows/run.ts';
 import { expectNew, writeStill } from './still-folder.ts';
@@ -44,6 +48,11 @@ const OPTIONS = {
     type: 'string',
     file: 'read-folder',
     description: 'Ledger folder of the run: what was asked to the letter, where, and how long it took.',
+  },
+  agents: {
+    type: 'string',
+    file: 'read-folder',
+    description: 'Folder with agent files: what each was shown, where no ledger has it.',
   },
   report: {
     type: 'string',
@@ -125,6 +134,11 @@ export default command({
     if (paths.includes('-'))
       throw usageError('expected files, found - (standard input); write it to a file first');
     const where = whereOf(options.where ?? []);
+    const known: Known = {
+      agents: options.agents === undefined ? null : await openAgents(options.agents),
+      schema: null,
+      advice: await advisor(stages),
+    };
     const facts = options.ledger === undefined ? null : openLedgerFacts(options.ledger);
     const run = await Run.open(paths, { maxLine: options['max-line'] });
     try {
@@ -133,10 +147,10 @@ export default command({
       const view = new View({ run, facts, hide, sample });
       if (folder !== undefined) {
         await facts?.read();
-        return await writePages(view, folder);
+        return await writePages(view, folder, known);
       }
       void facts?.read(); // beside all else
-      return await serve(view, { options, listen, where: sample === null ? where : ALL_ROWS });
+      return await serve(view, { options, known, listen, where: sample === null ? where : ALL_ROWS });
     } finally {
       facts?.close();
       await run.close();
@@ -144,9 +158,9 @@ export default command({
   },
 });
 
-async function writePages(view: View, folder: string): Promise<number> {
+async function writePages(view: View, folder: string, known: Known): Promise<number> {
   const say = sayAs(`fw ${NAME}`);
-  const rows = await writeStill(view, folder);
+  const rows = await writeStill(view, folder, known);
   for (const words of [...view.hiddenInVain(), ...view.run.state().notes]) say(words);
   say(`${counted(rows, 'row')} in ${folder}: open ${resolve(folder, 'index.html')}`);
   return EXIT.ok;
@@ -154,11 +168,12 @@ async function writePages(view: View, folder: string): Promise<number> {
 
 interface Serving {
   options: OptionsOf<typeof OPTIONS>;
+  known: Known;
   listen: Place;
   where: Query;
 }
 
-async function serve(view: View, { options, listen, where }: Serving): Promise<number> {
+async function serve(view: View, { options, known, listen, where }: Serving): Promise<number> {
   const say = sayAs(`fw ${NAME}`);
   const [first = ''] = view.run.paths;
   const judging = await Judging.open({
@@ -172,7 +187,15 @@ async function serve(view: View, { options, listen, where }: Serving): Promise<n
   const ended = new Promise<NodeJS.Signals>(end => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, end);
   });
-  const server = await startView({ view, judging, where, report: options.report ?? null, listen, say });
+  const server = await startView({
+    view,
+    judging,
+    known,
+    where,
+    report: options.report ?? null,
+    listen,
+    say,
+  });
   try {
     say(`${server.address}`);
     if (!isLoopback(listen.host))

@@ -14,15 +14,15 @@ import { type Access, createAccess, hostText, type Place } from './access.ts';
 import { type Judging, LONGEST_NOTE } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';
 import { LIVE } from './links.ts';
-import { judgedWords, keysOfOne, lineContent, nextAddress, onePage } from './one-page.ts';
+import { judgedWords, type Known, keysOfOne, nextAddress, onePage } from './one-page.ts';
 import { addressOf, type Query, queryOf } from './query.ts';
-import type { RowText } from './rows/run.ts';
 import { cellsOf, progressWords, shownOf, tablePage } from './table-page.ts';
 import type { View } from './view.ts';
 
 export interface ServerOptions {
   view: View;
   judging: Judging;
+  known: Known;
   /** what is shown first */
   where: Query;
   /** a page of fw report whose figures lead here */
@@ -194,12 +194,11 @@ class Pages {
   }
 
   async #one(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { view, judging } = this.#options;
+    const { view, judging, known } = this.#options;
     const row = this.#rowOf(request);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const selected = await view.select(queryIn(request));
-    const contentOf = async (read: RowText): Promise<Html> => lineContent(read);
-    const { title, main } = await onePage({ view, judging, links: LIVE, contentOf }, row, selected);
+    const { title, main } = await onePage({ view, judging, links: LIVE, known }, row, selected);
     return send(reply, { title, kind: 'item', top: this.#top(), main: html`${main}${keysOfOne()}` });
   }
 

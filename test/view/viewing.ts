@@ -2,12 +2,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { advisor } from '../../engine/audit/advice.ts';
 import { Judging } from '../../products/view/judging.ts';
 import { openLedgerFacts } from '../../products/view/ledger-facts.ts';
 import { ALL_ROWS, type Query } from '../../products/view/query.ts';
 import { Run } from '../../products/view/rows/run.ts';
 import { View, type ViewOptions } from '../../products/view/view.ts';
 import { startView } from '../../products/view/view-server.ts';
+import { stages } from '../../stages/index.ts';
 import { folder } from '../fw.ts';
 
 interface Given {
@@ -44,9 +46,11 @@ export async function viewing(paths: readonly string[], given: Given = {}) {
   });
   const bugs: string[] = [];
   const listen = { host: '127.0.0.1', port: 0 };
+  const known = { agents: null, schema: null, advice: await advisor(stages) };
   const server = await startView({
     view,
     judging,
+    known,
     where,
     report,
     listen,
