@@ -41,7 +41,8 @@ export async function onePage(parts: OneParts, row: number, selected: Selected):
   const told =
     read.trouble === null ? NONE : html`<p class="problem" role="alert">${short(read.trouble, 500)}</p>`;
   // what the parts themselves leave out is not found again; what they do not know of is
-  const content = html`${told}${read.text === null ? NONE : partsOf(parts, read, read.text, values)}`;
+  const content = html`<h1>${id === '' ? `Row ${count(row + 1)}` : short(id, 300)}</h1>
+<p class="where dim">${short(`${read.file}:${read.line}`, 300)} · row ${count(row + 1)}</p>${told}${read.text === null ? NONE : partsOf(parts, read, read.text, values)}`;
   const { html: shown, places } = hideIn(content, values);
   const title = hideIn(html`${id === '' ? `Row ${row + 1}` : short(id, 60)}`, values).html;
   const main = html`${place(row, selected, links, view)}
@@ -61,7 +62,6 @@ function partsOf(
   const columns = new Set(view.columns().map(({ name }) => name));
   return itemParts(read.value, text, {
     ...known,
-    where: `${read.file}:${read.line}`,
     isRow: read.isRow,
     facts: view.facts,
     hidden: isBlind
