@@ -110,7 +110,7 @@ const TOGETHER = [
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {
     name: 'explain',
-    test: /\/engine\/audit\/(history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
+    test: /\/engine\/audit\/(advice|history|search|value-provenance)\.ts|\/bin\/commands\/explain\.ts/,
   },
   { name: 'legacy', test: /\/stages\/(legacy|legacy-convert)\.ts|\/files\/document-output\.ts/ },
   {
@@ -168,7 +168,15 @@ writeFileSync(
 );
 writeFileSync(
   'dist/page.json',
-  JSON.stringify(texts('products/serve/page', ['page.css', 'page.js']), null, 1),
+  JSON.stringify(
+    {
+      ...texts('products/serve/page', ['page.css', 'page.js']),
+      ...texts('products/view/page', ['view.css', 'view.js']),
+      ...texts('products/view', ['item-page.css']),
+    },
+    null,
+    1,
+  ),
 );
 writeFileSync('dist/LICENSES.txt', licences(made.flatMap(({ output }) => output)));
 

@@ -5,22 +5,21 @@
  *   fw explain 50acc2a3e4e6 items.ndjson --value /decision/output/interest_rate
  */
 import { answersIn, isProvenance } from '../../engine/answers/answers-of-line.ts';
+import { advisor } from '../../engine/audit/advice.ts';
 import { storyOf } from '../../engine/audit/history.ts';
 import { type Hit, namesOf, type Search, searchById } from '../../engine/audit/search.ts';
 import { keysNear, type Vouching, whoSaid } from '../../engine/audit/value-provenance.ts';
 import { besidesOf, expandPaths } from '../../engine/core/files/input-files.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
-import { type Failure, isItem } from '../../engine/core/item/item.ts';
+import { isItem } from '../../engine/core/item/item.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { lossless } from '../../engine/core/json/lossless.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { COMMON } from '../../engine/flow/join.ts';
-import type { Values } from '../../engine/flow/options.ts';
 import { hashOfResult } from '../../engine/flow/provenance.ts';
-import { type Stage, stagesOf } from '../../engine/flow/stage.ts';
 import { stages } from '../../stages/index.ts';
 
 export default command({
@@ -60,40 +59,16 @@ export default command({
 });
 
 async function stories(hits: readonly Hit[]): Promise<string[][]> {
-  const all = await Promise.all(Object.entries(stages).map(async ([, load]) => (await load()).default));
-  const takers = all.flatMap(stage => ('row' in stage ? [] : stagesOf(stage)));
+  const advice = await advisor(stages);
   return hits.map(hit => {
     const loss = lossless(hit.text);
     if (loss?.code === 'too-deep') {
       return [visible(hit.id), `  ${visible(hit.where)} · ${visible(loss.message)}, so it is not shown`];
     }
-    const lines = storyOf(hit, failure => adviceOn(failure, takers));
+    const lines = storyOf(hit, advice);
     const note = loss && `  not shown as it is written: ${visible(loss.message)}`;
     return note ? [...lines.slice(0, 2), note, ...lines.slice(2)] : lines;
   });
-}
-
-/** What may be done about a failure, by what the stages themselves say that they heal. */
-function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
-  const healing = (options: Values): string[] =>
-    takers
-      .filter(({ heals = [] }) =>
-        typeof heals === 'function' ? heals(failure, options) : heals.includes(failure.code),
-      )
-      .map(({ name }) => name);
-  if (failure.stage === 'batch')
-    return ['asked again by the same fw batch; by another run: fw select --ids FAILED INPUT | fw batch'];
-  const lines: string[] = [];
-  const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
-  const asker = failure.stage === 'request' ? 'request' : 'chain';
-  if (healing({}).includes(asker)) lines.push(`fw ${asker} continues it`);
-  else if (healing({ 'retry-failed': true }).includes(asker))
-    lines.push(`asked again by: fw select --failed FILE | fw ${asker} --retry-failed`);
-  if (mending.length > 0)
-    lines.push(`judged again, without asking, by: ${mending.map(({ name }) => `fw ${name}`).join(', ')}`);
-  if (lines.length === 0)
-    lines.push('no stage takes this up: mend the input that it came from, and run on from there');
-  return lines;
 }
 
 function values(hits: readonly Hit[], pointer: string): string[][] | null {

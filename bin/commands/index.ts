@@ -18,5 +18,6 @@ export const commands: Readonly<Record<string, () => Promise<{ default: Command 
   serve: () => import('../../products/serve/serve-command.ts'),
   simulate: () => import('../../products/simulator/simulate-command.ts'),
   tune: () => import('../../products/measure/tune/tune-command.ts'),
+  view: () => import('../../products/view/view-command.ts'),
   work: () => import('../../products/workers/work-command.ts'),
 };

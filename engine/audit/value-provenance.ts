@@ -28,6 +28,18 @@ export interface Vouching {
   isBound: boolean;
 }
 
+/**
+ * In one word: `said` to the letter, `mended` in its syntax, `coerced` into another form, `default` put by a rule, `named`
+ * by the agent's own name; `unknown`; `beside` what any model said.
+ */
+export type OriginKind = 'said' | 'mended' | 'coerced' | 'default' | 'named' | 'unknown' | 'beside';
+
+export interface Origin {
+  kind: OriginKind;
+  /** the verdict, then what it rests on: where in which text, and each change */
+  words: string[];
+}
+
 /** Characters of a value that are printed; the story of the line has all of it. */
 const MAX_SHOWN_TEXT = 400;
 
@@ -42,9 +54,46 @@ export function whoSaid(line: JsonObject, pointer: string, vouching: Vouching | 
       ? `${visible(text.slice(0, MAX_SHOWN_TEXT))}… (${text.length} characters)`
       : visible(text);
   const head = `${visible(pointer)} is ${most}`;
-  const answer = isItem(line) ? inItem(line, tokens) : inRecord(line, tokens, vouching);
-  return [head, ...answer.map(text => `  ${text}`)];
+  return [head, ...originsIn(line, vouching)(tokens).words.map(text => `  ${text}`)];
 }
+
+/** Where the values of a line came from, asked of as many as are wanted; each is one that the line has. */
+export function originsIn(
+  line: JsonObject,
+  vouching: Vouching | null,
+): (tokens: readonly string[]) => Origin {
+  if (!isItem(line)) return tokens => inRecord(line, tokens, vouching);
+  const answers = new Map(answersIn(line).map(answer => [answer.at, readingOf(answer)]));
+  return tokens => inItem(answers, tokens);
+}
+
+/** An answer, and of its text what is worked out once for all its values. */
+interface Read {
+  answer: Answer;
+  /** the changes, made to what the model said, give the answer */
+  isAccounted(): boolean;
+  /** the text with its syntax mended; `isText`: the answer is that text itself */
+  mended(): { text: string; isText: boolean };
+}
+
+function readingOf(answer: Answer): Read {
+  const { said = '', output, repairs } = answer;
+  let isAccounted: boolean | undefined;
+  let mended: ReturnType<Read['mended']> | undefined;
+  return {
+    answer,
+    isAccounted: () => (isAccounted ??= isAccountedFor(answer) === true),
+    mended() {
+      if (mended !== undefined) return mended;
+      const text = applyEdits(said, editsOf(repairs));
+      // an answer in text is all of what is left of it
+      mended = { text, isText: typeof output === 'string' && replay(text, valueEntries(repairs)) === output };
+      return mended;
+    },
+  };
+}
+
+const origin = (kind: OriginKind, ...words: string[]): Origin => ({ kind, words });
 
 /** The keys at the deepest place of `pointer` that is there, for a message. */
 export function keysNear(line: JsonObject, pointer: string): { at: string; keys: string[] } {
@@ -55,45 +104,57 @@ export function keysNear(line: JsonObject, pointer: string): { at: string; keys:
 
 const FROM_THE_SOURCE = ['id', 'row', 'input', 'prompt', 'request', 'ordering'];
 
-function inItem(item: JsonObject, tokens: readonly string[]): string[] {
+function inItem(answers: ReadonlyMap<string, Read>, tokens: readonly string[]): Origin {
   const [first = '', ...more] = tokens;
   const depth = first === 'decision' ? 1 : first === 'steps' ? 2 : 0;
-  const answer = depth > 0 && answersIn(item).find(({ at }) => at === pointerOf(tokens.slice(0, depth)));
-  if (!answer) {
+  const read = depth > 0 ? answers.get(pointerOf(tokens.slice(0, depth))) : undefined;
+  if (!read) {
     if (FROM_THE_SOURCE.includes(first))
-      return ['no model said this: it is of the source, or made from it by ingest'];
-    return ['no: this is no answer of a model, but a part of the record around it'];
+      return origin('beside', 'no model said this: it is of the source, or made from it by ingest');
+    return origin('beside', 'no: this is no answer of a model, but a part of the record around it');
   }
+  const { answer } = read;
   const [part, ...rest] = more.slice(depth - 1);
-  if (part === 'raw') return [`yes: this is the text of ${visible(answer.agent)}, to the letter`];
+  if (part === 'raw')
+    return origin('said', `yes: this is the text of ${visible(answer.agent)}, to the letter`);
   if (part === 'rejected' && rest[1] === 'raw') {
     const number = Number(rest[0]) + 1;
-    return [`yes: this is the text of ${visible(answer.agent)} in attempt ${number}, which was not accepted`];
+    return origin(
+      'said',
+      `yes: this is the text of ${visible(answer.agent)} in attempt ${number}, which was not accepted`,
+    );
   }
   if (part === 'response' && rest[0] === 'body') {
-    if (answer.isEdited) return ['unknown: this is not what the server answered: it has another hash'];
-    return [`yes: this is what the server answered to ${visible(answer.agent)}, as it came`];
+    if (answer.isEdited)
+      return origin('unknown', 'unknown: this is not what the server answered: it has another hash');
+    return origin('said', `yes: this is what the server answered to ${visible(answer.agent)}, as it came`);
   }
-  if (part !== 'output') return ['no: this is what fw says about the answer'];
-  return inAnswer(answer, rest);
+  if (part !== 'output') return origin('beside', 'no: this is what fw says about the answer');
+  return inAnswer(read, rest);
 }
 
-function inAnswer(answer: Answer, tokens: readonly string[]): string[] {
+function inAnswer(read: Read, tokens: readonly string[]): Origin {
+  const { answer } = read;
   const who = visible(answer.agent);
   if (answer.said === undefined) return withoutText(answer, tokens);
-  if (isAccountedFor(answer) !== true) return [alteredBySomeone(who)];
+  if (!read.isAccounted()) return origin('unknown', alteredBySomeone(who));
   const found = trace(valueEntries(answer.repairs), tokens);
-  const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(answer, found.at);
-  return [verdictOf(found, who, mended), ...lines, ...changesIn(found)];
+  const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(read, found.at);
+  return withWords(verdictOf(found, who, mended), ...lines, ...changesIn(found));
 }
 
+const withWords = ({ kind, words }: Origin, ...more: string[]): Origin => ({
+  kind,
+  words: [...words, ...more],
+});
+
 /** Of an answer whose text nobody kept it is known only what was put there since. */
-function withoutText({ agent, repairs }: Answer, tokens: readonly string[]): string[] {
+function withoutText({ agent, repairs }: Answer, tokens: readonly string[]): Origin {
   const changes = repairs.filter(({ rule }) => rule !== READ_BACK);
   const found = trace(valueEntries(changes), tokens);
-  if (found.changes.some(isDefault)) return [verdictOf(found, 'the result'), ...changesIn(found)];
+  if (found.changes.some(isDefault)) return withWords(verdictOf(found, 'the result'), ...changesIn(found));
   const lacks = `neither the text of ${visible(agent)} is on record nor its hash`;
-  return [`unknown: ${lacks}, so an edit of this cannot be ruled out`, ...changesIn(found)];
+  return origin('unknown', `unknown: ${lacks}, so an edit of this cannot be ruled out`, ...changesIn(found));
 }
 
 const alteredBySomeone = (who: string): string =>
@@ -102,38 +163,48 @@ const alteredBySomeone = (who: string): string =>
 const isDefault = ({ rule }: Repair): boolean => RULES.get(rule)?.rung === 'defaulted';
 
 /** The first line: yes, yes with a reserve, or no. */
-function verdictOf({ at, changes, inside }: Trace, who: string, mended = false): string {
+function verdictOf({ at, changes, inside }: Trace, who: string, mended = false): Origin {
   const ours = changes.findLast(isDefault);
   if (ours) {
     const said = 'from' in ours ? JSON.stringify(ours.from) : 'nothing';
-    return `no: ${who} said ${visible(said)} here, and ${visible(ours.rule)} put a default`;
+    return origin(
+      'default',
+      `no: ${who} said ${visible(said)} here, and ${visible(ours.rule)} put a default`,
+    );
   }
-  if (at === null) return `yes, in another form: ${who} said what is in it, but not this object around it`;
+  if (at === null)
+    return origin(
+      'coerced',
+      `yes, in another form: ${who} said what is in it, but not this object around it`,
+    );
   const named = changes.find(({ rule }) => rule === AGENT_NAME);
   if (named)
-    return `no: ${who} said ${visible(JSON.stringify(named.from) ?? 'nothing')} here, and the result has the agent's own name`;
+    return origin(
+      'named',
+      `no: ${who} said ${visible(JSON.stringify(named.from) ?? 'nothing')} here, and the result has the agent's own name`,
+    );
   const [first] = changes;
   if (first !== undefined) {
     const form = 'from' in first ? JSON.stringify(first.from) : 'it in another place';
-    return `yes, in another form: ${who} said ${visible(form)}`;
+    return origin('coerced', `yes, in another form: ${who} said ${visible(form)}`);
   }
   const places = inside.length === 1 ? 'a change' : `${inside.length} changes`;
   const but = inside.length > 0 ? `, but for ${places} inside it` : '';
-  return `yes${mended ? ', its syntax mended' : ''}: ${who} said this${but}`;
+  return origin(
+    mended ? 'mended' : 'said',
+    `yes${mended ? ', its syntax mended' : ''}: ${who} said this${but}`,
+  );
 }
 
 /** Where the value is in the model's text, in which form, and what was mended inside it. */
 function textIn(
-  { said = '', output, repairs, attempts, rejected }: Answer,
+  { answer: { said = '', repairs, attempts, rejected }, mended }: Read,
   at: readonly string[],
 ): { lines: string[]; mended: boolean } {
-  const edits = editsOf(repairs);
-  const text = applyEdits(said, edits);
-  // an answer in text is all of what is left of it
-  const isText = typeof output === 'string' && replay(text, valueEntries(repairs)) === output;
+  const { text, isText } = mended();
   const span = isText ? { from: 0, to: text.length } : spanOf(text, at);
   if (span === null) return { lines: [], mended: false };
-  const { from, to, edits: inside } = spanBefore(edits, span);
+  const { from, to, edits: inside } = spanBefore(editsOf(repairs), span);
   const attempt = Math.max(attempts, rejected.length);
   const place = `in attempt ${attempt}, at offset ${from} of its text`;
   return {
@@ -155,43 +226,47 @@ const SILENT = [
 ];
 
 /** A legacy result or another record: what its own mark says, then what others say of the result before that. */
-function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouching | null): string[] {
+function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouching | null): Origin {
   const found = trace(valueEntries(markedRepairs(line)), tokens);
   const changed = found.changes.length + found.inside.length > 0;
   const ofLine = mendedIn(markedRepairs(line), 'line');
-  const byMark = [
+  const byMark = withWords(
     verdictOf(found, `the ${isLegacy(line) ? 'legacy result' : 'record'}`),
     ...ofLine,
     ...changesIn(found),
-  ];
+  );
   if (!isLegacy(line))
-    return changed ? byMark : ['unchanged: no rule of fw made or changed this value', ...ofLine];
+    return changed
+      ? byMark
+      : origin('beside', 'unchanged: no rule of fw made or changed this value', ...ofLine);
   const place = found.at && placeIn(line, found.at);
   if (!place)
     return changed
       ? byMark
-      : ['no: this is no answer of a model, but a part of the result around the answers'];
+      : origin('beside', 'no: this is no answer of a model, but a part of the result around the answers');
   if (found.changes.some(isDefault)) return byMark;
   const answer = vouching && answerAt(vouching, place.index);
-  if (!answer) return changed ? byMark : [...SILENT, ...ofLine];
+  if (!answer) return changed ? byMark : origin('unknown', ...SILENT, ...ofLine);
   const where = visible(vouching?.where ?? '');
-  if (isAccountedFor(answer) === false) return [alteredBySomeone(visible(answer.agent)), `by ${where}`];
+  if (isAccountedFor(answer) === false)
+    return origin('unknown', alteredBySomeone(visible(answer.agent)), `by ${where}`);
   if (answer.output !== undefined) {
     const before = 'from' in (found.changes[0] ?? {}) ? found.changes[0]?.from : getAt(line, tokens);
     const there = getAt(answer.output, place.rest);
     if (!same(before, there) && found.inside.length === 0) {
-      return [
+      return origin(
+        'unknown',
         `unknown: the item at ${where} holds ${visible(JSON.stringify(there) ?? 'nothing')} there`,
         ...(isNamePlace(place.rest) ? [WRITTEN_AS_NAME] : []),
         ...changesIn(found),
-      ];
+      );
     }
   }
   if (answer.output === undefined ? !vouching?.isBound : answer.said === undefined)
-    return [
-      ...withoutText({ ...answer, repairs: [...answer.repairs, ...markedRepairs(line)] }, place.rest),
+    return withWords(
+      withoutText({ ...answer, repairs: [...answer.repairs, ...markedRepairs(line)] }, place.rest),
       `by ${where}`,
-    ];
+    );
   const earlier = trace(valueEntries(answer.repairs), place.rest);
   const both: Trace = {
     at: earlier.at,
@@ -199,7 +274,13 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
     inside: [...earlier.inside, ...found.inside],
   };
   const ofText = mendedIn(answer.repairs, 'text');
-  return [verdictOf(both, visible(answer.agent)), `by ${where}`, ...ofText, ...ofLine, ...changesIn(both)];
+  return withWords(
+    verdictOf(both, visible(answer.agent)),
+    `by ${where}`,
+    ...ofText,
+    ...ofLine,
+    ...changesIn(both),
+  );
 }
 
 const WRITTEN_AS_NAME =

@@ -14,8 +14,8 @@ export const outColumn = (name: string): string => `out.${name}`;
 const dotted = (outcome: string): string =>
   outcome.startsWith('/') ? parsePointer(outcome).join('.') : outcome;
 
-/** A value as it stands there: one that begins as an operator does has a backslash before it. */
-export const exactly = (value: string): string => (/^[!\\]/.test(value) ? `\\${value}` : value);
+/** A value as it stands there: one that begins as an operator does, or may read as a range, has a backslash before it. */
+export const exactly = (value: string): string => (/^[!\\]|\.\./.test(value) ? `\\${value}` : value);
 /** Any value but this one. */
 export const otherThan = (value: string): string => `!${exactly(value)}`;
 

@@ -1,8 +1,8 @@
 /** The page: what it shows, to whom, and that nothing on it runs or leaves it that is not its own. */
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
+import { PAGE_HEADERS } from '../../products/kit/page-headers.ts';
 import { readKeys, writeKeys } from '../../products/serve/api-keys.ts';
-import { HEADERS } from '../../products/serve/page/layout.ts';
 import { folder } from '../fw.ts';
 import { begin, ENDPOINT, lineOf, linesOf, reached } from './batching.ts';
 import { answering, HOSTILE, reachedOn, type Visitor, visitor } from './pages.ts';
@@ -240,7 +240,7 @@ test('texts of models, files, metadata and errors are text on every view', async
     const { text, headers } = await at.get(view);
     texts.set(view, text);
     expect([view, headers.get('content-type')]).toEqual([view, 'text/html; charset=utf-8']);
-    for (const [name, value] of Object.entries(HEADERS))
+    for (const [name, value] of Object.entries(PAGE_HEADERS))
       expect([view, name, headers.get(name)]).toEqual([view, name, value]);
     // no tag and no attribute but those of the templates, and nothing that turns the direction of a line
     expect(text.match(/<script[^>]*>/g)).toEqual([

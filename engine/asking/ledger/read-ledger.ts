@@ -40,12 +40,19 @@ export function ledgerFiles(path: string, tell: Tell): string[] {
   return filesOf(path, (at, why) => tell(unreadable(at, `expected a part of the ledger, found ${why}`)));
 }
 
-/** The whole lines of a file, headers too; files put end to end are read as what they were. */
-export function* linesOf(path: string, tell: Tell): Generator<Line> {
-  let header: Header | null = null;
+/**
+ * The whole lines of a file, headers too; files put end to end are read as what they were. `from`: where a line begins that
+ * was not there when the file was read before, and the header that holds there.
+ */
+export function* linesOf(
+  path: string,
+  tell: Tell,
+  from: { at: number; header: Header | null } = { at: 0, header: null },
+): Generator<Line> {
+  let { header } = from;
   let isFirst = true;
   try {
-    for (const found of scan(path)) {
+    for (const found of scan(path, from.at)) {
       if (found.kind !== 'line') {
         tell({ path, ...found, message: wordsOf(found) });
         continue;

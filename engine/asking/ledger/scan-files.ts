@@ -31,47 +31,48 @@ export type LedgerPart =
   /** what comes after the last whole line */
   | { kind: 'torn'; at: number; length: number };
 
-/** Exit 65 where a line does not end, 74 where the file cannot be read. */
-export function* scan(path: string): Generator<LedgerPart> {
+/** `from`: an offset at which a line begins. Exit 65 where a line does not end, 74 where the file cannot be read. */
+export function* scan(path: string, from = 0): Generator<LedgerPart> {
   const file = opened(path);
   try {
     // one byte more than there is: the end is met by a read of nothing
-    let block = Buffer.allocUnsafe(Math.min(BLOCK, fstatSync(file).size + 1));
+    let block = Buffer.allocUnsafe(Math.min(BLOCK, Math.max(0, fstatSync(file).size - from) + 1));
     let filled = 0;
-    let offset = 0; // of the block's first byte
-    let told = 0; // all before it is
+    let offset = from; // of the block's first byte
+    let told = from; // all before it is
     for (;;) {
       if (filled === block.length) {
         if (filled >= MAX_LINE_BYTES)
           throw dataError(`${path}: expected lines, found no line end after byte ${offset}`);
         block = Buffer.concat([block], 2 * filled);
       }
-      const got = readSync(file, block, filled, block.length - filled, null);
+      const at = from === 0 ? null : offset + filled; // what is no file has no places to read from
+      const got = readSync(file, block, filled, block.length - filled, at);
       const end = filled + got;
       if (got === 0) {
         if (offset + end > told) yield { kind: 'torn', at: told, length: offset + end - told };
         return;
       }
-      let from = 0;
+      let begin = 0;
       let newline = block.subarray(0, end).indexOf(NEWLINE, filled);
       while (newline >= 0) {
-        const bytes = block.subarray(from, newline);
-        const at = offset + from;
-        from = newline + 1;
+        const bytes = block.subarray(begin, newline);
+        const at = offset + begin;
+        begin = newline + 1;
         if (isSealed(bytes)) {
           if (at > told) yield { kind: 'damage', at: told, length: at - told };
-          told = offset + from;
+          told = offset + begin;
           yield { kind: 'line', at, bytes };
         } else if (at === 0) {
           // the tail of a first write has no newline; a first line that ends and is not whole has changed
-          told = from;
-          yield { kind: 'damage', at, length: from };
+          told = begin;
+          yield { kind: 'damage', at, length: begin };
         }
-        newline = block.subarray(0, end).indexOf(NEWLINE, from);
+        newline = block.subarray(0, end).indexOf(NEWLINE, begin);
       }
-      block.copyWithin(0, from, end);
-      filled = end - from;
-      offset += from;
+      block.copyWithin(0, begin, end);
+      filled = end - begin;
+      offset += begin;
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;

@@ -9,16 +9,6 @@ import { join } from 'node:path';
 import { packageRoot } from '../../../engine/core/config/package.ts';
 import { Html, html, NONE } from '../../kit/html.ts';
 
-/** Styles, scripts, forms and streams from here alone; `same-origin` since browsers send `Origin: null` without any referrer. */
-export const HEADERS: Readonly<Record<string, string>> = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'same-origin',
-  'cache-control': 'no-store',
-};
-
 /** Texts of the package, made at the build: page.css and page.js. */
 export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
   Record<'page.css' | 'page.js', string>

@@ -6,6 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from '../../kit/html.ts';
+import { PAGE_HEADERS } from '../../kit/page-headers.ts';
 import type { Caller } from '../access.ts';
 import type { Create } from '../batches/batch-routes.ts';
 import type { BatchRecord } from '../batches/batch-state.ts';
@@ -16,7 +17,7 @@ import type { Parts } from '../server-context.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
 import { linesAt } from './file-part.ts';
-import { ASSETS, errorPage, HEADERS, loginPage, page } from './layout.ts';
+import { ASSETS, errorPage, loginPage, page } from './layout.ts';
 import { countTraffic, isAdmin, Looking, type Stores } from './looking.ts';
 import { overviewPage } from './overview.ts';
 import { createSessions, type Sessions } from './sessions.ts';
@@ -73,7 +74,7 @@ class Pages {
         new URLSearchParams((await readBody(raw, MOST_FORM)).toString()),
     );
     ui.addHook('onRequest', async (request, reply) => {
-      void reply.headers(HEADERS);
+      void reply.headers(PAGE_HEADERS);
       if (request.method !== 'GET' && request.method !== 'HEAD') refuseForeign(request);
       const caller = this.#callerOf(request); // throws for a foreign Host, where there are no keys
       if (caller !== null) request.caller = caller;
