@@ -54,6 +54,12 @@ const OPTIONS = {
     file: 'read-folder',
     description: 'Folder with agent files: what each was shown, where no ledger has it.',
   },
+  source: {
+    type: 'string',
+    file: 'read',
+    description:
+      'Original table, for results that lack its columns; joined by id or row number, and checked.',
+  },
   report: {
     type: 'string',
     file: 'read',
@@ -140,7 +146,7 @@ export default command({
       advice: await advisor(stages),
     };
     const facts = options.ledger === undefined ? null : openLedgerFacts(options.ledger);
-    const run = await Run.open(paths, { maxLine: options['max-line'] });
+    const run = await Run.open(paths, { maxLine: options['max-line'], source: options.source ?? null });
     try {
       const size = options.sample ?? (folder === undefined ? null : STILL_ROWS);
       const sample = size === null ? null : { size, seed, by: stratify ?? null, where };
