@@ -6,6 +6,7 @@
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
 #                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-simulator
+# make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
@@ -23,19 +24,22 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites fuzz crash bench soak calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites fuzz crash bench large-batch soak calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
 
+# what tests leave behind that were killed, vitest's own files among it, goes with the folder
+TEMPORARY = export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT; trap 'exit 130' INT TERM
+
 test: dist/.built
-	@npm run --silent check > dist/.checked 2>&1 || { cat dist/.checked >&2; false; } & \
+	@$(TEMPORARY); npm run --silent check > dist/.checked 2>&1 || { cat dist/.checked >&2; false; } & \
 	check=$$!; FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T)); tests=$$?; \
 	wait $$check || { echo 'types or lint: failed, as said above'; exit 1; }; exit $$tests
 
 test-all: dist/.built
 	$(if $(T),,@test/suites/run.sh)
-	ALL=1 FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
+	@$(TEMPORARY); ALL=1 FW_BUILT=1 npm test --silent -- $(addprefix test/,$(T))
 
 suites: dist/.built
 	@test/suites/run.sh
@@ -51,6 +55,9 @@ bench: bench-text bench-ingest bench-calls bench-ledger bench-pool bench-simulat
 bench-%: dist/.built
 	@npx esbuild bench/$*.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/bench/$*.js --log-level=warning
 	@RIG='$(RIG)' node dist/bench/$*.js
+
+large-batch: dist/.built
+	LINES=$(or $(LINES),1000000) ALL=1 FW_BUILT=1 npx vitest run test/export/large-batch.test.ts
 
 soak: bench-soak
 

@@ -60,7 +60,8 @@ function ownWidth(id, importer = '') {
  */
 const UNDICI = `
   export { default as Client } from 'undici/lib/dispatcher/client.js';
-  export { default as buildConnector } from 'undici/lib/core/connect.js';`;
+  export { default as buildConnector } from 'undici/lib/core/connect.js';
+  export { default as util } from 'undici/lib/core/util.js';`;
 
 /** Of BullMQ and msgpackr the same: their indexes also load PostgreSQL, flows, streams and native code. */
 const BULLMQ = `
@@ -118,7 +119,7 @@ const TOGETHER = [
   },
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/(bench|models)\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|permute|statistics)\.ts/ },
+  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|permute|statistics)\.ts/ },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {
@@ -132,7 +133,14 @@ const TOGETHER = [
 ];
 
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
-const entries = ['bin/fw.ts', 'index.ts', 'answers.ts', 'simulator.ts', 'fixtures/applications.ts'];
+const entries = [
+  'bin/fw.ts',
+  'index.ts',
+  'answers.ts',
+  'simulator.ts',
+  'fixtures/applications.ts',
+  'products/view/rows/indexer.ts', // a thread begins with a file of its own
+];
 made.push(
   await build({
     ...common,

@@ -5,6 +5,7 @@
  *   make bench-prefix                 all of it, some minutes
  *   CASES=shuffled SERVERS=1,4 make bench-prefix
  */
+import { readPreset } from '../products/simulator/presets.ts';
 import { lcg } from '../products/simulator/random.ts';
 import { type Figure, table, writeFigures } from './page.ts';
 import { ask } from './prefix/run.ts';
@@ -40,9 +41,12 @@ const groups = times(200, at => `Group ${at}. ${text(8_192)}`);
 const sizes = times(120, at => Math.max(1, Math.round(480 / (at + 1))));
 const systems = times(3, at => `System ${at}. ${text(4_000)}`);
 const giant = text(12_000);
+const byDocument = documents.flatMap(document => questions.map(one => document + one));
 /** In each the best order by hand: what shares a beginning is side by side. */
 const CASES: Record<string, readonly string[]> = {
-  'by document': documents.flatMap(document => questions.map(one => document + one)),
+  'by document': byDocument,
+  'by document, KV cache for a tenth of them': byDocument,
+  'by document, KV cache for all of them': byDocument,
   '200 groups of 24, 2,048 tokens shared': groups.flatMap(group => times(24, at => group + question(at))),
   'sizes by Zipf': sizes.flatMap((size, of) => {
     const group = `Group ${of}. ${text(8_192)}`;
@@ -54,6 +58,12 @@ const CASES: Record<string, readonly string[]> = {
   'one giant group': times(2_400, at => giant + question(at)),
   'nothing shared': times(2_400, at => `${at} ${text(2_000)}`),
 };
+/** tokens that fit into the KV cache, where it is not that of the preset (400,000); the documents have 750,000 */
+const KV: Record<string, number> = {
+  'by document, KV cache for a tenth of them': 75_000,
+  'by document, KV cache for all of them': 1_000_000,
+};
+const usual = readPreset('8b-a100-80g');
 const ORDERS: Record<string, (texts: readonly string[]) => readonly string[]> = {
   'by hand': texts => texts,
   shuffled,
@@ -67,12 +77,14 @@ const ratios = new Map<number, number[]>();
 const rows = [['lines', 'order', 'servers', 'as they come', 'cached', 'now', 'cached', 'of the best / n']];
 for (const [name, texts] of Object.entries(CASES)) {
   if (!only(name, process.env.CASES)) continue;
-  const best = (await ask({ texts, servers: 1, lookAhead: 1, ...limit })).makespan;
+  const { kvTokens } = usual.limits;
+  const preset = { ...usual, limits: { ...usual.limits, kvTokens: KV[name] ?? kvTokens } };
+  const best = (await ask({ texts, servers: 1, lookAhead: 1, preset, ...limit })).makespan;
   for (const [order, by] of Object.entries(ORDERS)) {
     const input = by(texts);
     for (const servers of (process.env.SERVERS ?? '1,2,4,8').split(',').map(Number)) {
-      const before = await ask({ texts: input, servers, lookAhead: 1, ...limit });
-      const now = await ask({ texts: input, servers, ...limit });
+      const before = await ask({ texts: input, servers, lookAhead: 1, preset, ...limit });
+      const now = await ask({ texts: input, servers, preset, ...limit });
       if (before.failed + now.failed > 0) throw new Error(`${name}: ${now.failed} failed`);
       ratios.set(servers, [...(ratios.get(servers) ?? []), (now.makespan * servers) / best]);
       const share = (came: { cached: number }): string => `${(100 * came.cached).toFixed(0)} %`;

@@ -29,7 +29,7 @@ const REPORTS = {
     'serve',
     'tune',
   ],
-  first: ['batch', 'legacy', 'part-result', 'part-take', 'worker-hello'],
+  first: ['batch', 'label', 'legacy', 'part-result', 'part-take', 'worker-hello'],
 };
 
 /** The dialects of JSON Schema that users may write in; a default schema of each instance is that of the dialect. */

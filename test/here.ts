@@ -8,16 +8,8 @@ import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'nod
 import { join, resolve } from 'node:path';
 import { dispatch } from '../bin/dispatch.ts';
 import { ALL } from './all.ts';
-import {
-  environment,
-  folder,
-  type Ran,
-  type RanBytes,
-  ROOT,
-  type ShellOptions,
-  shell,
-  shellBytes,
-} from './fw.ts';
+import { runBeside } from './beside.ts';
+import { environment, folder, type Ran, type RanBytes, ROOT, type ShellOptions, shell } from './fw.ts';
 import { type Command, type Pipeline, parseLine, plain, type Target } from './line.ts';
 
 let last: Promise<unknown> = Promise.resolve();
@@ -68,7 +60,7 @@ async function runPipe(commands: readonly Command[], options: ShellOptions): Pro
     const [first] = together as [Command];
     const ran = isFw(first)
       ? await runHere(first, given)
-      : await shellBytes(together.map(({ raw }) => raw).join('|'), given);
+      : await runBeside(together.map(({ raw }) => raw).join('|'), given);
     all.code = ran.code || all.code;
     all.stdout = ran.stdout;
     all.stderr = Buffer.concat([all.stderr, ran.stderr]);
@@ -115,8 +107,8 @@ async function runHere(
 async function argumentsOf({ words }: Command, options: ShellOptions): Promise<string[]> {
   const texts = words.slice(1).map(word => plain(withVariables(word, options)));
   if (!texts.includes(null)) return texts as string[];
-  const { stdout } = await shell(`printf '%s\\0' ${words.slice(1).join(' ')}`, options);
-  return stdout.split('\0').slice(0, -1);
+  const { stdout } = await runBeside(`printf '%s\\0' ${words.slice(1).join(' ')}`, options);
+  return stdout.toString().split('\0').slice(0, -1);
 }
 
 /** Puts in the variables whose values are no more than words; a shell does the others. */

@@ -55,6 +55,7 @@ export default command({
       type: 'boolean',
       description: 'Write lines as answers arrive instead of in input order.',
     },
+    once: request.options.once,
     'skip-invalid': {
       type: 'boolean',
       description: 'Turn a line that is not a request into an error line instead of ending the run.',
@@ -83,14 +84,14 @@ export default command({
     if (inputs.length === 0 && process.stdin.isTTY)
       throw usageError('expected an input, found none: fw batch -i input.jsonl -o output.jsonl');
     const files = await expandPaths(inputs);
-    const { errors, unordered, 'skip-invalid': skips } = options;
+    const { errors, unordered, once, 'skip-invalid': skips } = options;
     const asking = Object.keys({ ...ASKING, ...POOL_OPTIONS }).filter(name => name !== 'ordered');
     const flags: Values = options;
     const given = Object.fromEntries(asking.map(name => [name, flags[name]]));
     const row = [
       placed(ingest, { format: FORMAT, 'skip-invalid': skips, 'max-line': maxLine }),
       // no line has the request and its answer together
-      placed(request, { ...given, 'max-line': maxLine + options['max-body'] + ROOM }),
+      placed(request, { ...given, once, 'max-line': maxLine + options['max-body'] + ROOM }),
       placed(exporting, { format: FORMAT, errors, ordered: unordered !== true }),
     ];
     const path = output === '-' || output === '/dev/stdout' ? undefined : output;

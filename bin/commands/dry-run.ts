@@ -6,6 +6,7 @@
 
 import { existsSync } from 'node:fs';
 import { arrangementOf, turnsOf } from '../../engine/asking/agents/arrangement.ts';
+import { questionOf } from '../../engine/asking/agents/asked-once.ts';
 import { agentsOf } from '../../engine/asking/agents/asking-options.ts';
 import type { Agent, Agents } from '../../engine/asking/agents/load-agents.ts';
 import { resolveOrderings, rowIdOf, sharedName } from '../../engine/asking/agents/orderings.ts';
@@ -19,7 +20,7 @@ import { EXIT } from '../../engine/core/item/failure.ts';
 import { type Item, isRawRequest, type RawRequest } from '../../engine/core/item/item.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { beginningOf } from '../../engine/flow/beginnings.ts';
-import { Sharing } from '../../engine/flow/sharing.ts';
+import { Sharing, sharedWords } from '../../engine/flow/sharing.ts';
 import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
 import { silent } from '../../engine/running/stage-options.ts';
@@ -62,6 +63,8 @@ export async function dryRun({
   let begins: ((item: Item) => Begins | null) | undefined;
   let work: ((item: Item) => Promise<Item>) | undefined;
   let pending: ((item: Item) => void) | undefined;
+  const once = asker?.options.once === true;
+  const toAsk = createIdSet(); // questions
   await itemsBefore({
     ...{ row, files, base, label: 'dry-run', warn },
     async take(item) {
@@ -72,13 +75,20 @@ export async function dryRun({
       pending ??=
         own.stage.name === 'request' ? item => addRequest(sum, item) : pendingOf(sum, own, { base, sets });
       sum.items += 1;
+      const question = questionOf(item);
       const said = begins && beginningOf(item, begins);
-      if (said) sharing.add(item, said, fixedBodyOf(item));
+      if (said) sharing.add(item, said, question);
+      if (once && question !== null && toAsk.has(question)) {
+        addRequest(sum, item, false);
+        return true;
+      }
       const missed = pool.missed;
       const after = await work(item);
       // what it lacks is not there yet; all else is as a run would leave it
-      if (pool.missed > missed) pending(after);
-      else {
+      if (pool.missed > missed) {
+        pending(after);
+        if (once && question !== null) toAsk.add(question);
+      } else {
         count(account, after);
         const { length } = JSON.stringify(after);
         bytes.items += length;
@@ -93,7 +103,7 @@ export async function dryRun({
       ...{ pool, account, target, ledger: place, isThere: existsSync(target), model },
       writesResults: row.some(({ stage }) => stage.name === 'legacy-convert'),
       later: later.map(({ stage }) => stage.name),
-      sharing: sharing.words(),
+      sharing: sharedWords(sharing.shared(), once),
     })}\n`,
   );
   await pool.close();
@@ -118,13 +128,6 @@ async function workOf(
   if (each === undefined) throw new Error(`${stage.name} asks, and works on no item`);
   const work = itemWork(stage, options, each);
   return async item => work(item);
-}
-
-/** Of a raw request that is answered alike each time. */
-function fixedBodyOf({ request }: Item): string | null {
-  if (!isRawRequest(request)) return null;
-  const { url, body } = request as RawRequest;
-  return body.temperature === 0 ? `${url}\n${JSON.stringify(body)}` : null;
 }
 
 /** Adds the calls that an item lacks: each agent that has not answered, and the decision. */
@@ -187,16 +190,18 @@ function addCalls(sum: Sum, item: Item, asked: readonly Agent[], isKnown: (agent
   }
 }
 
-function addRequest(sum: Sum, { request }: Item): void {
+/** `isAsked`: an equal one is not, which was asked once already. */
+function addRequest(sum: Sum, { request }: Item, isAsked = true): void {
   if (!isRawRequest(request)) return;
   const { body } = request as RawRequest;
   const { length } = JSON.stringify(body);
   const most = body.max_completion_tokens ?? body.max_tokens;
   const completion = typeof most === 'number' ? Math.round(most * SHARE_OF_MAX) : 0;
   const answer = completion * CHARACTERS_PER_TOKEN;
+  sum.bytes.items += length + answer + BESIDE;
+  if (!isAsked) return;
   sum.calls += 1;
   sum.promptTokens += Math.round(length / CHARACTERS_PER_TOKEN);
   sum.completionTokens += completion;
-  sum.bytes.items += length + answer + BESIDE;
   sum.bytes.ledger += length + answer + BESIDE;
 }

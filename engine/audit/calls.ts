@@ -4,8 +4,9 @@
  */
 
 import { hash } from 'node:crypto';
+import { questionOf } from '../asking/agents/asked-once.ts';
 import { createIdTable, hashOf } from '../core/files/idset.ts';
-import type { Item, Step } from '../core/item/item.ts';
+import { type Item, isRawRequest, type Step } from '../core/item/item.ts';
 import type { AnswerSchemas } from './legacy/answer-schemas.ts';
 import { broken, type Violation } from './legacy/leftovers.ts';
 
@@ -59,8 +60,8 @@ function otherCount({ calls = [], attempts, rejected = [] }: Partial<Step>, at: 
 }
 
 /**
- * Answers that items of a row share (--share): each of them has the same calls and the same answer. Of each question 20
- * bytes are kept. The returned function says what is wrong with the shared answers of an item; null for one that shares
+ * Answers that items of a row share (--share), or equal requests (--once): each of them has the same calls and the same
+ * answer. Of each question 20 bytes are kept. The returned function says what is wrong with the shared answers of an item; null for one that shares
  * none.
  */
 export function sharedAnswers(schemas: AnswerSchemas): (item: Item) => Violation | null {
@@ -68,22 +69,23 @@ export function sharedAnswers(schemas: AnswerSchemas): (item: Item) => Violation
   return item => {
     const { steps } = item;
     for (let at = 0; at < (steps?.length ?? 0); at++) {
-      const { shared, calls, output, raw } = (steps as Step[])[at] ?? ({} as Step);
+      const { shared, calls, output, raw, response } = (steps as Step[])[at] ?? ({} as Step);
       if (shared === undefined) continue;
-      if (typeof shared !== 'string' || !schemas.mayShare(item, at))
+      const isRaw = isRawRequest(item.request);
+      if (typeof shared !== 'string' || !(isRaw ? questionOf(item) === shared : schemas.mayShare(item, at)))
         return broken(
           'shared answer',
           `/steps/${at}/shared`,
-          'the name of a question that the ordering of the item has',
+          isRaw ? 'the name of the request' : 'the name of a question that the ordering of the item has',
           `'${shared}'`,
         );
-      if (output === undefined) continue;
-      const digest = hash('sha256', JSON.stringify([calls, output, raw]), 'hex');
+      if (output === undefined && response === undefined) continue;
+      const digest = hash('sha256', JSON.stringify([calls, output, raw, response]), 'hex');
       const known = Number.parseInt(digest.slice(0, 8), 16);
       if (answers.numberOf(shared, known) !== known)
         return broken(
           'shared answer',
-          `/steps/${at}/output`,
+          `/steps/${at}/${isRaw ? 'response' : 'output'}`,
           `the answer that other items have to ${shared}`,
           'another one',
         );

@@ -14,6 +14,7 @@ import {
   wordsOf,
 } from '../answers/answers-of-line.ts';
 import { entryLine, READ_BACK } from '../answers/rules.ts';
+import { isQuestion } from '../asking/agents/asked-once.ts';
 import { CODES, type Code } from '../core/item/codes.ts';
 import {
   type Failure,
@@ -108,7 +109,10 @@ function stepOf(answer: Answer): string[] {
   if (round > 0) facts.push(`round ${round + 1}`);
   if (usage) facts.push(`tokens ${usage.prompt} in, ${usage.completion} out`);
   const lines = [`${at}  ${facts.join(' · ')}`];
-  if (shared !== undefined) lines.push(`  asked once for all items of ${visible(shared)}`);
+  if (shared !== undefined)
+    lines.push(
+      `  asked once for all ${isQuestion(shared) ? 'equal requests, as' : 'items of'} ${visible(shared)}`,
+    );
   const attempt = (number: number, more: string): void => {
     const call = calls[number - 1];
     lines.push(`  attempt ${number}: ${more}`, ...(call === undefined ? [] : [`    call ${visible(call)}`]));

@@ -113,7 +113,8 @@ export function openOnRecord(path: string, agents: (of: 'items' | 'results') => 
       wrong: broken(RULE, at, `${what} on record`, 'another'),
       missing: 0,
     });
-    if (call.item !== id || call.agent !== request?.url) return other('/steps/0/calls', 'the call that is');
+    if (call.item !== (step.shared ?? id) || call.agent !== request?.url)
+      return other('/steps/0/calls', 'the call that is');
     if (!call.redacted && !same(call.body, request?.body))
       return other('/request/body', 'the request that is');
     return same(parsedText(call.text), step.response?.body)

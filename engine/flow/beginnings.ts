@@ -47,6 +47,15 @@ export function beginningOf(item: Item, begins: (item: Item) => Begins | null): 
   }
 }
 
+/** What its request says; nothing where that cannot be told. */
+export function textsIn(begins: Begins | null): readonly string[] {
+  try {
+    return begins?.texts() ?? [];
+  } catch {
+    return [];
+  }
+}
+
 /** The beginnings of lines, in the order in which they came. */
 export class Beginnings {
   readonly #hashes = small();

@@ -9,7 +9,7 @@ import _ from 'highland';
 import type { Account } from '../core/item/account.ts';
 import type { Begins, Placing } from '../core/item/call.ts';
 import type { Item } from '../core/item/item.ts';
-import { Beginnings, beginningOf } from './beginnings.ts';
+import { Beginnings, beginningOf, textsIn } from './beginnings.ts';
 import { HeldLines, IN_MEMORY } from './held-lines.ts';
 import { type Numbers, small } from './numbers.ts';
 import { type Others, Walk } from './walk.ts';
@@ -229,7 +229,7 @@ class Block {
       this.#byModel.set(model, ofModel);
     }
     ofModel.lines.push(this.count);
-    ofModel.beginnings.add(begins?.texts ?? []);
+    ofModel.beginnings.add(textsIn(begins));
     this.bytes += this.#store.add(item);
     this.left += 1;
   }

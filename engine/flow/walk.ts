@@ -103,30 +103,48 @@ export class Walk {
   }
 
   /**
-   * What an endpoint has left that is gone; else of the one with the most work left as much as makes both even, from the end
-   * of its range.
+   * What an endpoint has left that is gone; else of the one with the most left as much as makes both even, from the end of its
+   * range, or of the next one, where that cannot be split.
    */
   #takenOver(thief: number, others: Others): Range | null {
-    let most: { range: Range; lines: number } | null = null;
+    const all: { range: Range; lines: number }[] = [];
     for (const [whose, range] of this.#ranges) {
       if (range.next === range.end) continue;
       if (!others.isUp(whose)) {
         this.#ranges.delete(whose);
         return range;
       }
-      const lines = range.end - range.next + others.inHand(whose);
-      if (most === null || lines > most.lines) most = { range, lines };
+      all.push({ range, lines: range.end - range.next + others.inHand(whose) });
     }
-    if (most === null) return null;
-    const { range, lines } = most;
-    const left = range.end - range.next;
-    const more = Math.min(left - 1, Math.floor((lines - others.inHand(thief)) / 2));
-    if (more < 1) return null;
-    const at = this.#cutNear(range, range.end - more, Math.floor(more * NEAR));
-    const rest = { next: at, end: range.end };
-    if ((this.#shared[at] as number) > this.#workOf(rest)) return null;
-    range.end = at;
-    return rest;
+    const inHand = others.inHand(thief);
+    for (const { range, lines } of all.sort((a, b) => b.lines - a.lines)) {
+      const more = Math.min(range.end - range.next - 1, Math.floor((lines - inHand) / 2));
+      const at = more < 1 ? null : this.#cutFor(range, more);
+      if (at === null) continue;
+      const rest = { next: at, end: range.end };
+      range.end = at;
+      return rest;
+    }
+    return null;
+  }
+
+  /**
+   * Where to cut off about so many lines of the end of a range; null where computing a beginning again costs more than it
+   * takes over. Where that is so near the goal, whole branches further off are better than nothing to do.
+   */
+  #cutFor(range: Range, more: number): number | null {
+    const { next, end } = range;
+    const goal = end - more;
+    const near = this.#cutNear(range, goal, Math.floor(more * NEAR));
+    if ((this.#shared[near] as number) <= this.#workOf({ next: near, end })) return near;
+    for (let step = 1; step <= Math.min(LOOKED_AT, end - next); step++)
+      for (const at of [goal + step, goal - step]) {
+        if (at <= next || at >= end) continue;
+        const work = this.#workOf({ next: at, end });
+        // … but not where the other would be through before
+        if ((this.#shared[at] as number) <= Math.min(work, this.#workOf(range) - work)) return at;
+      }
+    return null;
   }
 
   #workOf({ next, end }: Range): number {

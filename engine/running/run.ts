@@ -8,7 +8,7 @@ import type { Frame, OnBroken, Output } from '../core/files/ndjson-out.ts';
 import { type Account, addsUp, describeAccount, leftIn, newAccount } from '../core/item/account.ts';
 import { EXIT, type Fatal, fatalOf } from '../core/item/failure.ts';
 import { incompleteLine } from '../core/item/item.ts';
-import { counted } from '../core/item/wording.ts';
+import { counted, shellWord } from '../core/item/wording.ts';
 import { drain, join } from '../flow/join.ts';
 import { refuseTables } from '../flow/looks-like.ts';
 import { durationOf } from '../flow/options.ts';
@@ -178,7 +178,9 @@ async function end(running: Running, output: Output, broke: Fatal | undefined): 
   if (fatal?.exit === EXIT.pipe) return { exit: fatal.exit, account, fatal }; // nobody listens
   if (fatal === undefined || account.read > 0) {
     const told = asking.progress?.closing() ?? [];
-    for (const line of [...describeAccount(account, (performance.now() - begun) / 1000), ...told]) say(line);
+    const seen = fatal === undefined && !stopping.by ? lookAtFailures(run, account, running.frame) : [];
+    for (const line of [...describeAccount(account, (performance.now() - begun) / 1000), ...seen, ...told])
+      say(line);
   }
   if (fatal === undefined) return { exit: exitOf(run.row, account, stopping.by, say), account };
   say(fatal.message);
@@ -217,6 +219,17 @@ function writeIncomplete(
   const drops = account.rungs.failed > 0 && run.row.some(({ stage }) => stage.dropsFailures);
   const isMissing = !stopping.hadAll || drops || !addsUp(account);
   if (why && isMissing && !frame && run.toNext) output.write(incompleteLine(run.label, why));
+}
+
+/** The command that shows those that failed, where the output is a file that has them. */
+function lookAtFailures({ row, target }: Run, account: Account, frame: Frame | undefined): string[] {
+  const { failures, rungs } = account;
+  const [first, second] = new Set([...failures.values()].map(({ code }) => code));
+  const isThere = rungs.failed > 0 && !row.some(({ stage }) => stage.dropsFailures);
+  if (target === undefined || frame || first === undefined || !isThere) return [];
+  // a line may say any code; of several, or of one that is a text of its own, all that failed are shown
+  const where = second === undefined && /^[a-z\d-]+$/.test(first) ? `failure=${first}` : 'rung=failed';
+  return [`look at them: fw view ${shellWord(target.replaceAll('{ordering}', '*'))} --where ${where}`];
 }
 
 const NO_MODEL =

@@ -14,6 +14,8 @@ import {
   sameHeader,
 } from './rows.ts';
 
+export type { Decoder } from './rows.ts';
+
 export const FORMATS = ['csv', 'tsv', 'json', 'ndjson', 'openai-batch'] as const;
 export type Format = (typeof FORMATS)[number];
 

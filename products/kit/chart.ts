@@ -3,7 +3,7 @@
  * its letters keep their size, and takes its colours from the style of the page, so that it is light or dark with it.
  * (vega and vega-lite would do the first of the three, with 2 MB of code and the colours fixed in the picture.)
  */
-import { type Html, html, joined, short } from './html.ts';
+import { type Html, html, joined, leadsTo, short } from './html.ts';
 
 const WIDTHS = { wide: 760, narrow: 340 } as const;
 const ROW = 24;
@@ -17,6 +17,8 @@ export interface Dot {
   high: number;
   /** shown, and no part of a judgement */
   faint?: boolean;
+  /** the query of the records behind it (`leadsTo`) */
+  rows?: string;
 }
 
 export interface DotChart {
@@ -118,17 +120,18 @@ export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }:
     }
     if (band && band.label !== '')
       parts.push(html`<text class="dim" x="${at(x(band.low))}" y="12">${short(band.label)}</text>`);
-    for (const [nth, { label, value, low, high, faint }] of shown.entries()) {
+    for (const [nth, { label, value, low, high, faint, rows: query = '' }] of shown.entries()) {
       const y = top + nth * height + (isNarrow ? 28 : height / 2);
       const tip = `${label}: ${show(value)} (${show(low)} to ${show(high)})`;
-      parts.push(
+      const drawn = joined([
         html`<g${faint ? html` class="faint"` : ''}><title>${short(tip)}</title>`,
         isNarrow
           ? html`<text x="4" y="${at(y - 12)}">${short(fitted(label, width - 8))}</text>`
           : html`<text x="${at(left - 8)}" y="${at(y + 4)}" text-anchor="end">${short(fitted(label, left - 12))}</text>`,
         html`<line class="range" x1="${at(x(low))}" x2="${at(x(high))}" y1="${at(y)}" y2="${at(y)}"/>`,
         html`<circle cx="${at(x(value))}" cy="${at(y)}" r="4.5"/></g>`,
-      );
+      ]);
+      parts.push(html`${leadsTo(query, drawn)}`);
     }
     parts.push(
       html`<text class="axis" x="${at(width / 2)}" y="${bottom + 36}" text-anchor="middle">${short(fitted(axis, width - 8))}</text>`,
@@ -140,6 +143,8 @@ export function dotChart({ title, axis, rows, show, marks = [], band, ...ends }:
 export interface Curve {
   label: string;
   points: readonly (readonly [number, number])[];
+  /** the query of the records behind it (`leadsTo`) */
+  rows?: string;
 }
 
 export interface CurveChart {
@@ -187,12 +192,12 @@ export function curveChart({ title, curves, showX, showY, from, to, dots, ...axe
           parts.push(html`<circle class="c${nth % 6}" cx="${at(x(a))}" cy="${at(y(b))}" r="3.5"/>`);
     }
     const columns = width > 500 ? 3 : 1;
-    for (const [nth, { label }] of curves.entries()) {
+    for (const [nth, { label, rows = '' }] of curves.entries()) {
       const legendX = left + (nth % columns) * ((right - left) / columns);
       const legendY = bottom + 58 + Math.floor(nth / columns) * 20;
       parts.push(
         html`<line class="curve c${nth % 6}" x1="${at(legendX)}" x2="${at(legendX + 24)}" y1="${legendY - 4}" y2="${legendY - 4}"/>`,
-        html`<text x="${at(legendX + 30)}" y="${legendY}">${short(fitted(label, (right - left) / columns - 34))}</text>`,
+        html`${leadsTo(rows, html`<text x="${at(legendX + 30)}" y="${legendY}">${short(fitted(label, (right - left) / columns - 34))}</text>`)}`,
       );
     }
     return { height: bottom + 66 + Math.ceil(curves.length / columns - 1) * 20, body: joined(parts) };
@@ -207,10 +212,12 @@ export interface GridChart {
   /** values that are lightest and darkest */
   from: number;
   to: number;
+  /** the query of the records behind a cell (`leadsTo`) */
+  rowsOf?(row: number, column: number): string;
 }
 
 /** A square of shares: rows and columns by number, which the table behind it names. */
-export function gridChart({ title, labels, cells, show, from, to }: GridChart): Html {
+export function gridChart({ title, labels, cells, show, from, to, rowsOf }: GridChart): Html {
   const size = labels.length;
   return twice(width => {
     const left = 30;
@@ -226,12 +233,13 @@ export function gridChart({ title, labels, cells, show, from, to }: GridChart): 
       for (const [column, value] of list.entries()) {
         const tip = `${labels[row]} and ${labels[column]}: ${value === null ? 'none' : show(value)}`;
         const depth = value === null ? 0 : Math.min(1, Math.max(0, (value - from) / (to - from || 1)));
-        parts.push(
+        const cell = joined([
           html`<g><title>${short(tip)}</title><rect class="cell" x="${at(left + column * side)}" y="${at(y)}" width="${at(side - 1)}" height="${at(side - 1)}" fill-opacity="${(0.06 + 0.6 * depth).toFixed(2)}"/>`,
           side >= 34 && value !== null
             ? html`<text x="${at(left + column * side + side / 2)}" y="${at(y + side / 2 + 4)}" text-anchor="middle">${show(value)}</text></g>`
             : html`</g>`,
-        );
+        ]);
+        parts.push(html`${leadsTo(value === null ? '' : (rowsOf?.(row, column) ?? ''), cell)}`);
       }
     }
     return { height: top + size * side + 6, body: joined(parts) };

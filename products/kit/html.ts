@@ -57,6 +57,13 @@ export const short = (text: string, most = LONGEST): string => visible(cut(text,
 
 export const count = number;
 
+/**
+ * `text` that leads to the records behind it: `query` as fw view takes it, `?in.region=north`; '' for none. In a file
+ * alone it is plain text; `fw view FILES --report PAGE` gives it its href.
+ */
+export const leadsTo = (query: string, text: Text): Text =>
+  query === '' || text === '' ? text : html`<a data-rows="${query}">${text}</a>`;
+
 /** A whole page, of which a browser runs no script and fetches nothing. */
 export function page({ title, header, main }: { title: Text; header: Text; main: Text }): string {
   return html`<!doctype html>
@@ -169,6 +176,7 @@ p { margin: 6px 0 12px; }
 .tile b { display: block; font-size: 1.5rem; line-height: 1.3; font-weight: 650; }
 .tile p { margin: 2px 0 0; font-size: .875rem; }
 ol { padding-left: 24px; margin: 4px 0; } ul.notes { padding-left: 20px; margin: 8px 0; font-size: .9375rem; }
+a:not([href]) { color: inherit; text-decoration: none; } a[href] { color: var(--accent); } svg a[href] text { fill: var(--accent); text-decoration: underline; }
 figure { margin: 18px 0 26px; }
 figcaption { font-weight: 600; margin-bottom: 4px; }
 svg { display: block; max-width: 100%; height: auto; font: 13px system-ui, "Segoe UI", Roboto, sans-serif; fill: var(--ink); }

@@ -2,6 +2,7 @@
 
 import { aligned, counted, number, percent } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
+import { type Shared, sharedWords } from '../../engine/flow/sharing.ts';
 import type { Diagnosis } from '../../engine/running/watch/diagnosis.ts';
 import type { Preset } from '../simulator/presets.ts';
 import type { Figures } from './plan-figures.ts';
@@ -17,6 +18,9 @@ export interface Plan {
   leftOut: readonly { why: string; count: number }[];
   /** that raw requests name */
   models: readonly string[];
+  /** what the prompts have in common, and whether equal requests are asked once */
+  shared: Shared;
+  once: boolean;
   lengths: { prompts: string; answers: string };
   /** by the number of endpoints; the last is the one that was asked for */
   table: readonly Figures[];
@@ -24,7 +28,7 @@ export interface Plan {
 }
 
 export function renderPlan(plan: Plan): string {
-  const { label, preset, items, leftOut, models, lengths, table, bottleneck } = plan;
+  const { label, preset, items, leftOut, models, shared, once, lengths, table, bottleneck } = plan;
   const wanted = table.at(-1) as Figures;
   const { name, file } = preset;
   const { tokens, calls } = wanted;
@@ -36,6 +40,7 @@ export function renderPlan(plan: Plan): string {
     ['answers', lengths.answers],
     ['prompts', lengths.prompts],
   ];
+  for (const [at, line] of sharedWords(shared, once).entries()) facts.push([at === 0 ? 'shared' : '', line]);
   for (const { why, count } of leftOut) facts.push(['left out', `${counted(count, 'request')} to ${why}`]);
   if (models.length > 1)
     facts.push([
@@ -174,7 +179,7 @@ export function lasting(seconds: number): string {
 
 /** The plan as JSON; shares and seconds are cut to what the formula can mean. */
 export function jsonOf(plan: Plan): object {
-  const { preset, seed, items, leftOut, lengths, table, bottleneck } = plan;
+  const { preset, seed, items, leftOut, shared, lengths, table, bottleneck } = plan;
   const wanted = table.at(-1) as Figures;
   return {
     simulated: true,
@@ -190,6 +195,7 @@ export function jsonOf(plan: Plan): object {
     seed,
     items,
     left_out: leftOut,
+    shared,
     lengths,
     bottleneck,
     table: table.map((figures, at) => ({ ...figuresJson(figures), error: errorOf(plan, at) })),

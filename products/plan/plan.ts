@@ -1,12 +1,18 @@
 /** A plan: the items of a pipeline, as many servers as are asked for and fewer, and what holds the run back. */
 
+import { questionOf } from '../../engine/asking/agents/asked-once.ts';
 import { agentsOf, inputGuard } from '../../engine/asking/agents/asking-options.ts';
+import { beginsOfItem } from '../../engine/asking/agents/begins.ts';
+import { beginsOf } from '../../engine/asking/agents/raw-request.ts';
+import { openingsOf } from '../../engine/asking/agents/request-body.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
 import { dataError, ItemFailure, usageError } from '../../engine/core/item/failure.ts';
 import { failureOf, type Item, isRawRequest } from '../../engine/core/item/item.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
+import { beginningOf } from '../../engine/flow/beginnings.ts';
+import { type Shared, Sharing } from '../../engine/flow/sharing.ts';
 import { readPipeline } from '../../engine/running/pipeline.ts';
 import { silent } from '../../engine/running/stage-options.ts';
 import { itemsBefore } from '../../engine/running/without-asking.ts';
@@ -57,7 +63,7 @@ export async function makePlan(planning: Planning): Promise<Plan> {
         });
   const hasLengths = (url: string): boolean =>
     outputTokens !== undefined || earlier?.answers.has(url) === true;
-  const { items, all, models, leftOut } = await itemsOf({
+  const { items, all, models, leftOut, shared } = await itemsOf({
     row,
     files,
     base,
@@ -89,6 +95,8 @@ export async function makePlan(planning: Planning): Promise<Plan> {
     items: { planned: sample.size, input: all, seen: items.length },
     leftOut,
     models,
+    shared,
+    once: asking[0]?.options.once === true,
     lengths: { ...lengths.words, answers },
     table,
     bottleneck: bottleneckOf(table.at(-1) as Figures, preset),
@@ -119,6 +127,7 @@ interface Found {
   /** that raw requests name */
   models: string[];
   leftOut: Plan['leftOut'];
+  shared: Shared;
 }
 
 /** Characters of items that are kept; in memory they are bytes, most of them. */
@@ -144,6 +153,8 @@ async function itemsOf({
     ? null
     : agentsOf({ agents: asker?.options.agents as string | undefined }, { base, sets });
   const guard = agents && inputGuard(agents, say);
+  const begins = agents === null ? beginsOf : beginsOfItem(agents, await openingsOf(agents, undefined));
+  const sharing = new Sharing();
   const hasTemplate = agents !== null && [...agents.byKey.values()].some(({ template }) => template);
   const keepsInput = asker?.options.twins !== undefined || hasTemplate;
   const takeRaw = ({ request }: Item): boolean => {
@@ -162,6 +173,8 @@ async function itemsOf({
       throw error;
     }
     if (isRaw && !takeRaw(item)) return true;
+    const said = beginningOf(item, begins);
+    if (said) sharing.add(item, said, questionOf(item));
     all += 1;
     if (characters < MOST_CHARACTERS) {
       for (const text of textsOf(item)) characters += text.length;
@@ -177,7 +190,7 @@ async function itemsOf({
       reasons.map(({ why, count }) => `${counted(count, 'request')} to ${why}`).join('; ') || 'none';
     throw dataError(`expected items to plan for, found ${found}`);
   }
-  return { items, all, models: [...models], leftOut: reasons };
+  return { items, all, models: [...models], leftOut: reasons, shared: sharing.shared() };
 }
 
 const KEPT = [

@@ -4,6 +4,7 @@
  * calls of this one; where there are few calls it says it to each, so that a small plan has the answers of `fw simulate`.
  * What a raw request is answered is of no interest but for its length.
  */
+import { isOfEquals } from '../../engine/asking/agents/asked-once.ts';
 import { isSharedCall } from '../../engine/asking/agents/orderings.ts';
 import type { Answer, Call, Pool } from '../../engine/core/item/call.ts';
 import { type Replies, repliesOf, tooLong } from '../simulator/chat.ts';
@@ -157,7 +158,7 @@ export class PlannedAnswers {
     if (known) return Promise.resolve(known);
     this.#calls.set(call.body, call);
     const answered = pool.call(call);
-    if (!isSharedCall(call)) return answered;
+    if (!isSharedCall(call) && !isOfEquals(call)) return answered;
     return answered.then(answer => {
       this.#keep(call.key, answer);
       return answer;

@@ -1,7 +1,7 @@
 /** What befell lines and answers, in all and by group, and who of the agents changed a decision. */
 import type { IdSet } from '../../engine/core/files/idset.ts';
 import type { Rung } from '../../engine/core/item/item.ts';
-import { emptyTable, type TwoByTwo } from '../kit/agreement.ts';
+import { emptyTable, type TwoByTwo } from '../kit/kappa.ts';
 import type { Answered } from './answers-said.ts';
 import type { Observation } from './observe.ts';
 import { blankless, outcomeIn } from './outcome-texts.ts';

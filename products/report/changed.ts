@@ -2,7 +2,8 @@
  * What changed between two runs, and whether it is within a margin, of the tables of clusters: [no, yes] of the first run by
  * [no, yes] of the second.
  */
-import { clusteredDifference, LEAST, sizeOf, type TwoByTwo } from '../kit/agreement.ts';
+import { clusteredDifference, LEAST } from '../kit/agreement.ts';
+import { sizeOf, type TwoByTwo } from '../kit/kappa.ts';
 import { signFlip } from '../kit/permute.ts';
 import {
   betaBelow,

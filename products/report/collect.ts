@@ -18,6 +18,7 @@ import {
 } from './answer-counts.ts';
 import type { Observation } from './observe.ts';
 import type { Asked } from './report-names.ts';
+import { MOST_IDS } from './rows-query.ts';
 import { newTally, tally } from './values.ts';
 
 /** Numbers in a decision that are looked at, in the order in which they come. */
@@ -42,6 +43,12 @@ export interface Seen {
   askedAgain: boolean;
   numbers: number[];
   risk: number;
+}
+
+export interface LeftOut {
+  n: number;
+  own: number;
+  ids: string[];
 }
 
 export type Collected = ReturnType<typeof newCollected>;
@@ -69,6 +76,8 @@ const newCollected = (asked: Asked) => ({
   /** of the others that did not fail: what stands where an outcome should */
   noOutcomes: newTally(),
   agents: new Map<string, AgentSums>(),
+  /** of the records that enter no rate, by why: how many say so themselves, and the first ids */
+  leftOut: new Map<string, LeftOut>(),
   /** questions that items share, whose tokens count once */
   shared: createIdSet(),
   /** answers to a question that is in `seen` already */
@@ -128,6 +137,7 @@ export function createCollector(
       addOutcome(collected, observation, left);
       addOne(collected.rungs, rung);
       addLine(collected.fate, line);
+      if (left !== null) addLeft(collected.leftOut, observation, left);
       for (const [at, value] of groups.entries())
         if (value >= 0) addLine(fateAt(collected.groups[at]?.fates as Fate[], value), line);
       addAnswers(collected, observation, groups, cluster);
@@ -156,6 +166,14 @@ function addLine(
   addOne(fate.left, left);
   if (!NO_OUTCOME.has(left)) fate.failed += 1;
   if (fate.leftIds.length < NAMED_IDS) fate.leftIds.push(id);
+}
+
+function addLeft(all: Map<string, LeftOut>, { id, isOwnFailure }: Observation, left: string): void {
+  const of = all.get(left) ?? { n: 0, own: 0, ids: [] };
+  all.set(left, of);
+  of.n += 1;
+  if (isOwnFailure) of.own += 1;
+  if (of.ids.length < MOST_IDS) of.ids.push(id);
 }
 
 /** The numbers of a decision, by name; NaN where this one lacks it. */

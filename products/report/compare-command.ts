@@ -210,8 +210,10 @@ function comparisonLines(comparison: Comparison): string[] {
     lines.push(
       `  ${name(of)}: mean ${decimal(means[0])} and ${decimal(means[1])} (${meanDifference > 0 ? '+' : ''}${decimal(meanDifference)}), n ${number(n)}; KS distance ${decimal(ks.d, 3)}, p ${pText(ks.p)} raw, ${pText(ks.holm)} corrected`,
     );
+  const { view } = comparison;
+  if (view !== null) lines.push(`  look at both, those that differ first: ${visible(view)}`);
   if (different.length > 0) {
-    lines.push('  most different:');
+    lines.push(`  most different${view === null ? '' : ', each with --where id=ID'}:`);
     const rows = different.map(({ id, decisions, numbers: of }) => [
       `    ${name(id)}`,
       decisions[0] === decisions[1] ? decisions[0] : decisions.join(' → '),

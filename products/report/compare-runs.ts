@@ -1,16 +1,7 @@
 /** Two runs over the same items, matched by id: what changed, by how much, and whether it is within a margin. */
-import {
-  addTable,
-  agreementOf,
-  clusteredKappa,
-  clusteredShare,
-  clustersOf,
-  emptyTable,
-  kolmogorovSmirnov,
-  LEAST,
-  partsOf,
-  type TwoByTwo,
-} from '../kit/agreement.ts';
+import { shellWord } from '../../engine/core/item/wording.ts';
+import { clusteredShare, clustersOf, kolmogorovSmirnov, LEAST, partsOf } from '../kit/agreement.ts';
+import { addTable, agreementOf, clusteredKappa, emptyTable, type TwoByTwo } from '../kit/kappa.ts';
 import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
 import type { Interval } from '../kit/statistics.ts';
 import type { AgentSums } from './answer-counts.ts';
@@ -22,6 +13,8 @@ import { mostOf } from './values.ts';
 /** One run beside the others: how good, how many. */
 export interface RunRow {
   name: string;
+  /** the command that shows its lines; null of standard input */
+  view: string | null;
   seen: number;
   trusted: number;
   rungs: { [rung: string]: number };
@@ -68,6 +61,7 @@ export function runRow(
   const isCounted = of(({ prompt }) => prompt) > 0;
   return {
     name,
+    view: viewOf(name),
     seen: fate.seen,
     trusted: trusted.length,
     rungs: Object.fromEntries(rungsIn(rungs)),
@@ -92,6 +86,11 @@ export function runRow(
     },
     ledger,
   };
+}
+
+/** `fw view` of a run, or of two beside each other. */
+function viewOf(...runs: readonly [string] | readonly [string, string]): string | null {
+  return runs.includes('-') ? null : `fw view ${runs.map(shellWord).join(' --beside ')}`;
 }
 
 interface Pair {
@@ -141,6 +140,8 @@ function compare(
   const numbers = numberPairs(first.collected, second.collected, pairs);
   return {
     runs: [first.name, second.name] as [string, string],
+    /** the command that shows both, those that differ first; null of standard input */
+    view: viewOf(first.name, second.name),
     /** ids decided in both; below, those that are in one alone, or left out of the rates there */
     matched: n,
     /** applications, or cells of twins, that these are of */

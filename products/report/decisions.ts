@@ -1,12 +1,6 @@
 /** What else a decision is made of: who changed it on the way, its numbers, and how it follows risk. */
-import {
-  clusteredKappa,
-  clusteredShare,
-  clustersOf,
-  kolmogorovSmirnov,
-  partsOf,
-  quantile,
-} from '../kit/agreement.ts';
+import { clusteredShare, clustersOf, kolmogorovSmirnov, partsOf, quantile } from '../kit/agreement.ts';
+import { clusteredKappa } from '../kit/kappa.ts';
 import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
 import type { Figure, Interval } from '../kit/statistics.ts';
 import type { Turns } from './answer-counts.ts';

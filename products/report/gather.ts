@@ -2,6 +2,7 @@
 import { basename } from 'node:path';
 import { folderOfAgents, loadAgents } from '../../engine/asking/agents/load-agents.ts';
 import { resolveOrdering } from '../../engine/asking/agents/orderings.ts';
+import { readLabels } from '../../engine/audit/labels-file.ts';
 import { judgeLines, judgeOptions } from '../../engine/audit/verdict.ts';
 import { besidesOf } from '../../engine/core/files/input-files.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
@@ -11,6 +12,7 @@ import { show } from '../../engine/core/json/show.ts';
 import { openVouchers } from '../../engine/flow/provenance.ts';
 import { allowedValues } from './allowed.ts';
 import { type Collected, createCollector, createNames } from './collect.ts';
+import { LinesJudged } from './judged-lines.ts';
 import { type Observation, observe } from './observe.ts';
 import { expectOutcomes, outcomeNotes } from './outcome-notes.ts';
 import { eachLine, type LineKind } from './read-lines.ts';
@@ -70,6 +72,8 @@ export interface GatherOptions {
   agents?: string;
   decision: boolean;
   provenance?: string[];
+  /** files of labels */
+  labels?: readonly string[] | undefined;
   'max-line': number;
 }
 
@@ -90,6 +94,15 @@ export function outcomeNamed(
 /** Orderings that a file is said to hold, by name. */
 const NAMED_ORDERINGS = 24;
 
+export interface Gathered {
+  collected: Collected;
+  files: FileRow[];
+  notes: string[];
+  source: Joined | null;
+  /** of the lines that --labels name; null without it */
+  judged: LinesJudged | null;
+}
+
 /**
  * Reads `paths`. Exit 64 where nothing that was read has the outcome, or a group column: then a name was mistyped, and
  * the message has those that are there.
@@ -98,7 +111,7 @@ export async function gather(
   paths: readonly string[],
   options: GatherOptions,
   { stage, warn }: { stage: string; warn(message: string): void },
-): Promise<{ collected: Collected; files: FileRow[]; notes: string[]; source: Joined | null }> {
+): Promise<Gathered> {
   const { source, 'max-line': maxLine } = options;
   if (options.tie !== undefined && options['read-out'] !== 'majority')
     throw usageError(
@@ -112,6 +125,8 @@ export async function gather(
   const beside = besides.length > 0 ? await openVouchers(besides, { stage, maxLine }) : undefined;
   const vouchers = by.vouchers ?? beside;
   const judge = judgeLines({ stage, maxLine, ...by, ...(vouchers && { vouchers }) });
+  const { labels } = options;
+  const judged = labels === undefined ? null : new LinesJudged(await readLabels(labels, maxLine));
   const table = source === undefined ? undefined : await readSource(source, { maxLine, warn });
   const allowed = allowedValues(options, process.cwd());
   const asked: Asked = {
@@ -144,6 +159,7 @@ export async function gather(
       if (observation.order !== '' && orderings.size < NAMED_ORDERINGS) orderings.add(observation.order);
       meet(met, line, observation);
       add(observation);
+      judged?.see(line, observation);
     });
     const named = orderOfName(path);
     files.push({
@@ -158,7 +174,8 @@ export async function gather(
   expectColumns(collected, met);
   const notes = [...(vouchers?.notes() ?? []), ...notesOf(collected, files), ...outcomeNotes(collected)];
   if (table) notes.push(...joinNotes(table.joined));
-  return { collected, files, notes, source: table?.joined ?? null };
+  if (judged) notes.push(...judged.labels.torn);
+  return { collected, files, notes, source: table?.joined ?? null, judged };
 }
 
 /** What was met in the lines: names that could have been meant, and whether what was named is there. */

@@ -7,8 +7,9 @@ import type { Rung } from '../../engine/core/item/item.ts';
 import { type Clusters, clusteredShare, clustersOf, partsOf, sameRate, twoOf } from '../kit/agreement.ts';
 import type { Interval } from '../kit/statistics.ts';
 import { type AgentSums, type Fate, newFate } from './answer-counts.ts';
-import { type Collected, rungsIn, type Seen } from './collect.ts';
+import { type Collected, type LeftOut, rungsIn, type Seen } from './collect.ts';
 import { isFew } from './groups.ts';
+import { byIds, exactly, rowsQuery } from './rows-query.ts';
 
 /** What can befall lines. */
 export const FATES = ['left-out', 'mended', 'asked-again'] as const;
@@ -55,6 +56,8 @@ export interface Integrity {
   trustedRate: Interval | null;
   rungs: Partial<Record<Rung, number>>;
   left: Record<string, number>;
+  /** of each of `left` the query of its records for fw view: by their failure, else the first of their ids */
+  leftRows: Record<string, string>;
   ids: string[];
   mended: number;
   askedAgain: number;
@@ -85,6 +88,7 @@ export function integrityOf(collected: Collected, references: readonly (string |
     ),
     rungs: Object.fromEntries(rungsIn(collected.rungs)),
     left: byCount(fate.left),
+    leftRows: Object.fromEntries([...collected.leftOut].map(([code, of]) => [code, leftRows(code, of)])),
     ids: fate.leftIds,
     mended: fate.mended,
     askedAgain: fate.askedAgain,
@@ -102,6 +106,10 @@ export function integrityOf(collected: Collected, references: readonly (string |
     }),
   };
 }
+
+/** What verification alone refuses has no failure in its line. */
+const leftRows = (code: string, { n, own, ids }: LeftOut): string =>
+  rowsQuery(own === n ? [['failure', exactly(code)]] : byIds(ids));
 
 const sum = (counts: Map<string, number>): number =>
   [...counts.values()].reduce((all, each) => all + each, 0);

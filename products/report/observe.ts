@@ -4,6 +4,7 @@
  */
 import {
   type Failure,
+  failureOf,
   idOf,
   isItem,
   isLegacyLike,
@@ -41,6 +42,8 @@ export interface Observation {
   isByName: boolean;
   /** what stands in the place of an outcome and is none: `N/A`, an unknown word, '' for nothing; null where there is one */
   noOutcome: string | null;
+  /** the line says itself that it failed, and of what; verification may find more */
+  isOwnFailure: boolean;
   /** why it enters no rate: the code of its failure, `blank-outcome`, `unknown-outcome` or `tied`; null where it enters */
   left: string | null;
   rung: Rung;
@@ -110,6 +113,7 @@ export function observe(
     allowed,
     isByName: said.isByName,
     noOutcome: approved === null && !isTied ? listed(said.value) : null,
+    isOwnFailure: failureOf(exported ?? line) !== undefined,
     left: trouble?.code ?? (exported?.rung === 'failed' ? 'not-accepted' : approved === null ? none : null),
     rung: isRow && !exported && failure === undefined ? 'unknown' : exported ? exported.rung : rungOf(line),
     risk: asked.risk === undefined ? Number.NaN : numberOf(columns[asked.risk] ?? decision?.[asked.risk]),

@@ -4,16 +4,15 @@ import {
   type Clusters,
   clusteredShare,
   cochranQ,
-  emptyTable,
-  kappa,
   LEAST,
   partsOf,
   repeatedMeasures,
-  type TwoByTwo,
 } from '../kit/agreement.ts';
+import { emptyTable, kappa, type TwoByTwo } from '../kit/kappa.ts';
 import { columnShuffle, signFlip } from '../kit/permute.ts';
 import { type Interval, mcnemar } from '../kit/statistics.ts';
-import { type Collected, NAMED_IDS } from './collect.ts';
+import { type Collected, NAMED_IDS, type Seen } from './collect.ts';
+import { MOST_IDS } from './rows-query.ts';
 
 /**
  * The test of "all orders approve alike". Where each cluster is one application: exact McNemar of two orders, Cochran's Q
@@ -44,6 +43,8 @@ export interface OrderTable {
   kappa: number | null;
   /** applications whose decision differs between orders */
   ids: string[];
+  /** the records of the first of them */
+  records: string[];
 }
 
 /** Of pairwise tables, which grow by the square. */
@@ -81,6 +82,7 @@ export function orderTable({ seen, orders, applicants }: Collected): OrderTable 
     addTo(alike, 0, cluster, 1, states.every(state => state === states[0]) ? 1 : 0);
   const same = partsOf(alike, 0).reduce((sum, { hits }) => sum + hits, 0);
   const tables = pairsOf(rows, count);
+  const turned = differing(rows);
   const kappas = tables.flatMap(({ table }) => kappa(table)?.value ?? []);
   return {
     rows: orders.list.map((order, at) => ({
@@ -95,13 +97,23 @@ export function orderTable({ seen, orders, applicants }: Collected): OrderTable 
     test: testOf(complete, count),
     agreement: agreementOf(tables, Math.min(count, MOST_ORDERS)),
     kappa: kappas.length === 0 ? null : kappas.reduce((sum, each) => sum + each, 0) / kappas.length,
-    ids: differing(rows).map(applicant => applicants.list[applicant] as string),
+    ids: turned.slice(0, NAMED_IDS).map(applicant => applicants.list[applicant] as string),
+    records: recordsOf(turned, seen),
   };
 }
 
 function differing(rows: readonly Row[]): number[] {
   const found = rows.filter(({ states }) => states.includes(0) && states.includes(1));
-  return [...new Set(found.map(({ applicant }) => applicant))].slice(0, NAMED_IDS);
+  return [...new Set(found.map(({ applicant }) => applicant))];
+}
+
+/** Of whole applications, as many as one query names. */
+function recordsOf(applicants: readonly number[], seen: readonly Seen[]): string[] {
+  const of = new Map(applicants.slice(0, MOST_IDS).map(applicant => [applicant, [] as string[]]));
+  for (const { applicant, id, state } of seen) if (state >= 0) of.get(applicant)?.push(id);
+  const ids: string[] = [];
+  for (const own of of.values()) if (ids.length + own.length <= MOST_IDS) ids.push(...own);
+  return ids;
 }
 
 interface PairTable {

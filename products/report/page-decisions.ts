@@ -15,8 +15,11 @@ import {
 } from '../kit/html.ts';
 import type { NumberTable } from './decisions.ts';
 import type { Report } from './report.ts';
+import { exactly, inColumn, rowsOf, rowsQuery, type Where } from './rows-query.ts';
 
 const whole = (value: number): string => percent(value, 0);
+/** Lines with an answer of it. */
+const ofAgent = (agent: string): Where[] => [['agent', exactly(agent)]];
 
 export function agentSection({ turns }: Report): Text {
   const changing = turns.filter(({ n }) => n > 0);
@@ -28,7 +31,9 @@ export function agentSection({ turns }: Report): Text {
         ['to no approval', toNoRate],
         ['to approval', toYesRate],
       ] as const
-    ).flatMap(([way, rate]) => (rate ? [{ label: `${agent}, ${way}`, ...rate }] : [])),
+    ).flatMap(([way, rate]) =>
+      rate ? [{ label: `${agent}, ${way}`, ...rate, rows: rowsQuery(ofAgent(agent)) }] : [],
+    ),
   );
   const drawn = dotChart({
     title: 'Decisions that an agent turned',
@@ -42,7 +47,7 @@ export function agentSection({ turns }: Report): Text {
   const byGroup = columns.map(({ column }, at) => {
     const rows = changing.flatMap(({ agent, groups }) =>
       (groups[at]?.rows ?? []).map(({ value, n, toNo, toYes }) => [
-        `${short(agent)}, ${short(value)}`,
+        rowsOf([...ofAgent(agent), [inColumn(column), exactly(value)]], `${short(agent)}, ${short(value)}`),
         count(n),
         percent(toNo / n),
         percent(toYes / n),
@@ -53,7 +58,7 @@ export function agentSection({ turns }: Report): Text {
   const behind = table(
     ['agent', 'answers after another', 'to no approval', 'to approval'],
     changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate }) => [
-      short(agent),
+      rowsOf(ofAgent(agent), short(agent)),
       count(n),
       `${count(toNo)}: ${withInterval(toNoRate)}`,
       `${count(toYes)}: ${withInterval(toYesRate)}`,
@@ -62,7 +67,7 @@ export function agentSection({ turns }: Report): Text {
   const agreement = table(
     ['agent', 'records', 'as the last decision', 'kappa'],
     agreeing.map(({ agent, agreement: found }) => [
-      short(agent),
+      rowsOf(ofAgent(agent), short(agent)),
       count(found?.n ?? 0),
       percent((found?.same ?? 0) / (found?.n || 1)),
       withInterval(found?.kappa ?? null, value => decimal(value)),
@@ -82,12 +87,14 @@ export function numberSection({ numbers }: Report): Text {
 
 function numberFigure({ name, column, reference, rows, curves }: NumberTable): Text {
   const title = column === null ? name : `${name}, by ${column}`;
+  const recordsOf = (value: string): Where[] => (column === null ? [] : [[inColumn(column), exactly(value)]]);
   const drawn = curveChart({
     title,
     x: name,
     y: '% of decisions at or below',
     curves: curves.map(({ value, points }) => ({
       label: value,
+      rows: rowsQuery(recordsOf(value)),
       points: points.map(([share, x]) => [x, share] as const),
     })),
     showX: value => decimal(value, Math.abs(value) >= 10 || Number.isInteger(value) ? 0 : 1),
@@ -108,7 +115,7 @@ function numberFigure({ name, column, reference, rows, curves }: NumberTable): T
       'p, corrected',
     ],
     rows.map(({ value, n, mean, quartiles, ks }) => [
-      short(value) + (value === reference ? ' (reference)' : ''),
+      rowsOf(recordsOf(value), short(value) + (value === reference ? ' (reference)' : '')),
       count(n),
       decimal(mean),
       ...quartiles.map(each => decimal(each)),
@@ -141,8 +148,11 @@ export function riskSection({ risk, groups, asked }: Report): Text {
     const values = group === null ? ['all'] : group.rows.slice(0, DRAWN).map(({ value }) => value);
     const rowOf = (band: (typeof bands)[number], value: string) =>
       group === null ? band : band.groups[at]?.rows.find(row => row.value === value);
+    const recordsOf = (value: string): Where[] =>
+      group === null ? [] : [[inColumn(group.column), exactly(value)]];
     const curves = values.map(value => ({
       label: value,
+      rows: rowsQuery(recordsOf(value)),
       points: bands.flatMap((band, nth): [number, number][] => {
         const rate = rowOf(band, value)?.rate;
         return rate ? [[nth + 1, rate.value]] : [];
@@ -162,7 +172,10 @@ export function riskSection({ risk, groups, asked }: Report): Text {
     const all = group === null ? ['all'] : group.rows.map(({ value }) => value);
     const behind = table(
       [short(group?.column ?? ''), ...bands.map(band => short(bandName(band)))],
-      all.map(value => [short(value), ...bands.map(band => withInterval(rowOf(band, value)?.rate ?? null))]),
+      all.map(value => [
+        rowsOf(recordsOf(value), short(value)),
+        ...bands.map(band => withInterval(rowOf(band, value)?.rate ?? null)),
+      ]),
     );
     return figure(
       `Approval by ${short(column)}${group === null ? '' : ` and ${short(group.column)}`}`,
@@ -183,7 +196,7 @@ ${joined(figures, '\n')}</section>`;
 export function usageSection({ tokens, time, integrity }: Report): Text {
   if (tokens === null && time === null) return '';
   const rows = integrity.agents.map(({ agent, answers, prompt, completion, uncounted }) => [
-    short(agent),
+    rowsOf(ofAgent(agent), short(agent)),
     count(answers),
     prompt === 0 ? '–' : count(prompt),
     prompt === 0 ? '–' : count(completion),

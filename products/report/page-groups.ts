@@ -18,23 +18,31 @@ import {
 import type { GroupTable } from './groups.ts';
 import type { OrderTable } from './orders.ts';
 import type { Report } from './report.ts';
+import { byIds, exactly, inColumn, outcomeRows, rowsOf, rowsQuery, type Where } from './rows-query.ts';
 import type { TwinTable } from './twins.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
-export function groupSection({ asked, level, twins }: Report, group: GroupTable): Text {
+export function groupSection(report: Report, group: GroupTable): Text {
+  const { asked, level, twins } = report;
   const { column, reference, rows, blank, method, clusters } = group;
+  const recordsOf = (value: string): Where[] => [[inColumn(column), exactly(value)]];
+  const decided = outcomeRows(report);
+  const also = (value: string, outcome: Where[] | null): Where[] =>
+    outcome === null ? [] : [...recordsOf(value), ...outcome];
   const rates = dotChart({
     title: `Approval by ${column}`,
     axis: `“${asked.approve}”, % of those trusted`,
-    rows: rows.flatMap(({ value, rate, small }) => (rate ? [{ label: value, ...rate, faint: small }] : [])),
+    rows: rows.flatMap(({ value, rate, small }) =>
+      rate ? [{ label: value, ...rate, faint: small, rows: rowsQuery(recordsOf(value)) }] : [],
+    ),
     show: whole,
     from: 0,
     to: 1,
     marks: level.rate ? [{ at: level.rate.value, label: 'all' }] : [],
   });
   const ratios = rows.flatMap(({ value, ratio, small }) =>
-    ratio ? [{ label: value, ...ratio, faint: small }] : [],
+    ratio ? [{ label: value, ...ratio, faint: small, rows: rowsQuery(recordsOf(value)) }] : [],
   );
   const drawn =
     ratios.length === 0
@@ -56,15 +64,19 @@ export function groupSection({ asked, level, twins }: Report, group: GroupTable)
   const isPaired = twins.some(each => each.column === column);
   const behind = table(
     [
-      ...[short(column), 'n', what, 'approved', 'rate', 'ratio', 'difference, points', 'shortfall'],
+      ...[short(column), 'n', what, 'approved', 'not', 'rate', 'ratio', 'difference, points', 'shortfall'],
       ...(isApart ? ['z'] : []),
       ...['p, raw', 'p, corrected'],
     ],
     rows.map(row => [
-      short(row.value) + (row.value === reference ? ' (reference)' : row.small ? ' (few)' : ''),
+      rowsOf(
+        recordsOf(row.value),
+        short(row.value) + (row.value === reference ? ' (reference)' : row.small ? ' (few)' : ''),
+      ),
       count(row.n),
       count(row.clusters),
-      count(row.approved),
+      rowsOf(row.approved > 0 ? also(row.value, decided.approved) : [], count(row.approved)),
+      rowsOf(row.approved < row.n ? also(row.value, decided.others) : [], count(row.n - row.approved)),
       withInterval(row.rate),
       withInterval(row.ratio, value => decimal(value, 3)),
       withInterval(row.difference, points),
@@ -119,7 +131,9 @@ function twinFigures(
   const net = dotChart({
     title: `Difference between twins, by ${column}`,
     axis: `approval rate less that of ${reference}, points`,
-    rows: rows.flatMap(({ value, net: each }) => (each ? [{ label: value, ...each }] : [])),
+    rows: rows.flatMap(({ value, net: each, ids }) =>
+      each ? [{ label: value, ...each, rows: rowsQuery(byIds(ids.flat())) }] : [],
+    ),
     show: points,
     from: -0.05,
     to: 0.05,
@@ -128,7 +142,9 @@ function twinFigures(
   const flips = dotChart({
     title: `Twins decided differently, by ${column}`,
     axis: `pairs with ${reference} that differ, %`,
-    rows: rows.flatMap(({ value, flips: each }) => (each ? [{ label: value, ...each }] : [])),
+    rows: rows.flatMap(({ value, flips: each, ids }) =>
+      each ? [{ label: value, ...each, rows: rowsQuery(byIds(ids.flat())) }] : [],
+    ),
     show: whole,
     from: 0,
     to: 0.1,
@@ -154,7 +170,7 @@ function twinFigures(
       count(row.pairs),
       count(row.referenceOnly),
       count(row.groupOnly),
-      withInterval(row.flips),
+      rowsOf(byIds(row.ids.flat()), withInterval(row.flips)),
       withInterval(row.aboveNoise, points),
       withInterval(row.net, points),
       pMark(row.p),
@@ -173,7 +189,13 @@ function twinFigures(
         ],
         rows.flatMap(({ value, orders }) =>
           orders.map(each => [
-            `${short(value)}, ${short(each.order)}`,
+            rowsOf(
+              [
+                ...[value, reference].map((of): Where => [inColumn(column), exactly(of)]),
+                ['ordering', exactly(each.order)],
+              ],
+              `${short(value)}, ${short(each.order)}`,
+            ),
             count(each.pairs),
             count(each.referenceOnly),
             count(each.groupOnly),
@@ -192,29 +214,35 @@ ${figure(`What the group changes between twins, by ${short(column)}`, net, behin
 ${figure(`How often twins differ at all, by ${short(column)}`, flips, behind)}${byOrder}`;
 }
 
-export function orderSection({ orders, asked, level }: Report): Text {
+export function orderSection(report: Report): Text {
+  const { orders, asked, level } = report;
   if (orders === null) return '';
+  const { approved } = outcomeRows(report);
+  const recordsOf = (order: string): Where[] => [['ordering', exactly(order)]];
   const { rows, complete, same } = orders;
   const drawn = dotChart({
     title: 'Approval by order',
     axis: `“${asked.approve}”, % of those trusted`,
-    rows: rows.map(({ rate }, nth) => ({ label: `order ${nth + 1}`, value: 0, low: 0, high: 0, ...rate })),
+    rows: rows.map(({ order, rate }, nth) => ({
+      ...{ label: `order ${nth + 1}`, value: 0, low: 0, high: 0, ...rate },
+      rows: rowsQuery(recordsOf(order)),
+    })),
     show: whole,
     from: 0,
     to: 1,
   });
   const behind = table(
     ['order', 'n', 'approved', 'rate'],
-    rows.map(({ order, n, approved, rate }, nth) => [
-      `${nth + 1}: ${short(order)}`,
+    rows.map(({ order, n, approved: hits, rate }, nth) => [
+      rowsOf(recordsOf(order), `${nth + 1}: ${short(order)}`),
       count(n),
-      count(approved),
+      rowsOf(hits > 0 && approved ? [...recordsOf(order), ...approved] : [], count(hits)),
       withInterval(rate),
     ]),
   );
   const those = level.samples ? 'samples of applications' : 'applications';
   return html`<section><h2>By order of the agents</h2>
-<p>${count(same)} of ${count(complete)} ${those} that were decided in every order (${withInterval(orders.sameRate)}) have the same decision in all of them. ${testWords(orders)} Mean kappa between two orders: ${decimal(orders.kappa)}.</p>
+<p>${count(same)} of ${count(complete)} ${those} that were decided in every order (${withInterval(orders.sameRate)}) have the same decision in all of them. ${orders.records.length === 0 ? '' : html`${rowsOf(byIds(orders.records), 'The others')} were decided both ways. `}${testWords(orders)} Mean kappa between two orders: ${decimal(orders.kappa)}.</p>
 ${figure('Approval by order', drawn, behind)}
 <ol class="dim">${joined(
     rows.slice(0, MOST_DOTS).map(({ order }) => html`<li>${short(order.replaceAll(',', ', '))}</li>`),
@@ -248,6 +276,8 @@ function agreement({ rows, agreement: cells }: OrderTable): Text {
     show: whole,
     from: low - 0.02,
     to: high,
+    rowsOf: (a, b) =>
+      rowsQuery([...new Set([a, b])].map((at): Where => ['ordering', exactly(labels[at] ?? '')])),
   });
   const behind = table(
     ['orders', 'same decision'],

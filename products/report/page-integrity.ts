@@ -5,6 +5,7 @@ import {
   figure,
   html,
   joined,
+  leadsTo,
   percent,
   pMark,
   points,
@@ -17,34 +18,46 @@ import { LEVEL } from './family.ts';
 import type { FateRow, Integrity } from './integrity.ts';
 import type { Report } from './report.ts';
 import type { Within } from './reversal.ts';
+import { exactly, inColumn, outcomeRows, rowsOf, rowsQuery, type Where } from './rows-query.ts';
 
 export function integritySection({ integrity }: Report): Text {
-  const { seen, trusted, rungs, left, agents, groups } = integrity;
+  const { seen, trusted, rungs, left, leftRows, agents, groups } = integrity;
   const reasons = Object.entries(left);
   return html`<section><h2>Integrity</h2>
 <p>${count(seen)} items were read. ${count(trusted)} (${percent(integrity.trustedRate?.value)}) may enter a rate. ${count(integrity.mended)} had an answer that fw mended, ${count(integrity.askedAgain)} an answer that was asked for again.</p>
 ${table(
   ['rung', 'items'],
-  Object.entries(rungs).map(([rung, n]) => [rung, count(n)]),
+  Object.entries(rungs).map(([rung, n]) => [rowsOf([['rung', rung]], rung), count(n)]),
 )}
 ${
   reasons.length === 0
     ? ''
     : table(
         ['left out, because', 'items'],
-        reasons.map(([code, n]) => [short(code), count(n)]),
+        reasons.map(([code, n]) => [leadsTo(leftRows[code] ?? '', short(code)), count(n)]),
       )
 }
-${joined(groups.map(groupFates), '\n')}
+${joined(
+  groups.map(each => groupFates(each, leftRows)),
+  '\n',
+)}
 ${agents.length === 0 ? '' : agentFates(integrity)}
 </section>`;
 }
 
-function groupFates({ column, reference, rows }: Integrity['groups'][number]): Text {
+const MENDED: readonly Where[] = (['repaired', 'coerced', 'defaulted'] as const).map(rung => ['rung', rung]);
+
+function groupFates(
+  { column, reference, rows }: Integrity['groups'][number],
+  leftRows: Integrity['leftRows'],
+): Text {
+  const recordsOf = (value: string): Where[] => [[inColumn(column), exactly(value)]];
   const drawn = dotChart({
     title: `Share of items that are trusted, by ${column}`,
     axis: 'trusted, % of items',
-    rows: rows.flatMap(({ value, trustedRate }) => (trustedRate ? [{ label: value, ...trustedRate }] : [])),
+    rows: rows.flatMap(({ value, trustedRate }) =>
+      trustedRate ? [{ label: value, ...trustedRate, rows: rowsQuery(recordsOf(value)) }] : [],
+    ),
     show: value => percent(value, 1),
     from: Math.max(
       0,
@@ -59,12 +72,12 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): T
       ...['mended', 'p, corrected', 'asked again', 'p, corrected'],
     ],
     rows.map(row => [
-      short(row.value) + (row.value === reference ? ' (reference)' : ''),
+      rowsOf(recordsOf(row.value), short(row.value) + (row.value === reference ? ' (reference)' : '')),
       count(row.seen),
       withInterval(row.trustedRate),
-      share(row.seen - row.trusted, row),
+      rowsOf(leftOf(row, column, leftRows), share(row.seen - row.trusted, row)),
       pMark(row.tests['left-out']?.holm),
-      share(row.mended, row),
+      rowsOf(row.mended > 0 ? [...recordsOf(row.value), ...MENDED] : [], share(row.mended, row)),
       pMark(row.tests.mended?.holm),
       share(row.askedAgain, row),
       pMark(row.tests['asked-again']?.holm),
@@ -90,12 +103,20 @@ function groupFates({ column, reference, rows }: Integrity['groups'][number]): T
   return figure(`Which items are trusted, by ${short(column)}`, picture, behind, note);
 }
 
+/** The records of a group that enter no rate, where their failures choose them. */
+function leftOf({ value, left }: FateRow, column: string, leftRows: Integrity['leftRows']): Where[] {
+  const codes = Object.keys(left);
+  const isOwn = codes.every(code => leftRows[code] === rowsQuery([['failure', exactly(code)]]));
+  if (codes.length === 0 || codes.length > 20 || !isOwn) return [];
+  return [[inColumn(column), exactly(value)], ...codes.map((code): Where => ['failure', exactly(code)])];
+}
+
 function agentFates({ agents, groups }: Integrity): Text {
   const share = (part: number, all: number): string => percent(all === 0 ? null : part / all);
   const all = table(
     ['agent', 'answers', 'clean', 'mended', 'unknown', 'failed', 'asked again'],
     agents.map(({ agent, answers, rungs, askedAgain }) => [
-      short(agent),
+      rowsOf([['agent', exactly(agent)]], short(agent)),
       count(answers),
       share(rungs.clean ?? 0, answers),
       share((rungs.repaired ?? 0) + (rungs.coerced ?? 0) + (rungs.defaulted ?? 0), answers),
@@ -108,7 +129,13 @@ function agentFates({ agents, groups }: Integrity): Text {
     const body = table(
       [`agent, ${short(column)}`, 'answers', 'failed', 'mended', 'asked again'],
       rows.map(({ agent, value, answers, failed, mended, askedAgain }) => [
-        `${short(agent)}, ${short(value)}`,
+        rowsOf(
+          [
+            ['agent', exactly(agent)],
+            [inColumn(column), exactly(value)],
+          ],
+          `${short(agent)}, ${short(value)}`,
+        ),
         count(answers),
         share(failed, answers),
         share(mended, answers),
@@ -120,18 +147,20 @@ function agentFates({ agents, groups }: Integrity): Text {
   return html`<p><strong>Answers, by agent</strong></p>${all}${joined(byGroup)}`;
 }
 
-export function valueSection({ asked, outcomes, approvals, noOutcomes, level, integrity }: Report): Text {
+export function valueSection(report: Report): Text {
+  const { asked, outcomes, approvals, noOutcomes, level, integrity } = report;
+  const rows = outcomeRows(report);
   const approved = new Set(approvals);
   const decided = Object.entries(outcomes)
     .sort(([, a], [, b]) => b - a)
     .map(([value, n]) => [
-      short(value),
+      rowsOf(rows.value(value), short(value)),
       count(n),
       percent(level.n === 0 ? null : n / level.n),
       approved.has(value) ? 'approval' : 'another outcome',
     ]);
   const none = noOutcomes.values.map(({ value, count: n }) => [
-    value === '' ? '(nothing)' : short(value),
+    value === '' ? '(nothing)' : rowsOf(rows.value(value), short(value)),
     count(n),
     '–',
     'no outcome: left out',
@@ -155,7 +184,10 @@ export function withinSection({ within }: Report): Text {
   const named = ({ by }: Within): string =>
     ({ risk: `fifths of ${by.column}`, twins: 'cells of twins', group: by.column })[by.kind];
   const rows = within.map(each => [
-    `${short(each.column)} ${short(each.value)} against ${short(each.reference)}`,
+    rowsOf(
+      [each.value, each.reference].map((value): Where => [inColumn(each.column), exactly(value)]),
+      `${short(each.column)} ${short(each.value)} against ${short(each.reference)}`,
+    ),
     short(named(each)),
     withInterval(each.whole, points),
     withInterval(each.within, points),

@@ -3,16 +3,14 @@
  * Each line is judged as `fw verify` judges it, so that there is one notion of what may be counted.
  */
 
-import { statSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
 import type { LinesJudge } from '../../engine/audit/verdict.ts';
 import { type ByteInput, inputsOf } from '../../engine/core/files/input-files.ts';
 import { readItems } from '../../engine/core/files/ndjson-in.ts';
 import { forget, originOf } from '../../engine/core/files/origin.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import { type Failure, failureOf, type Item, isItem, isLegacyLike } from '../../engine/core/item/item.ts';
-import { counted } from '../../engine/core/item/wording.ts';
 import { type JsonObject, valueAt } from '../../engine/core/json/pointer.ts';
+import { openParquet } from '../../engine/tables/parquet-rows.ts';
 import { readTable } from '../../engine/tables/read-table.ts';
 
 export interface Reading {
@@ -91,8 +89,16 @@ export async function eachRow(
   { maxLine, warn }: Pick<Reading, 'maxLine' | 'warn'>,
   take: (row: JsonObject, number: number, trouble?: Failure) => void,
 ): Promise<void> {
-  if (isParquet(path)) return eachParquetRow(path, take);
-  const rows = readTable(inputsOf([path]), {
+  if (isParquet(path)) {
+    const { groups, rows } = await openParquet(path);
+    let from = 0;
+    for (const count of groups) {
+      for (const [at, row] of (await rows(from, from + count)).entries()) take(row, from + at + 1);
+      from += count;
+    }
+    return;
+  }
+  const items = readTable(inputsOf([path]), {
     maxLine,
     warn,
     takesItems: false,
@@ -106,63 +112,6 @@ export async function eachRow(
     },
   });
   await new Promise<void>((resolve, reject) => {
-    rows.stopOnError(reject).done(resolve);
+    items.stopOnError(reject).done(resolve);
   });
-}
-
-// The rows of a Parquet file, a group of rows at a time, as the rows of a table: what is absent is an empty text.
-
-/** What `fw export` writes has groups of a few MiB; a file whose groups say more than this is not read. */
-const MOST_ROWS = 10_000_000;
-const MOST_COLUMNS = 10_000;
-const MOST_BYTES = 1 << 30;
-
-/** Calls `take` with each row and its number, from 1. Exit 65 where the file is none, is damaged, or is compressed otherwise. */
-async function eachParquetRow(path: string, take: (row: JsonObject, number: number) => void): Promise<void> {
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
-    throw dataError(`expected a file, found none: ${path}`);
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
-  const read = async <T>(what: () => Promise<T>): Promise<T> => {
-    try {
-      return await what();
-    } catch (error) {
-      const why = (error as Error).message.slice(0, 200);
-      throw dataError(`${path}: expected a Parquet file, found what cannot be read as one: ${why}`);
-    }
-  };
-  const file = await read(() => asyncBufferFromFile(path));
-  const metadata = await read(async () => {
-    if (file.byteLength < 12) throw new Error(`it has ${counted(file.byteLength, 'byte')}`);
-    const found = await parquetMetadataAsync(file);
-    for (const { num_rows: rows, columns } of found.row_groups) {
-      const bytes = columns.map(({ meta_data: of }) => Number(of?.total_uncompressed_size ?? 0));
-      const most = Math.max(0, ...bytes);
-      if (Number(rows) > MOST_ROWS || columns.length > MOST_COLUMNS || !(most <= MOST_BYTES))
-        throw new Error('a group of rows that is too large');
-    }
-    return found;
-  });
-  const compressors = {
-    GZIP: (bytes: Uint8Array, length: number): Uint8Array =>
-      gunzipSync(bytes, { maxOutputLength: Math.max(1, Math.min(length, MOST_BYTES)) }),
-  };
-  let from = 0;
-  for (const { num_rows } of metadata.row_groups) {
-    const to = from + Number(num_rows);
-    const rows = await read(() =>
-      parquetReadObjects({ file, metadata, compressors, rowStart: from, rowEnd: to }),
-    );
-    for (const [at, row] of rows.entries()) take(plain(row), from + at + 1);
-    from = to;
-  }
-}
-
-function plain(row: { [column: string]: unknown }): JsonObject {
-  return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, cellOf(value)]));
-}
-
-function cellOf(value: unknown): unknown {
-  if (value === null || value === undefined) return '';
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  return value instanceof Date ? value.toISOString() : value;
 }

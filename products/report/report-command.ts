@@ -16,6 +16,7 @@ import { COMMON } from '../../engine/flow/join.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import type { Collected } from './collect.ts';
 import { gather, OUTCOME_OPTIONS, outcomeNamed } from './gather.ts';
+import { judgedTable } from './judged.ts';
 import { reportOf } from './report.ts';
 import { pageOf } from './report-page.ts';
 
@@ -54,6 +55,13 @@ export default command({
       description:
         'Original table, for results that lack its columns; joined by id or row number, and checked.',
     },
+    labels: {
+      type: 'array',
+      items: { type: 'string' },
+      file: 'read-many',
+      description:
+        'File of labels, what people said of these lines in fw view: adds how often they agree with the model, and with each other. May be repeated.',
+    },
     ...JUDGE_OPTIONS,
     json: { type: 'boolean', description: 'Write the figures as JSON, with the ids behind each.' },
     'max-line': {
@@ -68,10 +76,14 @@ export default command({
     const paths = expectResults(await expandPaths(patterns));
     const warn = (message: string): void => void process.stderr.write(`fw report: ${message}\n`);
     const given = { ...rest, ...named, group: [...new Set(group)], twins: namesIn(twins) };
-    const { collected, files, notes, source } = await gather(paths.length === 0 ? ['-'] : paths, given, {
-      stage: 'report',
-      warn,
-    });
+    const { collected, files, notes, source, judged } = await gather(
+      paths.length === 0 ? ['-'] : paths,
+      given,
+      {
+        stage: 'report',
+        warn,
+      },
+    );
     expectReferences(reference, collected);
     const report = reportOf(collected, {
       version: version(),
@@ -80,7 +92,9 @@ export default command({
       accept: namesIn(rest.accept),
       notes,
       source,
+      judged: judged && judgedTable(collected, judged),
     });
+    for (const note of report.judged?.notes ?? []) warn(note);
     await writePage(json ? `${JSON.stringify(report, null, 1)}\n` : pageOf(report));
     return EXIT.ok;
   },

@@ -1,11 +1,25 @@
 /** The report as one page: HTML and SVG alone, no script, nothing from the network. What can be trusted comes first. */
-import { counted } from '../../engine/core/item/wording.ts';
-import { count, html, joined, page, percent, pMark, points, short, type Text, tile } from '../kit/html.ts';
+import { counted, shellWord } from '../../engine/core/item/wording.ts';
+import {
+  count,
+  html,
+  joined,
+  leadsTo,
+  page,
+  percent,
+  pMark,
+  points,
+  short,
+  type Text,
+  tile,
+} from '../kit/html.ts';
 import { LEVEL, type Section } from './family.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
 import { integritySection, valueSection, withinSection } from './page-integrity.ts';
+import { judgedSection } from './page-judged.ts';
 import type { Report } from './report.ts';
+import { MOST_IDS } from './rows-query.ts';
 
 export function pageOf(report: Report): string {
   const { asked, files, integrity } = report;
@@ -18,7 +32,7 @@ export function pageOf(report: Report): string {
 ${tiles(report)}
 ${findings(report)}
 ${notes(report)}
-<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval.</p>`,
+<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval. To open the records behind a figure: <code>fw view ${short(inShell(names))} --report THIS.html</code>, with the name of this page. Where only ids choose them, the first ${MOST_IDS} open.</p>`,
     main: html`${integritySection(report)}
 ${valueSection(report)}
 ${joined(
@@ -26,6 +40,7 @@ ${joined(
   '\n',
 )}
 ${twinSection(report)}
+${judgedSection(report)}
 ${orderSection(report)}
 ${agentSection(report)}
 ${numberSection(report)}
@@ -36,18 +51,24 @@ ${method(report)}`,
   });
 }
 
+/** The files as they are named at a shell; many are its own words. */
+const inShell = (names: readonly string[]): string => {
+  const words = names.map(shellWord).join(' ');
+  return names.length > 3 || names.includes('-') || words.length > 100 ? 'FILES' : words;
+};
+
 /** What a reader asks first: how many, how many of them count, is there a difference by group, by order, how sure. */
 function tiles(report: Report): Text {
   const { integrity, level, orders } = report;
   const { seen, trusted } = integrity;
   const left = Object.entries(integrity.left)
     .slice(0, 3)
-    .map(([code, n]) => `${count(n)} ${short(code)}`);
+    .map(([code, n]) => leadsTo(integrity.leftRows[code] ?? '', `${count(n)} ${short(code)}`));
   const all = [
     tile(
       'Items, and how many are trusted',
       `${count(trusted)} of ${count(seen)}`,
-      seen === trusted ? 'none left out' : `${count(seen - trusted)} left out: ${left.join(', ')}`,
+      seen === trusted ? 'none left out' : html`${count(seen - trusted)} left out: ${joined(left, ', ')}`,
       leftOutByGroup(report),
     ),
     tile(

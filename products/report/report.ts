@@ -7,6 +7,7 @@ import { type NumberTable, numberTables, riskTable, turnRows } from './decisions
 import { correctTogether, type Test } from './family.ts';
 import { type GroupTable, groupTable, LEAST_SHARE } from './groups.ts';
 import { FATES, type Integrity, integrityOf } from './integrity.ts';
+import type { Judged } from './judged.ts';
 import { type OrderTable, orderTable } from './orders.ts';
 import { ruleOf } from './report-names.ts';
 import { reversalNotes, withinStrata } from './reversal.ts';
@@ -34,6 +35,8 @@ export interface Made {
   accept: readonly string[];
   notes: readonly string[];
   source?: Joined | null;
+  /** what people said of the records; null without --labels */
+  judged?: Judged | null;
 }
 
 /** Values that are listed. */
@@ -86,6 +89,8 @@ export function reportOf(collected: Collected, made: Made) {
     approvals: [...collected.approvals].slice(0, LISTED),
     /** what is in their place of records that have none, the most frequent first; blanks too; `others`: not among these */
     noOutcomes: listOf(collected.noOutcomes),
+    /** what people said of the records; null without --labels. It is no test of the page */
+    judged: made.judged ?? null,
     /** how records found their rows in --source; null without one */
     source: made.source ?? null,
     /** `clusters`: applications, or cells of twins; `samples`: each application was asked several times */
@@ -170,11 +175,13 @@ function testsOf({
 function askedOf(collected: Collected) {
   const { asked, hasSchema } = collected;
   const words = ruleOf(asked).otherwise;
-  const { outcome, agent, approve, groups, twins, risk } = asked;
+  const { outcome, agent, approve, groups, readOut, twins, risk } = asked;
   return {
     outcome,
     /** whose answer counts; null: the decision, else the last answer */
     agent: agent ?? null,
+    /** --read-out */
+    readOut: readOut ?? null,
     approve,
     /** the values that are outcomes and no approvals, where no schema says it; null: none is known */
     otherwise: words && [...words],

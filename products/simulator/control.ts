@@ -41,7 +41,7 @@ export interface Entry extends Change {
   every?: string;
 }
 
-const ajv = new (library('ajv').Ajv2020)({ allowUnionTypes: true });
+const ajv = new (library('ajv').Ajv2020)({ allowUnionTypes: true, validateSchema: false });
 const isSchedule = ajv.compile<Entry[]>(schedule);
 const { at: _at, every: _every, ...settings } = schedule.items.properties;
 const isChange = ajv.compile<Change>({

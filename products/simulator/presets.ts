@@ -86,7 +86,7 @@ export function presetNamed(name: string): Preset {
 
 /** A preset of a file's content; `where` names it in messages. @throws RangeError where it is none */
 export function presetFrom(value: unknown, where: string): Preset {
-  const ajv = new (library('ajv').Ajv2020)();
+  const ajv = new (library('ajv').Ajv2020)({ validateSchema: false });
   if (!ajv.validate(schema, value)) {
     throw new RangeError(
       `${where}: expected a preset, found: ${ajv.errorsText(ajv.errors, { dataVar: 'it' })}`,

@@ -7,6 +7,7 @@
  * can be seen before. One request must not keep all others waiting.
  */
 import { createContext, Script } from 'node:vm';
+import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { library } from '../../engine/core/config/package.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { SchemaError } from './node.ts';
@@ -85,7 +86,12 @@ function schemaText(schema: unknown): string {
 
 /** `run` limits the time of an answer. */
 function learn(schema: unknown, run: typeof within): KnownSchema {
-  const { shape, validate } = within(() => ({ shape: compileShape(schema), validate: validatorOf(schema) }));
+  judge ??= judgeOfSchemas(); // not within the limit, which could leave it half made
+  const known = judge;
+  const { shape, validate } = within(() => ({
+    shape: compileShape(schema),
+    validate: validatorOf(schema, known),
+  }));
   const answer = (random: Random, wishes: ReadonlyMap<string, unknown>): unknown => {
     for (let tries = 1; ; tries++) {
       // a wish may be what does not fit: the later tries do without
@@ -110,11 +116,26 @@ function learn(schema: unknown, run: typeof within): KnownSchema {
   };
 }
 
-function validatorOf(schema: unknown) {
-  // one Ajv a schema: two schemas of different requests may carry the same $id
+/** Judges the schemas themselves: to compile their draft takes tens of milliseconds. */
+let judge: Ajv2020 | undefined;
+
+function judgeOfSchemas(): Ajv2020 {
+  const ajv = newAjv();
+  void ajv.validateSchema({}); // compiles it
+  return ajv;
+}
+
+function newAjv(): Ajv2020 {
   const { Ajv2020, formats } = library('ajv');
   const ajv = new Ajv2020({ strict: false, logger: false, ownProperties: true });
   formats.default(ajv);
+  return ajv;
+}
+
+function validatorOf(schema: unknown, known: Ajv2020) {
+  // one Ajv a schema: two schemas of different requests may carry the same $id
+  const ajv = newAjv();
+  ajv.validateSchema = (...given) => known.validateSchema(...given);
   try {
     if (!isObject(schema)) return ajv.compile(schema as boolean);
     const { $schema: _, ...rest } = schema;

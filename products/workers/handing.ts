@@ -157,9 +157,10 @@ function refuseOptions({ stage, options }: OptionsOfStage, isLast: boolean): voi
     throw usageError(
       `--redis: expected ${name} without ordered, found it: results come as workers finish them; sort the output afterwards`,
     );
-  if (options.share === true)
+  const shares = ['share', 'once'].find(option => options[option] === true);
+  if (shares !== undefined)
     throw usageError(
-      `--redis: expected ${name} without share, found it: workers do not see each other's answers, so they cannot share them`,
+      `--redis: expected ${name} without ${shares}, found it: workers do not see each other's answers, so they cannot share them`,
     );
   for (const { option } of sideFilesOf({ stage, options })) {
     if (isLast && option === 'failures') continue;

@@ -52,7 +52,7 @@ export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOption
 
       function take(item: Item): void {
         if (saysEnd(item)) ends.push(bytesOf(item));
-        else planner.add(bytesOf(item), beginsOf(item)?.texts);
+        else planner.add(bytesOf(item), beginsOf(item)?.texts());
         letGo(item);
       }
 

@@ -1,4 +1,6 @@
 /** What is typed: mistyped options and verbs name the right one, values may begin with a dash, `--` ends options. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { commands } from '../../bin/commands/index.ts';
@@ -11,6 +13,7 @@ import { stagesOf } from '../../engine/flow/stage.ts';
 import { optionsOf } from '../../engine/running/stage-options.ts';
 import { stages } from '../../stages/index.ts';
 import { every } from '../all.ts';
+import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 
 /** Every verb with its options. */
@@ -147,8 +150,9 @@ describe('values and words that begin with a dash', () => {
     ['fw select --id -abc items.ndjson | grep -q -- \'"-abc"\'', 0],
     ['fw select -- items.ndjson --failed', 65],
   ])('%s', async (line, code) => {
-    const before = `cd $(mktemp -d) && echo '{"id":"-abc","prompt":"?"}' > items.ndjson`;
-    const ran = await fw(`${before} && ${line}`);
+    const cwd = folder();
+    writeFileSync(join(cwd, 'items.ndjson'), '{"id":"-abc","prompt":"?"}\n');
+    const ran = await fw(line, { cwd });
     expect(ran.code, ran.stderr).toBe(code);
   });
 });
@@ -221,17 +225,18 @@ test.each([
 });
 
 test('a pipeline file too', async () => {
-  const ran = await fw(
-    `cd $(mktemp -d) && printf 'stages: [ { selct: {} } ]\\n' > a.yaml && printf 'stages:\\n  - select: { rnug: clean }\\n' > b.yaml; fw run a.yaml; fw run b.yaml`,
-  );
+  const cwd = folder();
+  writeFileSync(join(cwd, 'a.yaml'), 'stages: [ { selct: {} } ]\n');
+  writeFileSync(join(cwd, 'b.yaml'), 'stages:\n  - select: { rnug: clean }\n');
+  const ran = await fw('fw run a.yaml; fw run b.yaml', { cwd });
   expect(ran.stderr).toMatch(/a\.yaml:1:\d+: .*found 'selct'; did you mean 'select'\?/);
   expect(ran.stderr).toMatch(/b\.yaml:2:\d+: .*'rnug'; did you mean 'rung'\?/);
 });
 
 test('fw run --limit leaves the rest of the input unread', async () => {
-  const ran = await fw(
-    `cd $(mktemp -d) && printf 'stages: [ { select: {} } ]\\n' > p.yaml; (yes '{"id":"a"}' || true) | fw run p.yaml --limit 5 --output -`,
-  );
+  const cwd = folder();
+  writeFileSync(join(cwd, 'p.yaml'), 'stages: [ { select: {} } ]\n');
+  const ran = await fw(`(yes '{"id":"a"}' || true) | fw run p.yaml --limit 5 --output -`, { cwd });
   expect(ran.code, ran.stderr).toBe(0);
   expect(ran.stdout).toBe('{"id":"a"}\n'.repeat(5));
   expect(ran.stderr).toMatch(/in 5 = 5 clean/);

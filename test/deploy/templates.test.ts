@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -19,6 +20,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { startSimulator } from '../../products/simulator/simulator.ts';
 import { every, runs, slow } from '../all.ts';
 import { binFolder, environment, folder, ROOT, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
 
 const DEPLOY = join(ROOT, 'deploy');
@@ -30,17 +32,25 @@ const ROWS = 8;
 const SHARDS = runs(2, 4, 'SHARDS');
 
 let FW_ENDPOINTS: string;
+let table: string;
 beforeAll(async () => {
   const { all } = await servers(1);
   FW_ENDPOINTS = all[0]?.url as string;
+  table = await makeTable();
 });
 
 /** A folder with a small table, and the ids that must come of it. */
-async function work(): Promise<string> {
+function work(): string {
   const at = folder();
-  const table = `fw ingest --limit ${ROWS} ${CSV} | jq -rs 'map(.input | del(.prompt)) | (.[0] | keys_unsorted), (.[] | [.[]]) | @csv'`;
-  const made = await shell(
-    `${table} > prompts.csv && fw ingest --or-template ${TEMPLATE} prompts.csv > asked.ndjson`,
+  cpSync(table, at, { recursive: true });
+  return at;
+}
+
+async function makeTable(): Promise<string> {
+  const at = folder();
+  const rows = `fw ingest --limit ${ROWS} ${CSV} | jq -rs 'map(.input | del(.prompt)) | (.[0] | keys_unsorted), (.[] | [.[]]) | @csv'`;
+  const made = await fw(
+    `${rows} > prompts.csv && fw ingest --or-template ${TEMPLATE} prompts.csv > asked.ndjson`,
     { cwd: at },
   );
   expect(made.code, made.stderr).toBe(0);
@@ -48,7 +58,7 @@ async function work(): Promise<string> {
 }
 
 async function expectAllThere(at: string, files: string): Promise<void> {
-  const ran = await shell(`fw verify --ids asked.ndjson ${files}`, { cwd: at });
+  const ran = await fw(`fw verify --ids asked.ndjson ${files}`, { cwd: at });
   expect(ran.code, ran.stderr).toBe(0);
 }
 
@@ -82,7 +92,7 @@ describe('deploy/slurm/shards.sbatch', () => {
     existsSync(join(at, 'scontrol.log')) ? readFileSync(join(at, 'scontrol.log'), 'utf8') : '';
 
   test('the tasks make the whole', async () => {
-    const at = await work();
+    const at = work();
     const env = { SLURM_ARRAY_TASK_COUNT: String(SHARDS), SLURM_ARRAY_TASK_MAX: String(SHARDS) };
     for (let id = 1; id <= SHARDS; id++) expect(await codeOf(task(at, id, env))).toBe(0);
     await expectAllThere(at, `'out/*_legacy.*-of-${SHARDS}.jsonl'`);
@@ -96,7 +106,7 @@ describe('deploy/slurm/shards.sbatch', () => {
       ['TERM', 'scancel: it stops', 143, ''],
     ] as const),
   )('%s is %s', async (signal, what, code, told) => {
-    const at = await work();
+    const at = work();
     let arrived = (): void => {};
     const first = new Promise<void>(resolve => {
       arrived = resolve;
@@ -114,7 +124,7 @@ describe('deploy/slurm/shards.sbatch', () => {
   });
 
   slow('a shard that has failed items is done, and says so', async () => {
-    const at = await work();
+    const at = work();
     const broken = await startSimulator({ port: 0, seed: 7, faults: 'truncated=1' });
     onTestFinished(() => broken.close());
     const child = task(at, 1, { FW_ENDPOINTS: broken.url });
@@ -133,7 +143,7 @@ describe('deploy/slurm/shards.sbatch', () => {
       [{ SLURM_ARRAY_TASK_MIN: '3', SLURM_ARRAY_TASK_MAX: '3', SLURM_ARRAY_TASK_COUNT: '1', SHARDS: '4' }, 0],
     ] as [Record<string, string>, number][]),
   )('an array of other numbers: %o ends with %i', async (env, code) => {
-    const at = await work();
+    const at = work();
     expect(await codeOf(task(at, 3, env))).toBe(code);
     if (code === 0) expect(readdirSync(join(at, 'ledger'))).toEqual(['3-of-4']);
   });
@@ -161,13 +171,13 @@ describe('deploy/kubernetes/shards.yaml', () => {
   });
 
   test('its pods make the whole', async () => {
-    const at = await work();
+    const at = work();
     const pipeline = folder();
     for (const [name, text] of Object.entries(of('ConfigMap').data))
       writeFileSync(join(pipeline, name), text as string);
     // its prompts are made by its own template
     const asked = `fw ingest --or-template ${join(pipeline, 'prompt.liquid')} prompts.csv > asked.ndjson`;
-    expect((await shell(asked, { cwd: at })).code).toBe(0);
+    expect((await fw(asked, { cwd: at })).code).toBe(0);
     const [program, flag, script] = container.command as [string, string, string];
     const own = script.replaceAll('/pipeline/', `${pipeline}/`);
     const env = { ...variables, ...of('Secret').stringData, FW_ENDPOINTS, SHARDS: String(SHARDS) };
@@ -206,11 +216,11 @@ describe('deploy/docker/compose.yaml', () => {
 
   test('fw serves with a key, and the check of its health finds it ready', async () => {
     const data = join(folder(), 'data');
-    const without = await shell(`fw ${services.fw.command.join(' ').replace('/data', data)}`, {
+    const without = await fw(`fw ${services.fw.command.join(' ').replace('/data', data)}`, {
       env: { FW_ENDPOINTS },
     });
     expect(without.code, without.stderr).toBe(64);
-    expect((await shell(`fw keys add alice --data ${data}`)).stdout).toMatch(/\S{20}/);
+    expect((await fw(`fw keys add alice --data ${data}`)).stdout).toMatch(/\S{20}/);
     const { port } = new URL(await serving(services.fw.command, data));
     const [kind, program, ...args] = services.fw.healthcheck.test as string[];
     expect(kind).toBe('CMD');

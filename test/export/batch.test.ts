@@ -1,14 +1,17 @@
 /** fw batch, as somebody uses it who had vllm run-batch. */
 import { spawn } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
-import { every } from '../all.ts';
+import { every, runs } from '../all.ts';
 import { binFolder, folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
-import { linesOf, serve } from './serving.ts';
+import { type Asked, linesOf, serve } from './serving.ts';
 
 const schemaOf = (name: string) =>
   compileSchema(JSON.parse(readFileSync(join(ROOT, 'schemas', `${name}.schema.json`), 'utf8')), name);
@@ -118,6 +121,42 @@ test('lines leave in the order of the input, or as they are answered', async () 
   expect(idsOf(resultsIn(ordered.read('output.jsonl')))).toEqual(ids(200));
   const unordered = await batch(many(200), '--unordered');
   expect(idsOf(resultsIn(unordered.read('output.jsonl'))).toSorted()).toEqual(ids(200).toSorted());
+});
+
+test('in whatever order the lines come, sorted by id the output is the same', async () => {
+  const documents = Array.from({ length: 9 }, (_, at) => `Document ${at}. ${`${at} says so. `.repeat(60)}`);
+  const lines = documents.flatMap((document, at) =>
+    Array.from({ length: 6 }, (_, question) =>
+      JSON.stringify({
+        custom_id: `${at}-${question}`,
+        method: 'POST',
+        url: '/v1/completions',
+        body: { model: 'm', prompt: `${document}${question}`, temperature: question % 2 },
+      }),
+    ),
+  );
+  const answer = ({ bytes }: Asked, response: ServerResponse): void =>
+    void response.end(JSON.stringify({ choices: [{ text: hash('sha1', bytes), finish_reason: 'stop' }] }));
+  const servers = [await serve(['m'], answer), await serve(['m'], answer)];
+  const urls = servers.map(({ url }) => url).join();
+  const sorted = async (input: readonly string[], flags: string): Promise<string[]> => {
+    const { code, read, stderr } = await batch(`${input.join('\n')}\n`, flags, urls);
+    expect(code, stderr).toBe(0);
+    const results = read('output.jsonl').trimEnd().split('\n');
+    if (flags !== '--unordered')
+      expect(results.map(text => JSON.parse(text).custom_id)).toEqual(
+        input.map(text => JSON.parse(text).custom_id),
+      );
+    return results.toSorted();
+  };
+  const expected = await sorted(lines, '--look-ahead 1');
+  const flags = fc.constantFrom('', '--unordered', '--look-ahead 5', '--endpoint-limit 1');
+  await fc.assert(
+    fc.asyncProperty(fc.shuffledSubarray(lines, { minLength: lines.length }), flags, async (input, flag) => {
+      expect(await sorted(input, flag)).toEqual(expected);
+    }),
+    { numRuns: runs(6, 60) },
+  );
 });
 
 test('one line that takes until all others are done holds up none of them', async () => {

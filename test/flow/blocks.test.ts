@@ -1,6 +1,5 @@
 /** Memory of blocks is used again: whatever a stage keeps, drops or changes, every byte is that of its own line. */
-import { mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join as pathOf } from 'node:path';
 import _ from 'highland';
 import { expect, test } from 'vitest';
@@ -11,8 +10,9 @@ import { newAccount } from '../../engine/core/item/account.ts';
 import type { Item } from '../../engine/core/item/item.ts';
 import { drain, join } from '../../engine/flow/join.ts';
 import { type Stage, stage, type Tools } from '../../engine/flow/stage.ts';
+import { folder } from '../fw.ts';
 
-const folder = mkdtempSync(pathOf(tmpdir(), 'fw-blocks-'));
+const at = folder();
 const LINES = 4000;
 /** 10 MiB in lines of many lengths, some longer than a block's spare room. */
 const lines = Array.from(
@@ -20,7 +20,7 @@ const lines = Array.from(
   (_line, n) =>
     `{"id": "${n}", "prompt":"${'ab\\u00e9 '.repeat((n * 7919) % (n % 500 === 0 ? 40_000 : 700))}"}\n`,
 );
-const input = pathOf(folder, 'in.ndjson');
+const input = pathOf(at, 'in.ndjson');
 writeFileSync(input, lines.join(''));
 
 /** The lines that left, as they stand in the file. */
@@ -28,7 +28,7 @@ async function run(placed: Stage): Promise<string> {
   const account = newAccount('test');
   const never = new AbortController().signal;
   const tools: Tools = {
-    base: folder,
+    base: at,
     files: [input],
     signal: never,
     asking: never,
@@ -37,7 +37,7 @@ async function run(placed: Stage): Promise<string> {
     warn: () => {},
     pool: () => Promise.reject(new Error('nothing is asked here')),
   };
-  const out = pathOf(folder, 'out.ndjson');
+  const out = pathOf(at, 'out.ndjson');
   const output = toFile(openSync(out, 'w'), out, error => {
     throw error;
   });

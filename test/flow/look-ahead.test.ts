@@ -11,6 +11,7 @@ import { openRow } from '../../engine/flow/join.ts';
 import { lookAhead } from '../../engine/flow/look-ahead.ts';
 import { stage } from '../../engine/flow/stage.ts';
 import { Walk } from '../../engine/flow/walk.ts';
+import { runs } from '../all.ts';
 
 /** Texts of a tree: each line is a path in it, `widths[0]` branches at the root, and a part of 300 bytes for each step. */
 const paths = fc.array(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 4 }), { maxLength: 60 });
@@ -117,6 +118,52 @@ test('no endpoint waits while another has whole branches to spare', () => {
   expect((by[1] as Map<string, number>).size).toBeGreaterThan(2.5 * (by[0] as Map<string, number>).size);
 });
 
+test('who has nothing in hand takes over whole branches, whoever has them, and however fast each is', () => {
+  const cases = fc.record({
+    groups: fc.array(
+      fc.record({ lines: fc.integer({ min: 1, max: 12 }), bytes: fc.integer({ min: 300, max: 60_000 }) }),
+      { minLength: 1, maxLength: 24 },
+    ),
+    speeds: fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 2, maxLength: 4 }),
+    places: fc.integer({ min: 1, max: 6 }),
+    random: fc.infiniteStream(fc.nat(1_000)),
+  });
+  fc.assert(
+    fc.property(cases, ({ groups, speeds, places, random }) => {
+      const ofLine = groups.flatMap(({ lines }, group) => Array<number>(lines).fill(group));
+      const texts = ofLine.map(
+        (group, line) => `${group} `.padEnd(groups[group]?.bytes ?? 0, `${group}.`) + line,
+      );
+      const walk = walkOf(texts, speeds.length);
+      const hands = speeds.map(() => 0);
+      const others = { isUp: () => true, inHand: (endpoint: number) => hands[endpoint] as number };
+      const begun = new Set<number>();
+      const taken: number[] = [];
+      while (walk.left > 0) {
+        const luck = random.next().value as number;
+        const endpoint = luck % speeds.length;
+        // answers come now and then, at some endpoints more often
+        hands[endpoint] = Math.max(
+          0,
+          (hands[endpoint] as number) - (luck % (speeds[endpoint] as number)) - 1,
+        );
+        if ((hands[endpoint] as number) >= places) continue;
+        const got = walk.take(endpoint, others);
+        if (got !== null) {
+          begun.add(ofLine[got.line] as number);
+          taken.push(got.line);
+          hands[endpoint] = (hands[endpoint] as number) + 1;
+        } else if (hands[endpoint] === 0) {
+          // whoever has more has at most the branch that is its next one
+          expect(groups.length - begun.size).toBeLessThan(speeds.length);
+        }
+      }
+      expect(taken.sort((one, other) => one - other)).toEqual(ofLine.map((_group, line) => line));
+    }),
+    { numRuns: runs(300, 3_000) },
+  );
+});
+
 test('a beginning that many lines share is at all endpoints, one that few share at one', () => {
   const placedOf = (texts: readonly string[]): number => {
     const walk = walkOf(texts, 4);
@@ -167,7 +214,7 @@ async function run(
   const begins = (item: Item) => ({
     model: String(item.input?.model ?? ''),
     name: item.id as string,
-    texts: [item.prompt ?? ''],
+    texts: () => [item.prompt ?? ''],
   });
   const flow = lookAhead(_([...items]), { begins, lines, placing, signal: stop.signal, account });
   const out: Item[] = [];
@@ -250,7 +297,7 @@ test('what comes slowly is not waited for', async () => {
     }, 10);
   });
   const account = newAccount('test');
-  const begins = (item: Item) => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] });
+  const begins = (item: Item) => ({ model: '', name: item.id as string, texts: () => [item.prompt ?? ''] });
   const out: Item[] = [];
   lookAhead(slow, { begins, lines: 10_000, signal: stop.signal, account })
     .consume<never>((_error, item, _push, next) => {
@@ -274,7 +321,11 @@ test('of two stages that ask, the second does not wait for the end of the first'
       asks: 'always',
       options: {},
       each: (_options, tools) => {
-        tools.tellBeginnings?.(item => ({ model: '', name: item.id as string, texts: [item.prompt ?? ''] }));
+        tools.tellBeginnings?.(item => ({
+          model: '',
+          name: item.id as string,
+          texts: () => [item.prompt ?? ''],
+        }));
         return async item => {
           events.push(name);
           await new Promise(setImmediate);

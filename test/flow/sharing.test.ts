@@ -1,6 +1,6 @@
 /** What a dry run says of what prompts have in common. */
 import { expect, test } from 'vitest';
-import { Sharing } from '../../engine/flow/sharing.ts';
+import { Sharing, sharedWords } from '../../engine/flow/sharing.ts';
 
 const documents = Array.from(
   { length: 20 },
@@ -18,9 +18,9 @@ function wordsOf(
     for (const document of documents) {
       const text = textOf(document, question);
       const item = { id: `${at}`, input: { document, question }, prompt: text };
-      sharing.add(item, { model: '', name: item.id, texts: [text] }, body(at++));
+      sharing.add(item, { model: '', name: item.id, texts: () => [text] }, body(at++));
     }
-  return sharing.words();
+  return sharedWords(sharing.shared(), false);
 }
 
 test('the column that should stand first is named', () => {

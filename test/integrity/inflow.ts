@@ -1,6 +1,5 @@
 /** Runs stages over bytes in memory, cut into blocks as a pipe would cut them, and gives back the lines that leave. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ByteInput } from '../../engine/core/files/input-files.ts';
 import { originOf } from '../../engine/core/files/origin.ts';
@@ -9,6 +8,7 @@ import type { Item } from '../../engine/core/item/item.ts';
 import { COMMON, join } from '../../engine/flow/join.ts';
 import { resolveOptions, type Values } from '../../engine/flow/options.ts';
 import type { Stage, Tools } from '../../engine/flow/stage.ts';
+import { binFolder } from '../fw.ts';
 
 export interface Left {
   /** the lines as the output writes them, without their newlines */
@@ -68,16 +68,16 @@ function blocks(bytes: Buffer, sizes: readonly number[]): ByteInput {
   };
 }
 
-/** A folder of agents with these schemas, by their keys. */
+/** A folder of agents with these schemas, by their keys; it is there as long as the tests run, as helpers of several files have theirs. */
 export function agentsFolder(schemas: { [key: string]: unknown }): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'fw-agents-'));
+  const at = mkdtempSync(path.join(binFolder, 'agents-'));
   for (const [key, schema] of Object.entries(schemas)) {
-    writeFileSync(path.join(folder, `${key}.schema.json`), JSON.stringify(schema));
+    writeFileSync(path.join(at, `${key}.schema.json`), JSON.stringify(schema));
     const agent = {
       ...{ key, short: key, display: key, role: 'agent', persona: 'You judge.' },
       ...{ schema: `${key}.schema.json`, sampling: { temperature: 0, max_tokens: 100 } },
     };
-    writeFileSync(path.join(folder, `${key}.yaml`), JSON.stringify(agent));
+    writeFileSync(path.join(at, `${key}.yaml`), JSON.stringify(agent));
   }
-  return folder;
+  return at;
 }

@@ -179,13 +179,13 @@ test('a second run of the same kind is refused while the first one goes on', asy
     stdin: items,
   });
   await first;
-  const second = await shell(line, { stdin: items });
+  const second = await fw(line, { stdin: items });
   expect(second.code).toBe(64);
   expect(second.stderr).toMatch(/the ledger is in use by process \d+ on/);
   // what asks with something else is another kind, and so is the task of an array with another number
   const beside = [
-    shell(`${line} --seed 1`, { stdin: items }),
-    shell(line, { stdin: items, env: { SLURM_ARRAY_TASK_ID: '1' } }),
+    fw(`${line} --seed 1`, { stdin: items }),
+    fw(line, { stdin: items, env: { SLURM_ARRAY_TASK_ID: '1' } }),
   ];
   for (const ran of await Promise.all(beside)) expect(ran.code, ran.stderr).toBe(0);
   writeFileSync(join(at, 'others-ended'), '');

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { every, runs } from '../all.ts';
 import { folder, ROOT, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 import { servers } from '../pipe/servers.ts';
 
 const LIMIT = runs(4, 96, 'LIMIT');
@@ -88,10 +89,10 @@ test('twelve files with each agent in its place, after a kill and the same comma
   const checked = await shell(`node ${ROOT}/test/legacy/twelve-files.mjs out prompts.csv ${LIMIT}`, { cwd });
   expect(checked.code, checked.stderr).toBe(0);
   expect(checked.stdout).toContain(`12 files, ${LIMIT * 12} results`);
-  const verified = await shell(`fw verify --expect ${LIMIT * 12} 'out/sequential_*_legacy.jsonl'`, { cwd });
+  const verified = await fw(`fw verify --expect ${LIMIT * 12} 'out/sequential_*_legacy.jsonl'`, { cwd });
   expect(verified.code, verified.stderr).toBe(0);
   // no call has two answers on record, but those that were at the servers when the run was killed have none
-  const ledger = await shell('fw ledger check ledger', { cwd });
+  const ledger = await fw('fw ledger check ledger', { cwd });
   expect(ledger.code, ledger.stderr).toBe(0);
   const at = answered;
   const again = await makeBatch4();

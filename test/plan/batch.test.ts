@@ -158,3 +158,34 @@ test('a tokenizer counts the prompts of lines', async () => {
   expect(code).toBe(0);
   expect(stdout).toMatch(/prompts {2,}(3\.9\d|4\.0\d) characters a token, as http/);
 });
+
+test('what prompts have in common is said as a dry run says it, and in the figures', async () => {
+  const documents = Array.from({ length: 12 }, (_, at) => `Document ${at}. ${`${at} says it. `.repeat(150)}`);
+  const lines = ['Is it true?', 'When was it?', 'Who is it?', 'Why?', 'How?'].flatMap(question =>
+    documents.map(document =>
+      chat({ model: 'm', max_tokens: 4, temperature: 0 }, `${question}\n${document}`),
+    ),
+  );
+  const file = fileOf([...lines, ...lines.slice(0, 7)]);
+  const { shared } = (await plan(file)) as unknown as { shared: Record<string, object> };
+  expect(shared).toEqual({
+    share: expect.closeTo(0.1, 1),
+    reordered: { share: expect.closeTo(0.8, 1), first: expect.stringMatching(/^"Document 0/) },
+    equal: { count: 7, first: 'r-60' },
+  });
+  const planned = await fw(`fw plan ${PIPELINE} ${file} --preset 3b-a6000`);
+  const dry = await fw(`fw run --dry-run --output out.ndjson ${PIPELINE} ${file}`, { cwd: folder() });
+  const linesIn = (text: string): string[] => {
+    const all = text.split('\n');
+    const from = all.findIndex(line => line.startsWith('shared '));
+    return all.slice(from, from + 3).map(line => line.replace(/^(shared)? +/, ''));
+  };
+  expect(linesIn(planned.stdout)).toEqual(linesIn(dry.stdout));
+  expect(linesIn(planned.stdout)[2]).toContain('7 requests are equal to an earlier one, such as r-60');
+});
+
+test('equal requests that are asked once are planned once', async () => {
+  const file = fileOf(times(30, chat({ model: 'm', max_tokens: 4, temperature: 0 })));
+  expect((await plan(file)).table[0]).toMatchObject({ calls: 30 });
+  expect((await plan(file, '--set request.once=true')).table[0]).toMatchObject({ calls: 1, failed: 0 });
+});

@@ -11,7 +11,7 @@ import { type Sample, sampleOf } from '../../products/plan/sample.ts';
 import { simulate } from '../../products/plan/virtual-run.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { stages } from '../../stages/index.ts';
-import { runs, slow } from '../all.ts';
+import { every, runs, slow } from '../all.ts';
 import { ROOT } from '../fw.ts';
 
 const ITEMS = runs(80, 1_000, 'ITEMS');
@@ -70,5 +70,19 @@ slow('a part of a run tells how long the whole takes', async () => {
     expect(part.items).toBe(whole.items);
     expect(Math.abs(part.makespan / whole.makespan - 1)).toBeLessThan(0.1);
     expect(Math.abs(part.calls / whole.calls - 1)).toBeLessThan(0.001);
+  }
+});
+
+test('the orderings of an application are no slower in the order of what begins alike', async () => {
+  const all = sampleOf(items, runs(240, items.length, 'ITEMS'));
+  const asTheyCome = {
+    ...world,
+    row: world.row.map(each => ({ ...each, options: { ...each.options, 'look-ahead': 1 } })),
+  };
+  for (const endpoints of every(2, [1, 4, 2, 8])) {
+    const before = await simulate(asTheyCome, endpoints, all);
+    const now = await simulate(world, endpoints, all);
+    expect(now.calls).toBe(before.calls);
+    expect(now.makespan / before.makespan).toBeLessThan(1.01);
   }
 });

@@ -93,3 +93,41 @@ test('a batch of which nothing begins alike has its part beside one that is all 
     expect(firstHalf).toBeLessThan(0.65);
   }
 });
+
+test('whatever comes and goes, no server has more calls than its limit, and each owner has its part', async () => {
+  const alike = byDocument.slice(0, 400);
+  const alone = Array.from({ length: 400 }, (_line, at) => `${at} ${textOf(6_000)}`);
+  const cases = fc.record({
+    seed: fc.integer({ min: 1, max: 1_000 }),
+    servers: fc.integer({ min: 2, max: 3 }),
+    limit: fc.integer({ min: 4, max: 16 }),
+    dies: fc.integer({ min: 100, max: 4_000 }),
+    away: fc.integer({ min: 100, max: 5_000 }),
+  });
+  let met = 0;
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ seed, servers, limit, dies, away }) => {
+      let most = 0;
+      const both = [shuffled(alike, seed), alone] as const;
+      const { firstHalf } = await askBoth(both, {
+        ...{ servers, limit, preset },
+        onOpen(all, after) {
+          after(dies, () => all[0]?.kill());
+          after(dies + away, () => all[0]?.start());
+          const look = (): void => {
+            const { running, waiting } = all.at(-1)?.state() ?? { running: 0, waiting: 0 };
+            most = Math.max(most, running + waiting);
+            after(20, look);
+          };
+          look();
+        },
+      });
+      expect(most).toBeLessThanOrEqual(limit);
+      met = Math.max(met, most / limit);
+      expect(firstHalf).toBeGreaterThan(0.3);
+      expect(firstHalf).toBeLessThan(0.7);
+    }),
+    { numRuns: runs(4, 40) },
+  );
+  expect(met).toBe(1);
+});

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { slow } from '../all.ts';
 import { BASH, binFolder, folder, ROOT, shell } from '../fw.ts';
+import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 import { complaintsAbout, type Sample, samplesOf } from './exposition.ts';
 
@@ -114,7 +115,7 @@ slow('a pipeline file has them too; a port that is taken ends it before anything
 });
 
 test.each(['99999', 'host', '127.0.0.1:', 'http://localhost:9400'])('--metrics %s is refused', async at => {
-  const ran = await shell(`fw chain ${two.flags} --metrics ${at} < ${CSV}`);
+  const ran = await fw(`fw chain ${two.flags} --metrics ${at} < ${CSV}`);
   expect(ran.code).toBe(64);
   expect(ran.stderr).toContain('--metrics: expected');
 });

@@ -8,7 +8,6 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import type { Dispatcher } from 'undici';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { type Connection, type Reply, Running } from '../../engine/asking/endpoints/exchange.ts';
 import { eventSplitter } from '../../engine/asking/endpoints/sse.ts';
@@ -74,12 +73,11 @@ test('what comes one byte at a time is not kept as one Buffer a byte', async () 
   expect(events).toEqual([LONG.slice(6, -2)]);
 
   const connection = { client: { destroyed: false }, socket: null } as unknown as Connection;
-  const controller = {} as Dispatcher.DispatchController;
   const reply = await new Promise<Reply | Error>(settle => {
     const running = new Running(connection, { giveBack() {}, discard() {} }, 1 << 20, {}, settle);
-    running.onResponseStart(controller, 200, {});
-    byByte(LONG, piece => running.onResponseData(controller, piece));
-    running.onResponseEnd();
+    running.onHeaders(200, [], () => {});
+    byByte(LONG, piece => running.onData(piece));
+    running.onComplete();
   });
   expect((reply as Reply).body.toString()).toBe(LONG);
 });

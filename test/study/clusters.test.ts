@@ -4,12 +4,11 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   clusteredDifference,
-  clusteredKappa,
   clusteredShare,
   exactRate,
   repeatedMeasures,
-  type TwoByTwo,
 } from '../../products/kit/agreement.ts';
+import { clusteredKappa, type TwoByTwo } from '../../products/kit/kappa.ts';
 import { columnShuffle, distanceSwap, labelSwap, seeded, signFlip } from '../../products/kit/permute.ts';
 import * as special from '../../products/kit/statistics.ts';
 import { fisher, type Interval, mcnemar, type Two, weightedHolm } from '../../products/kit/statistics.ts';

@@ -93,7 +93,7 @@ test('what is no outcome in a table is counted and listed, and no denial', async
   const page = await fw(`fw report ${line}`, { cwd: at });
   expect(page.stdout).toContain('10 left out');
   expect(page.stdout).not.toContain('none left out');
-  expect(page.stdout).toMatch(/ERROR: timeout<\/th><td>2<\/td><td>–<\/td><td>no outcome: left out/);
+  expect(page.stdout).toMatch(/ERROR: timeout<\/a><\/th><td>2<\/td><td>–<\/td><td>no outcome: left out/);
 });
 
 test.each<[approve: string[], deny: string[], text: string, is: boolean | null]>([

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { cochranQ, kappa, kolmogorovSmirnov } from '../../products/kit/agreement.ts';
+import { cochranQ, kolmogorovSmirnov } from '../../products/kit/agreement.ts';
+import { kappa } from '../../products/kit/kappa.ts';
 import * as special from '../../products/kit/statistics.ts';
 import * as statistics from '../../products/kit/statistics.ts';
 import { ROOT } from '../fw.ts';

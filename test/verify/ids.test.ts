@@ -1,12 +1,12 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { checkIds, identityOf } from '../../engine/audit/expected-ids.ts';
 import { createIdSet, createIdTable } from '../../engine/core/files/idset.ts';
+import { folder } from '../fw.ts';
 
-const path = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), 'ids');
+const path = join(folder(), 'ids');
 const options = { stage: 'verify', maxLine: 1 << 20 };
 
 test('missing, unknown and twice are what sets say', () => {
@@ -90,7 +90,7 @@ test.each([
   ['asked.json', '[{"id":"a","prompt":"?"}]\n', 'a JSON array: [{"id":"a","prompt":"?"}]'],
   ['asked.json', '[\n{"id":"a","prompt":"?"}\n]\n', 'a JSON array: ['],
 ])('a table is no list of ids: %s, %j', (name, text, found) => {
-  const list = join(mkdtempSync(join(tmpdir(), 'fw-ids-')), name);
+  const list = join(folder(), name);
   writeFileSync(list, text);
   expect(() => checkIds(list, options)).toThrow(
     `--ids ${list}: expected ids, items or legacy results, one a line, found what looks like ${found}`,

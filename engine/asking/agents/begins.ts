@@ -13,12 +13,15 @@ import type { Openings } from './request-body.ts';
 export function beginsOfItem(agents: Agents, openings: Openings): (item: Item) => Begins | null {
   const written = [...agents.byKey.values()].find(({ template }) => template);
   return item => {
-    const { messages, prompt, ...rest } = item;
     if (typeof item.id !== 'string') return null;
-    const persona = written && openings(written, rest, false).opening?.before;
-    const texts = persona === undefined ? [] : [persona];
-    addTexts(texts, prompt ?? messages);
     const { row, label } = rowIdOf(item, agents);
+    const texts = (): string[] => {
+      const { messages, prompt, ...rest } = item;
+      const persona = written && openings(written, rest, false).opening?.before;
+      const all = persona === undefined ? [] : [persona];
+      addTexts(all, prompt ?? messages);
+      return all;
+    };
     return { model: '', name: label === '' ? item.id : row, texts };
   };
 }

@@ -6,7 +6,6 @@
 import { hashOfText } from '../../answers/answers-of-line.ts';
 import { begin, newWorkload, type Workload } from '../../core/item/account.ts';
 import { type Begins, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
-import type { Code } from '../../core/item/codes.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import {
   type Item,
@@ -19,6 +18,7 @@ import {
 import { textOfBody, troubleIn } from '../../core/item/response.ts';
 import { isObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
+import { FailedQuestions, questionOf, type Unanswered } from './asked-once.ts';
 import { addTexts } from './begins.ts';
 import { keyedBody } from './request-body.ts';
 
@@ -27,6 +27,8 @@ export interface RequestOptions {
   maxLine: number;
   /** told what each item lacks, and what it has got */
   workload?: Workload | undefined;
+  /** equal requests have one answer */
+  once?: boolean | undefined;
 }
 
 /** Of an item beside its request and its answer. */
@@ -37,8 +39,9 @@ const PATH = /^\/(?!\/)[\w\-.~!$&'()*+,;=:@%/?[\]]{0,2000}$/;
 /** Asks the request of an item, unless its answer is there. A failed step is asked again under the same key. */
 export function requester(
   pool: Pool,
-  { maxLine, workload = newWorkload() }: RequestOptions,
+  { maxLine, workload = newWorkload(), once = false }: RequestOptions,
 ): (item: Item) => Promise<Item> {
+  const failed = new FailedQuestions();
   return async item => {
     const { request } = item;
     if (typeof request !== 'object' || request === null) {
@@ -59,40 +62,62 @@ export function requester(
 
   async function asked(item: Item, request: RawRequest): Promise<Item> {
     const { failure: _failure, steps: _steps, ...kept } = item;
-    let call = callOf(item.id as string, request, 0);
+    const shared = once ? sharedBy(item, request) : null;
+    const name = shared ?? (item.id as string);
+    let call = callOf(name, request, 0);
     const withStep = (said: Pick<Step, 'rung' | 'response' | 'sha256'>, used?: Usage): Item => {
       const { key, agent, round } = call;
       const rest = { saw: 'clean' as const, repairs: [], calls: [key], attempts: 1 };
       const usage = { prompt: used?.prompt ?? 0, completion: used?.completion ?? 0 };
-      return { ...kept, steps: [{ agent, ...said, ...rest, ...(round > 0 && { round }), usage }] };
+      const of = { ...(round > 0 && { round }), ...(shared !== null && { shared }) };
+      return { ...kept, steps: [{ agent, ...said, ...rest, ...of, usage }] };
     };
-    const fail = (code: Code, message: string, response?: Response, used?: Usage): ItemFailure => {
-      const failed = withStep({ ...(response && { response }), rung: 'failed' }, used);
-      return new ItemFailure(code, message, { agent: call.agent, item: failed });
+    const failing = (why: Omit<Unanswered, 'call'>): ItemFailure => {
+      const { code, message, response, usage } = why;
+      const step = withStep({ ...(response && { response }), rung: 'failed' }, usage);
+      return new ItemFailure(code, message, { agent: call.agent, item: step });
     };
+    const fail = (why: Omit<Unanswered, 'call'>): ItemFailure => {
+      failed.note(shared, { call, ...why });
+      return failing(why);
+    };
+    const before = failed.get(shared);
+    if (before !== undefined) {
+      call = before.call;
+      throw failing(before);
+    }
     try {
       let { response, answer, trouble } = await answered(call);
-      // what is on record without an answer in it is asked again, once in a run, under a key of its own
-      while (trouble !== null && answer.replayed) {
-        call = callOf(item.id as string, request, call.round + 1);
+      // What is on record without an answer in it is asked again, once in a run, under a key of its own. Who waited for an
+      // equal request hears of this run's answer, and after the one who asked.
+      while (trouble !== null && answer.replayed && failed.get(shared) === undefined) {
+        call = callOf(name, request, call.round + 1);
         ({ response, answer, trouble } = await answered(call));
       }
       const { text, usage } = answer;
       const length = call.body.length + Buffer.byteLength(text) + BESIDE;
       if (length > maxLine) {
-        throw fail(
-          'line-too-long',
-          `expected a request and its answer of at most ${maxLine} bytes (--max-line), found ${length}; the answer is in the ledger: with a larger --max-line, here and behind, it is not asked again`,
-        );
+        throw failing({
+          code: 'line-too-long',
+          message: `expected a request and its answer of at most ${maxLine} bytes (--max-line), found ${length}; the answer is in the ledger: with a larger --max-line, here and behind, it is not asked again`,
+        });
       }
       pool.judge(call.key, trouble ? 'failed' : 'clean', trouble?.code, 0);
-      if (trouble) throw fail(trouble.code, trouble.message, response, usage);
+      if (trouble) throw fail({ ...trouble, response, usage });
       const sha256 = hashOfText(textOfBody(response.body));
       return withStep({ response, sha256, rung: 'clean' }, usage);
     } catch (error) {
       if (!(error instanceof CallFailure)) throw error;
-      throw fail(error.code, error.message, error.response);
+      const { code, message, response } = error;
+      throw fail({ code, message, response });
     }
+  }
+
+  /** The name of its question; null where it is asked alone, as it was in an earlier run that has its answer. */
+  function sharedBy(item: Item, request: RawRequest): string | null {
+    const question = questionOf(item);
+    if (question === null || !pool.onRecord?.has(callOf(item.id as string, request, 0).key)) return question;
+    return null;
   }
 
   async function answered(call: Call) {
@@ -126,15 +151,21 @@ function callOf(id: string, { url, body }: RawRequest, round: number): Call {
 export function beginsOf(item: Item): Begins | null {
   const { id, request } = item;
   if (typeof id !== 'string') return null;
-  const texts: string[] = [];
-  if (!isObject(request) || !isObject(request.body)) {
-    addTexts(texts, item.prompt ?? item.messages);
-    return { model: '', name: id, texts };
-  }
+  if (!isObject(request) || !isObject(request.body))
+    return { model: '', name: id, texts: () => textsOf(item.prompt ?? item.messages) };
   const { model, tools, messages, prompt, input, query } = request.body;
-  if (tools !== undefined) texts.push(JSON.stringify(tools));
-  addTexts(texts, messages ?? prompt ?? input ?? query);
+  const texts = (): string[] => {
+    const all = tools === undefined ? [] : [JSON.stringify(tools)];
+    addTexts(all, messages ?? prompt ?? input ?? query);
+    return all;
+  };
   return { model: typeof model === 'string' ? model : '', name: id, texts };
+}
+
+function textsOf(value: unknown): string[] {
+  const texts: string[] = [];
+  addTexts(texts, value);
+  return texts;
 }
 
 function refuseUnsendable({ method, url, body }: RawRequest): void {

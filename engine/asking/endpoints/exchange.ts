@@ -1,9 +1,9 @@
 /** One request on one connection, from sending to the end of its reply, as undici tells of it. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Client, Dispatcher } from 'undici';
+import { type Client, type Dispatcher, util } from 'undici';
 import { createPieces, type Pieces } from '../../core/files/pieces.ts';
-import type { ReplySink } from '../../core/item/call.ts';
+import type { Flow, ReplySink } from '../../core/item/call.ts';
 import { TooLong } from './endpoint-words.ts';
 
 const MIB = 1024 * 1024;
@@ -53,6 +53,8 @@ export interface Exchange {
 export interface Connection {
   readonly client: Client;
   socket: Socket | null;
+  /** of those that have nothing to do: which of them are so for longer */
+  restedAt: number;
 }
 
 /** Keeps the connections that have nothing to do. */
@@ -64,7 +66,10 @@ export interface Keeper {
 
 const EMPTY = Buffer.alloc(0);
 
-/** A class because undici wants one object with these methods for each request, and a prototype costs nothing. */
+/**
+ * A class because undici wants one object with these methods for each request, and a prototype costs nothing. They are
+ * its older ones: for the newer it makes two objects and a table of the headers for each request.
+ */
 export class Running implements Exchange, Dispatcher.DispatchHandler {
   private status = 0;
   private retryAfter: string | undefined = undefined;
@@ -74,8 +79,8 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   private size = 0;
   private begun = false;
   private interim = 0;
-  /** of a reply that a sink takes, until it has been told */
-  private headers: IncomingHttpHeaders | null = null;
+  /** of a reply that a sink takes */
+  private taken: Taken | null = null;
   passedOn = false;
   /** bytes of its connection when it was sent, and before the head that comes next; -1 before that */
   private sentFrom = -1;
@@ -104,14 +109,16 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   }
 
   get received(): number | null {
+    if (this.begun) return this.size;
     // a head that has begun is an answer too; that of a 1xx only says that the server is at work
     const isHead = this.status < 200 && this.headFrom >= 0 && this.bytesRead() > this.headFrom;
-    return this.begun || isHead ? this.size : null;
+    return isHead ? this.size : null;
   }
 
   // Heads, chunk sizes and trailers are no part of the body, so twice as much is let in.
   get overrun(): Error | null {
-    if (this.sentFrom < 0 || this.passedOn) return null;
+    // before the first head there is no more than that head, which undici bounds: most calls are so at each look
+    if (this.status === 0 || this.passedOn) return null;
     const isMore = this.bytesRead() - this.sentFrom > 2 * this.most + MIB;
     return isMore ? new TooLong(`more than ${bytesInWords(2 * this.most)} and no end of the answer`) : null;
   }
@@ -120,13 +127,14 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
     return this.connection.socket?.bytesRead ?? 0;
   }
 
-  onRequestStart(): void {
+  onConnect(): void {
     this.sentFrom = this.headFrom = this.bytesRead();
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
     this.status = status;
-    this.requestId = firstOf(headers[REQUEST_ID]);
+    this.requestId = headerIn(raw, REQUEST_ID);
+    this.retryAfter = headerIn(raw, 'retry-after');
     if (status < 200) {
       this.headFrom = this.bytesRead();
       if (++this.interim > MAX_INTERIM_REPLIES)
@@ -135,16 +143,16 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
         );
     }
     // a server that does not know the length yet may have sent its head first, and think now
-    this.begun = status >= 200 && headers['content-length'] !== undefined;
-    this.watch?.head(headers);
-    this.headers = status === 200 ? headers : null;
-    this.retryAfter = firstOf(headers['retry-after']);
+    this.begun = status >= 200 && headerIn(raw, 'content-length') !== undefined;
+    this.watch?.head(util.parseHeaders(raw));
+    this.taken = status === 200 && this.sink !== undefined ? new Taken(util.parseHeaders(raw), resume) : null;
+    return true;
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onData(chunk: Buffer): boolean {
     this.watch?.data(chunk.length);
     this.size += chunk.length;
-    if (this.sink !== undefined && this.headers !== null) return this.passOn(controller, chunk, this.sink);
+    if (this.sink !== undefined && this.taken !== null) return this.passOn(chunk, this.taken, this.sink);
     held += chunk.length;
     if (!this.begun) this.begun = !isBlank(chunk);
     if (this.size > this.most)
@@ -158,23 +166,25 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
       }
       this.rest.add(chunk);
     }
+    return true;
   }
 
-  private passOn(controller: Dispatcher.DispatchController, chunk: Buffer, sink: ReplySink): void {
+  private passOn(chunk: Buffer, taken: Taken, sink: ReplySink): boolean {
     this.begun = true;
     if (!this.passedOn) {
       this.passedOn = true;
-      sink.head(this.headers as IncomingHttpHeaders, controller);
+      sink.head(taken.headers, taken);
     }
     sink.data(chunk);
+    return !taken.isPaused;
   }
 
-  onResponseEnd(): void {
+  onComplete(): void {
     const body = this.rest === null ? this.first : this.rest.take();
     this.end({ status: this.status, retryAfter: this.retryAfter, requestId: this.requestId, body });
   }
 
-  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+  onError(error: Error): void {
     this.end(error);
   }
 
@@ -199,8 +209,36 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
 
 const CROWD = 'an answer larger than 1 MiB, while answers of 256 MiB came in';
 
-function firstOf(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value[0] : value;
+/** A reply that a sink takes. */
+class Taken implements Flow {
+  readonly headers: IncomingHttpHeaders;
+  readonly #resume: () => void;
+  isPaused = false;
+
+  constructor(headers: IncomingHttpHeaders, resume: () => void) {
+    this.headers = headers;
+    this.#resume = resume;
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    this.#resume();
+  }
+}
+
+/** The first value of a header; `raw` has by turns a name and a value, `name` is in small letters. */
+function headerIn(raw: readonly Buffer[], name: string): string | undefined {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const own = raw[at] as Buffer;
+    if (own.length === name.length && own.toString('latin1').toLowerCase() === name)
+      return (raw[at + 1] as Buffer).toString('latin1');
+  }
+  return undefined;
 }
 
 function bytesInWords(bytes: number): string {

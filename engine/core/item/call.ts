@@ -151,8 +151,8 @@ export interface Begins {
   model: string;
   /** what the pool knows its calls by: the row that it shares with others, or its id */
   name: string;
-  /** what it says, in the order in which a server reads it */
-  texts: readonly string[];
+  /** What it says, in the order in which a server reads it: made when it is asked for. */
+  texts(): readonly string[];
 }
 
 /** Where items are to be asked that begin alike, for who hands them on in an order that servers like. Endpoints by their numbers. */

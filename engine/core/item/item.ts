@@ -114,7 +114,10 @@ export interface Step {
   /** how often --retry-failed took this step up; absent at first */
   round?: number;
   rejected?: Rejected[];
-  /** with --share: the name of the question, which all items of the row have that begin alike: `50acc2a3e4e6/risk-data-*` */
+  /**
+   * the name of the question: with --share all items of the row have it that begin alike (`50acc2a3e4e6/risk-data-*`), with
+   * --once all equal requests (`same/` and a hash)
+   */
   shared?: string;
   /** of a failed step: why its last answer, `raw`, was not accepted */
   problem?: { code: Code; message: string };

@@ -35,6 +35,11 @@ export function timeWords(ms: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** A word as a shell reads it: in quotes, where it has what a shell would read. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Rows as aligned lines; columns whose number is in `right` are aligned right. */
 export function aligned(rows: readonly (readonly string[])[], right: readonly number[]): string[] {
   const widths: number[] = [];

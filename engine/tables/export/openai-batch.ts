@@ -76,7 +76,7 @@ export function lineOf(item: Item, said: Said = failureIn): string {
   const failure = said(item);
   const response = responseOf(item);
   const key = keyOf(item);
-  const id = JSON.stringify(`batch_req_${key}`);
+  const id = JSON.stringify(`batch_req_${lineKeyOf(item, key)}`);
   const name = typeof item.id === 'string' ? JSON.stringify(item.id) : null;
   const error = failure ? JSON.stringify({ code: failure.code, message: failure.message }) : null;
   // the body is put in as the text that it was hashed as: to make it again costs as much as the rest of the line
@@ -102,6 +102,12 @@ function keyOf({ id, row, steps, failure }: Item): string {
   const [key] = (Array.isArray(steps) && steps[0]?.calls) || [];
   if (typeof key === 'string') return key;
   return hash('sha256', JSON.stringify([id, row, failure])).slice(0, 32);
+}
+
+/** What a line is known by: its call, and of equal requests, which were asked once, its own id too. */
+function lineKeyOf({ id, steps }: Item, key: string): string {
+  const shared = Array.isArray(steps) && steps[0]?.shared;
+  return shared ? hash('sha256', JSON.stringify([key, id])).slice(0, 32) : key;
 }
 
 /** Texts on their way out: some at a time in one write, and none longer than until the event loop comes round. */

@@ -1,7 +1,8 @@
 /** What the answers of one model were worth: valid at once or later, by rung, and alike to a truth or to another run. */
 import { judgeLines, judgeOptions } from '../../../engine/audit/verdict.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
-import { clusteredShare, isSingle, kappa } from '../../kit/agreement.ts';
+import { clusteredShare, isSingle } from '../../kit/agreement.ts';
+import { kappa } from '../../kit/kappa.ts';
 import type { Figure, Interval, Share } from '../../kit/statistics.ts';
 import { type Observation, observe } from '../../report/observe.ts';
 import { eachLine } from '../../report/read-lines.ts';

@@ -1,0 +1,138 @@
+/** One file while it is looked at: it stays open, so that what takes its place, or removes it, changes nothing here. */
+import { type FileHandle, open } from 'node:fs/promises';
+import { dataError } from '../../../engine/core/item/failure.ts';
+import { number } from '../../../engine/core/item/wording.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { openParquet } from '../../../engine/tables/parquet-rows.ts';
+import { FIRST_BYTES, type FileShape, LineRows, shapeOf, TableRows } from './cut-rows.ts';
+
+/** What a row holds now. */
+export interface RowContent {
+  /** as it stands there; null where it cannot be read any more, as `trouble` says */
+  text: string | null;
+  /** what it holds; of a line that is no object its failure */
+  value: JsonObject;
+  /** a row of a table, and no line of ours */
+  isRow: boolean;
+  trouble: string | null;
+}
+
+/** Rows of a Parquet file that are read at once. */
+const PARQUET_PAGE = 500;
+const NEWLINE = Buffer.from('\n');
+
+export class OpenFile {
+  readonly path: string;
+  readonly handle: FileHandle;
+  readonly shape: FileShape;
+  /** bytes, at the last look */
+  size: number;
+  /** bytes at the end that are a line without an end */
+  open = 0;
+  trouble: string | null = null;
+  /** of a table: all before its first row */
+  #head: Buffer | null = null;
+  /** rows of a Parquet file that were read last */
+  #page: { from: number; rows: JsonObject[] } | null = null;
+
+  /** Exit 65 where it is not there, or is nothing that can be read. */
+  static async open(path: string): Promise<OpenFile> {
+    let handle: FileHandle;
+    try {
+      handle = await open(path, 'r');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
+    }
+    const facts = await handle.stat();
+    if (!facts.isFile()) {
+      await handle.close();
+      throw dataError(`expected a file, found a pipe, folder or device: ${path}; write it to a file first`);
+    }
+    const first = Buffer.alloc(FIRST_BYTES);
+    const { bytesRead } = await handle.read(first, 0, FIRST_BYTES, 0);
+    return new OpenFile(path, handle, shapeOf(path, first.subarray(0, bytesRead)), facts.size);
+  }
+
+  private constructor(path: string, handle: FileHandle, shape: FileShape, size: number) {
+    this.path = path;
+    this.handle = handle;
+    this.shape = shape;
+    this.size = size;
+  }
+
+  /** Looks whether it is as long as it was. */
+  async measure(): Promise<void> {
+    const { size } = await this.handle.stat();
+    if (size < this.size)
+      this.trouble = 'the file got shorter while it is looked at; rows beyond its end are gone';
+    this.size = size;
+  }
+
+  /** Rows `from` to `to` of a Parquet file; of another one null, whose rows are text in it. */
+  rows(from: number, to: number): Promise<JsonObject[]> | null {
+    return this.shape === 'parquet' ? openParquet(this.path).then(({ rows }) => rows(from, to)) : null;
+  }
+
+  /** The row at `offset`. `head`: where the first row of the file begins. */
+  async read(at: { offset: number; bytes: number; head: number }, maxLine: number): Promise<RowContent> {
+    const { offset, bytes, head } = at;
+    const isRow = this.shape === 'table' || this.shape === 'parquet';
+    if (bytes > maxLine) {
+      const trouble = `expected at most ${number(maxLine)} bytes (--max-line), found ${number(bytes)}`;
+      const failure = { stage: 'view', code: 'line-too-long', message: trouble };
+      return { text: null, value: { failure }, isRow, trouble };
+    }
+    try {
+      if (this.shape === 'parquet') {
+        const value = await this.#parquetRow(offset);
+        return { text: JSON.stringify(value), value, isRow, trouble: null };
+      }
+      const block = await this.#bytes(offset, bytes);
+      return {
+        text: block.toString(),
+        value: await this.#valueOf(block, head, maxLine),
+        isRow,
+        trouble: null,
+      };
+    } catch (error) {
+      return { text: null, value: {}, isRow, trouble: (error as Error).message };
+    }
+  }
+
+  async #bytes(offset: number, bytes: number): Promise<Buffer> {
+    const block = Buffer.allocUnsafe(bytes);
+    const { bytesRead } = await this.handle.read(block, 0, bytes, offset);
+    if (bytesRead < bytes) throw dataError('the file is shorter than it was: this row is not there any more');
+    return block;
+  }
+
+  async #valueOf(block: Buffer, head: number, maxLine: number): Promise<JsonObject> {
+    if (this.shape === 'table') {
+      this.#head ??= await this.#bytes(0, head);
+      const rows = new TableRows(this.path, maxLine + head, this.shape);
+      rows.feed(Buffer.concat([this.#head, block]), 0, true);
+      return rows.next()?.value ?? {};
+    }
+    const rows = new LineRows(this.path, maxLine, { at: 0, line: 0 });
+    // an element of an array may be written over several lines
+    const flat = this.shape === 'elements' ? onOneLine(block) : block;
+    rows.feed(Buffer.concat([flat, NEWLINE]), 0, true);
+    return rows.next()?.value ?? {};
+  }
+
+  /** With the rows around it, which are likely to be looked at too. */
+  async #parquetRow(row: number): Promise<JsonObject> {
+    const from = row - (row % PARQUET_PAGE);
+    if (this.#page?.from !== from)
+      this.#page = { from, rows: (await this.rows(from, from + PARQUET_PAGE)) ?? [] };
+    return this.#page.rows[row - from] ?? {};
+  }
+}
+
+/** Line ends between values are space; in a text of JSON there are none. */
+function onOneLine(block: Buffer): Buffer {
+  const flat = Buffer.from(block);
+  for (let at = flat.indexOf(10); at >= 0; at = flat.indexOf(10, at + 1)) flat[at] = 32;
+  return flat;
+}
