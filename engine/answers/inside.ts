@@ -56,14 +56,18 @@ export function doubtInside(
   return null;
 }
 
+function pushSome(left: unknown[], values: readonly unknown[]): void {
+  for (let at = 0; at < values.length && at < MOST_TEXTS; at++) left.push(values[at]);
+}
+
 function textsIn(value: unknown): string[] {
   const texts: string[] = [];
   const left: unknown[] = [value];
   while (left.length > 0 && texts.length < MOST_TEXTS) {
     const next = left.pop();
     if (typeof next === 'string') texts.push(next);
-    else if (Array.isArray(next)) left.push(...next.slice(0, MOST_TEXTS));
-    else if (isObject(next)) left.push(...Object.values(next).slice(0, MOST_TEXTS));
+    else if (Array.isArray(next)) pushSome(left, next);
+    else if (isObject(next)) pushSome(left, Object.values(next));
   }
   return texts;
 }

@@ -54,12 +54,12 @@ export class Sharing {
 
   shared(): Shared {
     const { bytes, repeated } = this.#beginnings.arranged();
-    const begins = bytes === 0 ? 0 : repeated / bytes;
+    const share = bytes === 0 ? 0 : repeated / bytes;
     const again = this.#bytes === 0 ? 0 : this.#again / this.#bytes;
     // beginnings are compared by blocks, so that what begins alike seems a little less than what repeats
-    const isBetter = bytes > 0 && again > 1.25 * begins + WORTH;
+    const isBetter = bytes > 0 && again > 1.25 * share + WORTH;
     return {
-      begins,
+      share,
       ...(isBetter && this.#name !== null && { reordered: { share: again, first: this.#name } }),
       ...(this.#equal > 0 && { equal: { count: this.#equal, first: this.#firstEqual } }),
     };
@@ -69,7 +69,7 @@ export class Sharing {
 /** What prompts have in common. */
 export interface Shared {
   /** the share of their text that begins as another prompt does */
-  begins: number;
+  share: number;
   /** the share with what repeats in front, and what that is; absent where it is hardly better */
   reordered?: { share: number; first: string };
   /** requests that are equal to an earlier one and would be answered alike, and the first of them */
@@ -77,10 +77,10 @@ export interface Shared {
 }
 
 /** As lines for a person; none where prompts have nothing in common. `once`: equal requests are asked once. */
-export function sharedWords({ begins, reordered, equal }: Shared, once: boolean): string[] {
+export function sharedWords({ share, reordered, equal }: Shared, once: boolean): string[] {
   const lines: string[] = [];
-  if (begins >= 0.01 || reordered)
-    lines.push(`${percent(begins)} of the prompts' text begins as another prompt does, and is computed once`);
+  if (share >= 0.01 || reordered)
+    lines.push(`${percent(share)} of the prompts' text begins as another prompt does, and is computed once`);
   if (reordered)
     lines.push(
       `${percent(reordered.share)} if what repeats (${reordered.first}) stood first, before what differs`,

@@ -176,7 +176,24 @@ describe('what does not fit is exit 65 with its place', () => {
       agentYaml('one', { sampling: { temperature: 1, max_tokens: 1, seed: 3 } }),
       /one\.yaml:7:43: sampling: expected the keys temperature, .*found 'seed'/,
     ],
-    ['a missing key', 'one.yaml', 'key: one\n', /one\.yaml:1:1: expected the key 'display', found none/],
+    [
+      'missing keys, those of its role too',
+      'one.yaml',
+      'key: one\nrole: agent\n',
+      /one\.yaml:1:1: expected the keys 'short', 'display', 'sampling', found none/,
+    ],
+    [
+      'missing keys, all at once',
+      'one.yaml',
+      'key: one\n',
+      /one\.yaml:1:1: expected the keys 'display', 'role', 'sampling', found none/,
+    ],
+    [
+      'a missing key',
+      'one.yaml',
+      'key: one\nshort: one\nrole: agent\nsampling: { temperature: 0, max_tokens: 9 }\n',
+      /one\.yaml:1:1: expected the key 'display', found none/,
+    ],
     [
       'a wrong type',
       'one.yaml',

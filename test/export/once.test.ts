@@ -95,6 +95,10 @@ test('of 200 lines with 7 questions the server is asked 7, and each line has its
   const again = await batch(repeating(200, 7), url, '--once', at);
   expect(again.stderr).toContain('0 calls + 200 replayed');
   expect(readFileSync(join(at, 'output.jsonl'), 'utf8')).toBe(before);
+  // without --once each line is asked for itself, which is said
+  const each = await batch(repeating(200, 7), url, '', at);
+  expect(each.stderr).toContain('once: true before, none now');
+  expect(each.stderr).toContain('200 calls');
 });
 
 test('what may be answered otherwise is asked each time', async () => {

@@ -169,7 +169,7 @@ test('what prompts have in common is said as a dry run says it, and in the figur
   const file = fileOf([...lines, ...lines.slice(0, 7)]);
   const { shared } = (await plan(file)) as unknown as { shared: Record<string, object> };
   expect(shared).toEqual({
-    begins: expect.closeTo(0.1, 1),
+    share: expect.closeTo(0.1, 1),
     reordered: { share: expect.closeTo(0.8, 1), first: expect.stringMatching(/^"Document 0/) },
     equal: { count: 7, first: 'r-60' },
   });

@@ -113,6 +113,11 @@ export function turnsOf(ordering: readonly string[], { topology }: Arrangement):
   return [...first, ...ordering.map(agent => ({ agent, sees: upTo(ordering.length) }))];
 }
 
+/** How many turns that are. */
+export function turnCount(ordering: readonly string[], { topology }: Arrangement): number {
+  return topology === 'peer' ? 2 * ordering.length : ordering.length;
+}
+
 /** Who is due to answer, in order; what stands in the place of an ordering where that is no list. */
 export function dueIn(item: Item): unknown {
   const { ordering } = item;
@@ -127,7 +132,12 @@ export function seenLast(ordering: readonly string[], { topology }: Arrangement)
   return topology === 'peer' ? all.map(at => at + ordering.length) : all;
 }
 
-const upTo = (count: number): number[] => Array.from({ length: count }, (_, at) => at);
+/** By hand: Array.from takes ten times as long, and each item asks for one for each of its turns. */
+function upTo(count: number): number[] {
+  const numbers = new Array<number>(count);
+  for (let at = 0; at < count; at++) numbers[at] = at;
+  return numbers;
+}
 
 /**
  * The agents that decide which question the turn `at` is, the one who is asked last; null where it hangs on the whole
@@ -182,21 +192,26 @@ function turnShown({ agent, output }: Step, by: ShownBy): string {
  * the usual arrangement nobody is asked where an answer cannot be shown (see `contextAfter`).
  */
 export class Shown {
-  readonly #prompt: string;
+  /** the prompt and, where each turn sees all before it, the first turns: one text that grows is held once */
+  #context: string;
+  #inContext = 0;
   readonly #steps: readonly Step[];
   readonly #by: ShownBy;
+  readonly #isSequential: boolean;
+  /** of turns that are not in the context */
   readonly #turns: string[];
 
   constructor(item: Item, steps: readonly Step[], by: ShownBy) {
-    this.#prompt = escaped(promptOf(item));
+    this.#context = escaped(promptOf(item));
     this.#steps = steps;
     this.#by = by;
+    this.#isSequential = by.arrangement.topology === 'sequential';
     this.#turns = isUsual(by.arrangement)
       ? steps.map(step => escaped(contextAfter('', [step], by.agents)))
       : [];
   }
 
-  /** The answer of a turn that was just given, as JSON without spaces. */
+  /** The answer of a turn that was just given, as JSON without spaces; to be told where somebody is shown it. */
   add(at: number, compact: string): void {
     const { agents, arrangement } = this.#by;
     const { agent } = this.#steps[at] as Step;
@@ -206,10 +221,21 @@ export class Shown {
 
   /** What an agent is shown that sees these turns. */
   to(sees: readonly number[]): string {
-    let context = this.#prompt;
-    for (const at of sees)
-      context += this.#turns[at] ??= escaped(turnShown(this.#steps[at] as Step, this.#by));
+    if (this.#isSequential) {
+      for (; this.#inContext < sees.length; this.#inContext++) {
+        this.#context += this.#turn(this.#inContext);
+        this.#turns[this.#inContext] = '';
+      }
+      return this.#context;
+    }
+    let context = this.#context;
+    for (const at of sees) context += this.#turn(at);
     return context;
+  }
+
+  #turn(at: number): string {
+    this.#turns[at] ??= escaped(turnShown(this.#steps[at] as Step, this.#by));
+    return this.#turns[at];
   }
 }
 

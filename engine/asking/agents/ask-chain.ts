@@ -20,6 +20,7 @@ import {
   sawIn,
   seenLast,
   type Turn,
+  turnCount,
   turnsOf,
 } from './arrangement.ts';
 import { type Ask, type AskOptions, type AskResult, asker } from './ask.ts';
@@ -73,7 +74,7 @@ class Chaining {
   /** answers that the item lacks */
   #lackedBy(item: Item, ordering: readonly string[] | null, decides: boolean): number {
     const { steps, decision } = item;
-    const due = ordering ? turnsOf(ordering, arrangementOf(item)).length : 0;
+    const due = ordering ? turnCount(ordering, arrangementOf(item)) : 0;
     const answered = steps?.filter(step => step.output !== undefined).length ?? 0;
     const isUndecided = decides && this.#agents.synthesis !== undefined && decision?.output === undefined;
     return Math.max(0, due - (ordering ? answered : 0)) + (isUndecided ? 1 : 0);
@@ -94,20 +95,17 @@ class Chaining {
     const whole = [...((goesOn && item.ordering) || ordering)];
     const shown = new Shown(item, steps, { agents: this.#agents, arrangement, ordering });
     const questionTo = this.#questionsOf(item, whole);
+    const now = (): Item => ({ ...kept, steps });
     let failed: Failed | null = null;
-    for (const [at, { agent, sees }] of turns.entries()) {
+    for (let at = 0; at < turns.length; at++) {
+      const { agent, sees } = turns[at] as Turn;
       if (steps[at]?.output !== undefined) continue;
       // who is to be shown a failed answer is not asked, and neither is anybody behind
       if (failed && sees.some(turn => steps[turn]?.output === undefined)) break;
       const round = roundAfter(failedAt(at), agent, failure?.code === 'interrupted');
       const ask = this.#askerOf(agent);
       const asks = this.#shares ? askedBy(ordering, arrangement, at) : null;
-      const { id, shared, twin, row, opening, redact } = questionTo(
-        agent,
-        { ...kept, steps },
-        sees.length > 0,
-        asks,
-      );
+      const { id, shared, twin, row, opening, redact } = questionTo(agent, now, sees.length > 0, asks);
       const context = shown.to(sees);
       const saw = sawIn(isSequential ? steps : sees.map(turn => steps[turn] as Step));
       const begins = at === 0;
@@ -116,7 +114,7 @@ class Chaining {
       steps[at] = asked.step;
       if (asked.failure === undefined) {
         due.answered();
-        shown.add(at, asked.compact);
+        if (at + 1 < turns.length) shown.add(at, asked.compact);
         continue;
       }
       const isStopped = asked.failure.code === 'interrupted'; // it is taken up without being told to
@@ -139,7 +137,7 @@ class Chaining {
     if (lacking !== null)
       throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${lacking}`, { agent });
     const questionTo = this.#questionsOf(item, item.ordering);
-    const { id, shared, twin, row, opening, redact } = questionTo(agent, item, steps.length > 0, null);
+    const { id, shared, twin, row, opening, redact } = questionTo(agent, () => item, steps.length > 0, null);
     const arrangement = arrangementOf(item);
     const all = steps.map(step => step.agent);
     const ordering = isUsual(arrangement) ? all : (item.ordering ?? []);

@@ -71,7 +71,15 @@ interface Asker extends Asking {
  * Asks in the round of the question, or in the last one on record: where --retry-failed has got an answer, the same
  * command again must not bring the failure back.
  */
-async function askOne(asker: Asker, question: Question): Promise<AskResult> {
+function askOne(asker: Asker, question: Question): Promise<AskResult> {
+  // nearly always: there is no later round, and a promise less
+  if (!asker.pool.onRecord?.lastRound) return askInRound(asker, question, noRound) as Promise<AskResult>;
+  return askInRounds(asker, question);
+}
+
+const noRound = (): null => null;
+
+async function askInRounds(asker: Asker, question: Question): Promise<AskResult> {
   const later = laterRound(asker, question);
   const asked = await askInRound(asker, question, later);
   if (asked !== null && asked.failure === undefined) return asked;
@@ -96,7 +104,8 @@ async function askInRound(
     const { body, key } = attemptRequest(asker, question, step.attempts + 1, sample);
     if (pool.onRecord?.lastRound && !pool.onRecord.has(key) && later() !== null) return null;
     step.attempts += 1;
-    step.calls = step.calls.concat(key); // no push, which would make room for sixteen more
+    // no push, which would make room for sixteen more
+    step.calls = step.attempts === 1 ? [key] : step.calls.concat(key);
     let answer: Answer;
     try {
       answer = await pool.call(callOf(asker, question, { attempt: step.attempts, body, key }));
@@ -162,7 +171,7 @@ function callOf(
   { id, shared, row, begins, round, redact }: Question,
   { attempt, body, key }: { attempt: number; body: Buffer; key: string },
 ): Call {
-  return {
+  const call: Call = {
     path: '/chat/completions',
     model,
     body,
@@ -175,8 +184,9 @@ function callOf(
     agent: agent.key,
     round,
     attempt,
-    ...(redact && { redact }),
   };
+  if (redact) call.redact = redact;
+  return call;
 }
 
 /** The next attempt, with the answer that was refused and why. */

@@ -51,7 +51,12 @@ interface Company {
   keys: readonly string[];
   /** names of the other agents, as `bare` gives them */
   others: ReadonlySet<string>;
+  /** names that answers gave, and whether each is that of another agent: a model spells its own nearly always alike */
+  known: Map<string, boolean>;
 }
+
+/** Names that are remembered; a model that makes up more of them costs time and no memory. */
+const KNOWN_NAMES = 1_000;
 
 const companies = new WeakMap<Agent, Company>();
 
@@ -60,7 +65,7 @@ export function introduce(agents: readonly Agent[], keys: readonly string[]): vo
   for (const agent of agents) {
     const own = new Set(namesOf(agent));
     const others = agents.flatMap(namesOf).filter(name => name !== '' && !own.has(name));
-    companies.set(agent, { keys, others: new Set(others) });
+    companies.set(agent, { keys, others: new Set(others), known: new Map() });
   }
 }
 
@@ -79,15 +84,28 @@ function bare(name: string): string {
 }
 
 /** What is wrong with an answer of `agent` that carries the name of another one; empty where nothing is. */
-export function foreignNames(agent: Agent, output: unknown): SchemaFinding[] {
+export function foreignNames(agent: Agent, output: unknown): readonly SchemaFinding[] {
   const company = companies.get(agent);
-  if (company === undefined || !isObject(output)) return [];
-  return company.keys.flatMap(key => {
+  if (company === undefined || !isObject(output)) return NONE_FOREIGN;
+  let found = NONE_FOREIGN;
+  for (const key of company.keys) {
     const said = Object.hasOwn(output, key) ? output[key] : undefined;
-    if (typeof said !== 'string' || said.length > 200 || !company.others.has(bare(said))) return [];
-    const found = problem(`/${key}`, 'agent-name', 'your own answer', `that of another agent, ${show(said)}`);
-    return [{ ...found, instance: `/${key}`, data: said, parent: {}, params: {} }];
-  });
+    if (typeof said !== 'string' || said.length > 200 || !isForeign(company, said)) continue;
+    const what = problem(`/${key}`, 'agent-name', 'your own answer', `that of another agent, ${show(said)}`);
+    found = [...found, { ...what, instance: `/${key}`, data: said, parent: {}, params: {} }];
+  }
+  return found;
+}
+
+const NONE_FOREIGN: readonly SchemaFinding[] = [];
+
+function isForeign({ others, known }: Company, said: string): boolean {
+  let isOther = known.get(said);
+  if (isOther === undefined) {
+    isOther = others.has(bare(said));
+    if (known.size < KNOWN_NAMES) known.set(said, isOther);
+  }
+  return isOther;
 }
 
 /** The check of an agent's answers, with their name. */

@@ -27,10 +27,10 @@ export interface QuestionOptions {
   onNothingToRedact: (pointer: string, id: string) => void;
 }
 
-/** `asks`: the agents that decide which question it is, where other items may ask the same; `now` is the item as it is asked. */
+/** `asks`: the agents that decide which question it is, where other items may ask the same; `now` is the item as it is asked, for a failure to keep. */
 type QuestionTo = (
   agent: string,
-  now: Item,
+  now: () => Item,
   hasTurns: boolean,
   asks: readonly string[] | null,
 ) => Pick<Question, 'id' | 'shared' | 'twin' | 'row' | 'opening' | 'redact'>;
@@ -43,13 +43,13 @@ export function questioner(
   const { openings = () => NO_OPENING, share, twins = [] } = options;
   const redactionOf = redactions(options);
 
-  /** A failure keeps the answers that were paid for. */
-  function openingFor(agent: string, item: Item, hasTurns: boolean): Opened {
+  /** A failure keeps the answers that were paid for; an opening is made of none. */
+  function openingFor(agent: string, item: Item, now: () => Item, hasTurns: boolean): Opened {
     try {
       return openings(agents.byKey.get(agent) as Agent, item, hasTurns);
     } catch (error) {
       if (!(error instanceof ItemFailure)) throw error;
-      throw new ItemFailure(error.code, error.message, { agent, item });
+      throw new ItemFailure(error.code, error.message, { agent, item: now() });
     }
   }
 
@@ -57,7 +57,7 @@ export function questioner(
     const redact = redactionOf(item);
     const id = rowIdOf(item, agents, ordering);
     return (agent, now, hasTurns, asks) => {
-      const { opening, files } = openingFor(agent, now, hasTurns);
+      const { opening, files } = openingFor(agent, item, now, hasTurns);
       const shared = (share && asks && sharedName(id, asks, agents)) || undefined;
       return {
         id: item.id as string,

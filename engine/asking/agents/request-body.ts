@@ -30,7 +30,7 @@ export interface Particulars {
   /** the messages of an item that has its own, or that come before its prompt */
   opening?: Opening | undefined;
   /** the answer that was rejected last, and what to say about it */
-  rejected?: { raw: string; complaint: string };
+  rejected?: { raw: string; complaint: string } | undefined;
   temperature: number;
   seed: number;
 }

@@ -64,11 +64,13 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
   if (holdsKey(spoken, key)) return 'HTTP 200 with the API key in its answer';
   const { text, whole } = saidOf({ text: spoken });
   const told = said === null ? reason(finish, key) : REFUSED;
-  const answer = { text, finish: told, usage: readUsage(reply.usage), replayed: false };
+  const answer: Answer = { text, finish: told, usage: readUsage(reply.usage), replayed: false };
   const { id, model } = reply;
   const logprobs = readLogprobs(choice.logprobs);
+  if (whole) answer.whole = whole;
+  if (logprobs) answer.logprobs = logprobs;
   return {
-    answer: { ...answer, ...(whole && { whole }), ...(logprobs && { logprobs }) },
+    answer,
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : undefined,
   };
@@ -96,37 +98,44 @@ function isFirst(choice: unknown): choice is JsonObject {
   return isObject(choice) && (choice.index === 0 || choice.index === undefined);
 }
 
-/** The end of a key in JSON: a quote and a colon. */
-const KEY_END = /"[ \t\r\n]*:/g;
-
 /**
  * Whether an object of a JSON text has a key twice, of which JSON.parse keeps the last without a word. Then the text
  * has more keys than the value. Every answer is checked so, so each key costs no more than a count.
  */
 export function repeatsKey(json: string, value: object): boolean {
   let there = 0;
-  KEY_END.lastIndex = 0;
-  while (KEY_END.test(json)) {
-    const quote = json.lastIndexOf('"', KEY_END.lastIndex - 2);
-    let slash = quote;
-    while (json.charCodeAt(slash - 1) === 0x5c) slash--;
-    if ((quote - slash) % 2 === 0) there++;
-  }
-  const open: object[] = [value];
-  for (let one = open.pop(); one !== undefined; one = open.pop()) {
+  for (let colon = json.indexOf(':'); colon >= 0; colon = json.indexOf(':', colon + 1))
+    if (endsKey(json, colon)) there++;
+  OPEN.push(value);
+  for (let one = OPEN.pop(); one !== undefined; one = OPEN.pop()) {
     if (Array.isArray(one)) {
-      for (const within of one) if (typeof within === 'object' && within !== null) open.push(within);
+      for (const within of one) if (typeof within === 'object' && within !== null) OPEN.push(within);
       continue;
     }
     // what JSON.parse made has no keys but its own
     for (const key in one) {
       there--;
       const within = (one as JsonObject)[key];
-      if (typeof within === 'object' && within !== null) open.push(within);
+      if (typeof within === 'object' && within !== null) OPEN.push(within);
     }
   }
   return there > 0;
 }
+
+/** What `repeatsKey` has still to look at: one list for all answers, empty between two. */
+const OPEN: object[] = [];
+
+/** Whether a colon of a JSON text stands behind a key: behind the quote that ends it, and white space. */
+function endsKey(json: string, colon: number): boolean {
+  let quote = colon - 1;
+  while (isSpace(json.charCodeAt(quote))) quote--;
+  if (json.charCodeAt(quote) !== QUOTE) return false;
+  let slash = quote;
+  while (json.charCodeAt(slash - 1) === BACKSLASH) slash--;
+  return (quote - slash) % 2 === 0;
+}
+
+const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 
 /** finish_reason goes into items and messages. */
 function reason(finish: string, key: Key | undefined): string {

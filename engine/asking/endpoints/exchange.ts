@@ -53,6 +53,8 @@ export interface Exchange {
 export interface Connection {
   readonly client: Client;
   socket: Socket | null;
+  /** of those that have nothing to do: which of them are so for longer */
+  restedAt: number;
 }
 
 /** Keeps the connections that have nothing to do. */
@@ -107,14 +109,16 @@ export class Running implements Exchange, Dispatcher.DispatchHandler {
   }
 
   get received(): number | null {
+    if (this.begun) return this.size;
     // a head that has begun is an answer too; that of a 1xx only says that the server is at work
     const isHead = this.status < 200 && this.headFrom >= 0 && this.bytesRead() > this.headFrom;
-    return this.begun || isHead ? this.size : null;
+    return isHead ? this.size : null;
   }
 
   // Heads, chunk sizes and trailers are no part of the body, so twice as much is let in.
   get overrun(): Error | null {
-    if (this.sentFrom < 0 || this.passedOn) return null;
+    // before the first head there is no more than that head, which undici bounds: most calls are so at each look
+    if (this.status === 0 || this.passedOn) return null;
     const isMore = this.bytesRead() - this.sentFrom > 2 * this.most + MIB;
     return isMore ? new TooLong(`more than ${bytesInWords(2 * this.most)} and no end of the answer`) : null;
   }

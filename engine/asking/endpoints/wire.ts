@@ -62,8 +62,10 @@ let mostOpen = Number.POSITIVE_INFINITY;
 let open = 0;
 /** connections of those who ask this process: they have descriptors of their own */
 let clients = 0;
-/** By connection, the free list that has it. The one that is idle the longest comes first. */
-const idle = new Map<Connection, Connection[]>();
+/** Those of them that have nothing to do. */
+let idle = 0;
+/** The free lists that have any: in each, the one that is idle the longest comes first. */
+const lists = new Set<Connection[]>();
 
 /**
  * The connections of this process, over all endpoints and pools: they share its descriptors. Calls wait for a place
@@ -88,7 +90,7 @@ export const sockets = {
   },
   /** those at work */
   get busy(): number {
-    return open - idle.size;
+    return open - idle;
   },
   setMost(count: number): void {
     mostOpen = count;
@@ -108,17 +110,35 @@ function noteOpened(): void {
 
 /** One more is there, on either side. Where there are too many, the one that is idle the longest is closed. */
 function makeRoom(): void {
-  const [oldest] = idle;
-  if (open <= sockets.most || oldest === undefined) return;
-  const [connection, free] = oldest;
-  free.splice(free.indexOf(connection), 1);
-  noteClosed(connection);
+  if (open <= sockets.most || idle === 0) return;
+  let longest: Connection[] | undefined;
+  for (const free of lists) if (restedIn(free) < restedIn(longest)) longest = free;
+  const connection = longest?.[0];
+  if (longest === undefined || connection === undefined) return;
+  takeOut(longest, 0);
+  open -= 1;
   connection.client.destroy(null, () => {});
 }
 
-function noteClosed(connection: Connection): void {
-  idle.delete(connection);
-  open -= 1;
+/** Since when the first of a free list is idle. */
+const restedIn = (free: readonly Connection[] | undefined): number =>
+  free?.[0]?.restedAt ?? Number.POSITIVE_INFINITY;
+
+/** counts what comes to rest */
+let rests = 0;
+
+function rest(free: Connection[], connection: Connection): void {
+  connection.restedAt = ++rests;
+  if (free.push(connection) === 1) lists.add(free);
+  idle += 1;
+}
+
+/** The connection at the index `at` of a free list. */
+function takeOut(free: Connection[], at: number): void {
+  if (at === free.length - 1) free.pop();
+  else free.splice(at, 1);
+  if (free.length === 0) lists.delete(free);
+  idle -= 1;
 }
 
 const connect = buildConnector({ timeout: 10_000 });
@@ -137,6 +157,7 @@ const OPTIONS: Client.Options = {
 function connectionTo(origin: URL): Connection {
   const connection: Connection = {
     socket: null,
+    restedAt: 0,
     client: new Client(origin, {
       ...OPTIONS,
       connect: (options, told) =>
@@ -159,25 +180,24 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
     giveBack(connection) {
       const { client } = connection;
       if (client.destroyed || closing) {
-        noteClosed(connection);
+        open -= 1;
         if (!client.destroyed) void client.close();
         return;
       }
-      free.push(connection);
-      idle.set(connection, free);
+      rest(free, connection);
     },
     discard(connection) {
       const at = free.lastIndexOf(connection);
       if (at < 0) return;
-      free.splice(at, 1);
-      noteClosed(connection);
+      takeOut(free, at);
+      open -= 1;
       queueMicrotask(() => connection.client.destroy(null, () => {})); // undici is still at the end of its last answer
     },
   };
   const take = (): Connection => {
-    const rested = free.pop();
+    const rested = free.at(-1);
     if (rested !== undefined) {
-      idle.delete(rested);
+      takeOut(free, free.length - 1);
       return rested;
     }
     noteOpened();
@@ -199,7 +219,9 @@ export const openWire: OpenWire = (origin, authorization, maxBody = MAX_BODY) =>
     async close() {
       closing = true;
       const rested = free.splice(0);
-      for (const connection of rested) noteClosed(connection);
+      lists.delete(free);
+      idle -= rested.length;
+      open -= rested.length;
       await Promise.all(rested.map(({ client }) => client.close()));
     },
   };

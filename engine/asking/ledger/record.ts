@@ -163,9 +163,9 @@ export function changedStage(before: AsksWith, now: AsksWith): string[] {
   for (const agent of Object.keys(before.agents)) {
     if (now.agents[agent] === undefined) changes.push(`${agent} is gone`);
   }
-  for (const [name, value] of Object.entries(now.options)) {
-    const old = before.options[name];
-    if (old !== value) changes.push(`${name}: ${old ?? 'none'} before, ${value} now`);
+  for (const name of new Set([...Object.keys(now.options), ...Object.keys(before.options)])) {
+    const [old, value] = [before.options[name], now.options[name]];
+    if (old !== value) changes.push(`${name}: ${old ?? 'none'} before, ${value ?? 'none'} now`);
   }
   return changes;
 }

@@ -13,7 +13,7 @@ import type { Placing } from '../../core/item/call.ts';
 import { sockets } from '../endpoints/wire.ts';
 import { choose, createHomes, loadOf } from './choose.ts';
 import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
-import { createLanes, createQueue, type Queue } from './lanes.ts';
+import { createLanes, Queue } from './lanes.ts';
 import type { Suspects } from './outage.ts';
 import { type Endpoint, hashOf, type Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
@@ -278,7 +278,7 @@ export function createWaiting() {
     push(ticket: Ticket): void {
       if (ticket.home === null) return fresh.push(ticket);
       if (ticket.call.begins || ticket.call.raw) queueOf(siblings, ticket.home, createLanes).push(ticket);
-      else queueOf(later, ticket.home, createQueue).push(ticket);
+      else queueOf(later, ticket.home, () => new Queue()).push(ticket);
     },
     /** a live call */
     pushLive: (ticket: Ticket): void => live.push(ticket),
@@ -334,7 +334,9 @@ function queueOf<Q>(queues: Map<Endpoint, Q>, home: Endpoint, create: () => Q): 
   return queue;
 }
 
+/** Asked for every call and every answer, and most of the time of one endpoint or none. */
 function sizeOf(queues: ReadonlyMap<Endpoint, { readonly size: number }>): number {
+  if (queues.size === 0) return 0;
   let size = 0;
   for (const queue of queues.values()) size += queue.size;
   return size;

@@ -9,7 +9,50 @@
  */
 import type { Ticket } from './pool-state.ts';
 
-interface Lane extends Queue {
+/** A class, since a lane that is empty goes: a run with room has a new one for each item that begins. */
+export class Queue {
+  #tickets: (Ticket | undefined)[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#tickets.length - this.#head;
+  }
+
+  push(ticket: Ticket): void {
+    this.#tickets.push(ticket);
+  }
+
+  first(): Ticket | undefined {
+    return this.#tickets[this.#head];
+  }
+
+  take(): Ticket | undefined {
+    const ticket = this.#tickets[this.#head];
+    if (ticket === undefined) return undefined;
+    this.#tickets[this.#head++] = undefined;
+    const { length } = this.#tickets;
+    // Cut now and then: shifting each time would copy the queue for every call.
+    if (this.#head === length) this.#tickets.length = this.#head = 0;
+    else if (this.#head >= 1024 && this.#head * 2 >= length) {
+      this.#tickets = this.#tickets.slice(this.#head);
+      this.#head = 0;
+    }
+    return ticket;
+  }
+
+  /** Takes out the calls that `isMeant`; the others keep their order. */
+  withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
+    const out: Ticket[] = [];
+    const kept: Ticket[] = [];
+    for (const ticket of this.#tickets.slice(this.#head) as Ticket[])
+      (isMeant(ticket) ? out : kept).push(ticket);
+    this.#tickets = kept;
+    this.#head = 0;
+    return out;
+  }
+}
+
+class Lane extends Queue {
   readonly owner: Owner;
   /** of the batch and the model */
   readonly name: string;
@@ -17,6 +60,15 @@ interface Lane extends Queue {
   /** 1/weight */
   readonly stride: number;
   pass: number;
+
+  constructor(owner: Owner, name: string, model: string, stride: number) {
+    super();
+    this.owner = owner;
+    this.name = name;
+    this.model = model;
+    this.stride = stride;
+    this.pass = owner.pass + stride;
+  }
 }
 
 interface Owner {
@@ -43,8 +95,7 @@ export function createLanes() {
     const name = `${batch}\0${model}`;
     let lane = owner.lanes.get(name);
     if (lane === undefined) {
-      const stride = 1 / weight;
-      lane = Object.assign(createQueue(), { owner, name, model, stride, pass: owner.pass + stride });
+      lane = new Lane(owner, name, model, 1 / weight);
       owner.lanes.set(name, lane);
     }
     lane.push(ticket);
@@ -91,11 +142,11 @@ export function createLanes() {
     /** Offers calls to `place`, in turns, until it has refused one of each model; how many it took. */
     offer(place: (ticket: Ticket) => boolean): number {
       if (size === 0) return 0;
-      const turnedAway = new Set<string>();
+      let turnedAway = NONE;
       let taken = 0;
       for (let lane = next(turnedAway); lane !== null; lane = next(turnedAway)) {
         if (!place(lane.first() as Ticket)) {
-          turnedAway.add(lane.model);
+          turnedAway = new Set([...turnedAway, lane.model]);
           continue;
         }
         take(lane);
@@ -120,36 +171,3 @@ export function createLanes() {
 }
 
 const NONE: ReadonlySet<string> = new Set();
-
-export function createQueue() {
-  let tickets: (Ticket | undefined)[] = [];
-  let head = 0;
-  return {
-    get size(): number {
-      return tickets.length - head;
-    },
-    push: (ticket: Ticket): void => void tickets.push(ticket),
-    first: (): Ticket | undefined => tickets[head],
-    take(): Ticket | undefined {
-      const ticket = tickets[head];
-      if (ticket === undefined) return undefined;
-      tickets[head++] = undefined;
-      // Cut now and then: shifting each time would copy the queue for every call.
-      if (head === tickets.length || (head >= 1024 && head * 2 >= tickets.length)) {
-        tickets = tickets.slice(head);
-        head = 0;
-      }
-      return ticket;
-    },
-    /** Takes out the calls that `isMeant`; the others keep their order. */
-    withdraw(isMeant: (ticket: Ticket) => boolean): Ticket[] {
-      const out: Ticket[] = [];
-      const kept: Ticket[] = [];
-      for (const ticket of tickets.slice(head) as Ticket[]) (isMeant(ticket) ? out : kept).push(ticket);
-      [tickets, head] = [kept, 0];
-      return out;
-    },
-  };
-}
-
-export type Queue = ReturnType<typeof createQueue>;

@@ -45,7 +45,7 @@ function beginAgain(endpoint: Endpoint, now: number): void {
   startSmall(endpoint, now);
   Object.assign(endpoint.latencies, { count: 0, median: Number.NaN, medianAt: 0 });
   endpoint.byAgent.clear();
-  endpoint.signs.speeds.clear();
+  endpoint.signs.speeds = { writes: new Map(), reads: new Map() };
   endpoint.signs.last = null;
 }
 

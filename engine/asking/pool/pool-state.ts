@@ -185,6 +185,9 @@ export interface Part {
   sums(): Sums;
 }
 
+/** Of calls that have not been sent: each has its own from then on. */
+const NO_TURN = turnFrom(0, 0);
+
 /** A call on its way: what was asked, what became of it so far, and who waits for it. */
 export class Ticket {
   readonly call: Call;
@@ -222,7 +225,7 @@ export class Ticket {
   index = -1;
   sentAt = 0;
   exchange: Exchange | null = null;
-  turn = turnFrom(0, 0);
+  turn = NO_TURN;
   extent: Extent | null = null;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;

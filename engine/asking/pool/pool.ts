@@ -180,8 +180,8 @@ class Carrier {
     this.#sent++;
     if (this.#outstanding++ === 0) this.#ticker.hold(true);
     const now = this.#clock.now();
-    const sending = known.sent(asked, (...settle) => {
-      const ticket = new Ticket(queued, part, now, ...settle);
+    const sending = known.sent(asked, (resolve, reject) => {
+      const ticket = new Ticket(queued, part, now, resolve, reject);
       onRoad?.(ticket);
       this.#liveCalls.opened(ticket);
       this.#queue.push(ticket);

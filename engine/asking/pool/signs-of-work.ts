@@ -81,7 +81,7 @@ export const noSigns = () => ({
   heardAtWork: 0,
   /** the last of its failures in a row was a silence, which a sign of work makes good */
   wasSilent: false,
-  speeds: new Map() as Speeds,
+  speeds: { writes: new Map(), reads: new Map() } as Speeds,
 });
 
 export type Signs = ReturnType<typeof noSigns>;
@@ -195,13 +195,15 @@ interface Speed {
   count: number;
 }
 
-export type Speeds = Map<string, Speed>;
+export type Speeds = Record<SpeedOf, Map<string, Speed>>;
 
 /** An answer took so many ms for so many tokens or bytes. */
 export function noteSpeed(speeds: Speeds, what: SpeedOf, model: string, ms: number, units: number): void {
-  const key = `${what} ${model}`;
-  const speed = speeds.get(key) ?? { ms: new Float64Array(KEPT), units: new Float64Array(KEPT), count: 0 };
-  speeds.set(key, speed);
+  let speed = speeds[what].get(model);
+  if (speed === undefined) {
+    speed = { ms: new Float64Array(KEPT), units: new Float64Array(KEPT), count: 0 };
+    speeds[what].set(model, speed);
+  }
   const at = speed.count++ % KEPT;
   speed.ms[at] = ms;
   speed.units[at] = units;
@@ -212,7 +214,7 @@ export function noteSpeed(speeds: Speeds, what: SpeedOf, model: string, ms: numb
  * for more than a short one. Time in the server's queue and for the prompt is in it: it is rather too slow.
  */
 export function paceOf(speeds: Speeds, what: SpeedOf, model: string): number {
-  const speed = speeds.get(`${what} ${model}`);
+  const speed = speeds[what].get(model);
   if (speed === undefined) return Number.NaN;
   const { ms, units, count } = speed;
   let time = 0;

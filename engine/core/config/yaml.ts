@@ -146,9 +146,24 @@ export function checkPart(
   if (!fits(value)) {
     // a misspelt key is also a missing one: what was written is the better thing to point at
     const unknown = fits.errors!.find(({ keyword }) => keyword === 'additionalProperties');
-    throw complainOf(file, at, unknown ?? fits.errors![0]!, secretive);
+    throw complainOf(file, at, unknown ?? withMissing(fits.errors!), secretive);
   }
   return value;
+}
+
+/** The first error; where a key is missing there, with all that are. */
+function withMissing(errors: readonly ErrorObject[]): ErrorObject {
+  const first = errors[0] as ErrorObject;
+  if (first.keyword !== 'required') return first;
+  // of what may stand for each other, nobody needs all
+  const there = errors.filter(
+    ({ keyword, instancePath, schemaPath }) =>
+      keyword === 'required' &&
+      instancePath === first.instancePath &&
+      (schemaPath === first.schemaPath || !/\/(?:any|one)Of\//.test(schemaPath)),
+  );
+  const missing = new Set(there.map(({ params }) => `'${params.missingProperty}'`));
+  return { ...first, params: { missing: [...missing] } };
 }
 
 /** The tags of JSON's values (YAML 1.2.2, 10.3); others, such as !!binary, make values that JSON does not have. */
@@ -219,8 +234,10 @@ function complainOf(
       const shownKey = secretive && !/^[a-z_]{1,40}$/.test(key) ? 'another one' : `'${key}'`;
       return complain(`expected the keys ${keys}, found ${shownKey}`, key);
     }
-    case 'required':
-      return complain(`expected the key '${params.missingProperty}', found none`);
+    case 'required': {
+      const missing: string[] = params.missing;
+      return complain(`expected the key${missing.length > 1 ? 's' : ''} ${missing.join(', ')}, found none`);
+    }
     case 'type':
       return complain(`expected ${[params.type].flat().join(' or ')}, found ${shown(data)}`);
     case 'enum':

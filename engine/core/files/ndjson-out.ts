@@ -127,7 +127,7 @@ class LineOutput implements Output {
     const origin = originOf(line);
     if (origin === undefined) {
       this.#endRun();
-      this.#append(`${JSON.stringify(line)}\n`);
+      this.#append(JSON.stringify(line), '\n');
     } else this.#addUntouched(line, origin);
     this.#flushSoon();
     return this.#open;
@@ -179,15 +179,17 @@ class LineOutput implements Output {
     if (block[to - 1] !== NEWLINE) this.#append('\n'); // the last line of a file may lack its newline
   }
 
-  #append(text: string): void {
-    const most = text.length * 3; // UTF-16 units to UTF-8 bytes
+  /** `end`: apart, for to join it to a text copies that text once more. */
+  #append(text: string, end = ''): void {
+    const most = (text.length + end.length) * 3; // UTF-16 units to UTF-8 bytes
     if (most > ROOM) {
       this.#flushBuffer();
-      this.#put(Buffer.from(text));
+      this.#put(Buffer.from(text + end));
       return;
     }
     this.#makeRoom(most);
     this.#filled += this.#buffer.write(text, this.#filled);
+    if (end !== '') this.#filled += this.#buffer.write(end, this.#filled);
   }
 
   #makeRoom(bytes: number): void {

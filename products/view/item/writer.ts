@@ -25,7 +25,7 @@ interface Listed {
   most: number;
   what: string;
   whats?: string;
-  as?: 'li' | 'p' | 'tr';
+  as?: 'li' | 'p' | 'span' | 'tr';
 }
 
 /** Bytes of HTML that all texts of a page take together. */
@@ -115,6 +115,7 @@ export class Writer {
     const more = entries.length - made.length;
     if (more === 0) return made;
     const words = this.leftOut(counted(more, `more ${what}`, `more ${whats}`));
+    if (as === 'span') return [...made, words];
     if (as === 'li') return [...made, html`<li class="more">${words}</li>`];
     return [...made, as === 'tr' ? html`<tr><td>${words}</td></tr>` : html`<p class="more">${words}</p>`];
   }

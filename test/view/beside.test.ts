@@ -1,0 +1,279 @@
+/** Two runs joined row by row, and the page of one pair: what differs is marked, and nothing of a line is markup. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../engine/core/json/pointer.ts';
+import { comparable, DIFFERS, joinRuns, type RunHashes } from '../../products/view/beside.ts';
+import { besideParts, type Side } from '../../products/view/beside-page.ts';
+import { hashOf } from '../../products/view/rows/chunk.ts';
+import { wordDiff } from '../../products/view/word-diff.ts';
+import { runs } from '../all.ts';
+import { ROOT } from '../fw.ts';
+import { holds } from '../integrity/property.ts';
+import { anyText } from '../ledger/records.ts';
+
+const LINKS = { raw: null, filter: () => null };
+
+/** What the index holds of lines. */
+function hashesOf(lines: readonly JsonObject[], names = false): RunHashes {
+  const known = lines.map(line => comparable(line));
+  const of = (make: (one: (typeof known)[number]) => unknown): Float64Array =>
+    Float64Array.from(known, one => {
+      const value = make(one);
+      return value === undefined || value === null
+        ? Number.NaN
+        : hashOf(typeof value === 'string' ? value : JSON.stringify(value));
+    });
+  return {
+    ids: of(({ id }) => id),
+    decided: of(({ decision }) => decision),
+    said: of(({ answers }) => answers.map(({ value }) => value)),
+    rungs: of(({ rung }) => rung),
+    ...(names && { names: of(({ name }) => name) }),
+  };
+}
+
+const pairsOf = (a: RunHashes, b: RunHashes): [number, number, number][] => {
+  const { first, second, differs, order } = joinRuns(a, b);
+  return [...order].map(pair => [first[pair] as number, second[pair] as number, differs[pair] as number]);
+};
+
+const step = (output: unknown, rung = 'clean'): JsonObject => ({
+  agent: 'a',
+  output,
+  rung,
+  saw: 'clean',
+  repairs: [],
+  calls: [],
+  attempts: 1,
+});
+const item = (id: string, output: unknown, rung?: string): JsonObject => ({
+  id,
+  prompt: 'p',
+  steps: [step(output, rung)],
+});
+
+describe('two runs', () => {
+  test('are joined by id, what differs most first, then what one run alone has', () => {
+    const a = [
+      item('1', { x: 1 }),
+      item('2', { x: 1 }),
+      item('3', { x: 1 }),
+      item('4', 'same'),
+      item('alone', 1),
+    ];
+    const b = [
+      item('4', 'same'),
+      item('3', { x: 2 }),
+      item('2', { x: 1 }, 'coerced'),
+      item('1', { x: 2 }, 'repaired'),
+      item('new', 1),
+    ];
+    const all = DIFFERS.decision + DIFFERS.text;
+    expect(pairsOf(hashesOf(a), hashesOf(b))).toEqual([
+      [0, 3, all + DIFFERS.rung],
+      [2, 1, all],
+      [1, 2, DIFFERS.rung],
+      [4, -1, 0],
+      [-1, 4, 0],
+      [3, 0, 0],
+    ]);
+    expect(joinRuns(hashesOf(a), hashesOf(b)).counts).toEqual({
+      matched: 4,
+      onlyFirst: 1,
+      onlySecond: 1,
+      decision: 2,
+      rung: 2,
+      text: 2,
+      same: 1,
+    });
+  });
+
+  test('an id that is there twice is joined in the order of the rows; a row without one stands alone', () => {
+    const a = [item('1', 'a'), item('1', 'b'), { x: 1 }];
+    const b = [item('1', 'a'), item('1', 'c'), item('1', 'd'), { x: 1 }];
+    expect(pairsOf(hashesOf(a), hashesOf(b))).toEqual([
+      [1, 1, 5],
+      [2, -1, 0],
+      [-1, 2, 0],
+      [-1, 3, 0],
+      [0, 0, 0],
+    ]);
+  });
+
+  test('an item and the legacy result of it are joined by row and ordering', () => {
+    const line = { id: 'x/risk', row: 7, prompt: 'p', ordering: ['risk', 'data'], steps: [step({ a: 1 })] };
+    const legacy = {
+      prompt_id: 7,
+      ordering: 'risk,data',
+      conversation_history: [{ agent: 'a', output: { a: 1 } }],
+      business_decision: { a: 1 },
+    };
+    const [pair] = pairsOf(hashesOf([line], true), hashesOf([legacy], true));
+    expect(pair?.slice(0, 2)).toEqual([0, 0]);
+    expect(pairsOf(hashesOf([line]), hashesOf([legacy]))).toHaveLength(2);
+  });
+
+  test('any ids are joined as a Map joins them', () => {
+    const ids = fc.array(fc.constantFrom(...'abcdefgh'), { maxLength: 12 });
+    holds(fc.tuple(ids, ids), ([a, b]) => {
+      const left = new Map<string, number[]>();
+      for (const [row, id] of b.entries()) left.set(id, [...(left.get(id) ?? []), row]);
+      const expected = a.map((id, row) => [row, left.get(id)?.shift() ?? -1]);
+      const found = joinRuns(hashesOf(a.map(id => item(id, 1))), hashesOf(b.map(id => item(id, 1))));
+      expect(a.map((_, row) => [found.first[row], found.second[row]])).toEqual(expected);
+      expect([...found.order].sort((x, y) => x - y)).toEqual([...found.first.keys()]);
+      const { matched, onlyFirst, onlySecond } = found.counts;
+      expect([matched + onlyFirst, matched + onlySecond]).toEqual([a.length, b.length]);
+    });
+  });
+
+  test('of very many rows', () => {
+    const count = runs(200_000, 1_000_000, 'ROWS');
+    const side = (of: (row: number) => number): RunHashes => {
+      const ids = Float64Array.from({ length: count }, (_, row) => hashOf(`id ${of(row)}`));
+      return { ids, decided: ids, said: ids, rungs: ids };
+    };
+    const found = joinRuns(
+      side(row => row),
+      side(row => count - row),
+    );
+    expect(found.counts).toMatchObject({ matched: count - 1, onlyFirst: 1, onlySecond: 1, same: count - 1 });
+    expect(found.second[1]).toBe(count - 1);
+  });
+});
+
+describe('the difference of two texts', () => {
+  test('has both of them in it', () => {
+    const text = fc
+      .array(fc.oneof(fc.constantFrom('a ', 'word ', ', ', '\n'), anyText), { maxLength: 20 })
+      .map(parts => parts.join(''));
+    holds(fc.tuple(text, text), ([a, b]) => {
+      const pieces = wordDiff(a, b);
+      const side = (name: string): string =>
+        pieces
+          .filter(({ kind }) => kind === 'same' || kind === name)
+          .map(piece => piece.text)
+          .join('');
+      expect([side('left'), side('right')]).toEqual([a, b]);
+    });
+  });
+
+  test('is small where little differs, and bounded where all does', () => {
+    const words = Array.from({ length: 5_000 }, (_, at) => `word${at} `);
+    const other = words.with(2_500, 'another ');
+    expect(wordDiff(words.join(''), other.join('')).map(({ kind }) => kind)).toEqual([
+      'same',
+      'left',
+      'right',
+      'same',
+    ]);
+    const far = Array.from({ length: 200_000 }, (_, at) => `x${at} `).join('');
+    expect(wordDiff(words.join(''), far).length).toBe(3);
+  });
+});
+
+describe('the page of a pair', () => {
+  const side = (line: JsonObject | null, name: string): Side => ({
+    line,
+    text: JSON.stringify(line),
+    isRow: false,
+    name,
+  });
+  const pageOf = (a: JsonObject | null, b: JsonObject | null): string =>
+    besideParts([side(a, 'old.ndjson'), side(b, 'new <b>.ndjson')], { hidden: null, links: LINKS }).text;
+
+  test('shows what differs first, and marks it', () => {
+    const a = item('1', { kind: 'loan', decision: 'approve', why: 'The income covers the rate.' });
+    const b = item(
+      '1',
+      { kind: 'loan', decision: 'deny', why: 'The income barely covers the rate.' },
+      'coerced',
+    );
+    const page = pageOf(a, b);
+    expect(page).toContain('They differ in the decision, the rung, what was answered.');
+    expect(page).toMatch(/<tr class="other"><th scope="row">decision.*<tr><th scope="row">kind/s);
+    expect(page).toContain('<ins><span class="unseen">[only here: </span>barely ');
+    expect(page).toContain('new &lt;b&gt;.ndjson');
+    expect(pageOf(a, a)).toContain('Both say the same.');
+    expect(pageOf(a, null)).toContain('This run does not have the row.');
+  });
+
+  test('says that other prompts were asked', () => {
+    const page = pageOf(
+      { ...item('1', 'x'), prompt: 'Be kind.' },
+      { ...item('1', 'x'), prompt: 'Be strict.' },
+    );
+    expect(page).toContain('They were asked otherwise');
+    expect(page).toContain('said the same in both');
+  });
+
+  test('compares answers of batches, and failures', () => {
+    const of = (content: string): JsonObject => ({
+      custom_id: 'c',
+      response: { status_code: 200, body: { choices: [{ message: { content } }] } },
+      error: null,
+    });
+    expect(pageOf(of('Yes, it is.'), of('No, it is not.'))).toContain('<del>');
+    expect(
+      pageOf(of('Yes'), { custom_id: 'c', response: null, error: { code: 'x', message: 'm' } }),
+    ).toContain('<b>x</b>');
+  });
+
+  test('hides what a judge must not see', () => {
+    const a = { ...item('1', { decision: 'approve' }), input: { gender: 'female' } };
+    const b = { ...item('1', { decision: 'deny' }), input: { gender: 'male' } };
+    const hidden = {
+      has: (name: string) => name === 'in.gender' || name === 'out.decision',
+      mask: (text: string) => text.replace(/(?:fe)?male/g, '▒'),
+      hidesAnswers: true,
+    };
+    const { text } = besideParts([side(a, 'a'), side(b, 'b')], { hidden, links: LINKS });
+    expect(text).not.toMatch(/male|approve|deny/);
+  });
+
+  test('of any two lines has markup of ours alone, and is at most a megabyte', () => {
+    const items = readFileSync(join(ROOT, 'fixtures/explain/items.ndjson'), 'utf8')
+      .trim()
+      .split('\n')
+      .map(text => JSON.parse(text) as JsonObject);
+    const value = fc.oneof(
+      anyText,
+      fc.jsonValue({ maxDepth: 3, stringUnit: 'binary' }),
+      fc.constantFrom('</pre><script>', '" x="'),
+    );
+    const line = fc
+      .oneof(
+        fc.constantFrom(...items),
+        fc.record(
+          {
+            id: value,
+            prompt: value,
+            steps: fc.array(fc.record({ agent: value, output: value, rung: value })),
+            decision: fc.record({ output: value }),
+          },
+          { requiredKeys: ['id', 'steps'] },
+        ),
+        fc.record({ conversation_history: fc.array(value), business_decision: value }),
+        fc.dictionary(anyText, value),
+      )
+      .map(one => JSON.parse(JSON.stringify(one)) as JsonObject);
+    const expectOwn = (page: string): void => {
+      const tags =
+        /<\/?(?:article|section|div|h2|h3|p|b|i|pre|table|tbody|tr|th|td|details|summary|span|del|ins)(?: [a-z]+="[a-z0-9 -]*")*>/g;
+      expect(/[<>]/.test(page.replaceAll(tags, ''))).toBe(false);
+      expect(Buffer.byteLength(page)).toBeLessThan(1_000_000);
+    };
+    holds(fc.tuple(line, line), ([a, b]) => expectOwn(pageOf(a, b)));
+    const long = '<&"\u202e '.repeat(300_000);
+    const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`k${at}<`, at]));
+    expectOwn(
+      pageOf({ ...item('1', many), prompt: long }, { ...item('1', { ...many, k5: 1 }), prompt: `${long}x` }),
+    );
+    expectOwn(pageOf(item('1', long), item('1', long.slice(1))));
+    const deep = `{"id":"a","steps":[{"output":${'['.repeat(3_000)}${']'.repeat(3_000)}}]}`;
+    const both: Side = { line: JSON.parse(deep) as JsonObject, text: deep, isRow: false, name: 'x' };
+    expectOwn(besideParts([both, both], { hidden: null, links: LINKS }).text);
+  });
+});
