@@ -1,5 +1,6 @@
 /** The lines that labels name, as they are read, and what is counted of the judgements of them. */
 import { type Held, hashOfJudged, type Labels, type Sample } from '../../engine/audit/labels-file.ts';
+import { idOf } from '../../engine/core/item/item.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import type { TwoByTwo } from '../kit/kappa.ts';
 import type { Figure, Interval } from '../kit/statistics.ts';
@@ -8,6 +9,8 @@ import type { Observation } from './observe.ts';
 
 /** What has to be kept of a line that somebody judged. */
 interface JudgedLine {
+  /** of the record that the line became: its id without space around it */
+  record: string;
   hash: string | null;
   allowed: ReadonlySet<string> | null;
 }
@@ -22,12 +25,19 @@ export class LinesJudged {
   }
 
   see(line: JsonObject, { id, allowed }: Observation): void {
-    if (this.#lines.has(id) || this.labels.of(id).length === 0) return;
-    this.#lines.set(id, { hash: hashOfJudged(line), allowed });
+    const named = idOf(line) ?? id;
+    if (this.#lines.has(named) || this.labels.of(named).length === 0) return;
+    this.#lines.set(named, { record: id, hash: hashOfJudged(line), allowed });
   }
 
+  /** By the id that labels have. */
   of(id: string): JudgedLine | undefined {
     return this.#lines.get(id);
+  }
+
+  /** The ids of their records. */
+  records(): Set<string> {
+    return new Set([...this.#lines.values()].map(({ record }) => record));
   }
 }
 

@@ -34,11 +34,12 @@ export function judgedNotes(judges: readonly JudgeRow[], { asked }: Collected): 
     const { samples, picked } = row;
     for (const { seed, size, by: column, of, judged: n } of samples) {
       const drawn = `${who}: ${number(n)} of ${number(size)} that were drawn from ${number(of)} (seed ${seed})`;
+      const rest = n < size ? '; those that are left may be the harder ones' : '';
       if (column !== undefined)
         notes.push(
-          `${drawn}, from each value of ${show(column)} alike: the share of all judged is one of this sample, not of all ${number(of)}; those by ${show(column)} hold for each value`,
+          `${drawn} are judged, drawn from each value of ${show(column)} alike: the share of all judged is one of this sample, not of all ${number(of)}; those by ${show(column)} hold for each value${rest}`,
         );
-      else if (n < size) notes.push(`${drawn} are judged: those that are left may be the harder ones`);
+      else if (n < size) notes.push(`${drawn} are judged${rest}`);
     }
     if (picked > 0)
       notes.push(

@@ -7,12 +7,13 @@ import { counted } from '../../engine/core/item/wording.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { addTo, type Clusters, clusteredShare, LEAST, partsOf } from '../kit/agreement.ts';
 import { clusteredKappa, emptyTable, type TwoByTwo } from '../kit/kappa.ts';
-import { type Collected, NAMED_IDS, type Seen } from './collect.ts';
+import type { Collected, Seen } from './collect.ts';
 import type { JudgeRow, LinesJudged, Matched, Named, VerdictCounts } from './judged-lines.ts';
 import { judgedNotes } from './judged-notes.ts';
 import { type BetweenRow, betweenJudges } from './judges.ts';
 import { blankless, outcomeIn } from './outcome-texts.ts';
 import { type Asked, ruleOf } from './report-names.ts';
+import { MOST_IDS } from './rows-query.ts';
 import { canonical } from './values.ts';
 
 export interface Judged {
@@ -31,7 +32,8 @@ const MOST_POINTERS = 100;
 export function judgedTable(collected: Collected, lines: LinesJudged): Judged {
   const { all, lines: count, torn } = lines.labels;
   const records = new Map<string, Seen>();
-  for (const record of collected.seen) if (lines.of(record.id)) records.set(record.id, record);
+  const named = lines.records();
+  for (const record of collected.seen) if (named.has(record.id)) records.set(record.id, record);
   const byJudge = new Map<string, Held[]>();
   for (const label of all) {
     const own = byJudge.get(label.by);
@@ -67,7 +69,7 @@ const noneNamed = (): Named => ({ n: 0, ids: [] });
 
 function name(into: Named, id: string): void {
   into.n += 1;
-  if (into.ids.length < NAMED_IDS) into.ids.push(id);
+  if (into.ids.length < MOST_IDS) into.ids.push(id);
 }
 
 /** `labels` of one judge, sorted by id, by path; the line as a whole first, then the most frequent. */
@@ -85,7 +87,7 @@ function sortOut(labels: readonly Held[], lines: LinesJudged, records: ReadonlyM
     const at: AtPath = { path, labels: [], found: [], otherText: noneNamed(), missing: noneNamed() };
     for (const [id, own] of ids) {
       const line = lines.of(id);
-      const record = records.get(id);
+      const record = records.get(line?.record ?? '');
       const label = own.find(({ hash }) => hash === line?.hash) ?? (own.at(-1) as Held);
       at.labels.push(label);
       if (line === undefined || record === undefined) name(at.missing, id);
@@ -132,7 +134,7 @@ function countsOf(found: readonly Matched[]): VerdictCounts {
   for (const { label, record } of found) {
     const { verdict } = label;
     counts[verdict] += 1;
-    if (verdict !== 'right' && ids[verdict].length < NAMED_IDS) ids[verdict].push(record.id);
+    if (verdict !== 'right' && ids[verdict].length < MOST_IDS) ids[verdict].push(record.id);
     if (verdict !== 'unsure') addTo(clusters, 0, record.cluster, 1, verdict === 'right' ? 1 : 0);
   }
   const parts = partsOf(clusters, 0);

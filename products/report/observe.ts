@@ -113,7 +113,7 @@ export function observe(
     allowed,
     isByName: said.isByName,
     noOutcome: approved === null && !isTied ? listed(said.value) : null,
-    isOwnFailure: failureOf(exported ?? line) !== undefined,
+    isOwnFailure: trouble !== undefined && failureOf(exported ?? line) !== undefined,
     left: trouble?.code ?? (exported?.rung === 'failed' ? 'not-accepted' : approved === null ? none : null),
     rung: isRow && !exported && failure === undefined ? 'unknown' : exported ? exported.rung : rungOf(line),
     risk: asked.risk === undefined ? Number.NaN : numberOf(columns[asked.risk] ?? decision?.[asked.risk]),

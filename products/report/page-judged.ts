@@ -16,7 +16,7 @@ import {
 import type { Judged } from './judged.ts';
 import type { JudgeRow, VerdictCounts } from './judged-lines.ts';
 import type { Report } from './report.ts';
-import { byIds, exactly, inColumn, rowsOf, type Where } from './rows-query.ts';
+import { byIds, exactly, inColumn, rowsOf, rowsQuery, type Where } from './rows-query.ts';
 
 const whole = (value: number): string => percent(value, 0);
 
@@ -40,17 +40,22 @@ const notesOf = (notes: readonly string[]): Text =>
     ? NONE
     : html`<ul class="notes">${joined(notes.map(text => html`<li>${short(text, 400)}</li>`))}</ul>`;
 
-const dotsOf = (rows: readonly (readonly [string, VerdictCounts])[], title: string): Text =>
+/** What is drawn of some judgements: its name, the counts, and the query of the records. */
+type Drawn = readonly [label: string, counts: VerdictCounts, rows?: string];
+
+const dotsOf = (rows: readonly Drawn[], title: string): Text =>
   dotChart({
     title,
     axis: '% right, of those said to be right or wrong',
-    rows: rows.flatMap(([label, { rate, small }]) => (rate ? [{ label, ...rate, faint: small }] : [])),
+    rows: rows.flatMap(([label, { rate, small }, query = '']) =>
+      rate ? [{ label, ...rate, faint: small, rows: query }] : [],
+    ),
     show: whole,
     from: 0,
     to: 1,
   });
 
-const drawnIf = (rows: readonly (readonly [string, VerdictCounts])[], title: string): Text =>
+const drawnIf = (rows: readonly Drawn[], title: string): Text =>
   rows.some(([, { rate }]) => rate !== null) ? dotsOf(rows, title) : NONE;
 
 /** The counts of verdicts as cells; those that are wrong or unsure lead to their records. */
@@ -119,17 +124,18 @@ function ofGroup(judges: readonly JudgeRow[], column: string): Text {
   });
   if (rows.length === 0) return NONE;
   const isOne = judges.length === 1;
-  const labelled = rows.map(({ by, row }) => [isOne ? row.value : `${row.value}, ${by}`, row] as const);
+  const recordsOf = (value: string): Where[] => [[inColumn(column), exactly(value)]];
+  const labelled = rows.map(
+    ({ by, row }) =>
+      [isOne ? row.value : `${row.value}, ${by}`, row, rowsQuery(recordsOf(row.value))] as const,
+  );
   const behind = table(
     [short(column), ...(isOne ? [] : ['judge']), 'right', 'wrong', 'unsure', 'cases', 'share right'],
-    rows.map(({ by, row }) => {
-      const where: Where[] = [[inColumn(column), exactly(row.value)]];
-      return [
-        rowsOf(where, short(row.value) + (row.small ? ' (few)' : '')),
-        ...(isOne ? [] : [short(by)]),
-        ...cellsOf(row),
-      ];
-    }),
+    rows.map(({ by, row }) => [
+      rowsOf(recordsOf(row.value), short(row.value) + (row.small ? ' (few)' : '')),
+      ...(isOne ? [] : [short(by)]),
+      ...cellsOf(row),
+    ]),
   );
   const title = `How often the decision is found right, by ${column}`;
   return figure(short(title), drawnIf(labelled, title), behind, few(rows.map(({ row }) => row)));

@@ -2,6 +2,8 @@
 import { counted, shellWord } from '../../engine/core/item/wording.ts';
 import {
   count,
+  decimal,
+  type Html,
   html,
   joined,
   leadsTo,
@@ -14,6 +16,7 @@ import {
   tile,
 } from '../kit/html.ts';
 import { LEVEL, type Section } from './family.ts';
+import type { Judged } from './judged.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';
 import { groupSection, orderSection, twinSection } from './page-groups.ts';
 import { integritySection, valueSection, withinSection } from './page-integrity.ts';
@@ -32,7 +35,7 @@ export function pageOf(report: Report): string {
 ${tiles(report)}
 ${findings(report)}
 ${notes(report)}
-<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval. To open the records behind a figure: <code>fw view ${short(inShell(names))} --report THIS.html</code>, with the name of this page. Where only ids choose them, the first ${MOST_IDS} open.</p>`,
+<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval. To open the records behind a figure: <code>fw view ${short(inShell(names))} --report THIS.html</code>, with the name of this page. Where only ids choose them, ${MOST_IDS} at most open.</p>`,
     main: html`${integritySection(report)}
 ${valueSection(report)}
 ${joined(
@@ -86,7 +89,23 @@ function tiles(report: Report): Text {
           html`rates from ${percent(Math.min(...orders.rows.map(({ rate }) => rate?.value ?? 1)))} to ${percent(Math.max(...orders.rows.map(({ rate }) => rate?.value ?? 0)))}${orders.test ? html`; that all orders approve alike: p ${pMark(orders.test.holm)}, corrected` : ''}`,
         ),
   ];
+  if (report.judged) all.push(...judgedTile(report.judged));
   return html`<div class="tiles">${joined(all, '\n')}</div>`;
+}
+
+/** Of whoever judged most: how often the decision is found right. */
+function judgedTile({ judges }: Judged): Html[] {
+  const [most] = judges.toSorted((a, b) => b.right + b.wrong - (a.right + a.wrong));
+  if (!most?.rate) return [];
+  const { by, rate, right, wrong, small, kappa } = most;
+  return [
+    tile(
+      `Found right by ${short(by, 40)}`,
+      percent(rate.value),
+      `95 % interval ${percent(rate.low)} to ${percent(rate.high)}, of ${count(right + wrong)} said to be right or wrong${small ? ', which are few' : ''}`,
+      kappa === null ? '' : `kappa of the model and the judge ${decimal(kappa.value)}`,
+    ),
+  ];
 }
 
 /** What is counted: an application that was asked in several orders, or several times, is one. */

@@ -9,7 +9,7 @@ import { fw } from '../here.ts';
 
 const CSV = join(ROOT, 'fixtures', 'applications-60.csv');
 const AGENTS = join(ROOT, 'pipelines', 'fairwatch', 'agents');
-const ROWS = 8;
+const ROWS = 4;
 /** in the order in which they are asked */
 const ORDER = ['risk_manager', 'data_science', 'regulatory', 'consumer_advocate', 'business_decision'];
 
@@ -278,8 +278,8 @@ describe('what has changed is said before anything is asked, and what it touches
       .trimEnd()
       .split('\n')
       .map(line => JSON.parse(line));
-    for (const row of [1, 4]) lines[row].prompt = `${lines[row].prompt} The applicant has moved.`;
-    lines[6].input.note = 'not in the prompt';
+    for (const row of [0, 2]) lines[row].prompt = `${lines[row].prompt} The applicant has moved.`;
+    lines[3].input.note = 'not in the prompt';
     const stdin = lines.map(line => `${JSON.stringify(line)}\n`).join('');
     expect(await run(chain(copy()), { stdin })).toMatchObject({ code: 0, asked: every(2) });
   });

@@ -12,7 +12,7 @@ import { binFolder, folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { type Servers, servers } from '../pipe/servers.ts';
 
-const ROWS = runs(12, 60, 'ROWS');
+const ROWS = runs(6, 60, 'ROWS');
 const RESULTS = 12 * ROWS;
 /** the first rows of the fixture */
 const CSV = join(folder(), 'applications.csv');

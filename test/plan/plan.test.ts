@@ -2,13 +2,14 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
+import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';
 import { serve } from '../pool/serving.ts';
 
 const PIPELINE = join(ROOT, 'pipelines', 'fairwatch', 'chain.yaml');
 const INPUT = join(ROOT, 'fixtures', 'applications-60.csv');
-const ITEMS = 30;
+const ITEMS = runs(12, 30, 'ITEMS');
 
 interface Planned {
   lengths: { prompts: string; answers: string };

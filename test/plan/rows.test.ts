@@ -38,7 +38,7 @@ const planOf = (input: string, endpoints: number, more: Partial<Planning> = {}) 
 test('each row is what a plan of so many endpoints says', async () => {
   const input = join(folder(), 'items.ndjson');
   await fc.assert(
-    fc.asyncProperty(workloads(ALL ? 40 : 20, ALL ? 12 : 8), async workload => {
+    fc.asyncProperty(workloads(ALL ? 40 : 12, ALL ? 12 : 6), async workload => {
       writeFileSync(
         input,
         itemsOf(workload)

@@ -10,7 +10,9 @@ import { keyOf, MODEL, served } from './serving.ts';
 
 const SMALLEST = 40;
 /** of a small batch; more than any has done by the time at which the smallest is done */
-const LINES = runs(200, 600, 'LINES');
+const LINES = runs(100, 600, 'LINES');
+/** of the batch with the least time, when all stops */
+const URGENT = runs(200, 400, 'LINES');
 /** of all that a group has, how far one of it may be from its part */
 const WITHIN = 0.1;
 
@@ -64,13 +66,13 @@ test('of an owner, the batch with a fourth of the time gets four times as much',
   const openai = (await served({ endpoints: [url], limit: 8 })).client();
   const batches: string[] = [];
   for (const hours of ['4h', '1h'])
-    batches.push((await begin(openai, linesOf(1_000), { completion_window: hours as '24h' })).id);
+    batches.push((await begin(openai, linesOf(URGENT * 2.5), { completion_window: hours as '24h' })).id);
   for (const id of batches) await reached(openai, id, ({ status }) => status === 'in_progress');
 
   const simulator = await startSimulator({ port: Number(new URL(url).port), latency: '3ms', model: MODEL });
   const done = async (id: string): Promise<number> =>
     (await openai.batches.retrieve(id)).request_counts?.completed ?? 0;
-  await reached(openai, batches[1] as string, one => (one.request_counts?.completed ?? 0) > 400);
+  await reached(openai, batches[1] as string, one => (one.request_counts?.completed ?? 0) > URGENT);
   await simulator.close(); // from now on nothing moves
   const [late, urgent] = [await done(batches[0] as string), await done(batches[1] as string)];
   expect(urgent / late).toBeGreaterThan(3);

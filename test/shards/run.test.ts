@@ -14,7 +14,7 @@ import { until } from './queueing.ts';
 import { startRedis, withRedis } from './redis.ts';
 
 /** rows of the table, 12 items each: beyond 16 rows more than a shard */
-const ROWS = runs(10, 60);
+const ROWS = runs(6, 60);
 const ITEMS = 12 * ROWS;
 const TIMESTAMP = '2026-11-23T00:00:00Z';
 /** of answers alone: which call is refused is chance */

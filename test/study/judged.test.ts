@@ -301,8 +301,48 @@ test('an application in several orders counts once in an interval, and a draw by
   expect(row?.hidden).toEqual([{ column: 'in.g', judged: 80 }]);
   expect(row?.samples).toEqual([{ ...sample, judged: 80 }]);
   expect(notes.join('\n')).toContain(
-    '80 of 100 that were drawn from 900 (seed 3), from each value of "in.g" alike: the share of all judged is one of this sample, not of all 900',
+    '80 of 100 that were drawn from 900 (seed 3) are judged, drawn from each value of "in.g" alike: the share of all judged is one of this sample, not of all 900; those by "in.g" hold for each value; those that are left may be the harder ones',
   );
+});
+
+test('an id with space around it is the one that its label has', async () => {
+  const item = itemOf({ id: ' x ' });
+  const { judges } = await judged({
+    'items.ndjson': linesOf([item]),
+    'labels.ndjson': labelLine(labelOf(item)),
+  });
+  expect([judges[0]?.right, judges[0]?.missing.n]).toEqual([1, 0]);
+});
+
+test('a table, and a batch: labels have the id that a line goes by', async () => {
+  const rows = ['a,yes', 'b,no', 'c,yes']
+    .map(row => row.split(','))
+    .map(([id = '', ok = '']) => ({ id, ok }));
+  const table = `id,ok\n${rows.map(({ id, ok }) => `${id},${ok}\n`).join('')}`;
+  const batch = (name: string, content: string) => ({
+    ...{ id: `batch_req_${name}`, custom_id: name, error: null },
+    response: { status_code: 200, request_id: name, body: { choices: [{ message: { content } }] } },
+  });
+  const lines = [batch('q1', 'yes'), batch('q2', 'no')];
+  const label = (id: string, line: object): string =>
+    labelLine({ ...labelOf(itemOf({ id })), hash: hashOfJudged(line as never) as string });
+  const at = home({
+    't.csv': table,
+    'b.jsonl': linesOf(lines),
+    'labels.ndjson': [
+      ...rows.map(row => label(row.id, row)),
+      ...lines.map(line => label(line.custom_id, line)),
+    ].join(''),
+  });
+  for (const [file, outcome, right] of [
+    ['t.csv', 'ok', 3],
+    ['b.jsonl', 'answer', 2],
+  ] as const) {
+    const line = `fw report ${file} --outcome ${outcome} --approve yes --labels labels.ndjson --json`;
+    const { stdout, stderr } = await fw(line, { cwd: at });
+    const [row] = (JSON.parse(stdout || stderr) as Report).judged?.judges ?? [];
+    expect([file, row?.right, row?.missing.n]).toEqual([file, right, 5 - right]);
+  }
 });
 
 test('the page has the section, and what judges are called is text', async () => {
@@ -319,6 +359,7 @@ test('the page has the section, and what judges are called is text', async () =>
   expect(code).toBe(0);
   expect(stdout).toContain('<h2>Judged by people</h2>');
   expect(stdout).toContain('The judges among themselves');
+  expect(stdout).toContain('Found right by &lt;script&gt;');
   expect(stdout).not.toMatch(/<script|<img|<i>|<b>&"/);
   const without = await fw(`fw report items.ndjson ${ASKED}`, { cwd: at });
   expect(without.stdout).not.toContain('Judged by people');

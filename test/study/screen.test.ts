@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashOfJudged, labelLine } from '../../engine/audit/labels-file.ts';
 import { CHROMIUM, SCREENS, startChromium } from '../chromium.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 
@@ -66,6 +67,25 @@ function lines(): string {
   return `${[...all, ...all.slice(0, 40).map(line => line.replace('"approve"', '"deny"'))].join('\n')}\n`;
 }
 
+/** What three people said of some of them. */
+function labels(): string {
+  const all = lines().split('\n', 480);
+  return ['anna', 'ben', 'A judge of the longest name who has ever judged anything at all']
+    .flatMap((by, at) =>
+      all
+        .filter((_, nth) => nth % (3 + 20 * at) === 0)
+        .map((text, nth) => {
+          const line = JSON.parse(text);
+          const verdict = nth % 6 === at ? 'wrong' : nth % 17 === 3 ? 'unsure' : 'right';
+          const sample = { seed: 7, size: 200, of: 480, by: 'in.name' };
+          const hash = hashOfJudged(line) as string;
+          const path = nth % 7 === 6 ? '/decision/output/interest_rate' : '';
+          return labelLine({ id: line.id, path, verdict, by, at: '2026-11-26T19:20:00Z', hash, sample });
+        }),
+    )
+    .join('');
+}
+
 const AGENT = (key: string, role: string): string =>
   `key: ${key}\nshort: ${key.replaceAll('_', '')}\ndisplay: ${key}\nrole: ${role}\npersona: p\nschema: { type: object }\nsampling: { temperature: 0, max_tokens: 9 }\n`;
 
@@ -78,13 +98,37 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
       writeFileSync(join(at, 'agents', `${key}.yaml`), AGENT(key, 'agent'));
     writeFileSync(join(at, 'agents', 'business_decision.yaml'), AGENT('business_decision', 'synthesis'));
     writeFileSync(join(at, 'items.ndjson'), lines());
+    writeFileSync(join(at, 'labels.ndjson'), labels());
     const line =
-      'fw report items.ndjson --outcome approval_decision --approve approve --group name --twins cell --risk score > report.html';
+      'fw report items.ndjson --outcome approval_decision --approve approve --group name --twins cell --risk score --labels labels.ndjson > report.html';
     const { code, stderr } = await shell(line, { cwd: at });
     expect(code, stderr).toBe(0);
     browser = await startChromium();
   }, 60_000);
   afterAll(() => browser?.close());
+
+  test('served with its lines each figure is a link, in pictures too', async () => {
+    const served = readFileSync(join(at, 'report.html'), 'utf8').replaceAll(' data-rows="', ' href="/');
+    writeFileSync(join(at, 'served.html'), served);
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    await page.goto(`file://${at}/served.html`);
+    await page.screenshot({ path: join(SHOTS, 'report-served.png'), fullPage: true });
+    const [inPicture, inTable, visible] = (await page.evaluate(`(() => {
+      const links = [...document.querySelectorAll('a[href]')];
+      const shown = links.filter(link => link.closest('svg.wide'));
+      const boxes = shown.map(link => link.getBoundingClientRect());
+      return [shown.length, links.filter(link => link.closest('table')).length, boxes.filter(({ width, height }) => width > 20 && height > 8).length];
+    })()`)) as [number, number, number];
+    expect([inPicture > 20, inTable > 50]).toEqual([true, true]);
+    expect(visible).toBe(inPicture);
+    // of one that is pressed the browser goes to its address
+    const [asked] = await Promise.all([
+      page.waitForRequest(request => request.isNavigationRequest()),
+      page.locator('svg.wide a[href*="in.name"]').first().click(),
+    ]);
+    expect(asked.url()).toMatch(/^file:\/\/\/\?in\.name=/);
+    await page.close();
+  });
 
   test.each(SCREENS)('%i pixels, %s', async (width, colorScheme) => {
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });

@@ -18,7 +18,6 @@ import { EXIT, usageError } from '../../../engine/core/item/failure.ts';
 import { counted, percent } from '../../../engine/core/item/wording.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { durationOf } from '../../../engine/flow/options.ts';
-import { benchModels, isChoice } from '../models/models-verb.ts';
 import { bench, type Plan, type Run } from './bench.ts';
 import { extentOf, type Given, goalOf, loadsOf, OPTIONS } from './bench-options.ts';
 import { benchPage } from './bench-page.ts';
@@ -60,7 +59,8 @@ export default command({
     const options = { ...given, seed: given.seed ?? randomInt(2 ** 32) };
     const files = await expandPaths(patterns);
     refuseTwice(options);
-    if (isChoice(files)) return benchModels(files, given);
+    if (files.some(file => /\.ya?ml$/i.test(file)))
+      return (await import('../models/models-verb.ts')).benchModels(files, given);
     const loads = loadsOf(options);
     const goal = goalOf(options.goodput);
     const patience = durationOf(options.timeout, '--timeout');

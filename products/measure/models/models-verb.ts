@@ -15,8 +15,6 @@ import { measureModels, readChoice } from './measure-models.ts';
 import { modelsPage } from './models-page.ts';
 import { modelsCsv, modelsJson, modelsTable } from './models-result.ts';
 
-export const isChoice = (files: readonly string[]): boolean => files.some(file => /\.ya?ml$/i.test(file));
-
 const OWN = ['json', 'csv', 'html'];
 
 /** Resolves to the exit code: 1 where a model could not be measured, or an item of one was not accepted. */
