@@ -74,8 +74,12 @@ function differenceWords(a: Comparable, b: Comparable, writer: Writer): Html {
     a.rung === b.rung ? '' : 'the rung',
     same(a.answers.map(said), b.answers.map(said)) ? '' : 'what was answered',
   ].filter(part => part !== '');
-  return html`<p>${parts.length === 0 ? 'Both say the same.' : `They differ in ${parts.join(', ')}.`}</p>`;
+  return html`<p>${parts.length === 0 ? 'Both say the same.' : `They differ in ${listed(parts)}.`}</p>`;
 }
+
+/** `a, b and c` */
+const listed = (parts: readonly string[]): string =>
+  parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
 
 const said = ({ value }: { value: unknown }): unknown => value;
 
@@ -84,7 +88,7 @@ function decisionParts(a: Comparable, b: Comparable, writer: Writer): Html {
   return html`<section><h2>Decision</h2>${valuesBeside(a.decision, b.decision, 'out.', writer)}</section>`;
 }
 
-/** Other prompts ask something else: where they differ, that goes before what came of it. */
+/** Another prompt asks something else: where they differ, that goes before what agents answered. */
 function askedParts(a: JsonObject, b: JsonObject, writer: Writer): Html {
   const parts = ['input', 'prompt', 'messages', 'request', 'initial_prompt'].flatMap(key => {
     const [left, right] = [a[key], b[key]];
@@ -132,25 +136,25 @@ function pairsOf(a: readonly Answer[], b: readonly Answer[]): [Answer | undefine
 const textOf = (value: unknown): string =>
   value === undefined ? '' : typeof value === 'string' ? value : jsonText(value);
 
-/** Two objects value by value, what differs first; anything else as texts. */
+/** Two objects value by value, what is the same folded away; anything else as texts. */
 function valuesBeside(a: unknown, b: unknown, columns: string | undefined, writer: Writer): Html {
   if (!isObject(a) || !isObject(b)) return textsBeside(textOf(a), textOf(b), writer);
   const [left, right] = [leavesOf(a), leavesOf(b)];
   const places = [...new Set([...left.keys(), ...right.keys()])];
   const isOther = (place: string): boolean => left.get(place) !== right.get(place);
-  const ordered = [...places.filter(isOther), ...places.filter(place => !isOther(place))];
-  const rows = writer.list(
-    ordered,
-    place => {
-      const [, name = ''] = place.split('/');
-      const head = html`<th scope="row">${writer.text(place.slice(1), 200)}</th>`;
-      if (columns !== undefined && writer.isHidden(columns + name))
-        return html`<tr>${head}<td class="hidden" colspan="2">hidden</td></tr>`;
-      return html`<tr${isOther(place) ? html` class="other"` : NONE}>${head}${cells(left.get(place), right.get(place), writer)}</tr>`;
-    },
-    { most: MOST_VALUES, what: 'value', as: 'tr' },
-  );
-  return html`<div class="scroll" tabindex="0"><table class="columns beside-values"><tbody>${rows}</tbody></table></div>`;
+  const row = (place: string): Html => {
+    const [, name = ''] = place.split('/');
+    const head = html`<th scope="row">${writer.text(place.slice(1), 200)}</th>`;
+    if (columns !== undefined && writer.isHidden(columns + name))
+      return html`<tr>${head}<td class="hidden" colspan="2">hidden</td></tr>`;
+    return html`<tr>${head}${cells(left.get(place), right.get(place), writer)}</tr>`;
+  };
+  const others = places.filter(isOther);
+  const alike = places.filter(place => !isOther(place));
+  const table = (of: readonly string[]): Html =>
+    html`<div class="scroll" tabindex="0"><table class="columns beside-values"><tbody>${writer.list(of, row, { most: MOST_VALUES, what: 'value', as: 'tr' })}</tbody></table></div>`;
+  const isSame = others.length === 0;
+  return html`${isSame ? NONE : table(others)}${alike.length === 0 ? NONE : folded(`${counted(alike.length, 'value')} the same`, table(alike), isSame)}`;
 }
 
 const NOTHING = html`<i class="dim">nothing</i>`;

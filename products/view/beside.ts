@@ -95,27 +95,45 @@ function match(a: Float64Array, b: Float64Array, found: Int32Array, partnerOf: I
   }
 }
 
-/** Rows without a partner by their hashes, then by their places. A comparison of hashes is a call for each: buckets are none. */
+/**
+ * Rows without a partner by their hashes, then by their places: digit by digit, the lowest first, each pass keeping the order
+ * of the one before. No row is compared with another, so that no choice of ids makes it slow.
+ */
 function sortedRows(hashes: Float64Array, partners: Int32Array): Uint32Array {
-  const rows = new Uint32Array(hashes.length);
+  const low = new Uint32Array(hashes.length);
+  const high = new Uint32Array(hashes.length);
+  let from = new Uint32Array(hashes.length);
   let count = 0;
-  for (let row = 0; row < hashes.length; row++)
-    if ((partners[row] as number) < 0 && !Number.isNaN(hashes[row])) rows[count++] = row;
-  let from = rows.slice(0, count);
+  for (let row = 0; row < hashes.length; row++) {
+    const hash = hashes[row] as number;
+    if ((partners[row] as number) >= 0 || Number.isNaN(hash)) continue;
+    low[row] = hash | 0; // the lowest 32 of 53 bits
+    high[row] = Math.floor(hash / 2 ** 32);
+    from[count++] = row;
+  }
+  from = from.subarray(0, count);
   let to = new Uint32Array(count);
-  // 53 bits, the lowest eleven first: each pass keeps the order of the one before
-  for (let divisor = 1; divisor < 2 ** 53; divisor *= DIGIT) {
-    const starts = new Uint32Array(DIGIT + 1);
-    const digitOf = (row: number): number => Math.floor((hashes[row] as number) / divisor) % DIGIT;
-    for (const row of from) starts[digitOf(row) + 1]! += 1;
-    for (let digit = 1; digit <= DIGIT; digit++) starts[digit]! += starts[digit - 1]!;
-    for (const row of from) to[starts[digitOf(row)]!++] = row;
+  for (const [words, shift] of [
+    [low, 0],
+    [low, 11],
+    [low, 22],
+    [high, 0],
+    [high, 11],
+  ] as const) {
+    const starts = new Uint32Array(DIGITS + 1);
+    for (let at = 0; at < count; at++)
+      starts[((words[from[at] as number]! >>> shift) & (DIGITS - 1)) + 1]! += 1;
+    for (let digit = 1; digit <= DIGITS; digit++) starts[digit]! += starts[digit - 1]!;
+    for (let at = 0; at < count; at++) {
+      const row = from[at] as number;
+      to[starts[(words[row]! >>> shift) & (DIGITS - 1)]!++] = row;
+    }
     [from, to] = [to, from];
   }
   return from;
 }
 
-const DIGIT = 2 ** 11;
+const DIGITS = 2 ** 11;
 
 function orderOf(first: Int32Array, second: Int32Array, differs: Uint8Array): Int32Array {
   const order = new Int32Array(first.length);
