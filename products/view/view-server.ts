@@ -164,6 +164,7 @@ class Pages {
 
   async #table(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view, judging } = this.#options;
+    await view.run.look(Date.now());
     await firstRows(view);
     const selected = await view.select(queryIn(request));
     const { main } = await tablePage({ view, judging, links: LIVE }, selected);
