@@ -26,6 +26,7 @@ import { openAgents } from './item-page.ts';
 import { Judging } from './judging.ts';
 import { openLedgerFacts } from './ledger-facts.ts';
 import type { Known } from './one-page.ts';
+import { Pairs } from './pairs.ts';
 import { ALL_ROWS, partOf, type Query, queryOf } from './query.ts';
 import { Run } from './rows/run.ts';
 import { expectNew, writeStill } from './still-folder.ts';
@@ -59,6 +60,13 @@ const OPTIONS = {
     file: 'read',
     description:
       'Original table, for results that lack its columns; joined by id or row number, and checked.',
+  },
+  beside: {
+    type: 'array',
+    items: { type: 'string' },
+    file: 'read-many',
+    description:
+      'Files of another run of the same rows: shown beside these, what differs first. May be repeated.',
   },
   report: {
     type: 'string',
@@ -125,6 +133,7 @@ export default command({
     'fw view items.ndjson --where rung=failed --where failure=no-valid-answer',
     "fw view 'out/*_legacy.jsonl' --report report.html",
     'fw view items.ndjson --sample 50 --seed 7 --stratify in.group --hide in.group --by anna',
+    'fw view yesterday.ndjson --beside today.ndjson',
     'fw view items.ndjson --html pages/ --sample 100',
   ],
   options: OPTIONS,
@@ -146,7 +155,14 @@ export default command({
       advice: await advisor(stages),
     };
     const facts = options.ledger === undefined ? null : openLedgerFacts(options.ledger);
-    const run = await Run.open(paths, { maxLine: options['max-line'], source: options.source ?? null });
+    const others = expectResults(await expandPaths(options.beside ?? []));
+    const reading = {
+      maxLine: options['max-line'],
+      source: options.source ?? null,
+      hashes: others.length > 0,
+    };
+    const run = await Run.open(paths, reading);
+    const other = others.length === 0 ? null : await Run.open(others, reading);
     try {
       const size = options.sample ?? (folder === undefined ? null : STILL_ROWS);
       const sample = size === null ? null : { size, seed, by: stratify ?? null, where };
@@ -156,9 +172,16 @@ export default command({
         return await writePages(view, folder, known);
       }
       void facts?.read(); // beside all else
-      return await serve(view, { options, known, listen, where: sample === null ? where : ALL_ROWS });
+      return await serve(view, {
+        options,
+        known,
+        pairs: other && new Pairs(run, other),
+        listen,
+        where: sample === null ? where : ALL_ROWS,
+      });
     } finally {
       facts?.close();
+      await other?.close();
       await run.close();
     }
   },
@@ -175,11 +198,12 @@ async function writePages(view: View, folder: string, known: Known): Promise<num
 interface Serving {
   options: OptionsOf<typeof OPTIONS>;
   known: Known;
+  pairs: Pairs | null;
   listen: Place;
   where: Query;
 }
 
-async function serve(view: View, { options, known, listen, where }: Serving): Promise<number> {
+async function serve(view: View, { options, known, pairs, listen, where }: Serving): Promise<number> {
   const say = sayAs(`fw ${NAME}`);
   const [first = ''] = view.run.paths;
   const judging = await Judging.open({
@@ -197,6 +221,7 @@ async function serve(view: View, { options, known, listen, where }: Serving): Pr
     view,
     judging,
     known,
+    pairs,
     where,
     report: options.report ?? null,
     listen,

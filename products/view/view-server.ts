@@ -15,6 +15,8 @@ import { type Judging, LONGEST_NOTE } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';
 import { LIVE } from './links.ts';
 import { judgedWords, type Known, keysOfOne, nextAddress, onePage } from './one-page.ts';
+import { type Pairs, WAYS } from './pairs.ts';
+import { type Chosen, pairPage, pairsPage } from './pairs-page.ts';
 import { addressOf, type Query, queryOf } from './query.ts';
 import { cellsOf, progressWords, shownOf, tablePage } from './table-page.ts';
 import type { View } from './view.ts';
@@ -23,6 +25,8 @@ export interface ServerOptions {
   view: View;
   judging: Judging;
   known: Known;
+  /** another run beside this one; null where there is none */
+  pairs: Pairs | null;
   /** what is shown first */
   where: Query;
   /** a page of fw report whose figures lead here */
@@ -120,6 +124,8 @@ class Pages {
     app.get('/item/:row', async (request, reply) => this.#one(request, reply));
     app.get('/item/:row/raw', async (request, reply) => this.#raw(request, reply));
     app.post('/label', async (request, reply) => this.#label(request, reply));
+    app.get('/beside', async (request, reply) => this.#pairs(request, reply));
+    app.get('/beside/:pair', async (request, reply) => this.#pair(request, reply));
     app.get('/report', async (_request, reply) => this.#report(reply));
   }
 
@@ -158,6 +164,7 @@ class Pages {
 
   async #table(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view, judging } = this.#options;
+    await view.run.look(Date.now());
     await firstRows(view);
     const selected = await view.select(queryIn(request));
     const { main } = await tablePage({ view, judging, links: LIVE }, selected);
@@ -165,12 +172,12 @@ class Pages {
   }
 
   #top(): Html {
-    const { view, judging, report } = this.#options;
+    const { view, judging, report, pairs } = this.#options;
     const files = view.run.paths;
     const words =
       files.length > 2 ? `${files.slice(0, 2).join(', ')} and ${files.length - 2} more` : files.join(', ');
     const drawn = view.isSampling ? html`<span class="dim">${judgedWords(judging, view)}</span>` : NONE;
-    return html`<span class="files">${view.isHidden('file') ? '' : words}</span>${report === null ? NONE : html`<a href="/report">Report</a>`}${drawn}<span class="hint dim"><kbd>?</kbd> keys</span>`;
+    return html`<span class="files">${view.isHidden('file') ? '' : words}</span>${report === null ? NONE : html`<a href="/report">Report</a>`}${pairs === null ? NONE : html`<a href="/beside">Beside the other run</a>`}${drawn}<span class="hint dim"><kbd>?</kbd> keys</span>`;
   }
 
   async #rows(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -283,6 +290,29 @@ class Pages {
     return reply.send({ to });
   }
 
+  async #pairs(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { view, pairs } = this.#options;
+    if (pairs === null) return trouble(reply, 404, 'fw view was started without --beside.');
+    const main = await pairsPage(view, pairs, chosenIn(request));
+    return send(reply, { title: 'Two runs', kind: 'other', top: this.#top(), main });
+  }
+
+  async #pair(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { view, pairs } = this.#options;
+    const { pair = '' } = request.params as { pair?: string };
+    const main =
+      pairs === null || !/^\d{1,15}$/.test(pair)
+        ? null
+        : await pairPage(view, pairs, Number(pair), chosenIn(request));
+    if (main === null) return trouble(reply, 404, 'There is no such pair.');
+    return send(reply, {
+      title: 'Two runs',
+      kind: 'item',
+      top: this.#top(),
+      main: html`${main}${keysOfOne()}`,
+    });
+  }
+
   #report(reply: FastifyReply): FastifyReply {
     const { report } = this.#options;
     if (report === null) return trouble(reply, 404, 'fw view was started without --report.');
@@ -311,7 +341,13 @@ function queryIn(request: FastifyRequest): Query {
   return queryOf(searchParams);
 }
 
-const wholeIn = (text: string | null): number => (text !== null && /^\d{1,6}$/.test(text) ? Number(text) : 0);
+function chosenIn(request: FastifyRequest): Chosen {
+  const { searchParams } = urlOf(request);
+  const way = WAYS.find(one => one === searchParams.get('differs')) ?? null;
+  return { way, from: wholeIn(searchParams.get('from')) };
+}
+
+const wholeIn = (text: string | null): number => (text !== null && /^\d{1,9}$/.test(text) ? Number(text) : 0);
 
 const textOf = (header: string | string[] | undefined): string | undefined =>
   Array.isArray(header) ? header.join() : header;

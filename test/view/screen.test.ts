@@ -73,14 +73,20 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
         prompt: WICKED,
       });
       const long = itemOf(1, { prompt: 'x'.repeat(10 * 1024 * 1024) });
-      const at = await viewing([
-        fileOf([
-          wicked,
-          long,
-          ...itemsOf(300),
-          `{"id":"wide","input":${JSON.stringify(Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`c${n}`, n])))}}`,
-        ]),
-      ]);
+      const other = (item: object): string =>
+        JSON.stringify(item, (_key, value) => (value === 'deny' ? WICKED : value));
+      const beside = fileOf(itemsOf(300).map(other));
+      const at = await viewing(
+        [
+          fileOf([
+            wicked,
+            long,
+            ...itemsOf(300),
+            `{"id":"wide","input":${JSON.stringify(Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`c${n}`, n])))}}`,
+          ]),
+        ],
+        { beside },
+      );
       const { context, page, errors, asked } = await opened(at.address, { width, colorScheme });
       const name = (what: string): string => `${what}-${width}-${colorScheme}`;
       await page.locator('tbody tr').nth(5).waitFor();
@@ -98,6 +104,13 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
       }
       await page.keyboard.press('?');
       await lookAt(page, name('keys'));
+      await page.goto(`${at.origin}/beside`);
+      await page.keyboard.press('j');
+      await page.keyboard.press('j');
+      await lookAt(page, name('pairs'));
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\/beside\/\d+$/);
+      await lookAt(page, name('pair'));
       expect([errors, [...asked], at.bugs]).toEqual([[], [at.origin], []]);
       await context.close();
     },

@@ -322,3 +322,40 @@ test('the figures of a report lead to rows; nothing in it runs', async () => {
   expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'unsafe-inline';/);
   expect((await at.get('/')).text).toContain('<a href="/report">Report</a>');
 });
+
+test('two runs beside each other: what differs first, by decision, rung and text; what is hidden stays so', async () => {
+  const first = fileOf(itemsOf(120));
+  const second = fileOf(
+    itemsOf(121)
+      .slice(1)
+      .map((item, at) => {
+        const text = JSON.stringify(item);
+        if (at === 3) return text.replaceAll('"deny"', '"approve"').replaceAll('"approve"', '"refuse"');
+        if (at === 5)
+          return text.replace(
+            '"rung":"clean","saw":"clean","repairs":[],"calls":[],"attempts":1,"usage":{"prompt":506',
+            '"rung":"coerced","saw":"clean","repairs":[],"calls":[],"attempts":1,"usage":{"prompt":506',
+          );
+        return text;
+      }),
+  );
+  const at = await viewing([first], { beside: second });
+  expect((await at.get('/')).text).toContain('<a href="/beside">');
+  const { text } = await at.get('/beside');
+  expect(text).toMatch(/another decision <b>1</);
+  expect(text).toMatch(/in the first alone <b>1</);
+  expect(text).toMatch(/in the second alone <b>1</);
+  expect(text.indexOf('refuse')).toBeLessThan(text.indexOf('in the first alone</td>'));
+  const one = /href="(\/beside\/\d+)" aria-label="Pair of row 5"/.exec(text)?.[1] as string;
+  const pair = await at.get(one);
+  expect([pair.status, pair.text]).toEqual([200, expect.stringContaining('refuse')]);
+  expect((await at.get('/beside?differs=second')).text.match(/aria-label="Pair/g)).toHaveLength(1);
+  expect((await at.get('/beside?from=50')).text).toContain('Pairs 51 to 100 of 121');
+  for (const none of ['/beside/999', '/beside/x', '/beside/-1'])
+    expect((await at.get(none)).status).toBe(404);
+  const blind = await viewing([first], { beside: second, hide: ['group'] });
+  for (const path of ['/beside', one])
+    expect([path, /\b(ash|birch|cedar|elm)\b/.exec((await blind.get(path)).text)]).toEqual([path, null]);
+  expect((await (await viewing([first])).get('/beside')).status).toBe(404);
+  expect([at.bugs, blind.bugs]).toEqual([[], []]);
+});

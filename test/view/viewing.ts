@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest';
 import { advisor } from '../../engine/audit/advice.ts';
 import { Judging } from '../../products/view/judging.ts';
 import { openLedgerFacts } from '../../products/view/ledger-facts.ts';
+import { Pairs } from '../../products/view/pairs.ts';
 import { ALL_ROWS, type Query } from '../../products/view/query.ts';
 import { Run } from '../../products/view/rows/run.ts';
 import { View, type ViewOptions } from '../../products/view/view.ts';
@@ -20,6 +21,7 @@ interface Given {
   by?: string;
   labels?: string;
   ledger?: string;
+  beside?: string;
 }
 
 /** A file of lines in a folder of its own. */
@@ -35,7 +37,9 @@ export function fileOf(lines: readonly (object | string)[], name = 'items.ndjson
 export async function viewing(paths: readonly string[], given: Given = {}) {
   const { hide = [], sample = null, where = ALL_ROWS, report = null, by = 'anna' } = given;
   const labels = given.labels ?? join(folder(), 'labels.ndjson');
-  const run = await Run.open(paths, { maxLine: 16 * 1024 * 1024, keptIn: folder() });
+  const reading = { maxLine: 16 * 1024 * 1024, keptIn: folder(), hashes: given.beside !== undefined };
+  const run = await Run.open(paths, reading);
+  const other = given.beside === undefined ? null : await Run.open([given.beside], reading);
   const facts = given.ledger === undefined ? null : openLedgerFacts(given.ledger);
   await facts?.read();
   const view = new View({ run, facts, hide, sample });
@@ -51,6 +55,7 @@ export async function viewing(paths: readonly string[], given: Given = {}) {
     view,
     judging,
     known,
+    pairs: other && new Pairs(run, other),
     where,
     report,
     listen,
@@ -60,9 +65,11 @@ export async function viewing(paths: readonly string[], given: Given = {}) {
     await server.close();
     judging.close();
     facts?.close();
+    await other?.close();
     await run.close();
   });
   while (!run.state().done) await run.grown(run.state().rows, 10_000);
+  while (other !== null && !other.state().done) await other.grown(other.state().rows, 10_000);
   await view.drawn();
   const { origin } = new URL(server.address);
   const entered = await fetch(server.address, { redirect: 'manual' });

@@ -3,7 +3,8 @@
  * and judging without waiting for a page. What comes is put in as text alone. Without this script all else works.
  */
 
-const scroller = document.querySelector('.scroller');
+const scroller = document.querySelector('.scroller[data-search]');
+const list = document.querySelector('.scroller:not([data-search])');
 const judge = document.querySelector('form[data-judge]');
 const keys = document.querySelector('#keys');
 
@@ -402,9 +403,33 @@ function startOne() {
   };
 }
 
+/** A table that is whole: its rows have the focus one after the other. */
+function startList() {
+  const links = [...list.querySelectorAll('tbody th a')];
+  const move = by => () => {
+    const at = links.indexOf(document.activeElement);
+    links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
+  };
+  const [down, up] = [move(1), move(-1)];
+  return {
+    j: down,
+    k: up,
+    ArrowDown: down,
+    ArrowUp: up,
+    n: follow('.turn a[rel=next]'),
+    p: follow('.turn a[rel=prev]'),
+  };
+}
+
 /* ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-const actions = scroller ? startTable() : document.body.classList.contains('is-item') ? startOne() : {};
+const actions = scroller
+  ? startTable()
+  : list
+    ? startList()
+    : document.body.classList.contains('is-item')
+      ? startOne()
+      : {};
 
 document.addEventListener('keydown', event => {
   if (
