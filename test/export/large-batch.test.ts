@@ -26,7 +26,7 @@ const documents = Math.ceil(LINES / QUESTIONS);
 const said = (n: number): string => {
   const document = n % documents;
   let text = `Document ${document}.`;
-  for (let at = 0, word = document; text.length < 2_700; at++) {
+  for (let word = document; text.length < 2_700; ) {
     word = (Math.imul(word, 1_664_525) + 1_013_904_223) >>> 0;
     text += ` ${WORDS[word % WORDS.length]}`;
   }
