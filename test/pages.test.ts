@@ -64,6 +64,8 @@ const fewer = (text: string): string =>
   ALL
     ? text
     : text
+        .replace('[32, 64, 128, 256, 512]', '[256, 512]')
+        .replace('[1024, 2048, 4096, 8192]', '[2048, 4096]')
         .replace('[0.85, 0.9, 0.92, 0.94, 0.96]', '[0.9]')
         .replace('--preset 3b-a6000 --endpoints 4', '--preset 3b-a6000 --endpoints 1')
         .replace('cp fixtures/applications-60.csv prompts.csv', 'ls prompts.csv');
