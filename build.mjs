@@ -117,7 +117,7 @@ const TOGETHER = [
     name: 'read',
     test: /\/report\/(answer-counts|collect|gather|observe|outcome-texts|read-lines|read-out|compare-runs|compare-command)\.ts/,
   },
-  { name: 'joined', test: /\/(report\/(source|values)|view\/rows\/source-rows)\.ts/ },
+  { name: 'joined', test: /\/(report\/(source|values)|tables\/parquet-rows|view\/rows\/source-rows)\.ts/ },
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },
