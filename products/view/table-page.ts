@@ -49,7 +49,7 @@ function usual(columns: readonly Column[], rows: number, { filters, sort }: Quer
   const of = (group: string, most: number): string[] =>
     [...new Set([...groups, ...tells])]
       .map(({ name }) => name)
-      .filter(name => name.startsWith(group))
+      .filter(name => name.startsWith(group) && name !== 'in.id')
       .slice(0, most);
   const decided = of('out.', 4);
   const asked = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
