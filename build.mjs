@@ -105,7 +105,7 @@ const TOGETHER = [
   },
   {
     name: 'verify',
-    test: /\/stages\/verify\.ts|\/flow\/each-line\.ts|\/audit\/(calls|labels|tally|verdict)\.ts|\/legacy\/(answer-schemas|legacy-result|strict|strict-items)\.ts/,
+    test: /\/stages\/verify\.ts|\/audit\/(calls|labels|tally|verdict)\.ts|\/legacy\/(answer-schemas|legacy-result|strict|strict-items)\.ts/,
   },
   { name: 'answers', test: /\/engine\/(answers\/|core\/config\/)/ },
   {

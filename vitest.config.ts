@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** files that put something in the place of a module, or look at the memory or the descriptors of their process */
 const ALONE = [
@@ -8,6 +9,33 @@ const ALONE = [
   'test/pool/bounds.test.ts',
   'test/pool/descriptors.test.ts',
 ];
+
+/** Files that take longest, and those that mostly wait: begun first, so that none of them is left with one core at the end. */
+const FIRST = [
+  'tune/command',
+  'cases',
+  'pages',
+  'progress/terminal',
+  'deploy/templates',
+  'crash/points',
+  'bin/files',
+  'server/fairness',
+  'crash/stops',
+  'pipe/ends',
+  'pipe/main',
+  'doctor/command',
+  'progress/metrics',
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const placeOf = ({ moduleId }: TestSpecification): number => {
+      const at = FIRST.findIndex(name => moduleId.endsWith(`/test/${name}.test.ts`));
+      return at < 0 ? FIRST.length : at;
+    };
+    return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+}
 
 const common = {
   setupFiles: ['test/clean.ts'],
@@ -22,6 +50,7 @@ export default defineConfig({
     reporters: ['default', './test/closing-line.ts'],
     // vitest's own would be one fewer than there are cores; the tests wait for processes, for each other and for sockets
     maxWorkers: availableParallelism() + 1,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

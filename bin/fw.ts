@@ -3,7 +3,7 @@
  * fw: argv → stage or command → exit code. The only place that ends the process. What is not needed for the verb at
  * hand is not loaded: a pipe starts one of these for every stage.
  */
-import { closeHungUpTerminals } from './terminal.ts';
+import { closeSync, fstatSync } from 'node:fs';
 
 /** The build writes it in, so that nothing has to be read for it. */
 declare const FW_VERSION: string;
@@ -38,6 +38,24 @@ function isSomewhere(): boolean {
 async function leave(code: number): Promise<void> {
   await closeHungUpTerminals();
   process.exit(code);
+}
+
+/**
+ * Closes the standard streams whose terminal has hung up: the session was lost, or somebody logged out and left the run
+ * behind. At its end Node sets terminals back to how they were, and aborts where that fails (Node 20: 134 in place of the
+ * exit code). What is closed by then it leaves alone.
+ */
+async function closeHungUpTerminals(): Promise<void> {
+  for (const stream of [0, 1, 2]) {
+    try {
+      if (!fstatSync(stream).isCharacterDevice()) continue;
+      const { isatty } = await import('node:tty');
+      // other devices are closed too, such as /dev/null: they have had what there was
+      if (!isatty(stream)) closeSync(stream);
+    } catch {
+      // it was closed before
+    }
+  }
 }
 
 /** Node's own ending would be 1, which means that items failed. */

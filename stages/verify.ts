@@ -11,6 +11,7 @@
  *         with failed lines.
  */
 import { writeFileSync } from 'node:fs';
+import _ from 'highland';
 import type { OnRecord } from '../engine/audit/on-record.ts';
 import {
   agentsFor,
@@ -22,9 +23,9 @@ import {
 } from '../engine/audit/verdict.ts';
 import { flagsFor } from '../engine/core/files/saving.ts';
 import { ioError } from '../engine/core/item/failure.ts';
-import { throughout } from '../engine/flow/each-line.ts';
+import type { Item } from '../engine/core/item/item.ts';
 import { COMMON } from '../engine/flow/join.ts';
-import { stage } from '../engine/flow/stage.ts';
+import { stage, type Through } from '../engine/flow/stage.ts';
 
 export default stage({
   name: 'verify',
@@ -83,6 +84,24 @@ export default stage({
     });
   },
 });
+
+/** Each item is judged; `end` comes after the last. What either throws ends the run. */
+function throughout(judge: (item: Item) => Item, end: () => void): Through {
+  return items =>
+    items.consume<Item>((error, item, push, next) => {
+      if (error) push(error);
+      else if (!_.isNil(item)) push(null, judge(item));
+      else {
+        try {
+          end();
+        } catch (failure) {
+          push(failure as Error);
+        }
+        return push(null, _.nil);
+      }
+      next();
+    });
+}
 
 async function onRecordIn(ledger: string, agents: string | undefined, base: string): Promise<OnRecord> {
   const { openOnRecord } = await import('../engine/audit/on-record.ts');

@@ -4,11 +4,24 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { environment, folder, type RanBytes, ROOT, type ShellOptions } from './fw.ts';
+import { binFolder, environment, type RanBytes, ROOT, type ShellOptions } from './fw.ts';
+
+let scratch: string | undefined;
+
+/**
+ * Files for what a line reads and writes, in one folder of this process: thousands of lines need no thousand folders. Those
+ * of the line before are gone: ext4 would write the old bytes to the disk before it cuts a file.
+ */
+export function streams(): { given: string; out: string; err: string } {
+  scratch ??= mkdtempSync(join(binFolder, 'streams-'));
+  const at = { given: join(scratch, 'in'), out: join(scratch, 'out'), err: join(scratch, 'err') };
+  for (const path of Object.values(at)) rmSync(path, { force: true });
+  return at;
+}
 
 let shell: { input: Writable; codes: Interface } | undefined;
 
@@ -19,11 +32,7 @@ export async function runBeside(
 ): Promise<RanBytes> {
   shell ??= open();
   const { input, codes } = shell;
-  const [given, out, err] = ['in', 'out', 'err'].map(name => join(folder(), name)) as [
-    string,
-    string,
-    string,
-  ];
+  const { given, out, err } = streams();
   writeFileSync(given, stdin);
   const set = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)};`);
   input.write(

@@ -5,11 +5,11 @@
  * signals, or has to run beside something else: one line at a time has this process.
  */
 import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { dispatch } from '../bin/dispatch.ts';
 import { ALL } from './all.ts';
-import { runBeside } from './beside.ts';
-import { environment, folder, type Ran, type RanBytes, ROOT, type ShellOptions, shell } from './fw.ts';
+import { runBeside, streams } from './beside.ts';
+import { environment, type Ran, type RanBytes, ROOT, type ShellOptions, shell } from './fw.ts';
 import { type Command, type Pipeline, parseLine, plain, type Target } from './line.ts';
 
 let last: Promise<unknown> = Promise.resolve();
@@ -75,8 +75,7 @@ async function runHere(
   { cwd = ROOT, env = {}, stdin = '' }: ShellOptions,
 ): Promise<RanBytes> {
   const argv = await argumentsOf(command, { cwd, env });
-  const files = folder();
-  const [given, out, err] = ['in', 'out', 'err'].map(name => join(files, name)) as [string, string, string];
+  const { given, out, err } = streams();
   if (stdin.length > 0) writeFileSync(given, stdin);
   const to = (target: Target | undefined, path: string): [string, string] =>
     target ? [resolve(cwd, target.path), target.isAdded ? 'a' : 'w'] : [path, 'w'];

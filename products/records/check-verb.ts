@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { compileSchema } from '../../engine/answers/schema.ts';
 import type { Check } from '../../engine/answers/schema-check.ts';
-import { keyOf } from '../../engine/asking/agents/request-body.ts';
+import { type Identity, keyOf } from '../../engine/asking/agents/request-body.ts';
 import { createKeys, type Keys, nameIn, nameOfVerdict } from '../../engine/asking/ledger/key-index.ts';
 import { idOfText, isAnswer, type Kind, kindIn, textIdIn } from '../../engine/asking/ledger/ledger-format.ts';
 import { callIn, type Line, linesOf, parsed, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
@@ -58,10 +58,7 @@ function countsOf(checked: Checked, readData: boolean): string[] {
 // the data read too: each line against schemas/ledger.schema.json, each key made again from its request.
 
 /** The key of a call, from its request as it was sent: engine/asking/agents knows how it is made. */
-export type KeyOf = (
-  body: string,
-  call: { id: string; agent: string; round: number; attempt: number },
-) => string;
+export type KeyOf = (body: string, call: Identity) => string;
 
 export interface Checked {
   files: number;

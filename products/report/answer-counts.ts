@@ -37,6 +37,21 @@ export interface Turns {
 
 const noTurns = (): Turns => ({ n: 0, toNo: 0, toYes: 0 });
 
+/** Ids that are named behind a figure. */
+export const NAMED_IDS = 20;
+
+/** The first lines in which an agent turned the decision, each way. */
+export interface TurnedIds {
+  toNoIds: string[];
+  toYesIds: string[];
+}
+
+const noIds = (): TurnedIds => ({ toNoIds: [], toYesIds: [] });
+
+function keepId(ids: string[], id: string): void {
+  if (ids.length < NAMED_IDS) ids.push(id);
+}
+
 /** What an agent did in one cluster: its turns, and [no, yes] of its own by [no, yes] of the decision. */
 export interface InCluster {
   turns: Turns;
@@ -49,7 +64,8 @@ export interface AgentSums {
   rungs: Map<Rung, number>;
   /** by group column, by value */
   byGroup: Fate[][];
-  turnsByGroup: Turns[][];
+  turned: TurnedIds;
+  turnsByGroup: (Turns & TurnedIds)[][];
   clusters: Map<number, InCluster>;
   prompt: number;
   completion: number;
@@ -77,7 +93,7 @@ const yesOrNo = (answer: Answered, asked: Asked): number => {
 
 export function addAnswers(
   { agents, asked, shared }: { agents: Map<string, AgentSums>; asked: Asked; shared: IdSet },
-  { answers, left }: Observation,
+  { id, answers, left }: Observation,
   values: number[],
   cluster: number,
 ): void {
@@ -110,16 +126,22 @@ export function addAnswers(
       inCluster(sums, cluster).withDecision[own as 0 | 1][decided as 0 | 1] += 1;
     if (own >= 0 && before >= 0) {
       const all = [inCluster(sums, cluster).turns];
+      const ids = [sums.turned];
       for (const [column, value] of values.entries()) {
         if (value < 0) continue;
-        const ofColumn = sums.turnsByGroup[column] as Turns[];
-        ofColumn[value] ??= noTurns();
+        const ofColumn = sums.turnsByGroup[column] as (Turns & TurnedIds)[];
+        ofColumn[value] ??= { ...noTurns(), ...noIds() };
         all.push(ofColumn[value]);
+        ids.push(ofColumn[value]);
       }
       for (const turns of all) {
         turns.n += 1;
         if (before === 1 && own === 0) turns.toNo += 1;
         if (before === 0 && own === 1) turns.toYes += 1;
+      }
+      for (const { toNoIds, toYesIds } of ids) {
+        if (before === 1 && own === 0) keepId(toNoIds, id);
+        if (before === 0 && own === 1) keepId(toYesIds, id);
       }
     }
     before = own;
@@ -147,6 +169,7 @@ function agentOf(agents: Map<string, AgentSums>, name: string, columns: number):
     fate: newFate(),
     rungs: new Map(),
     byGroup: Array.from({ length: columns }, () => []),
+    turned: noIds(),
     turnsByGroup: Array.from({ length: columns }, () => []),
     clusters: new Map(),
     prompt: 0,

@@ -14,6 +14,7 @@ import {
   fateAt,
   isAskedAgain,
   isMended,
+  NAMED_IDS,
   newFate,
 } from './answer-counts.ts';
 import type { Observation } from './observe.ts';
@@ -23,8 +24,6 @@ import { newTally, tally } from './values.ts';
 
 /** Numbers in a decision that are looked at, in the order in which they come. */
 const MOST_NUMBERS = 6;
-/** ids that a figure names */
-export const NAMED_IDS = 20;
 
 /** One line, as far as rates need it. Groups, orders and so on are numbers of names; −1 where there is none. */
 export interface Seen {

@@ -3,10 +3,10 @@ import { clusteredShare, clustersOf, kolmogorovSmirnov, partsOf, quantile } from
 import { clusteredKappa } from '../kit/kappa.ts';
 import { distanceSwap, type TwoSamples } from '../kit/permute.ts';
 import type { Figure, Interval } from '../kit/statistics.ts';
-import type { Turns } from './answer-counts.ts';
+import type { TurnedIds, Turns } from './answer-counts.ts';
 import type { Collected, Seen } from './collect.ts';
 
-export interface TurnRow {
+export interface TurnRow extends TurnedIds {
   agent: string;
   /** answers that came after another agent's decision */
   n: number;
@@ -17,11 +17,11 @@ export interface TurnRow {
   toYesRate: Interval | null;
   /** agreement with the last decision, over lines in which both are known */
   agreement: { n: number; same: number; kappa: Figure | null } | null;
-  groups: { column: string; rows: ({ value: string } & Turns)[] }[];
+  groups: { column: string; rows: ({ value: string } & Turns & TurnedIds)[] }[];
 }
 
 export function turnRows({ agents, groups }: Collected): TurnRow[] {
-  return [...agents.values()].map(({ name, clusters, turnsByGroup }) => {
+  return [...agents.values()].map(({ name, clusters, turned: ids, turnsByGroup }) => {
     const own = [...clusters.values()];
     const turned = (key: keyof Turns): number => own.reduce((sum, { turns }) => sum + turns[key], 0);
     const rate = (key: 'toNo' | 'toYes'): Interval | null =>
@@ -31,6 +31,7 @@ export function turnRows({ agents, groups }: Collected): TurnRow[] {
     const n = tables.flat(2).reduce((sum, each) => sum + each, 0);
     return {
       agent: name,
+      ...ids,
       ...{ n: turned('n'), toNo: turned('toNo'), toYes: turned('toYes') },
       ...{ toNoRate: rate('toNo'), toYesRate: rate('toYes') },
       agreement: n === 0 ? null : { n, same, kappa: clusteredKappa(tables) },

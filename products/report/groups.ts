@@ -9,7 +9,8 @@ import {
   twoOf,
 } from '../kit/agreement.ts';
 import { type Interval, pooledZ, type Share, shortfall } from '../kit/statistics.ts';
-import { type Collected, NAMED_IDS } from './collect.ts';
+import { NAMED_IDS } from './answer-counts.ts';
+import type { Collected } from './collect.ts';
 
 export interface GroupRow {
   value: string;

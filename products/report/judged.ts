@@ -4,7 +4,7 @@
  */
 import type { Held, Sample, Verdict } from '../../engine/audit/labels-file.ts';
 import { counted } from '../../engine/core/item/wording.ts';
-import { isObject } from '../../engine/core/json/pointer.ts';
+import { isObject, join } from '../../engine/core/json/pointer.ts';
 import { addTo, type Clusters, clusteredShare, LEAST, partsOf } from '../kit/agreement.ts';
 import { clusteredKappa, emptyTable, type TwoByTwo } from '../kit/kappa.ts';
 import type { Collected, Seen } from './collect.ts';
@@ -42,7 +42,7 @@ export function judgedTable(collected: Collected, lines: LinesJudged): Judged {
   }
   const matched = new Map<string, Matched[]>();
   const judges = [...byJudge].slice(0, MOST_JUDGES).map(([by, labels]) => {
-    const sorted = sortOut(labels, lines, records);
+    const sorted = sortOut(outcomeAsWhole(labels, collected.asked.outcome), lines, records);
     matched.set(
       by,
       sorted.flatMap(({ found }) => found),
@@ -70,6 +70,20 @@ const noneNamed = (): Named => ({ n: 0, ids: [] });
 function name(into: Named, id: string): void {
   into.n += 1;
   if (into.ids.length < MOST_IDS) into.ids.push(id);
+}
+
+/**
+ * Of one judge: who judged the outcome itself, and not the whole line, judged what the report is about. A judgement of the
+ * whole line goes before it.
+ */
+function outcomeAsWhole(labels: readonly Held[], outcome: string): Held[] {
+  const places = outcome.startsWith('/')
+    ? [outcome]
+    : ['/decision/output', '/business_decision', ''].map(at => join(at, outcome));
+  const wholes = new Set(labels.flatMap(({ id, path, hash }) => (path === '' ? [`${hash} ${id}`] : [])));
+  return labels.map(label =>
+    places.includes(label.path) && !wholes.has(`${label.hash} ${label.id}`) ? { ...label, path: '' } : label,
+  );
 }
 
 /** `labels` of one judge, sorted by id, by path; the line as a whole first, then the most frequent. */

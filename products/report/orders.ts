@@ -11,7 +11,8 @@ import {
 import { emptyTable, kappa, type TwoByTwo } from '../kit/kappa.ts';
 import { columnShuffle, signFlip } from '../kit/permute.ts';
 import { type Interval, mcnemar } from '../kit/statistics.ts';
-import { type Collected, NAMED_IDS, type Seen } from './collect.ts';
+import { NAMED_IDS } from './answer-counts.ts';
+import type { Collected, Seen } from './collect.ts';
 import { MOST_IDS } from './rows-query.ts';
 
 /**

@@ -15,24 +15,22 @@ import {
 } from '../kit/html.ts';
 import type { NumberTable } from './decisions.ts';
 import type { Report } from './report.ts';
-import { exactly, inColumn, rowsOf, rowsQuery, type Where } from './rows-query.ts';
+import { byIds, exactly, inColumn, rowsOf, rowsQuery, type Where } from './rows-query.ts';
 
 const whole = (value: number): string => percent(value, 0);
-/** Lines with an answer of it. */
-const ofAgent = (agent: string): Where[] => [['agent', exactly(agent)]];
 
 export function agentSection({ turns }: Report): Text {
   const changing = turns.filter(({ n }) => n > 0);
   const agreeing = turns.filter(({ agreement }) => agreement !== null);
   if (changing.length === 0 && agreeing.length === 0) return '';
-  const changes = changing.flatMap(({ agent, toNoRate, toYesRate }) =>
+  const changes = changing.flatMap(({ agent, toNoRate, toYesRate, toNoIds, toYesIds }) =>
     (
       [
-        ['to no approval', toNoRate],
-        ['to approval', toYesRate],
+        ['to no approval', toNoRate, toNoIds],
+        ['to approval', toYesRate, toYesIds],
       ] as const
-    ).flatMap(([way, rate]) =>
-      rate ? [{ label: `${agent}, ${way}`, ...rate, rows: rowsQuery(ofAgent(agent)) }] : [],
+    ).flatMap(([way, rate, ids]) =>
+      rate ? [{ label: `${agent}, ${way}`, ...rate, rows: rowsQuery(byIds(ids)) }] : [],
     ),
   );
   const drawn = dotChart({
@@ -46,28 +44,28 @@ export function agentSection({ turns }: Report): Text {
   const columns = changing[0]?.groups ?? [];
   const byGroup = columns.map(({ column }, at) => {
     const rows = changing.flatMap(({ agent, groups }) =>
-      (groups[at]?.rows ?? []).map(({ value, n, toNo, toYes }) => [
-        rowsOf([...ofAgent(agent), [inColumn(column), exactly(value)]], `${short(agent)}, ${short(value)}`),
+      (groups[at]?.rows ?? []).map(({ value, n, toNo, toYes, toNoIds, toYesIds }) => [
+        rowsOf([[inColumn(column), exactly(value)]], `${short(agent)}, ${short(value)}`),
         count(n),
-        percent(toNo / n),
-        percent(toYes / n),
+        rowsOf(byIds(toNoIds), percent(toNo / n)),
+        rowsOf(byIds(toYesIds), percent(toYes / n)),
       ]),
     );
     return html`<details><summary>By ${short(column)}</summary>${table([`agent, ${short(column)}`, 'answers', 'to no approval', 'to approval'], rows)}</details>`;
   });
   const behind = table(
     ['agent', 'answers after another', 'to no approval', 'to approval'],
-    changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate }) => [
-      rowsOf(ofAgent(agent), short(agent)),
+    changing.map(({ agent, n, toNo, toYes, toNoRate, toYesRate, toNoIds, toYesIds }) => [
+      short(agent),
       count(n),
-      `${count(toNo)}: ${withInterval(toNoRate)}`,
-      `${count(toYes)}: ${withInterval(toYesRate)}`,
+      rowsOf(byIds(toNoIds), `${count(toNo)}: ${withInterval(toNoRate)}`),
+      rowsOf(byIds(toYesIds), `${count(toYes)}: ${withInterval(toYesRate)}`),
     ]),
   );
   const agreement = table(
     ['agent', 'records', 'as the last decision', 'kappa'],
     agreeing.map(({ agent, agreement: found }) => [
-      rowsOf(ofAgent(agent), short(agent)),
+      short(agent),
       count(found?.n ?? 0),
       percent((found?.same ?? 0) / (found?.n || 1)),
       withInterval(found?.kappa ?? null, value => decimal(value)),
@@ -196,7 +194,7 @@ ${joined(figures, '\n')}</section>`;
 export function usageSection({ tokens, time, integrity }: Report): Text {
   if (tokens === null && time === null) return '';
   const rows = integrity.agents.map(({ agent, answers, prompt, completion, uncounted }) => [
-    rowsOf(ofAgent(agent), short(agent)),
+    short(agent),
     count(answers),
     prompt === 0 ? '–' : count(prompt),
     prompt === 0 ? '–' : count(completion),

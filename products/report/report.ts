@@ -2,7 +2,8 @@
 
 import { clusteredShare, clustersOf, LEAST, partsOf } from '../kit/agreement.ts';
 import { SEED } from '../kit/permute.ts';
-import { type Collected, NAMED_IDS } from './collect.ts';
+import { NAMED_IDS } from './answer-counts.ts';
+import type { Collected } from './collect.ts';
 import { type NumberTable, numberTables, riskTable, turnRows } from './decisions.ts';
 import { correctTogether, type Test } from './family.ts';
 import { type GroupTable, groupTable, LEAST_SHARE } from './groups.ts';

@@ -13,7 +13,8 @@ import {
 } from '../kit/agreement.ts';
 import { signFlip } from '../kit/permute.ts';
 import { holm, type Interval, mcnemar, pairedDifference } from '../kit/statistics.ts';
-import { type Collected, NAMED_IDS, type Seen } from './collect.ts';
+import { NAMED_IDS } from './answer-counts.ts';
+import type { Collected, Seen } from './collect.ts';
 
 export interface TwinRow {
   value: string;

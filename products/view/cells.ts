@@ -17,7 +17,7 @@ const MOST_BYTES = 32 * 1024 * 1024;
 const MOST_FIELDS = 20_000;
 
 export function fieldsIn(
-  { row, file, line, value, isRow, trouble }: RowText,
+  { row, file, line, value, isRow, joined, trouble }: RowText,
   facts: LedgerFacts | null = null,
 ): RowFields {
   const fields = new Map<string, string>([['file', file]]);
@@ -28,6 +28,7 @@ export function fieldsIn(
       if (!fields.has(name) && fields.size < MOST_FIELDS) fields.set(name, String(field));
     },
     isRow,
+    joined,
   );
   if (facts !== null && !isRow) for (const [name, text] of ledgerFields(facts, value)) fields.set(name, text);
   return { row, fields, trouble: trouble === null ? null : `${file}:${line}: ${trouble}` };

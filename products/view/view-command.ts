@@ -55,6 +55,12 @@ const OPTIONS = {
     file: 'read-folder',
     description: 'Folder with agent files: what each was shown, where no ledger has it.',
   },
+  source: {
+    type: 'string',
+    file: 'read',
+    description:
+      'Original table, for results that lack its columns; joined by id or row number, and checked.',
+  },
   beside: {
     type: 'array',
     items: { type: 'string' },
@@ -150,7 +156,11 @@ export default command({
     };
     const facts = options.ledger === undefined ? null : openLedgerFacts(options.ledger);
     const others = expectResults(await expandPaths(options.beside ?? []));
-    const reading = { maxLine: options['max-line'], hashes: others.length > 0 };
+    const reading = {
+      maxLine: options['max-line'],
+      source: options.source ?? null,
+      hashes: others.length > 0,
+    };
     const run = await Run.open(paths, reading);
     const other = others.length === 0 ? null : await Run.open(others, reading);
     try {

@@ -10,7 +10,7 @@ documents=${1:-80} questions=${2:-8}
 fw="node dist/bin/fw.js"
 work=$(mktemp -d)
 servers=()
-trap 'kill "${servers[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill "${servers[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 cat > "$work/make.mjs" <<'JS'
 import { writeFileSync } from 'node:fs';

@@ -364,3 +364,24 @@ test('the page has the section, and what judges are called is text', async () =>
   const without = await fw(`fw report items.ndjson ${ASKED}`, { cwd: at });
   expect(without.stdout).not.toContain('Judged by people');
 });
+
+test('who judged the outcome itself judged the line, unless the line was judged as a whole too', async () => {
+  const [first = '', second = ''] = files['items.ndjson'].split('\n');
+  const label = (line: string, path: string, verdict: Label['verdict']): string =>
+    labelLine({
+      ...{ id: JSON.parse(line).id, path, verdict, by: 'anna', at: '2026-01-01T00:00:00.000Z' },
+      hash: hashOfJudged(JSON.parse(line)) as string,
+    });
+  const outcome = '/decision/output/approval_decision';
+  const labels = [
+    label(first, outcome, 'right'),
+    label(second, outcome, 'wrong'),
+    label(second, '', 'right'),
+  ];
+  const { judges } = await judged({
+    'items.ndjson': files['items.ndjson'],
+    'labels.ndjson': labels.join(''),
+  });
+  expect(judges[0]).toMatchObject({ judged: 2, right: 2, wrong: 0 });
+  expect(judges[0]?.pointers).toMatchObject([{ path: outcome, right: 0, wrong: 1 }]);
+});

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { applyEdits, type Edit } from '../../engine/answers/entries.ts';
 import { packagedAgents } from '../../engine/asking/agents/load-agents.ts';
 import { type Advice, advisor } from '../../engine/audit/advice.ts';
+import type { Rejected } from '../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { visibleLines } from '../../engine/core/json/visible.ts';
 import { startSimulator } from '../../products/simulator/simulator.ts';
@@ -15,6 +16,7 @@ import { type Hidden, Writer } from '../../products/view/item/writer.ts';
 import { type ItemContext, itemParts, openAgents } from '../../products/view/item-page.ts';
 import { openLedgerFacts } from '../../products/view/ledger-facts.ts';
 import { stages } from '../../stages/index.ts';
+import { runs } from '../all.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 import { holds } from '../integrity/property.ts';
 import { anyText } from '../ledger/records.ts';
@@ -96,7 +98,7 @@ describe('each line of the fixtures', () => {
     const agents = await openAgents(packagedAgents());
     for (const text of readFileSync(join(ROOT, 'fixtures', name), 'utf8')
       .split('\n')
-      .slice(0, 200)) {
+      .slice(0, runs(30, 200))) {
       let line: unknown;
       try {
         line = JSON.parse(text);
@@ -161,32 +163,81 @@ describe('an item', () => {
 });
 
 describe('with the ledger of the run', () => {
-  test('the request, the tries and the times of each call; and the messages made again are those that were sent', async () => {
+  /** An item that was answered, its text, and the facts of its calls. */
+  async function asked(options: string, prompt: JsonObject, faults = '') {
     const at = folder();
-    const { url, close } = await startSimulator({ port: 0 });
-    const stdin = '{"id":"a","prompt":"May they? <b>"}\n';
-    const ran = await shell(`fw chain --endpoint ${url} --ledger led`, { cwd: at, stdin });
+    const { url, close } = await startSimulator({ port: 0, seed: 1, ...(faults !== '' && { faults }) });
+    const stdin = `${JSON.stringify({ id: 'a', ...prompt })}\n`;
+    const ran = await shell(`fw chain ${options} --endpoint ${url} --ledger led`, { cwd: at, stdin });
     await close();
-    expect(ran.code, ran.stderr).toBe(0);
-    const text = ran.stdout.trim();
-    const line = JSON.parse(text) as JsonObject & {
-      steps: { calls: string[] }[];
-      decision: { calls: string[] };
-    };
     const facts = openLedgerFacts(join(at, 'led'));
     await facts.read();
+    const text = ran.stdout.trim();
+    expect(text, ran.stderr).not.toBe('');
+    return { text, line: JSON.parse(text) as Asked, facts };
+  }
+  type Asked = JsonObject & { steps: Step[]; decision?: Step };
+  type Step = { agent: string; calls: string[]; rejected?: Rejected[] };
+  const messagesOf = (request: string | null | undefined): unknown[] =>
+    (JSON.parse(request as string) as { messages: unknown[] }).messages;
+
+  test('it has the request, the tries and the times of each call', async () => {
+    const { text, line, facts } = await asked('', { prompt: 'May they? <b>' });
     const page = textIn(pageOf(line, { facts }, text));
     expect(page).toContain('As it went over the wire, from the ledger.');
     expect(page).toContain('May they? <b>');
     expect(page).toContain('1 try in the ledger');
     expect(page).toMatch(/curl -sS 'http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions'/);
     expect(page).toContain('Bearer $API_KEY');
+    facts.close();
+  });
+
+  test.each([
+    ['', { prompt: 'May they?' }],
+    ['--topology independent', { prompt: 'May they?' }],
+    ['--topology peer --labels anonymous', { prompt: 'May they?' }],
+    [
+      '',
+      { messages: [{ role: 'user', content: 'May "they"?\n' }], ordering: ['risk_manager', 'data_science'] },
+    ],
+    [
+      '',
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'x' }] },
+          { role: 'assistant', content: 'y' },
+        ],
+      },
+    ],
+  ])('the messages made again are those that were sent: %s %j', async (options, prompt) => {
+    const { line, facts } = await asked(options, prompt);
     const known = await openAgents(packagedAgents());
-    for (const [at, { calls }] of [...line.steps.entries(), [-1, line.decision] as const]) {
+    const all = [...line.steps.entries(), ...(line.decision ? [[-1, line.decision] as const] : [])];
+    expect(all.length).toBeGreaterThan(1);
+    for (const [at, { calls }] of all) {
       const made = known.shown.messagesTo(line as never, at < 0 ? '/decision' : `/steps/${at}`);
-      const [call] = facts.triesOf(calls[0] as string);
-      expect(made).toEqual((JSON.parse(call?.request as string) as { messages: unknown }).messages);
+      expect(made).toEqual(messagesOf(facts.triesOf(calls[0] as string)[0]?.request));
     }
+    facts.close();
+  });
+
+  test('what an agent was told of a refused answer is what was sent', async () => {
+    const { line, facts } = await asked(
+      '--attempts 8',
+      { prompt: 'May they?' },
+      'null=0.4,truncated=0.2,zero=0.2',
+    );
+    const known = await openAgents(packagedAgents());
+    let told = 0;
+    for (const { agent, calls, rejected = [] } of line.steps) {
+      for (const [nth, refused] of rejected.entries()) {
+        const sent = messagesOf(facts.triesOf(calls[nth + 1] as string)[0]?.request);
+        const complaint = known.shown.complaintAbout(agent, refused);
+        expect(sent.length > 2 ? (sent.at(-1) as { content: string }).content : null).toBe(complaint);
+        told += complaint === null ? 0 : 1;
+      }
+    }
+    expect(told).toBeGreaterThan(0);
     facts.close();
   });
 });

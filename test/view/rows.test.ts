@@ -212,6 +212,36 @@ test('tables, arrays, lines that are none, long lines', async () => {
   expect(rowsOf(await run.select(query({ text: 'LINES, "QUOTED' }), 10_000))).toEqual([0]);
 });
 
+test('results without the columns of their rows have those of the table that was asked; a row of somebody else has none', async () => {
+  const at = folder();
+  writeFileSync(join(at, 'prompts.csv'), 'city,prompt\nRom,first\nBonn,second\nOslo,third\n');
+  const result = (prompt_id: number, initial_prompt: string): string =>
+    JSON.stringify({
+      ...{
+        mode: 'sequential',
+        initial_prompt,
+        prompt_id,
+        ordering: 'a',
+        all_agent_outputs: [],
+        final_output: {},
+      },
+      conversation_history: [{ agent: 'a', input: 'x', output: { verdict: 'yes' } }],
+      business_decision: { approval_decision: 'approve' },
+    });
+  writeFileSync(
+    join(at, 'out.jsonl'),
+    `${[result(2, 'second'), result(1, 'third'), result(3, 'third')].join('\n')}\n`,
+  );
+  const run = await Run.open([join(at, 'out.jsonl')], { maxLine: 1 << 20, source: join(at, 'prompts.csv') });
+  open.push(run);
+  await allOf(run);
+  expect(rowsOf(await run.select(query({ filters: [is('in.city', 'Bonn')] })))).toEqual([0]);
+  expect(rowsOf(await run.select(query({ filters: [is('in.city', '')] })))).toEqual([1]);
+  expect(rowsOf(await run.select(query({ filters: [is('step.a.verdict', 'yes')] })))).toEqual([0, 1, 2]);
+  expect((await run.read(2)).joined).toEqual({ city: 'Oslo' });
+  expect(run.state().notes.join()).toMatch(/1 line of another row than --source has in that place/);
+});
+
 test('rows of a Parquet file are filtered, searched and read as those of a table', async () => {
   const at = folder();
   const csv = `n,name\n${Array.from({ length: 1_200 }, (_row, n) => `${n},"name ${n}"`).join('\n')}\n`;

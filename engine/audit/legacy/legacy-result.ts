@@ -4,7 +4,7 @@ import { arrangementOf, contextAfter, isUsual } from '../../asking/agents/arrang
 import { foreignNames } from '../../asking/agents/form.ts';
 import type { Agents } from '../../asking/agents/load-agents.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
-import { type Item, type Repair, type Rung, rungOf, type Step } from '../../core/item/item.ts';
+import { type Item, type Rung, rungOf, type Step } from '../../core/item/item.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
 import { hashOfResult } from '../../flow/provenance.ts';
@@ -107,17 +107,7 @@ export interface Provenance {
   sha256: string | null;
   rung: Rung;
   /** in the order in which they were asked; the decision comes last */
-  agents: {
-    agent: string;
-    rung: Rung;
-    saw: Rung;
-    attempts: number;
-    /** keys in the ledger */
-    calls: string[];
-    repairs: Repair[];
-    /** the name of the question, where other items of the row share it */
-    shared?: string;
-  }[];
+  agents: Pick<Step, 'agent' | 'rung' | 'saw' | 'attempts' | 'calls' | 'repairs' | 'shared'>[];
 }
 
 /** What is known of the answers of `item`, then what the result has in another form. */

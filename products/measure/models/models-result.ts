@@ -6,16 +6,11 @@ import { decimal, percent } from '../../kit/html.ts';
 import type { Interval } from '../../kit/statistics.ts';
 import { csvLine } from '../bench/bench-result.ts';
 import type { Agreement } from './answer-figures.ts';
-import type { Measured, Outcome } from './measure-models.ts';
+import type { Choice, Measured, Outcome } from './measure-models.ts';
 
-export interface Told {
+export interface Told extends Pick<Choice, 'pipeline' | 'outcome' | 'label' | 'reference'> {
   version: string;
   began: string;
-  /** as they were written */
-  pipeline: string;
-  outcome: string | null;
-  label: string | null;
-  reference: string | null;
 }
 
 export type ModelsJson = ReturnType<typeof modelsJson>;

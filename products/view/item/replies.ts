@@ -1,7 +1,7 @@
 /** What a server answered to a raw request: the texts of chat and completions, numbers of embeddings; anything else as JSON. */
 import { answersIn } from '../../../engine/answers/answers-of-line.ts';
 import { answerText } from '../../../engine/core/item/response.ts';
-import { cut, number } from '../../../engine/core/item/wording.ts';
+import { counted, cut, number } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject, join } from '../../../engine/core/json/pointer.ts';
 import { type Html, html, joined, NONE } from '../../kit/html.ts';
 import { contentOf, reasoningOf } from './messages.ts';
@@ -96,10 +96,10 @@ export function usageFacts(usage: unknown): string[] {
   if (!isObject(usage)) return [];
   const { prompt_tokens, completion_tokens, input_tokens, output_tokens, prompt, completion } = usage;
   const one = (value: unknown, words: string): string[] =>
-    typeof value === 'number' ? [`${number(value)} ${words}`] : [];
+    typeof value === 'number' ? [`${counted(value, 'token')} ${words}`] : [];
   return [
-    ...one(prompt_tokens ?? input_tokens ?? prompt, 'tokens in'),
-    ...one(completion_tokens ?? output_tokens ?? completion, 'tokens out'),
+    ...one(prompt_tokens ?? input_tokens ?? prompt, 'in'),
+    ...one(completion_tokens ?? output_tokens ?? completion, 'out'),
     ...one(usage.cached, 'cached'),
   ];
 }

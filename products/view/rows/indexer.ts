@@ -5,6 +5,7 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { dataError } from '../../../engine/core/item/failure.ts';
+import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { openParquet } from '../../../engine/tables/parquet-rows.ts';
 import { CHUNK, type Chunk, ColumnBuilder, type ColumnNews, hashOf } from './chunk.ts';
@@ -18,12 +19,15 @@ import {
   TableRows,
 } from './cut-rows.ts';
 import { fieldsOf } from './line-fields.ts';
+import { openSource, type SourceRows } from './source-rows.ts';
 
 export interface IndexerData {
   paths: readonly string[];
   maxLine: number;
   /** hashes of answers too, for two runs beside each other */
   hashes: boolean;
+  /** the table that was asked, for lines that lack its columns */
+  source: string | null;
   /** where an index that was kept ends */
   from: readonly FileState[];
   columns: readonly ColumnNews[];
@@ -41,7 +45,7 @@ export interface FileState {
 export type FromIndexer =
   | { kind: 'chunk'; chunk: Chunk; news: ColumnNews[]; files: FileState[]; leftOut: number }
   /** all is read that was there; `open`: bytes of a last line without an end, by file */
-  | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number }
+  | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number; strangers: string | null }
   | { kind: 'trouble'; file: number; message: string };
 
 const BLOCK = 1 << 20;
@@ -55,6 +59,7 @@ class Indexer {
   readonly #columns = new Map<string, Map<string, ColumnBuilder | null>>();
   readonly #builders: ColumnBuilder[] = [];
   readonly #files: FileState[];
+  #source: SourceRows | null = null;
   #leftOut: number;
   #mostColumns = MOST_COLUMNS;
   #rows = 0;
@@ -84,6 +89,8 @@ class Indexer {
   /** Reads what there is, from where it came to the last time. A last line without an end is read again. */
   async run(): Promise<void> {
     const open: number[] = [];
+    const { source, maxLine } = this.#data;
+    if (source !== null) this.#source ??= await openSource(source, maxLine);
     for (let file = 0; file < this.#data.paths.length; file++) {
       this.#file = file;
       try {
@@ -96,7 +103,8 @@ class Indexer {
       }
       this.#handOver();
     }
-    post({ kind: 'end', open, files: this.#files, leftOut: this.#leftOut });
+    const strangers = strangersIn(this.#source);
+    post({ kind: 'end', open, files: this.#files, leftOut: this.#leftOut, strangers });
   }
 
   /** Returns how many bytes at the end are a line without an end. */
@@ -168,6 +176,7 @@ class Indexer {
         else this.#builderOf(group, key)?.add(row, field);
       },
       isRow,
+      isRow ? null : this.#source?.of(value, `${this.#data.paths[file]}:${line}`),
     );
     if (this.#data.paths.length > 1) this.#builderOf('', 'file')?.add(row, this.#data.paths[file] as string);
     if (this.#decided !== null && this.#said !== null) {
@@ -261,6 +270,12 @@ const choicesIn = (body: unknown): unknown => (isObject(body) ? (body.choices ??
 
 const hashOfValue = (value: unknown): number =>
   value === undefined ? Number.NaN : hashOf(JSON.stringify(value) ?? '');
+
+function strangersIn(source: SourceRows | null): string | null {
+  if (source === null || source.strangers === 0) return null;
+  const lines = counted(source.strangers, 'line');
+  return `${lines} of another row than --source has in that place, without its columns: ${source.why}`;
+}
 
 function buffersOf(chunk: Chunk): ArrayBuffer[] {
   const { offsets, lengths, lines, ids, decided, said, columns } = chunk;

@@ -36,9 +36,13 @@ export const OWN_COLUMNS = [
   'tokens.out',
 ] as const;
 
-/** Calls `take` with each field of a line that may be anything. `isRow`: it is a row of a table, and no line of ours. */
-export function fieldsOf(line: JsonObject, take: TakeField, isRow = false): void {
+/**
+ * Calls `take` with each field of a line that may be anything. `isRow`: it is a row of a table, and no line of ours;
+ * `joined`: the columns of its row in the table that was asked, where the line has none.
+ */
+export function fieldsOf(line: JsonObject, take: TakeField, isRow = false, joined?: JsonObject | null): void {
   const fields = new Fields(take);
+  if (joined) fields.record('in.', joined);
   if (isRow) {
     take('', 'kind', 'row');
     fields.record('in.', line);
@@ -91,17 +95,22 @@ class Fields {
     const answers = Array.isArray(steps) ? steps.filter(isObject) : [];
     const decided = isObject(decision) ? decision : undefined;
     if (decided !== undefined && isObject(decided.output)) this.record('out.', decided.output);
+    for (const { response } of answers) if (response !== undefined) this.response(response);
+    this.#byAgent(answers);
+    const [only] = answers;
+    if (decided === undefined && answers.length === 1 && isObject(only?.output))
+      this.record('out.', only.output);
+    this.#costs(decided === undefined ? answers : [...answers, decided]);
+  }
+
+  #byAgent(answers: readonly JsonObject[]): void {
     const seen = new Set<unknown>();
-    for (const step of answers) {
-      const { agent, output, response } = step;
-      if (response !== undefined) this.response(response);
+    for (const { agent, output } of answers) {
       // an agent that answers twice has two values for one column: the first stands for it
       if (!isObject(output) || typeof agent !== 'string' || seen.has(agent)) continue;
       seen.add(agent);
       this.record(`step.${agent}.`, output);
-      if (decided === undefined && answers.length === 1) this.record('out.', output);
     }
-    this.#costs(decided === undefined ? answers : [...answers, decided]);
   }
 
   #costs(answers: readonly JsonObject[]): void {
@@ -125,11 +134,12 @@ class Fields {
     this.#number('tokens.out', said);
   }
 
-  legacy({ prompt_id, ordering, sample, business_decision }: JsonObject): void {
+  legacy({ prompt_id, ordering, sample, business_decision, conversation_history }: JsonObject): void {
     this.#number('row', prompt_id);
     this.#number('sample', sample);
     if (typeof ordering === 'string') this.#take('', 'ordering', ordering);
     if (isObject(business_decision)) this.record('out.', business_decision);
+    this.#byAgent(Array.isArray(conversation_history) ? conversation_history.filter(isObject) : []);
   }
 
   /** What was asked, of a line of a batch file. */

@@ -2,16 +2,19 @@
  * Files opened to be looked at. A thread makes the index (indexer.ts), which grows here chunk by chunk; the rows themselves
  * stay on disk and are read when somebody looks at them. Nothing is written but an index that is kept for the next time.
  */
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { packageRoot } from '../../../engine/core/config/package.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import type { ColumnKind } from './chunk.ts';
 import type { FileState, FromIndexer, IndexerData } from './indexer.ts';
 import { readKept, type Subject, usualFolder, writeKept } from './kept-index.ts';
 import { OpenFile, type RowContent } from './open-file.ts';
 import { RowIndex } from './row-index.ts';
 import { type Query, type Selection, Selections } from './selections.ts';
+import { openSource, type SourceRows } from './source-rows.ts';
 
 export interface Column {
   name: string;
@@ -30,6 +33,8 @@ export interface RowText extends RowContent {
   /** where it is in the file, in bytes */
   offset: number;
   bytes: number;
+  /** of --source: the columns of its row */
+  joined: JsonObject | null;
 }
 
 export interface RunState {
@@ -48,6 +53,8 @@ export interface RunOptions {
   maxLine: number;
   /** two runs will be compared */
   hashes?: boolean;
+  /** the table that was asked, for results that lack its columns */
+  source?: string | null;
   /** the folder of kept indexes; usually one of the system's for temporary files */
   keptIn?: string;
 }
@@ -68,6 +75,8 @@ export class Run {
   /** ends the thread where nothing grows: what it has in memory is in the index too */
   #idle: NodeJS.Timeout | undefined;
   #read: FileState[] = [];
+  #source: SourceRows | null = null;
+  #strangers: string | null = null;
   #leftOut = 0;
   #isBusy = false;
   #lookedAt = 0;
@@ -82,6 +91,8 @@ export class Run {
     const files: OpenFile[] = [];
     for (const path of paths) files.push(await OpenFile.open(path));
     const run = new Run(files, options);
+    const { source = null, maxLine } = options;
+    if (source !== null) run.#source = await openSource(source, maxLine);
     await run.#takeKept();
     if (run.#readBytes() < run.state().of || run.index.rows === 0) run.#readOn();
     return run;
@@ -103,9 +114,14 @@ export class Run {
   }
 
   #subject(): Subject {
-    const { hashes = false, maxLine, keptIn = usualFolder() } = this.#options;
+    const { hashes = false, maxLine, source = null, keptIn = usualFolder() } = this.#options;
     const handles = this.#files.map(({ handle }) => handle);
-    return { paths: this.paths, handles, folder: keptIn, options: JSON.stringify([hashes, maxLine]) };
+    return {
+      paths: this.paths,
+      handles,
+      folder: keptIn,
+      options: JSON.stringify([hashes, maxLine, ...sourceMark(source)]),
+    };
   }
 
   /** Has the thread read what it has not read yet. */
@@ -120,6 +136,7 @@ export class Run {
       from: this.#read,
       columns: this.index.news(),
       leftOut: this.#leftOut,
+      source: this.#options.source ?? null,
     };
     // objects of a line live as long as the line is looked at: a small heap is enough, and stays small
     const resourceLimits = { maxYoungGenerationSizeMb: 16 };
@@ -164,6 +181,7 @@ export class Run {
           ]),
     ]);
     if (this.#broken !== null) notes.push(this.#broken);
+    if (this.#strangers !== null) notes.push(this.#strangers);
     if (this.#leftOut > 0)
       notes.push(
         `${number(this.#leftOut)} values are of columns beyond the first ${this.index.columns.length}, which cannot be filtered or sorted by`,
@@ -234,7 +252,10 @@ export class Run {
     const about = { row, file: file.path, line: chunk.lines[at] as number, offset, bytes };
     const first = this.index.chunks.find(each => each.file === chunk.file) ?? chunk;
     const head = first.offsets[0] as number;
-    return { ...about, ...(await file.read({ offset, bytes, head }, this.#options.maxLine)) };
+    const content = await file.read({ offset, bytes, head }, this.#options.maxLine);
+    const where = `${about.file}:${about.line}`;
+    const joined = content.isRow ? null : (this.#source?.of(content.value, where) ?? null);
+    return { ...about, ...content, joined };
   }
 
   #take(message: FromIndexer): void {
@@ -247,6 +268,7 @@ export class Run {
     if (message.kind === 'chunk') this.index.add(message.chunk, message.news);
     else {
       this.#isBusy = false;
+      this.#strangers = message.strangers;
       message.open.forEach((bytes, at) => {
         (this.#files[at] as OpenFile).open = bytes;
       });
@@ -277,4 +299,11 @@ export class Run {
     await this.#keeping;
     for (const { handle } of this.#files) await handle.close();
   }
+}
+
+/** What tells one table from another, and from itself after a change. */
+function sourceMark(source: string | null): unknown[] {
+  if (source === null) return [];
+  const { size, mtimeMs } = statSync(source);
+  return [source, size, mtimeMs];
 }

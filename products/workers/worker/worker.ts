@@ -9,19 +9,17 @@
  */
 
 import type { ModelMap } from '../../../engine/asking/endpoints/model-names.ts';
-import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { type Fatal, fatalOf, usageError } from '../../../engine/core/item/failure.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Hello, Orders } from '../protocol.ts';
 import type { Taker } from '../taker.ts';
-import { type CoordinatorClient, Refused, Unheard } from './coordinator-client.ts';
+import { Refused, Unheard } from './coordinator-client.ts';
 import { createGuard, Endpoints } from './endpoints.ts';
 import { Hands } from './hands.ts';
 import { Speech } from './speech.ts';
 import { BadOrder, readOrders } from './task.ts';
-import type { WorkFolder } from './worker-folder.ts';
-import { Works } from './works.ts';
+import { Works, type WorksOptions } from './works.ts';
 
 export interface Timing {
   /** ms without an endpoint after which what is in hand goes back */
@@ -41,11 +39,8 @@ export const TIMING: Timing = {
   ...{ outage: 60_000, rest: 60_000, linger: 60_000, look: 1_000, tell: 10_000, handIn: 5_000 },
 };
 
-export interface WorkerOptions {
+export interface WorkerOptions extends Pick<WorksOptions, 'client' | 'pool' | 'folder'> {
   taker: Pick<Taker, 'take' | 'close'>;
-  client: CoordinatorClient;
-  pool: EndpointPool;
-  folder: WorkFolder;
   modelMap?: ModelMap | undefined;
   /** that requests may have beside the usual ones */
   paths?: readonly string[] | undefined;
