@@ -42,12 +42,20 @@ export function createAccess(place: Place) {
   const token = randomBytes(32).toString('base64url');
   const name = `fw_view_${place.port}`;
   const known = hash('sha256', token, 'buffer');
+  let ticket = '';
   const isToken = (text: string): boolean => timingSafeEqual(hash('sha256', text, 'buffer'), known);
   const isAll = place.host === '0.0.0.0' || place.host === '::';
   const names = [place.host, ...(isAll || isLoopback(place.host) ? ['127.0.0.1', 'localhost', '::1'] : [])];
   const own = new Set([...names, hostname().toLowerCase()].map(host => hostText({ host, port: place.port })));
   // port 80 is in no Host header
   if (place.port === 80) for (const host of [...own]) own.add(host.slice(0, -3));
+
+  /** It is good once. */
+  function isTicket(text: string): boolean {
+    if (ticket === '' || text !== ticket) return false;
+    ticket = '';
+    return true;
+  }
 
   /** A rebound name is a name: where all addresses are listened on, an address in numbers is ours. */
   function isOwnHost(host: string): boolean {
@@ -61,6 +69,11 @@ export function createAccess(place: Place) {
 
   return {
     token,
+    /** In the place of the token for a browser that is started: all users of a machine see what a program is started with. */
+    ticket(): string {
+      ticket = randomBytes(32).toString('base64url');
+      return ticket;
+    },
     /** The value of a Set-Cookie header. */
     cookie: `${name}=${token}; Path=/; HttpOnly; SameSite=Strict`,
     check({ method, host = '', origin, cookie = '', site, mode, token: given }: Asked): Answer {
@@ -82,7 +95,7 @@ export function createAccess(place: Place) {
         .split(';')
         .map(one => one.trim())
         .find(one => one.startsWith(`${name}=`));
-      if (given !== null && isToken(given)) return 'enter';
+      if (given !== null && (isToken(given) || isTicket(given))) return 'enter';
       if (value !== undefined && isToken(value.slice(name.length + 1))) return 'yes';
       return {
         status: 403,

@@ -3,6 +3,7 @@
  * there. A click on a value keeps the rows that have it, or leaves them out.
  */
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
+import { maskOf } from './hide.ts';
 import type { Links } from './links.ts';
 import { partsOf, type Query, testsOf, textOfTest, withTests } from './query.ts';
 import type { Column } from './rows/run.ts';
@@ -39,6 +40,7 @@ export async function facets(
   // they are the same in any order, and found faster in that of the file
   const unsorted =
     selected.query.sort === null ? selected : await view.select({ ...selected.query, sort: null });
+  const mask = maskOf(view.hiddenValues());
   const made: Html[] = [];
   for (const name of names.slice(0, MOST_FACETS)) {
     const column = columns.get(name) as Column;
@@ -46,10 +48,15 @@ export async function facets(
     const within = filtered.includes(name)
       ? await view.select(withTests(unsorted.query, name, []))
       : unsorted;
-    made.push(facet(column, within.counts(name, MOST_VALUES), selected, links));
+    const counts = within.counts(name, MOST_VALUES);
+    const tells = counts.values.some(({ value }) => mask(value) !== value);
+    made.push(tells ? untold(name) : facet(column, counts, selected, links));
   }
   return html`${made}`;
 }
+
+const untold = (name: string): Html =>
+  html`<section class="facet"><h3>${columnName(name)}</h3><p class="dim">Not counted: its values hold what is hidden.</p></section>`;
 
 function facet(column: Column, counts: Counts, selected: Selected, links: Links): Html {
   const { name } = column;

@@ -8,7 +8,7 @@ import { columnName } from './facets.ts';
 import { hideIn, maskOf } from './hide.ts';
 import { countOf, type Pairs, WAYS, type Way, waysOf } from './pairs.ts';
 import type { Run } from './rows/run.ts';
-import type { View } from './view.ts';
+import { hiddenIn, type View } from './view.ts';
 
 const PAGE = 50;
 /** values of the decision that are shown of both */
@@ -99,13 +99,17 @@ interface RowParts {
 
 function rowOf(view: View, joined: Joined, pair: number, { sides, values, chosen }: RowParts): Html {
   const [a, b] = sides;
+  const mask = maskOf(sides.flatMap(side => (side === null ? [] : hiddenIn(view, side))));
   const row = joined.first[pair] as number;
   const words = row < 0 ? 'second' : count(row + 1);
   const differs = waysOf(joined, pair).filter(way => !(way === 'rung' && view.isHidden('rung')));
   const cells = ['id', 'rung', ...values]
     .filter(name => !view.isHidden(name))
     .map(name => {
-      const [left, right] = [a?.fields.get(name), b?.fields.get(name)];
+      const [left, right] = [a, b].map(side => {
+        const text = side?.fields.get(name);
+        return text === undefined ? undefined : mask(text);
+      });
       if (name === 'id' || a === null || b === null || left === right)
         return html`<td>${short(left ?? right ?? '', 80)}</td>`;
       return html`<td class="changed">${short(left ?? 'none', 40)} → <b>${short(right ?? 'none', 40)}</b></td>`;
@@ -161,7 +165,7 @@ async function sideAt(
   if (row < 0) return { side: { line: null, text: '', isRow: false, name }, hidden: [], id: '' };
   const read = await run.read(row);
   const { fields } = fieldsIn(read);
-  const hidden = [...fields].filter(([column]) => view.isHidden(column)).map(([, value]) => value);
+  const hidden = hiddenIn(view, { fields });
   const line = read.text === null ? null : read.value;
   const id = fields.get('id') ?? '';
   return {

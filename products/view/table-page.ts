@@ -4,12 +4,13 @@ import { visible } from '../../engine/core/json/visible.ts';
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import { fieldsOfRows, type RowFields } from './cells.ts';
 import { columnName, facets, hiddenParts } from './facets.ts';
+import { maskOf } from './hide.ts';
 import type { Judging } from './judging.ts';
 import { LEDGER_COLUMNS } from './ledger-columns.ts';
 import { LIVE, type Links } from './links.ts';
 import { addressOf, type Query, withTests, wordsOf } from './query.ts';
 import type { Column } from './rows/run.ts';
-import { type Selected, VERDICT, type View } from './view.ts';
+import { hiddenIn, type Selected, VERDICT, type View } from './view.ts';
 
 /** rows of a page */
 export const PAGE = 100;
@@ -48,10 +49,11 @@ function usual(columns: readonly Column[], rows: number, { filters, sort }: Quer
   const of = (group: string, most: number): string[] =>
     [...new Set([...groups, ...tells])]
       .map(({ name }) => name)
-      .filter(name => name.startsWith(group))
+      .filter(name => name.startsWith(group) && name !== 'in.id')
       .slice(0, most);
+  const decided = of('out.', 4);
   const asked = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
-  const all = [...named(FIRST), ...of('out.', 4), ...of('in.', 4), ...named(LAST)];
+  const all = [...named(FIRST), ...decided, ...of('in.', decided.length === 0 ? 12 : 4), ...named(LAST)];
   return [...new Set([...all, ...asked.filter(name => columns.some(column => column.name === name))])];
 }
 
@@ -70,9 +72,15 @@ export async function cellsOf(
   for (let at = from; at < Math.min(selected.count, from + most); at++) rows.push(selected.at(at));
   const read = await fieldsOfRows(view.run, rows, view.facts);
   const first = shown.find(name => name !== VERDICT);
+  const textsOf = (one: RowFields): string[] => {
+    // what is hidden may stand in another column too, such as a reason that was given
+    const mask = view.hide.length === 0 ? null : maskOf(hiddenIn(view, one));
+    const texts = shown.map(name => cellText(one, name, name === first, judging));
+    return mask === null ? texts : texts.map(mask);
+  };
   return read.map(one => ({
     row: one.row,
-    texts: shown.map(name => cellText(one, name, name === first, judging)),
+    texts: textsOf(one),
   }));
 }
 
@@ -112,8 +120,8 @@ ${isLive ? tools(view, query, shown) : NONE}
 ${chips(query, links)}
 ${notes([...selected.problems, ...view.hiddenInVain()], 'problem')}${notes([...state.notes, ...(view.facts?.state().notes ?? [])], 'note')}
 <div class="sides">
-<aside id="filters" aria-label="Values of the columns"><h2>Values${state.done ? NONE : html` <small>of the first ${count(state.rows)} rows</small>`}</h2>${side}</aside>
-<div class="rows">${table({ selected, shown, cells, columns: view.columns(), links })}
+<aside id="filters" aria-label="Values of the columns"><h2>Values${state.done ? NONE : html` <small>of the first ${count(state.rows)} rows, <a href="${links.rows(query) ?? ''}">count anew</a></small>`}</h2>${side}</aside>
+<div class="rows">${table({ selected, isDone: state.done, shown, cells, columns: view.columns(), links })}
 ${isLive ? turning(query, selected, cells.length) : NONE}</div>
 </div>
 ${isLive ? help() : NONE}`;
@@ -195,6 +203,8 @@ function chooser(columns: readonly Column[], shown: readonly string[]): Html {
 }
 
 interface TableOptions {
+  /** all rows have been read */
+  isDone: boolean;
   selected: Selected;
   shown: readonly string[];
   cells: readonly Cells[];
@@ -202,7 +212,7 @@ interface TableOptions {
   links: Links;
 }
 
-function table({ selected, shown, cells, columns, links }: TableOptions): Html {
+function table({ selected, isDone, shown, cells, columns, links }: TableOptions): Html {
   const { query, count: all } = selected;
   const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
   const isNumber = shown.map(
@@ -222,13 +232,15 @@ function table({ selected, shown, cells, columns, links }: TableOptions): Html {
   });
   // the columns of this page, also where others would be shown once more rows are read
   const search = addressOf({ ...query, show: shown, from: 0 });
+  // rows that are still read may have longer numbers than those that are here
+  const placeWidth = count(selected.of).length <= 6 && isDone ? 'w6' : 'w12';
   const nothing =
     cells.length === 0
       ? html`<p class="empty">${selected.of === 0 ? 'No rows have been read yet.' : 'No row is as chosen.'}</p>`
       : NONE;
   return html`<div class="scroller" role="region" aria-label="The rows" tabindex="0" data-search="${search}" data-query="${addressOf({ ...query, from: 0 })}" data-from="${query.from}" data-count="${all}" data-columns="${JSON.stringify(shown)}" data-classes="${JSON.stringify(classes)}">
 <table aria-rowcount="${all + 1}" aria-colcount="${shown.length + 1}"><caption class="unseen">The rows that are chosen</caption>
-<thead><tr aria-rowindex="1"><th scope="col" class="n w6">Row</th>${heads}</tr></thead>
+<thead><tr aria-rowindex="1"><th scope="col" class="n ${placeWidth}">Row</th>${heads}</tr></thead>
 <tbody>${rows}</tbody></table>
 ${nothing}</div>`;
 }

@@ -233,7 +233,7 @@ async function serve(view: View, { options, known, pairs, listen, where }: Servi
       say(
         `it listens on ${options.listen}: whoever has this address and reaches this machine reads all of it; no TLS`,
       );
-    if (options.open) openBrowser(server.address, say);
+    if (options.open) openBrowser(server.opening, say);
     view.drawn().then(
       () => {
         for (const words of view.hiddenInVain()) say(words);
@@ -277,10 +277,10 @@ function placeOf(text: string): Place {
 }
 
 /** Whoever has no display has the printed address. */
-function openBrowser(address: string, say: (message: string) => void): void {
+function openBrowser(opening: () => string, say: (message: string) => void): void {
   const isMac = process.platform === 'darwin';
   if (!process.stderr.isTTY || !(isMac || process.env.DISPLAY || process.env.WAYLAND_DISPLAY)) return;
-  const child = spawn(isMac ? 'open' : 'xdg-open', [address], { stdio: 'ignore', detached: true });
+  const child = spawn(isMac ? 'open' : 'xdg-open', [opening()], { stdio: 'ignore', detached: true });
   child.on('error', () => say('no browser could be opened: open the address by hand'));
   child.unref();
 }

@@ -39,6 +39,8 @@ export interface ServerOptions {
 export interface ViewServer {
   /** with the token */
   address: string;
+  /** The same for a browser that is started with it: good once. */
+  opening(): string;
   close(): Promise<void>;
 }
 
@@ -78,8 +80,11 @@ export async function startView(options: ServerOptions): Promise<ViewServer> {
   const isAll = options.listen.host === '0.0.0.0' || options.listen.host === '::';
   const at = hostText({ host: isAll ? '127.0.0.1' : options.listen.host, port });
   const search = addressOf(options.where).slice(1);
+  const addressOfToken = (token: string): string =>
+    `http://${at}/?token=${token}${search === '' ? '' : `&${search}`}`;
   return {
-    address: `http://${at}/?token=${access.token}${search === '' ? '' : `&${search}`}`,
+    address: addressOfToken(access.token),
+    opening: () => addressOfToken(access.ticket()),
     close: () => app.close(),
   };
 }

@@ -30,6 +30,8 @@ export interface Selected {
   problems: string[];
 }
 
+/** values of a hidden column that other columns are looked through for */
+const MOST_HIDDEN = 1_000;
 /** counts of columns that are kept; each is of some dozen values */
 const MOST_COUNTS = 200;
 /** ms that a page waits for a text to be found; it goes on behind */
@@ -122,6 +124,13 @@ export class View {
     return kinds.some(kind => kind !== 'row')
       ? [{ name: 'id', kind: 'texts', distinct: this.run.index.rows }]
       : [];
+  }
+
+  /** Values of hidden columns, of any row: the first ones, where they are many. */
+  hiddenValues(): string[] {
+    const columns =
+      this.hide.length === 0 ? [] : this.run.index.columns.filter(({ name }) => this.isHidden(name));
+    return columns.flatMap(({ values }) => values.slice(0, MOST_HIDDEN)).filter(value => value !== '');
   }
 
   /** What --hide names and no file has: nothing would be hidden, and nobody would notice. */
@@ -237,6 +246,10 @@ export class View {
 }
 
 const isOfLedger = (column: string): boolean => LEDGER_COLUMNS.some(name => name === column);
+
+/** The values of a row that a judge must not see. */
+export const hiddenIn = (view: Pick<View, 'isHidden'>, { fields }: Pick<RowFields, 'fields'>): string[] =>
+  [...fields].filter(([name]) => view.isHidden(name)).map(([, value]) => value);
 
 function noSuch(column: string, names: readonly string[]): string {
   const near = nearest(column, names);

@@ -139,6 +139,9 @@ test('who is let in', () => {
     });
     return typeof answer === 'string' ? answer : answer.status;
   };
+  const once = access.ticket();
+  expect([1, 2].map(() => ask({ cookie: undefined, token: once }))).toEqual(['enter', 403]);
+  expect(ask({ cookie: undefined, token: '' })).toBe(403);
   const own = 'http://127.0.0.1:8123';
   expect([ask({}), ask({ host: 'LOCALHOST:8123' }), ask({ method: 'POST', origin: own })]).toEqual([
     'yes',

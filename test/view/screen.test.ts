@@ -21,6 +21,9 @@ const JUDGED = `axe.run(document, { resultTypes: ['violations'] }).then(({ viola
   violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html }) => html.slice(0, 160)).join(' | ')))`;
 
+/** view.js has run by then, so that no key is lost. */
+const READY = { waitUntil: 'domcontentloaded' } as const;
+
 const LOOK = `(() => {
   const { scrollWidth, clientWidth } = document.documentElement;
   const levels = [...document.querySelectorAll('h1, h2, h3, h4')].map(one => Number(one.localName[1]));
@@ -109,7 +112,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
       await page.keyboard.press('j');
       await lookAt(page, name('pairs'));
       await page.keyboard.press('Enter');
-      await page.waitForURL(/\/beside\/\d+$/);
+      await page.waitForURL(/\/beside\/\d+$/, READY);
       await lookAt(page, name('pair'));
       expect([errors, [...asked], at.bugs]).toEqual([[], [at.origin], []]);
       await context.close();
@@ -129,12 +132,14 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     expect(await rowOn(page)).toBe('Row 2000');
     await page.keyboard.press('PageUp');
     await page.keyboard.press('Enter');
-    await page.waitForURL(/\/item\/19\d\d$/);
-    await page.keyboard.press('p');
-    await page.keyboard.press('n');
-    await page.locator('.place').waitFor();
+    await page.waitForURL(/\/item\/19\d\d$/, READY);
+    for (const key of ['p', 'n']) {
+      const before = page.url();
+      await page.keyboard.press(key);
+      await page.waitForURL(url => url.href !== before, READY);
+    }
     await page.keyboard.press('Escape');
-    await page.waitForURL(/\/\?from=19\d\d$/);
+    await page.waitForURL(/\/\?from=19\d\d$/, READY);
     // it is where it was
     await page.locator('tbody a', { hasText: '1,9' }).first().waitFor();
     await page.keyboard.press('/');
@@ -242,6 +247,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     await page.locator('tbody tr').nth(5).waitFor();
     await page.keyboard.press('j');
     await page.keyboard.press('Enter');
+    await page.waitForURL(/\/item\//, READY);
     await page.getByText('0 of 50 judged').first().waitFor();
     await page.keyboard.press('m');
     await page.keyboard.type('not y or x, but a note');
@@ -249,7 +255,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     for (let n = 0; n < 50; n++) {
       const before = page.url();
       await page.keyboard.press(['y', 'x', 'u'][n % 3] as string);
-      await page.waitForURL(url => url.href !== before);
+      await page.waitForURL(url => url.href !== before, READY);
       if (n < 49)
         await page
           .getByText(`${n + 1} of 50 judged`)
@@ -265,11 +271,13 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
       hidden: ['group'],
     });
     await page.locator('tbody a').first().click();
+    await page.waitForURL(/\/item\//, READY);
     await page.keyboard.press('v');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Escape');
     await page.keyboard.press('x');
     await page.locator('.earlier').waitFor();
+    await page.waitForLoadState('domcontentloaded');
     expect(labels().at(-1)).toMatchObject({
       verdict: 'wrong',
       path: expect.stringMatching(/^\/(decision|steps)/),

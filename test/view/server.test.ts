@@ -287,12 +287,17 @@ test('what was judged before is shown to its judge; of others no more than that 
 });
 
 test('what is hidden is on no page, cannot be chosen by, and no line is given as it is', async () => {
-  const at = await viewing([fileOf(itemsOf(40))], { hide: ['in.group', 'nothing'] });
+  const said = (item: object): object => {
+    const { input, ...rest } = item as { input: { group: string } };
+    return { ...rest, input: { ...input, reason: `since it is ${input.group}` } };
+  };
+  const at = await viewing([fileOf(itemsOf(40).map(said))], { hide: ['in.group', 'nothing'] });
   const pages = [
     '/',
     '/?in.group=elm',
     '/?sort=in.group',
     '/?show=in.group',
+    '/?show=in.reason',
     '/?q=elm',
     '/item/3',
     '/rows?count=40&show=in.group&show=in.name',

@@ -42,6 +42,9 @@ function startTable() {
   tall.append(pane);
   pane.append(table);
   document.body.classList.add('is-live');
+  const used = widths.reduce((sum, width) => sum + width, 0);
+  // what is left goes to the last column, where that is text: numbers stay near what they are about
+  if (!kinds.at(-1)?.startsWith('n ')) widths[widths.length - 1] += Math.max(0, scroller.clientWidth - used);
   [...table.tHead.rows[0].cells].forEach((cell, at) => {
     cell.style.width = `${widths[at]}px`;
   });
