@@ -117,10 +117,11 @@ const TOGETHER = [
     name: 'read',
     test: /\/report\/(answer-counts|collect|gather|observe|outcome-texts|read-lines|read-out|compare-runs|compare-command)\.ts/,
   },
+  { name: 'joined', test: /\/(report\/(source|values)|tables\/parquet-rows|view\/rows\/source-rows)\.ts/ },
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|permute|statistics)\.ts/ },
+  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|page|permute|statistics)\.ts/ },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {
@@ -166,13 +167,19 @@ writeFileSync(
   'dist/yaml.json',
   JSON.stringify(read('pipelines', await module('engine/core/config/yaml.ts'))),
 );
+const theme = readFileSync('products/kit/theme.css', 'utf8');
 writeFileSync(
   'dist/page.json',
   JSON.stringify(
     {
-      ...texts('products/serve/page', ['page.css', 'page.js']),
-      ...texts('products/view/page', ['view.css', 'view.js']),
-      ...texts('products/view', ['item-page.css']),
+      'page.css': theme + readFileSync('products/kit/page.css', 'utf8'),
+      'serve.css': theme + readFileSync('products/serve/page/page.css', 'utf8'),
+      'serve.js': readFileSync('products/serve/page/page.js', 'utf8'),
+      'view.css': ['view/page/view.css', 'view/item-page.css'].reduce(
+        (all, path) => all + readFileSync(join('products', path), 'utf8'),
+        theme,
+      ),
+      'view.js': readFileSync('products/view/page/view.js', 'utf8'),
     },
     null,
     1,
@@ -207,11 +214,6 @@ function read(folder, { yamlIn }) {
       return [path, { schema, text, value: JSON.stringify(value) }];
     }),
   );
-}
-
-/** Files of a folder that are sent as they are: {name: text}. */
-function texts(folder, names) {
-  return Object.fromEntries(names.map(name => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
 /** The folders that `fw init` makes, as one file: {starter: {path: text}}. */

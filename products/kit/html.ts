@@ -64,29 +64,6 @@ export const count = number;
 export const leadsTo = (query: string, text: Text): Text =>
   query === '' || text === '' ? text : html`<a data-rows="${query}">${text}</a>`;
 
-/** A whole page, of which a browser runs no script and fetches nothing. */
-export function page({ title, header, main }: { title: Text; header: Text; main: Text }): string {
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${title}</title>
-<style>${new Html(STYLE)}</style>
-</head>
-<body>
-<header>
-${header}
-</header>
-<main>
-${main}
-</main>
-</body>
-</html>
-`.text;
-}
-
 /** One of the figures that a reader asks for first. */
 export const tile = (title: Text, big: Text, ...lines: Text[]): Html =>
   html`<section class="tile"><h3>${title}</h3><b>${big}</b>${joined(lines.map(line => html`<p>${line}</p>`))}</section>`;
@@ -157,45 +134,3 @@ export const figure = (title: Text, drawn: Text, behind: Text, note: Text = ''):
 ${drawn}
 ${note === '' ? '' : html`<p class="dim">${note}</p>`}
 <details><summary>The figures behind it</summary>${behind}</details></figure>`;
-
-/** The style of the page: one column, light or dark as the reader's system is, from 360 pixels on. */
-const STYLE = `
-:root { color-scheme: light dark; --back: #fcfcfb; --ink: #1c1d1f; --dim: #5c6066; --line: #d9dbde; --card: #ffffff; --accent: #1f5fae;
-  --c0: #1f5fae; --c1: #b3521b; --c2: #2c7a4b; --c3: #8a3f8f; --c4: #8c6d0f; --c5: #0f7f86; }
-@media (prefers-color-scheme: dark) { :root { --back: #16181b; --ink: #e7e8ea; --dim: #a3a8af; --line: #363a40; --card: #1e2125; --accent: #7fb2f0;
-  --c0: #7fb2f0; --c1: #f0a070; --c2: #7fcf9b; --c3: #d79bdc; --c4: #dcc06a; --c5: #6fd0d6; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 832px; padding: 20px 16px 60px; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 4px; }
-h2 { font-size: 1.2rem; margin: 44px 0 6px; padding-top: 12px; border-top: 1px solid var(--line); }
-p { margin: 6px 0 12px; }
-.dim { color: var(--dim); font-size: .875rem; }
-.tiles { display: grid; grid-template-columns: repeat(2, 1fr); gap: 12px; margin: 18px 0; }
-.tile { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 14px; }
-.tile h3 { margin: 0; font-size: .875rem; font-weight: 600; color: var(--dim); }
-.tile b { display: block; font-size: 1.5rem; line-height: 1.3; font-weight: 650; }
-.tile p { margin: 2px 0 0; font-size: .875rem; }
-ol { padding-left: 24px; margin: 4px 0; } ul.notes { padding-left: 20px; margin: 8px 0; font-size: .9375rem; }
-a:not([href]) { color: inherit; text-decoration: none; } a[href] { color: var(--accent); } svg a[href] text { fill: var(--accent); text-decoration: underline; }
-figure { margin: 18px 0 26px; }
-figcaption { font-weight: 600; margin-bottom: 4px; }
-svg { display: block; max-width: 100%; height: auto; font: 13px system-ui, "Segoe UI", Roboto, sans-serif; fill: var(--ink); }
-svg.narrow { display: none; }
-svg text.dim { fill: var(--dim); font-size: 12px; } svg text.axis { fill: var(--dim); }
-.grid { stroke: var(--line); } .mark { stroke: var(--dim); stroke-dasharray: 4 3; } .band { fill: var(--dim); fill-opacity: .16; }
-.range { stroke: var(--accent); stroke-width: 2; } circle { fill: var(--accent); } .faint { opacity: .45; } .cell { fill: var(--accent); }
-.curve { fill: none; stroke-width: 2; }
-.c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); stroke-dasharray: 7 3; } .c2 { stroke: var(--c2); stroke-dasharray: 2 3; }
-.c3 { stroke: var(--c3); stroke-dasharray: 10 3 2 3; } .c4 { stroke: var(--c4); stroke-dasharray: 4 4; } .c5 { stroke: var(--c5); stroke-dasharray: 12 4; }
-circle.c0 { fill: var(--c0); } circle.c1 { fill: var(--c1); } circle.c2 { fill: var(--c2); } circle.c3 { fill: var(--c3); } circle.c4 { fill: var(--c4); } circle.c5 { fill: var(--c5); }
-circle[class] { stroke: none; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; margin: 8px 0; }
-th, td { padding: 4px 12px 4px 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); vertical-align: top; }
-th:first-child { text-align: left; font-weight: 500; white-space: normal; min-width: 110px; max-width: 260px; }
-thead th { overflow-wrap: normal; font-weight: 600; color: var(--dim); white-space: normal; vertical-align: bottom; }
-summary { cursor: pointer; color: var(--accent); font-size: .9375rem; padding: 4px 0; }
-@media (max-width: 820px) { svg.wide { display: none; } svg.narrow { display: block; } }
-@media (max-width: 560px) { .tiles { grid-template-columns: 1fr; } body { padding: 14px 14px 40px; } }
-@media print { svg.wide { display: block; } svg.narrow { display: none; } }
-`;

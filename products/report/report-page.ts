@@ -7,7 +7,6 @@ import {
   html,
   joined,
   leadsTo,
-  page,
   percent,
   pMark,
   points,
@@ -15,6 +14,7 @@ import {
   type Text,
   tile,
 } from '../kit/html.ts';
+import { page } from '../kit/page.ts';
 import { LEVEL, type Section } from './family.ts';
 import type { Judged } from './judged.ts';
 import { agentSection, numberSection, riskSection, usageSection } from './page-decisions.ts';

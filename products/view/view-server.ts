@@ -9,7 +9,7 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { VERDICTS, type Verdict } from '../../engine/audit/labels-file.ts';
 import { Fatal } from '../../engine/core/item/failure.ts';
 import { type Html, html, NONE } from '../kit/html.ts';
-import { PAGE_HEADERS } from '../kit/page-headers.ts';
+import { PAGE_HEADERS } from '../kit/page.ts';
 import { type Access, createAccess, hostText, type Place } from './access.ts';
 import { type Judging, LONGEST_NOTE } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';

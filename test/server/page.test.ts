@@ -1,7 +1,7 @@
 /** The page: what it shows, to whom, and that nothing on it runs or leaves it that is not its own. */
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { PAGE_HEADERS } from '../../products/kit/page-headers.ts';
+import { PAGE_HEADERS } from '../../products/kit/page.ts';
 import { readKeys, writeKeys } from '../../products/serve/api-keys.ts';
 import { folder } from '../fw.ts';
 import { begin, ENDPOINT, lineOf, linesOf, reached } from './batching.ts';

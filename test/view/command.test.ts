@@ -116,7 +116,7 @@ test('--html: a page for each row of a sample, no script, no address out of the 
     ]).toEqual([name, null]);
     expect([name, /\b(ash|birch|cedar|elm)\b/.exec(text)]).toEqual([name, null]);
     if (!name.endsWith('.html')) continue;
-    expect(text).toContain("default-src 'none'");
+    expect(text).toContain('default-src &#39;none&#39;');
     for (const [, to = ''] of text.matchAll(/href="([^"]*)"/g))
       if (to !== 'data:,' && !to.startsWith('#'))
         expect([name, to, names.includes(to)]).toEqual([name, to, true]);

@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { PAGE_HEADERS } from '../../products/kit/page-headers.ts';
+import { PAGE_HEADERS } from '../../products/kit/page.ts';
 import { queryOf } from '../../products/view/query.ts';
 import { folder } from '../fw.ts';
 import { fileOf, itemOf, itemsOf, viewing, WICKED } from './viewing.ts';

@@ -91,64 +91,11 @@ export function whyNotAsked(
 
 type Settle = Parameters<ConstructorParameters<typeof Promise<Answer>>[0]>;
 
-/** A digit of a hash, as text, has so many bits that differ; three of them choose a slot. */
-const DIGIT_BITS = 4;
-const SLOTS = 1 << (3 * DIGIT_BITS);
-
-interface Awaited {
-  readonly key: string;
-  readonly answer: Promise<Answer>;
-  next: Awaited | undefined;
-}
-
-/**
- * Calls without an answer, by key. Keys are hashes already: a Map hashes them again, and is made anew each time that as many
- * have gone as it holds, which took 2 µs a call.
- */
-class OnTheWay {
-  readonly #slots: (Awaited | undefined)[] = [];
-
-  get(key: string): Promise<Answer> | undefined {
-    for (let one = this.#slots[slotOf(key)]; one !== undefined; one = one.next)
-      if (one.key === key) return one.answer;
-    return undefined;
-  }
-
-  /** `key` is not there. */
-  add(key: string, answer: Promise<Answer>): void {
-    if (this.#slots.length === 0) this.#slots.length = SLOTS;
-    const slot = slotOf(key);
-    this.#slots[slot] = { key, answer, next: this.#slots[slot] };
-  }
-
-  delete(key: string): void {
-    const slot = slotOf(key);
-    let before: Awaited | undefined;
-    for (let one = this.#slots[slot]; one !== undefined; one = one.next) {
-      if (one.key === key) {
-        if (before === undefined) this.#slots[slot] = one.next;
-        else before.next = one.next;
-        return;
-      }
-      before = one;
-    }
-  }
-}
-
-function slotOf(key: string): number {
-  let slot = 0;
-  for (let at = 0; at < 3; at++) {
-    const code = key.charCodeAt(at);
-    slot = (slot << DIGIT_BITS) | ((code + 9 * (code >> 6)) & 0xf); // '0' to '9' and 'a' to 'f': 0 to 15
-  }
-  return slot;
-}
-
 export type KnownAnswers = ReturnType<typeof createKnownAnswers>;
 
 /** A later run replays one answer to all who ask the same, so in this run the second asker waits for the first. */
 export function createKnownAnswers(ledger: Ledger | undefined) {
-  const onTheWay = new OnTheWay();
+  const onTheWay = new Map<string, Promise<Answer>>();
   let replayed = 0;
   let listening = 0;
   return {
@@ -180,7 +127,7 @@ export function createKnownAnswers(ledger: Ledger | undefined) {
         resolve = done;
         reject = failed;
       });
-      onTheWay.add(key, answer);
+      onTheWay.set(key, answer);
       send(resolve as Settle[0], reject as Settle[1]);
       return answer;
     },

@@ -1,17 +1,7 @@
 /** A benchmark as one page: HTML and SVG alone, no script, nothing from the network. Whether it may be believed comes first. */
 import { counted } from '../../../engine/core/item/wording.ts';
-import {
-  count,
-  decimal,
-  html,
-  joined,
-  page,
-  percent,
-  short,
-  type Text,
-  table,
-  tile,
-} from '../../kit/html.ts';
+import { count, decimal, html, joined, percent, short, type Text, table, tile } from '../../kit/html.ts';
+import { page } from '../../kit/page.ts';
 import { charts, nameOf, shown, timelines, within } from './bench-charts.ts';
 import { METRICS, type Metric } from './bench-figures.ts';
 import type { SpreadJson } from './bench-result.ts';

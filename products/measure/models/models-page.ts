@@ -9,13 +9,13 @@ import {
   type Html,
   html,
   joined,
-  page,
   percent,
   short,
   type Text,
   table,
   tile,
 } from '../../kit/html.ts';
+import { page } from '../../kit/page.ts';
 import type { Figure } from '../../kit/statistics.ts';
 import {
   type Column,

@@ -1,17 +1,7 @@
 /** A study as one page: HTML and SVG alone, no script, nothing from the network. What to do comes first, then why to believe it. */
 import { counted } from '../../../engine/core/item/wording.ts';
-import {
-  count,
-  decimal,
-  html,
-  joined,
-  page,
-  percent,
-  short,
-  type Text,
-  table,
-  tile,
-} from '../../kit/html.ts';
+import { count, decimal, html, joined, percent, short, type Text, table, tile } from '../../kit/html.ts';
+import { page } from '../../kit/page.ts';
 import { figureOf } from './point.ts';
 import { findsRate } from './rank.ts';
 import { charts } from './tune-charts.ts';

@@ -3,18 +3,12 @@
  * which of the values it shows; a list has the template of its rows, made by the same function as the rows themselves.
  * Nothing on a page runs or is styled but what the server sends as page.js and page.css.
  */
-import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { packageRoot } from '../../../engine/core/config/package.ts';
 import { Html, html, NONE } from '../../kit/html.ts';
+import { assetsOf, livePage } from '../../kit/page.ts';
 
-/** Texts of the package, made at the build: page.css and page.js. */
-export const ASSETS = JSON.parse(readFileSync(join(packageRoot(), 'dist', 'page.json'), 'utf8')) as Readonly<
-  Record<'page.css' | 'page.js', string>
->;
-/** in their addresses, so that a browser may keep them until they change */
-const VERSION = hash('sha256', JSON.stringify(ASSETS)).slice(0, 16);
+const { texts, version } = assetsOf(['serve.css', 'serve.js']);
+/** Of each path under /ui. */
+export const ASSETS = { 'page.css': texts['serve.css'], 'page.js': texts['serve.js'] };
 
 export interface Shell {
   title: string;
@@ -27,29 +21,16 @@ export interface Shell {
 
 export function page({ title, main, viewer, events = '' }: Shell): string {
   const live = events === '' ? NONE : new Html(` data-events="${html`${events}`.text}"`);
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title} · fw serve</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/ui/page.css?${VERSION}">
-<script src="/ui/page.js?${VERSION}" defer></script>
-</head>
-<body>
-<a class="skip" href="#main">To the content</a>
-<header class="top">
-<a class="brand" href="/ui/">fw serve</a>
-${viewer === null ? NONE : menu(viewer)}
-</header>
-<main id="main" tabindex="-1"${live}>
-${main}
-</main>
-</body>
-</html>
-`.text;
+  return livePage({
+    title: `${title} · fw serve`,
+    brand: 'fw serve',
+    home: '/ui/',
+    style: `/ui/page.css?${version}`,
+    script: `/ui/page.js?${version}`,
+    top: viewer === null ? NONE : menu(viewer),
+    main,
+    onMain: live,
+  });
 }
 
 function menu({ owner, canLeave }: NonNullable<Shell['viewer']>): Html {

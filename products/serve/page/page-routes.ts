@@ -6,7 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Html } from '../../kit/html.ts';
-import { PAGE_HEADERS } from '../../kit/page-headers.ts';
+import { PAGE_HEADERS } from '../../kit/page.ts';
 import type { Caller } from '../access.ts';
 import type { Create } from '../batches/batch-routes.ts';
 import type { BatchRecord } from '../batches/batch-state.ts';
