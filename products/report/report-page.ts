@@ -35,7 +35,7 @@ export function pageOf(report: Report): string {
 ${tiles(report)}
 ${findings(report)}
 ${notes(report)}
-<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval. To open the records behind a figure: <code>fw view ${short(inShell(names))} --report THIS.html</code>, with the name of this page. Where only ids choose them, ${MOST_IDS} at most open.</p>`,
+<p class="dim">In the pictures a dot is what was counted, the line through it its 95 % interval. To open the records behind a figure: <code>fw view ${short(inShell(names))}${sourced(report)} --report THIS.html</code>, with the name of this page. Where only ids choose them, ${MOST_IDS} at most open.</p>`,
     main: html`${integritySection(report)}
 ${valueSection(report)}
 ${joined(
@@ -248,3 +248,6 @@ function method({ asked, method: by, version, files, family }: Report): Text {
 <ul class="notes">${joined(list, '\n')}</ul>
 <p class="dim">fw ${short(version)}</p></section>`;
 }
+
+const sourced = ({ source }: Report): string =>
+  source === null ? '' : ` --source ${short(inShell([source.path]))}`;

@@ -42,6 +42,8 @@ export type { Hidden, Links } from './item/writer.ts';
 export interface ItemContext extends AnswerContext {
   /** it is a row of a table, and no line of ours */
   isRow: boolean;
+  /** of --source: the columns of the row that the line is about */
+  joined?: JsonObject | null;
   /** columns that a judge must not see; null where nobody judges */
   hidden: Hidden | null;
   links: Links;
@@ -72,6 +74,7 @@ function partsOf(line: JsonObject, loss: string | null, context: ItemContext, wr
       headOf(line, context, writer),
       loss === null ? NONE : html`<p class="dim">Not shown as it is written: ${writer.text(loss)}.</p>`,
       failure === undefined || writer.isHidden('failure') ? NONE : failureParts(failure, advice, writer),
+      context.joined ? sourceParts(context.joined, writer) : NONE,
       ...(isRow ? [recordParts(line, writer)] : bodyParts(line, context, writer)),
       changes.length === 0
         ? NONE
@@ -178,6 +181,9 @@ function inputParts({ input, prompt }: JsonObject, writer: Writer): Html {
   if (!isObject(input) || Object.keys(input).length === 0) return NONE;
   return html`<section><h2>Input</h2>${columnTable(Object.entries(input), prompt, writer)}</section>`;
 }
+
+const sourceParts = (columns: JsonObject, writer: Writer): Html =>
+  html`<section><h2>Its row in the table that was asked</h2>${columnTable(Object.entries(columns), undefined, writer)}</section>`;
 
 function columnTable(entries: readonly [string, unknown][], prompt: unknown, writer: Writer): Html {
   const rows = writer.within(writer.left / 4, () =>

@@ -63,6 +63,7 @@ function partsOf(
   return itemParts(read.value, text, {
     ...known,
     isRow: read.isRow,
+    joined: read.joined,
     facts: view.facts,
     hidden: isBlind
       ? {
