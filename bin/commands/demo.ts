@@ -96,6 +96,7 @@ ${rungs('clean')} are as the model wrote them, of ${rungs('repaired')} fw mended
 Look:
 ${commandsIn([
   [`fw explain ${told?.id} ${path}`, 'what was asked and answered, and each repair'],
+  [`fw view ${path} --ledger ${ledger}`, 'all rows in a browser: filter, read, judge'],
   [`fw verify ${path}`, 'is everything there, and sound?'],
   [`fw ledger cost --ledger ${ledger}`, 'tokens, tries and seconds'],
   ['fw demo', 'again: it asks nothing, since every answer is on record'],

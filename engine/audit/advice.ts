@@ -21,13 +21,19 @@ function adviceOn(failure: Failure, takers: readonly Stage[]): string[] {
       )
       .map(({ name }) => name);
   if (failure.stage === 'batch')
-    return ['asked again by the same fw batch; by another run: fw select --ids FAILED INPUT | fw batch'];
+    return [
+      failure.code === 'call-refused'
+        ? 'mend the request or the server first; the same fw batch then asks again'
+        : 'asked again by the same fw batch; by another run: fw select --ids FAILED INPUT | fw batch',
+    ];
   const lines: string[] = [];
   const mending = takers.filter(({ asks, name }) => !asks && healing({}).includes(name));
   const asker = failure.stage === 'request' ? 'request' : 'chain';
   if (healing({}).includes(asker)) lines.push(`fw ${asker} continues it`);
   else if (healing({ 'retry-failed': true }).includes(asker))
-    lines.push(`asked again by: fw select --failed FILE | fw ${asker} --retry-failed`);
+    lines.push(
+      `asked again by: fw select --failed FILE | fw ${asker} --retry-failed, with the endpoints, ledger and agents of the run`,
+    );
   if (mending.length > 0)
     lines.push(`judged again, without asking, by: ${mending.map(({ name }) => `fw ${name}`).join(', ')}`);
   if (lines.length === 0)

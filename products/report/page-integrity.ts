@@ -116,12 +116,12 @@ function agentFates({ agents, groups }: Integrity): Text {
   const all = table(
     ['agent', 'answers', 'clean', 'mended', 'unknown', 'failed', 'asked again'],
     agents.map(({ agent, answers, rungs, askedAgain }) => [
-      rowsOf([['agent', exactly(agent)]], short(agent)),
+      short(agent),
       count(answers),
       share(rungs.clean ?? 0, answers),
       share((rungs.repaired ?? 0) + (rungs.coerced ?? 0) + (rungs.defaulted ?? 0), answers),
       share(rungs.unknown ?? 0, answers),
-      share(rungs.failed ?? 0, answers),
+      rowsOf(rungs.failed ? [['agent', exactly(agent)]] : [], share(rungs.failed ?? 0, answers)),
       share(askedAgain, answers),
     ]),
   );
@@ -129,13 +129,7 @@ function agentFates({ agents, groups }: Integrity): Text {
     const body = table(
       [`agent, ${short(column)}`, 'answers', 'failed', 'mended', 'asked again'],
       rows.map(({ agent, value, answers, failed, mended, askedAgain }) => [
-        rowsOf(
-          [
-            ['agent', exactly(agent)],
-            [inColumn(column), exactly(value)],
-          ],
-          `${short(agent)}, ${short(value)}`,
-        ),
+        rowsOf([[inColumn(column), exactly(value)]], `${short(agent)}, ${short(value)}`),
         count(answers),
         share(failed, answers),
         share(mended, answers),

@@ -6,12 +6,13 @@ import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import { maskOf } from './hide.ts';
 import type { Links } from './links.ts';
 import { partsOf, type Query, testsOf, textOfTest, withTests } from './query.ts';
+import { FAILED } from './rows/line-fields.ts';
 import type { Column } from './rows/run.ts';
 import type { Counts } from './rows/selection.ts';
 import type { Selected, View } from './view.ts';
 
 /** Shown whatever the columns of the table are. */
-const ALWAYS = ['rung', 'failure', 'kind', 'file'];
+const ALWAYS = ['rung', ...FAILED, 'kind', 'file'];
 const MOST_FACETS = 20;
 /** values that stand there at once, and those behind a fold */
 const FIRST_VALUES = 8;
@@ -32,7 +33,7 @@ export async function facets(
     const column = columns.get(name);
     return (
       column !== undefined &&
-      (column.distinct > 1 || filtered.includes(name)) &&
+      (column.distinct > 1 || FAILED.includes(name) || filtered.includes(name)) &&
       name !== 'row' &&
       name !== 'id'
     );

@@ -8,6 +8,9 @@ const IN_PLACE = '▒▒▒';
 /** Attributes that a reader sees, or that lead somewhere. */
 const SEEN = /^(?:href|title|value|alt|aria-label|placeholder|content|data-[a-z-]+)$/;
 
+/** How many places of a page are hidden. */
+export const placesIn = ({ text }: Html): number => text.split(IN_PLACE).length - 1;
+
 /** Takes `values` out of text and attributes. `places`: how many were found. */
 export function hideIn({ text }: Html, values: readonly string[]): { html: Html; places: number } {
   const needles = needlesOf(values);

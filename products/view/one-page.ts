@@ -4,7 +4,7 @@ import { isObject, type JsonObject, join } from '../../engine/core/json/pointer.
 import { show } from '../../engine/core/json/show.ts';
 import { count, type Html, html, NONE, short } from '../kit/html.ts';
 import { fieldsIn } from './cells.ts';
-import { hideIn, maskOf } from './hide.ts';
+import { hideIn, maskOf, placesIn } from './hide.ts';
 import { type ItemContext, itemParts } from './item-page.ts';
 import type { Judging } from './judging.ts';
 import { LIVE, type Links } from './links.ts';
@@ -43,7 +43,8 @@ export async function onePage(parts: OneParts, row: number, selected: Selected):
   // what the parts themselves leave out is not found again; what they do not know of is
   const content = html`<h1>${id === '' ? `Row ${count(row + 1)}` : short(id, 300)}</h1>
 <p class="where dim">${short(`${read.file}:${read.line}`, 300)} · row ${count(row + 1)}</p>${told}${read.text === null ? NONE : partsOf(parts, read, read.text, values)}`;
-  const { html: shown, places } = hideIn(content, values);
+  const shown = hideIn(content, values).html;
+  const places = view.hide.length === 0 ? 0 : placesIn(shown);
   const title = hideIn(html`${id === '' ? `Row ${row + 1}` : short(id, 60)}`, values).html;
   const main = html`${place(row, selected, links, view)}
 ${judging === null ? NONE : judgePanel({ row, line, selected, judging, view })}

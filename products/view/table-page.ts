@@ -9,6 +9,7 @@ import type { Judging } from './judging.ts';
 import { LEDGER_COLUMNS } from './ledger-columns.ts';
 import { LIVE, type Links } from './links.ts';
 import { addressOf, type Query, withTests, wordsOf } from './query.ts';
+import { FAILED } from './rows/line-fields.ts';
 import type { Column } from './rows/run.ts';
 import { hiddenIn, type Selected, VERDICT, type View } from './view.ts';
 
@@ -34,14 +35,16 @@ export function shownOf({ view, judging }: Pick<TableParts, 'view' | 'judging'>,
   return [...judged, ...usual(columns, view.run.state().rows, query)].slice(0, MOST_SHOWN);
 }
 
-const FIRST = ['id', 'kind', 'rung', 'failure', 'status', 'finish'];
+const FIRST = ['id', 'kind', 'rung', ...FAILED, 'status', 'finish'];
 const LAST = ['tries', 'tokens.out', 'seconds', 'model', 'endpoint', 'ordering', 'file'];
 
 /** No index has it: it is made for the rows that are shown. */
 const isLookedUp = (name: string): boolean => LEDGER_COLUMNS.some(one => one === name);
 
 function usual(columns: readonly Column[], rows: number, { filters, sort }: Query): string[] {
-  const tells = columns.filter(({ name, distinct }) => distinct > 1 || name === 'id' || isLookedUp(name));
+  const tells = columns.filter(
+    ({ name, distinct }) => distinct > 1 || name === 'id' || FAILED.includes(name) || isLookedUp(name),
+  );
   /** A column in which each row has another value says less of a row than its id. */
   const groups = tells.filter(({ kind, distinct }) => kind === 'numbers' || distinct < rows / 2);
   const named = (names: readonly string[]): string[] =>
@@ -51,7 +54,8 @@ function usual(columns: readonly Column[], rows: number, { filters, sort }: Quer
       .map(({ name }) => name)
       .filter(name => name.startsWith(group) && name !== 'in.id')
       .slice(0, most);
-  const decided = of('out.', 4);
+  // a table that fw export wrote has all of these among the columns of its rows
+  const decided = [...of('out.', 4), ...of('in.decision', 4)];
   const asked = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
   const all = [...named(FIRST), ...decided, ...of('in.', decided.length === 0 ? 12 : 4), ...named(LAST)];
   return [...new Set([...all, ...asked.filter(name => columns.some(column => column.name === name))])];

@@ -187,10 +187,19 @@ export default command({
   },
 });
 
+/** Rejects (64) where --hide names what no file has: whoever judges would believe that it is hidden. Resolves when all is read. */
+async function refuseInVain(view: View): Promise<void> {
+  await view.drawn();
+  await view.allRead();
+  const [words] = view.hiddenInVain();
+  if (words !== undefined) throw usageError(words);
+}
+
 async function writePages(view: View, folder: string, known: Known): Promise<number> {
   const say = sayAs(`fw ${NAME}`);
+  await refuseInVain(view);
   const rows = await writeStill(view, folder, known);
-  for (const words of [...view.hiddenInVain(), ...view.run.state().notes]) say(words);
+  for (const words of [...view.run.state().notes]) say(words);
   say(`${counted(rows, 'row')} in ${folder}: open ${resolve(folder, 'index.html')}`);
   return EXIT.ok;
 }
@@ -234,13 +243,7 @@ async function serve(view: View, { options, known, pairs, listen, where }: Servi
         `it listens on ${options.listen}: whoever has this address and reaches this machine reads all of it; no TLS`,
       );
     if (options.open) openBrowser(server.opening, say);
-    view.drawn().then(
-      () => {
-        for (const words of view.hiddenInVain()) say(words);
-      },
-      () => {}, // thrown below
-    );
-    const signal = await Promise.race([ended, view.drawn().then(() => ended)]);
+    const signal = await Promise.race([ended, refuseInVain(view).then(() => ended)]);
     // Ctrl-C is how it is meant to end
     return signal === 'SIGINT' || signal === 'SIGTERM' ? EXIT.ok : 128 + constants.signals[signal];
   } finally {

@@ -150,7 +150,9 @@ class Pages {
       ...{ site: textOf(headers['sec-fetch-site']), mode: textOf(headers['sec-fetch-mode']) },
       token: url.searchParams.get('token'),
     });
-    if (answer === 'yes') return undefined;
+    // the page that says no has the looks of the others; there is nothing in a style
+    if (answer === 'yes' || (url.pathname === '/view.css' && answer !== 'enter' && answer.status !== 421))
+      return undefined;
     if (answer === 'enter') {
       url.searchParams.delete('token');
       return reply.header('set-cookie', access.cookie).redirect(`${url.pathname}${url.search}`, 303);

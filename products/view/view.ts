@@ -83,9 +83,13 @@ export class View {
     return this.#drawing;
   }
 
+  async allRead(): Promise<void> {
+    while (!this.run.state().done) await this.run.grown(this.run.state().rows, 60_000);
+  }
+
   async #draw(): Promise<void> {
     if (this.#asked === null) return;
-    while (!this.run.state().done) await this.run.grown(this.run.state().rows, 60_000);
+    await this.allRead();
     const { by } = this.#asked;
     const sample = await drawOf(this.run, { ...this.#asked, by: by === null ? null : this.named(by) });
     const drawn: RowFields[] = [];
@@ -215,10 +219,8 @@ export class View {
       return false;
     };
     const own = (column: string): string => (known.has(column) ? column : this.#asInput(column, known));
-    const isReady = this.run.state().done;
-    const keep = ({ column }: Filter): boolean =>
-      // a column that is not there yet may come with the rows that are still read; one that is hidden never does
-      isThere(column) || (!isReady && !this.isHidden(column));
+    // a column that is not there chooses no rows: all of them would look like an answer
+    const keep = ({ column }: Filter): boolean => isThere(column) || !this.isHidden(column);
     if (query.text !== '' && this.hide.length > 0)
       problems.push(
         'Nothing is searched for while columns are hidden: what is found would tell what they hold.',

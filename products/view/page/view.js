@@ -448,7 +448,13 @@ document.addEventListener('keydown', event => {
   if (keys?.open) return; // Esc closes it
   if (isTyping) {
     if (key === 'Escape') target.blur();
-    return;
+    // a judge who chose a value goes on judging
+    const isVerdict = target.matches('select') && /^[yxu]$/.test(key);
+    if (target.matches('select') && key === 'Enter') {
+      event.preventDefault();
+      target.blur();
+    }
+    if (!isVerdict) return;
   }
   if (key === '?') return keys?.showModal();
   // what has the focus has its own Enter; arrows scroll what they scroll where it is not the table

@@ -25,6 +25,7 @@ export const OWN_COLUMNS = [
   'failure',
   'stage',
   'agent',
+  'problem',
   'ordering',
   'model',
   'status',
@@ -36,6 +37,9 @@ export const OWN_COLUMNS = [
   'tokens.out',
 ] as const;
 
+/** Those that only failed lines have: why, and where. */
+export const FAILED: readonly string[] = ['failure', 'problem', 'agent', 'stage'];
+
 /**
  * Calls `take` with each field of a line that may be anything. `isRow`: it is a row of a table, and no line of ours;
  * `joined`: the columns of its row in the table that was asked, where the line has none.
@@ -43,13 +47,13 @@ export const OWN_COLUMNS = [
 export function fieldsOf(line: JsonObject, take: TakeField, isRow = false, joined?: JsonObject | null): void {
   const fields = new Fields(take);
   if (joined) fields.record('in.', joined);
+  const id = idOf(line);
+  if (id !== null) take('', 'id', id);
   if (isRow) {
     take('', 'kind', 'row');
     fields.record('in.', line);
     return;
   }
-  const id = idOf(line);
-  if (id !== null) take('', 'id', id);
   const failure = failureOf(line);
   if (isItem(line)) {
     fields.item(line);
@@ -96,6 +100,7 @@ class Fields {
     const decided = isObject(decision) ? decision : undefined;
     if (decided !== undefined && isObject(decided.output)) this.record('out.', decided.output);
     for (const { response } of answers) if (response !== undefined) this.response(response);
+    this.#problems(answers);
     this.#byAgent(answers);
     const [only] = answers;
     if (decided === undefined && answers.length === 1 && isObject(only?.output))
@@ -111,6 +116,12 @@ class Fields {
       seen.add(agent);
       this.record(`step.${agent}.`, output);
     }
+  }
+
+  /** Why the last answer of a failed step was not accepted: what is behind `no-valid-answer`. */
+  #problems(answers: readonly JsonObject[]): void {
+    for (const { problem } of answers)
+      if (isObject(problem) && typeof problem.code === 'string') this.#take('', 'problem', problem.code);
   }
 
   #costs(answers: readonly JsonObject[]): void {
