@@ -41,7 +41,7 @@ test('nobody has anything without the token, and the token stays in no address',
     const status = path === '/view.css' ? 200 : 403;
     expect([path, reply.status, /Applicant|id-0/.test(text)]).toEqual([path, status, false]);
     for (const [name, value] of Object.entries(PAGE_HEADERS))
-      expect(reply.headers.get(name), path).toBe(value);
+      if (path !== '/view.css') expect(reply.headers.get(name), path).toBe(value);
     expect(text).toContain('the address with its token');
   }
   for (const headers of [
