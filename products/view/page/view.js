@@ -18,6 +18,8 @@ const HIGHEST = 8_000_000;
 /** ms between two looks at whether there is more */
 const SOON = 1_000;
 const LATER = 3_000;
+/** Times as many rows as a page was made for, at which it is made anew. */
+const GROWN = 1.2;
 
 /* ── The table ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -51,6 +53,7 @@ function startTable() {
   table.style.width = `${widths.reduce((sum, width) => sum + width, 0)}px`;
 
   let all = Number(count);
+  const begunWith = all;
   /** the row at the top, and the part of it that is scrolled out of sight */
   let top = Math.min(Number(from), Math.max(0, all - 1));
   /** the row that the keys are on; -1 before the first key */
@@ -229,6 +232,7 @@ function startTable() {
     sum('of', of.toLocaleString('en'));
     sum('progress', progress);
     isDone = done;
+    if (done && selected > GROWN * begunWith && isIdle()) return location.reload();
     if (selected === all) return;
     // sorted or chosen anew, a row may be at another place by now
     if (selected < all || new URLSearchParams(search).has('sort')) {
@@ -242,6 +246,10 @@ function startTable() {
     if (!isAtEnd && !isExact()) settle();
     draw();
   }
+
+  /** Nobody has begun to read: then the counts at the side, and what stands above, are made anew with the rows. */
+  const isIdle = () =>
+    top === 0 && on < 0 && !keys?.open && [document.body, scroller].includes(document.activeElement);
 
   async function look() {
     if (document.visibilityState === 'visible') {
