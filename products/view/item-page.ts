@@ -91,13 +91,12 @@ function bodyParts(line: JsonObject, context: ItemContext, writer: Writer): Html
     const none = answers.length === 0 ? html`<p class="dim">No answers: no agent was asked yet.</p>` : NONE;
     const asked =
       isRawRequest(line.request) && answers.length === 0 ? requestParts(line.request, writer) : NONE;
-    return [
-      inputParts(line, writer),
-      promptParts(line, writer),
-      asked,
-      none,
-      ...answerSections(line, answers, context, writer),
-    ];
+    const input = inputParts(line, writer);
+    const prompt = promptParts(line, writer);
+    const sections = answerSections(line, answers, context, writer);
+    // what was decided is what is judged: it stands before how it came about
+    const decided = isObject(line.decision) ? sections.splice(-1) : [];
+    return [input, ...decided, prompt, asked, none, ...sections];
   }
   if (isCallLine(line)) return [gatewayParts(line, writer)];
   if (isBatchResult(line)) return [resultParts(line, writer)];

@@ -111,10 +111,10 @@ export function legacyParts(line: JsonObject, writer: Writer): Html {
   const note = html`<p class="dim">A legacy result has no place to say where a value came from: fw explain tells it, with the items or the file of --provenance beside it.</p>`;
   return joined(
     [
+      html`<section class="answer" id="decision"><h2>Decision</h2>${valueTree(decision, { at: '/business_decision', columns: 'out.' }, writer)}</section>`,
       first,
       note,
       ...each,
-      html`<section class="answer" id="decision"><h2>Decision</h2>${valueTree(decision, { at: '/business_decision', columns: 'out.' }, writer)}</section>`,
     ],
     '\n',
   );
