@@ -41,9 +41,9 @@ test('a batch is open before a worker is there; what is handed in is its output,
   const taken = await worker.take(id, 0);
   expect(taken.lines.map(line => JSON.parse(line).id)).toEqual(['r-0', 'r-1', 'r-2', 'r-3', 'r-4']);
   expect((await openai.batches.retrieve(id)).status).toBe('in_progress');
-  expect(JSON.parse((await worker.put(taken, 3, 100)).text)).toEqual({ rest: 2 });
+  expect(JSON.parse((await worker.put(taken, 3)).text)).toEqual({ rest: 2 });
   const rest = await worker.take(id, 0, 1);
-  expect(JSON.parse((await worker.put(rest)).text)).toEqual({ rest: 0 });
+  expect(JSON.parse((await worker.put(rest, rest.lines.length, 100)).text)).toEqual({ rest: 0 });
   const done = await reached(openai, id);
   expect(done).toMatchObject({ status: 'completed', request_counts: { total: 5, completed: 5, failed: 0 } });
   const lines = await linesIn(openai, done.output_file_id);

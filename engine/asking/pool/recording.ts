@@ -42,6 +42,7 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
     attempt: call.attempt,
     ms: clock.now() - sentAt,
     caller: call.caller,
+    caller_key: call.callerKey,
     arm: call.arm,
     ttft: answer?.ttft,
     detail,

@@ -40,8 +40,9 @@ export interface Call {
   live?: LiveLimits;
   /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
   sink?: ReplySink;
-  /** of a live call, for the record: the client, and which of several models the name that it used became */
+  /** of a live call, for the record: the client, the id of its key, and which of several models the name that it used became */
   caller?: string;
+  callerKey?: string;
   arm?: string;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];

@@ -17,7 +17,7 @@ const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 
 /** Where it has an `ending`, nothing of it is asked from the beginning. */
 export function startRun(
-  options: Omit<AnsweringOptions, 'ending'>,
+  options: Omit<AnsweringOptions, 'ending' | 'onSpent'>,
   answerers: Answerers,
   ending: Ending | null,
 ) {
@@ -27,7 +27,7 @@ export function startRun(
   let late: NodeJS.Timeout | undefined;
   let isPaused = false;
   let said = '';
-  const answering = answerers.answering({ ...options, ending: () => ending });
+  const answering = answerers.answering({ ...options, ending: () => ending, onSpent: () => end('spent') });
 
   const ended = run({
     label: record.id,
@@ -63,19 +63,21 @@ export function startRun(
       return { broken: message };
     },
   );
+  /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace, or ends as it would. */
+  function end(why: Ending): void {
+    if (ending !== null) return;
+    ending = why;
+    answering.stop();
+    if (why !== 'spent') late = setTimeout(answering.abort, grace);
+  }
+
   return {
     /** what has come back so far */
     tally,
     get ending(): Ending | null {
       return ending;
     },
-    /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
-    end(why: Ending): void {
-      if (ending !== null) return;
-      ending = why;
-      answering.stop();
-      late = setTimeout(answering.abort, grace);
-    },
+    end,
     /** Stops where it is, to be run again. */
     pause(): void {
       isPaused = true;

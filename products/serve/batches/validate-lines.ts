@@ -25,6 +25,8 @@ export interface Rules {
   lines: number;
   line: number;
   signal: AbortSignal;
+  /** whether the key of the batch may name this model */
+  mayUse(model: string): boolean;
 }
 
 /** OpenAI's words for what our reading finds. */
@@ -38,7 +40,7 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(path: string, { endpoint, lines, line: maxLine, signal }: Rules) {
+export async function validate(path: string, { endpoint, lines, line: maxLine, signal, mayUse }: Rules) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
@@ -76,6 +78,13 @@ export async function validate(path: string, { endpoint, lines, line: maxLine, s
         line,
         'missing_required_parameter',
         `Expected body.model, a text, found ${model === undefined ? 'none' : show(model)}.`,
+        'body.model',
+      );
+    else if (!mayUse(model))
+      wrong(
+        line,
+        'model_not_found',
+        `The model ${show(model)} does not exist or you do not have access to it.`,
         'body.model',
       );
     else if (models.size < MOST_MODELS) models.add(model);

@@ -13,6 +13,8 @@ export interface SinkOptions {
   /** headers of the answer */
   headers: Readonly<Record<string, string>>;
   runaway: Runaway | null;
+  /** tokens that its prompt is taken to have where the server does not say */
+  prompt: number;
   /** told once, where the stream is a runaway: the call is to be cancelled */
   onCut(why: string): void;
 }
@@ -47,7 +49,7 @@ export class Sink implements ReplySink {
 
   constructor(options: SinkOptions) {
     this.#options = options;
-    this.#record = new StreamRecord(options.runaway);
+    this.#record = new StreamRecord(options.runaway, options.prompt);
     this.#events = eventSplitter(data => this.#record.event(data));
   }
 

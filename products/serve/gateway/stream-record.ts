@@ -44,6 +44,7 @@ export class StreamRecord {
   /** why the stream is to be cut off; null where it is not */
   runaway: string | null = null;
   readonly #limits: Runaway | null;
+  readonly #prompt: number;
   readonly #choices = new Map<number, Choice>();
   readonly #whole = createHash('sha256');
   /** what the first event says of the answer */
@@ -60,8 +61,10 @@ export class StreamRecord {
   #end = '';
   #looked = 0;
 
-  constructor(limits: Runaway | null) {
+  /** `prompt`: its tokens where the server does not say */
+  constructor(limits: Runaway | null, prompt = 0) {
     this.#limits = limits;
+    this.#prompt = prompt;
   }
 
   /** whether any content has come */
@@ -106,8 +109,8 @@ export class StreamRecord {
       text,
       ...(this.#units > this.#kept && { whole: this.#wholeAnswer() }),
       finish: cut === undefined ? (choices[0]?.finish_reason ?? 'none') : 'length',
-      // where the server does not say, each event is taken for a token: `usage` in the text is null then
-      usage: usage ?? { prompt: 0, completion: events },
+      // where the server does not say, each event is taken for a token, and the prompt is estimated: `usage` in the text is null then
+      usage: usage ?? { prompt: this.#prompt, completion: events },
       replayed: false,
     };
   }
