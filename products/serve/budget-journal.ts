@@ -1,7 +1,8 @@
 /**
- * What keys have used, on disk: DIR/budgets.ndjson. The record of calls is what counts; this is how far of it was added up,
+ * What keys have used, on disk: DIR/budgets.jsonl. The record of calls is what counts; this is how far of it was added up,
  * so that a start reads only the end of it. Lines are appended a moment later than answers are given, each with values as
- * they are then: a torn last line, or one that was lost, costs the next start some reading and no token.
+ * they are then: a torn last line, or one that was lost, costs the next start some reading and no token. No .ndjson, which is what the
+ * files of a ledger are called.
  */
 import { appendFileSync, statSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
@@ -41,7 +42,7 @@ export class BudgetJournal {
 
   /** Adds up what an earlier server has left under `data`. */
   constructor(data: string, budgets: Budgets, { now, say }: { now(): number; say(message: string): void }) {
-    this.#path = join(data, 'budgets.ndjson');
+    this.#path = join(data, 'budgets.jsonl');
     this.#record = join(data, 'gateway');
     this.#budgets = budgets;
     this.#say = say;
@@ -74,6 +75,11 @@ export class BudgetJournal {
         recorded += (call.usage?.prompt ?? 0) + (call.usage?.completion ?? 0);
     const missing = recorded - this.#budgets.chargedOf(batch);
     if (missing > 0) this.#budgets.charge(key, missing, batch);
+  }
+
+  /** What was charged until now is on disk when this returns. */
+  flush(): void {
+    this.#append();
   }
 
   close(): void {

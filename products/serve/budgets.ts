@@ -3,7 +3,8 @@
  * place first, for as many tokens as it may need, and gives it back once it has ended; its real tokens are charged as its
  * answer goes on record. Somebody is let in while anything is left, so a budget is exceeded at most by what was in flight.
  */
-import { type ApiError, comeAgain } from './errors.ts';
+import type { ApiError } from './errors.ts';
+import { type Bucket, filledBy, MINUTE, timeText, tooMany, tooManyRequests } from './rate-limits.ts';
 
 /** Of a key: none of them is there where nothing is limited. */
 export interface KeyLimits {
@@ -14,13 +15,6 @@ export interface KeyLimits {
   tokens_per_day?: number | undefined;
   /** live calls at a time */
   parallel?: number | undefined;
-}
-
-/** Holds what a minute may have, and fills evenly. */
-interface Bucket {
-  left: number;
-  /** ms since 1970 */
-  at: number;
 }
 
 /** What is kept of a key. */
@@ -45,7 +39,6 @@ export interface Refusal {
   error: ApiError;
 }
 
-const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 /** Who asks for nothing longer waits so many seconds: calls in flight may end any time. */
 const SOON = 1;
@@ -147,6 +140,11 @@ export class Budgets {
   /** What was charged for the lines of a batch. */
   chargedOf(batch: string): number {
     return this.#batches.get(batch) ?? 0;
+  }
+
+  /** All others have ended, before an earlier server could say so. */
+  keepBatches(open: ReadonlySet<string>): void {
+    for (const id of this.#batches.keys()) if (!open.has(id)) this.forgetBatch(id);
   }
 
   /** It has ended. */
@@ -281,30 +279,3 @@ export interface Snapshot {
 }
 
 const nothing = (): void => {};
-
-/** A clock that is set back takes nothing from it. */
-function filledBy(bucket: Bucket | null, limit: number, at: number): Bucket {
-  if (bucket === null) return { left: limit, at };
-  bucket.left = Math.min(limit, bucket.left + (Math.max(0, at - bucket.at) / MINUTE) * limit);
-  bucket.at = at;
-  return bucket;
-}
-
-function tooManyRequests(rpm: number, left: number, headers?: Record<string, string>): ApiError {
-  const wait = Math.ceil(((1 - left) / rpm) * 60);
-  return tooMany(`this key may ask ${rpm} times a minute`, 'requests', wait, headers);
-}
-
-function tooMany(what: string, type: string, seconds: number, headers = {}): ApiError {
-  const message = `Rate limit reached: ${what}.`;
-  return comeAgain(429, message, 'rate_limit_exceeded', Math.max(1, seconds), { type, headers });
-}
-
-/** As OpenAI writes it: 17ms, 1.5s, 6m0s, 23h59m59s. */
-function timeText(ms: number): string {
-  if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${Number(seconds.toFixed(3))}s`;
-  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.floor(seconds % 60)];
-  return `${h > 0 ? `${h}h` : ''}${m}m${s}s`;
-}

@@ -249,12 +249,80 @@ test('budgets outlive a restart, a torn line of their file, and its loss', async
   await first.stop();
   for (const harm of [
     () => {},
-    () => appendFileSync(join(data, 'budgets.ndjson'), '\n{"mark":null,"keys":{"key_'),
-    () => rmSync(join(data, 'budgets.ndjson')),
+    () => appendFileSync(join(data, 'budgets.jsonl'), '\n{"mark":null,"keys":{"key_'),
+    () => rmSync(join(data, 'budgets.jsonl')),
   ]) {
     harm();
     const again = await served({ endpoints: [url], data });
     expect((await ask(again.url)).status).toBe(429);
     await again.stop();
   }
+});
+
+test('who spent what: the export names owner, arm and time to the first token; cost by key, model and day; /metrics', async () => {
+  const { url } = await simulated();
+  const {
+    client,
+    data,
+    url: at,
+    stop,
+  } = await served({
+    endpoints: [url],
+    gateway: {
+      models: {
+        best: [
+          { model: MODEL, weight: 1 },
+          { model: 'none', weight: 0 },
+        ],
+      },
+    },
+  });
+  const [ann, bob] = [client(keyOf(data, 'ann')), client(keyOf(data, 'bob'))];
+  const ask = { model: 'best', messages: [{ role: 'user' as const, content: 'x' }], max_tokens: 5 };
+  for await (const _chunk of await ann.chat.completions.create({ ...ask, stream: true }));
+  await ann.embeddings.create({ model: MODEL, input: 'x' });
+  const batch = await reached(bob, (await begin(bob, linesOf(7))).id);
+  const headers = { authorization: `Bearer ${keyOf(data, 'looks', ['metrics'])}` };
+  const page = await (await fetch(`${at}/metrics`, { headers })).text();
+  const value = (name: string): number =>
+    Number(
+      page
+        .split('\n')
+        .find(line => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    );
+  const where = `endpoint="${url}",model="${MODEL}"`;
+  expect([
+    value(`fw_calls_total{${where},kind="live",outcome="answer"}`),
+    value(`fw_calls_total{${where},kind="batch",outcome="answer"}`),
+    value(`fw_call_seconds_count{${where},kind="batch"}`),
+    value(`fw_tokens_total{model="${MODEL}",kind="batch",direction="completion"}`),
+  ]).toEqual([2, 7, 7, batch.usage?.output_tokens]);
+  expect(page).not.toMatch(/ann|bob|key_/);
+  await stop();
+  const exported = (await shell(`fw ledger export --ledger ${data}/gateway`)).stdout
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  expect(exported[0]).toMatchObject({ owner: 'ann', arm: MODEL, ttft_ms: expect.any(Number) });
+  const cost = async (args: string) =>
+    JSON.parse((await shell(`fw ledger cost --json --ledger ${data} ${args}`)).stdout);
+  const { groups, total } = await cost(`--by key,model,day --price ${MODEL}=1000000/2000000`);
+  const day = new Date().toISOString().slice(0, 10);
+  expect(groups).toMatchObject([
+    { key: 'ann', model: MODEL, day, tries: 2 },
+    {
+      key: 'bob',
+      model: MODEL,
+      day,
+      tries: 7,
+      in: batch.usage?.input_tokens,
+      out: batch.usage?.output_tokens,
+    },
+  ]);
+  expect(total.cost).toBe(total.in + 2 * total.out);
+  const table = (await shell(`fw ledger cost --ledger ${data} --by key --price other=1/2`)).stdout;
+  expect(table).toContain(`without a price, and in no cost: ${MODEL}`);
+  for (const wrong of ['--by keys', '--by key,key', '--price x', '--by key --price m=1'])
+    expect((await shell(`fw ledger cost --ledger ${data} ${wrong}`)).code).toBe(64);
 });

@@ -11,6 +11,7 @@ import request from '../../../stages/request.ts';
 import type { Desk } from '../../workers/desk.ts';
 import type { PlannedWork } from '../../workers/shard-work.ts';
 import { remotePool, sharding } from '../../workers/sharding.ts';
+import type { CallMetrics } from '../call-metrics.ts';
 import { shardsIn } from '../serve-workers.ts';
 import type { Parts } from '../server-context.ts';
 import type { Ending } from './batch-output.ts';
@@ -62,7 +63,8 @@ const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED)
 
 export interface AnswererParts extends Pick<Parts, 'pool' | 'workers' | 'now'> {
   access: Pick<Parts['access'], 'budgets' | 'rulesOf'>;
-  journal: Pick<Parts['journal'], 'settleBatch'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'flush'>;
+  metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
 }
 
 export class Answerers {
@@ -128,7 +130,10 @@ export class Answerers {
 }
 
 /** A batch over its part of the pool, with a ledger of its own: killed and run again it asks only what is not on record. */
-function answeredHere(options: AnsweringOptions, { pool, access, journal }: AnswererParts): Answering {
+function answeredHere(
+  options: AnsweringOptions,
+  { pool, access, journal, metrics }: AnswererParts,
+): Answering {
   const { record, folder, input, maxLine, grace, ending, onSpent, share } = options;
   const budget = lineBudget(record, access, onSpent);
   let isStopped = false;
@@ -149,6 +154,7 @@ function answeredHere(options: AnsweringOptions, { pool, access, journal }: Answ
       model: record.model ?? '',
       share: { owner: record.owner, batch: record.id, weight: weightOf(record) },
       lasts: true,
+      onTry: tried => metrics.calls.tried('batch', tried),
       onGivenUp,
     });
     part = own;
@@ -216,7 +222,11 @@ function answeredHere(options: AnsweringOptions, { pool, access, journal }: Answ
 }
 
 /** A batch that workers answer: its lines go to the desk, and come back as shards are done. Its ledgers are theirs. */
-function answeredByWorkers(options: AnsweringOptions, desk: Desk, { access, now }: AnswererParts): Answering {
+function answeredByWorkers(
+  options: AnsweringOptions,
+  desk: Desk,
+  { access, journal, now, metrics }: AnswererParts,
+): Answering {
   const { record, folder, maxLine, grace, ending, onSpent } = options;
   const budget = lineBudget(record, access, onSpent);
   const { id, models, owner } = record;
@@ -235,7 +245,12 @@ function answeredByWorkers(options: AnsweringOptions, desk: Desk, { access, now 
     desk,
     workOf: sha256 => ({
       ...{ id, task, files: null, folder: join(root, sha256.slice(0, NAMED)) },
-      onAsked: ({ promptTokens, completionTokens }) => budget.charge(promptTokens + completionTokens),
+      onAsked({ promptTokens, completionTokens, cachedTokens }) {
+        budget.charge(promptTokens + completionTokens);
+        journal.flush(); // what workers hand in is on disk, and is not asked for again
+        const usage = { prompt: promptTokens, completion: completionTokens, cached: cachedTokens };
+        metrics.calls.tokens('batch', models.length === 1 ? String(models[0]) : 'several', usage);
+      },
     }),
     spool: join(root, 'lines.unfinished'),
     onOpen(opened) {

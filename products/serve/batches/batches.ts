@@ -7,6 +7,7 @@ import { statfsSync } from 'node:fs';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
+import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import type { Parts } from '../server-context.ts';
@@ -22,7 +23,8 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
-  journal: Pick<Parts['journal'], 'settleBatch'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'flush'>;
+  metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
   webhooks: Pick<Parts['webhooks'], 'tell'>;
   files: FileStore;
   store: BatchStore;
@@ -57,6 +59,7 @@ export class Batches {
     this.#answerers = new Answerers(parts, store);
     this.#turns = new Turns(store, this.#answerers);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
+    parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
   }
 
@@ -192,6 +195,8 @@ export class Batches {
         if (outcome !== 'paused') this.#pause(id, outcome.broken);
         return false;
       }
+      // a batch that is whole is not run again, and so not settled after a kill
+      this.#parts.journal.flush();
       const { counts, usage, failures } = run.tally;
       const last = store.of(id);
       const whole = {

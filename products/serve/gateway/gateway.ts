@@ -82,7 +82,10 @@ class Gateway {
       },
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };
-    this.#part = pool.part({ ledger: this.#ledger, lasts: true, share });
+    this.#part = pool.part({
+      ...{ ledger: this.#ledger, lasts: true, share },
+      onTry: record => metrics.calls.tried('live', record),
+    });
     const unserved = new Unserved(this.#names, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
