@@ -58,8 +58,8 @@ function recorded(data: string): Map<string, number> {
   const add = (path: string, whose: string | null): void => {
     for (const file of ledgerFiles(path, () => {}))
       for (const { bytes } of linesOf(file, () => {})) {
-        const { outcome, usage, caller_key } = JSON.parse(bytes.toString());
-        if (outcome !== 'answer') continue;
+        const { usage, caller_key } = JSON.parse(bytes.toString());
+        if (usage === undefined) continue;
         const key = whose ?? caller_key;
         sums.set(key, (sums.get(key) ?? 0) + usage.prompt + usage.completion);
       }

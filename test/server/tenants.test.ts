@@ -227,6 +227,15 @@ test('models and an end of a key, by the command', async () => {
   const refused = await post(url, none, 'x', { model: MODEL });
   expect([refused.status, (await errorIn(refused)).code]).toEqual([404, 'model_not_found']);
   expect((await client(none).models.list()).data).toEqual([]);
+  expect(await client(key).models.retrieve(MODEL)).toMatchObject({ id: MODEL, object: 'model' });
+  for (const [who, name] of [
+    [none, MODEL],
+    [key, 'a/b'],
+  ] as const)
+    await expect(client(who).models.retrieve(name)).rejects.toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+    });
   expect((await client(key).models.list()).data.map(({ id }) => id)).toEqual([MODEL]);
   const failed = await reached(client(none), (await begin(client(none), `${lineOf('a')}\n`)).id);
   expect(failed).toMatchObject({
@@ -325,4 +334,44 @@ test('who spent what: the export names owner, arm and time to the first token; c
   expect(table).toContain(`without a price, and in no cost: ${MODEL}`);
   for (const wrong of ['--by keys', '--by key,key', '--price x', '--by key --price m=1'])
     expect((await shell(`fw ledger cost --ledger ${data} ${wrong}`)).code).toBe(64);
+});
+
+test('a stream whose client goes away is charged for what came of it', async () => {
+  const server = await serve(
+    ({ response }) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const delta = { content: 'word ' };
+      const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
+      response.write(event.repeat(30));
+    },
+    { models: ['m'] },
+  );
+  const { url, data, stop } = await served({ endpoints: [server.url] });
+  const ann = keyOf(data, 'ann', ['chat'], { tokens_per_day: 60 });
+  const gone = new AbortController();
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${ann}` },
+    body: JSON.stringify({
+      model: 'm',
+      stream: true,
+      messages: [{ role: 'user', content: 'x'.repeat(200) }],
+    }),
+    signal: gone.signal,
+  });
+  let text = '';
+  for await (const chunk of reply.body as ReadableStream<Uint8Array>) {
+    text += Buffer.from(chunk).toString();
+    if (text.split('data:').length > 30) break;
+  }
+  gone.abort();
+  await server.dropped(1);
+  for (;;) {
+    const next = await post(url, ann, 'y', { stream: true });
+    if (next.status === 429 && next.headers.get('retry-after') !== '1') break; // the day is spent
+    await next.body?.cancel();
+  }
+  await stop();
+  const { stdout } = await shell(`fw ledger export --ledger ${data}/gateway --outcome interrupted`);
+  expect(JSON.parse(stdout.split('\n', 1)[0] as string).tokens).toMatchObject({ out: 30 });
 });

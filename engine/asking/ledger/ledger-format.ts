@@ -164,6 +164,7 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   if (ttft !== undefined) line += `,"ttft":${Math.round(ttft)}`;
   if (detail !== undefined)
     line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;
+  if (answer === undefined && usage !== undefined) line += `,"usage":${JSON.stringify(usage)}`;
   if (answer !== undefined) {
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
     if (whole !== undefined) line += `,"whole":${JSON.stringify(whole)}`;

@@ -53,7 +53,8 @@ export function recordingOf(
     ttft: answer?.ttft,
     detail,
     finish: answer?.finish,
-    usage: answer?.usage,
+    // a stream that was broken off has cost what came of it
+    usage: answer === undefined ? (call.sink?.used ?? undefined) : answer.usage,
     answer: answer?.text,
     whole: answer?.whole,
     logprobs: answer?.logprobs,

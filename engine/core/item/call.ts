@@ -73,6 +73,8 @@ export interface ReplySink {
   readonly firstAt: number | null;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
+  /** Tokens of a reply that has begun and was broken off, as far as it came; null where nothing has come. */
+  readonly used?: Usage | null;
   /** Whoever it passes the reply on to does not take it now: that nothing comes is not the server's doing. */
   readonly isHeld?: boolean;
 }

@@ -36,6 +36,13 @@ export const addGateway: Routes = async (app, parts) => {
   for (const path of OPEN_PATHS)
     app.post(path, { config: { scope: 'chat' } }, (request, reply) => gateway.ask(path, request, reply));
   app.get('/v1/models', { config: { scope: null } }, async ({ caller }) => gateway.models(caller.rules));
+  // names have slashes, which clients may leave as they are
+  app.get('/v1/models/*', { config: { scope: null } }, async ({ caller, params }) => {
+    const name = (params as { '*': string })['*'];
+    const found = gateway.models(caller.rules).data.find(({ id }) => id === name);
+    if (found === undefined) throw noSuchModel(name.slice(0, LONGEST_NAME));
+    return found;
+  });
   return gateway;
 };
 
@@ -75,8 +82,8 @@ class Gateway {
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
       onBroken: ({ message }) =>
         say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
-      onAnswer: ({ item, usage, caller_key: key = null }, place) => {
-        this.#cache?.note(item, place);
+      onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
+        if (outcome === 'answer') this.#cache?.note(item, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
         journal.note(place);
       },

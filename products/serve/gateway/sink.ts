@@ -6,6 +6,7 @@ import type { ServerResponse } from 'node:http';
 import { eventSplitter } from '../../../engine/asking/endpoints/sse.ts';
 import { createPieces } from '../../../engine/core/files/pieces.ts';
 import type { Answer, Flow, ReplySink } from '../../../engine/core/item/call.ts';
+import type { Usage } from '../../../engine/core/item/item.ts';
 import { type Runaway, StreamRecord } from './stream-record.ts';
 
 export interface SinkOptions {
@@ -51,6 +52,10 @@ export class Sink implements ReplySink {
     this.#options = options;
     this.#record = new StreamRecord(options.runaway, options.prompt);
     this.#events = eventSplitter(data => this.#record.event(data));
+  }
+
+  get used(): Usage | null {
+    return this.#record.used;
   }
 
   get enough(): boolean {

@@ -71,6 +71,10 @@ export class StreamRecord {
   get hasBegun(): boolean {
     return this.#events > 0;
   }
+  /** Tokens until now; null before any content. Where the server does not say, each event is taken for a token, and the prompt is estimated. */
+  get used(): Usage | null {
+    return this.#usage ?? (this.#events > 0 ? { prompt: this.#prompt, completion: this.#events } : null);
+  }
   /** the server said that the answer is complete, or why it ends here */
   get isFinished(): boolean {
     return this.#choices.size > 0 && [...this.#choices.values()].every(({ finish }) => finish !== null);
@@ -109,8 +113,8 @@ export class StreamRecord {
       text,
       ...(this.#units > this.#kept && { whole: this.#wholeAnswer() }),
       finish: cut === undefined ? (choices[0]?.finish_reason ?? 'none') : 'length',
-      // where the server does not say, each event is taken for a token, and the prompt is estimated: `usage` in the text is null then
-      usage: usage ?? { prompt: this.#prompt, completion: events },
+      // `usage` in the text is null where the server does not say
+      usage: this.used ?? { prompt: this.#prompt, completion: 0 },
       replayed: false,
     };
   }
