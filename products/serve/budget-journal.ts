@@ -73,6 +73,11 @@ export class BudgetJournal {
     for (const path of ledgerFiles(ledger, () => {}))
       for (const { call } of callsOf(path, () => {}))
         recorded += (call.usage?.prompt ?? 0) + (call.usage?.completion ?? 0);
+    this.settle(key, batch, recorded);
+  }
+
+  /** Charges what was not charged of so many tokens of a batch, which are on disk. */
+  settle(key: string | null, batch: string, recorded: number): void {
     const missing = recorded - this.#budgets.chargedOf(batch);
     if (missing > 0) this.#budgets.charge(key, missing, batch);
   }

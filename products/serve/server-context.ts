@@ -16,7 +16,7 @@ export interface Parts {
   /** of who asks; http.ts has checked the caller of each route before its handler runs */
   access: Access;
   /** of what keys have used */
-  journal: Pick<BudgetJournal, 'note' | 'settleBatch' | 'flush'>;
+  journal: Pick<BudgetJournal, 'note' | 'settleBatch' | 'settle' | 'flush'>;
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */

@@ -84,7 +84,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     pool,
     workers: null,
     access,
-    journal: { settleBatch() {}, flush() {} },
+    journal: { settleBatch() {}, settle() {}, flush() {} },
     metrics: { calls: { tried() {}, tokens() {} } },
     files,
     store,

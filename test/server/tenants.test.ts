@@ -375,3 +375,33 @@ test('a stream whose client goes away is charged for what came of it', async () 
   const { stdout } = await shell(`fw ledger export --ledger ${data}/gateway --outcome interrupted`);
   expect(JSON.parse(stdout.split('\n', 1)[0] as string).tokens).toMatchObject({ out: 30 });
 });
+
+test('lines of a batch name aliases: each is asked of the model that a chat with it would be', async () => {
+  const servers = await Promise.all(
+    ['a', 'b'].map(model => serve(one => one.answer(JSON.parse(one.body).model), { models: [model] })),
+  );
+  const { client } = await served({
+    endpoints: servers.map(({ url }) => url),
+    gateway: { models: { best: [{ model: 'a' }, { model: 'b' }], one: 'a' } },
+  });
+  const openai = client();
+  const users = Array.from({ length: 30 }, (_, n) => `user ${n}`);
+  const lines = users.map(user => lineOf(user, { model: 'best', user }));
+  const text = `${[...lines, lineOf('one', { model: 'one' }), lineOf('b', { model: 'b' })].join('\n')}\n`;
+  const done = await reached(openai, (await begin(openai, text)).id);
+  expect(done).toMatchObject({
+    status: 'completed',
+    model: null,
+    request_counts: { completed: 32, failed: 0 },
+  });
+  const said = (await linesIn(openai, done.output_file_id)).map(
+    ({ response }) => response?.body.choices[0]?.message.content,
+  );
+  expect(new Set(said.slice(0, 30))).toEqual(new Set(['a', 'b']));
+  expect(said.slice(30)).toEqual(['a', 'b']);
+  for (const [n, user] of users.slice(0, 5).entries()) {
+    const messages = [{ role: 'user' as const, content: 'x' }];
+    const chat = await openai.chat.completions.create({ model: 'best', user, messages });
+    expect(chat.choices[0]?.message.content).toBe(said[n]);
+  }
+});

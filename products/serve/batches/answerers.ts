@@ -63,7 +63,7 @@ const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED)
 
 export interface AnswererParts extends Pick<Parts, 'pool' | 'workers' | 'now'> {
   access: Pick<Parts['access'], 'budgets' | 'rulesOf'>;
-  journal: Pick<Parts['journal'], 'settleBatch' | 'flush'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
 }
 
@@ -255,6 +255,7 @@ function answeredByWorkers(
     spool: join(root, 'lines.unfinished'),
     onOpen(opened) {
       work = opened;
+      journal.settle(record.key, id, opened.parts.tokens);
       if (ending() !== null) endWhenHeard(opened);
     },
   });

@@ -10,6 +10,7 @@ import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
+import { type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
@@ -23,7 +24,7 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
-  journal: Pick<Parts['journal'], 'settleBatch' | 'flush'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
   webhooks: Pick<Parts['webhooks'], 'tell'>;
   files: FileStore;
@@ -44,6 +45,7 @@ export class Batches {
   readonly #store: BatchStore;
   readonly #answerers: Answerers;
   readonly #turns: Turns;
+  readonly #names: Names;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
   readonly #paused = new Map<string, { until: number; why: string }>();
@@ -57,6 +59,7 @@ export class Batches {
     this.#parts = parts;
     this.#store = store;
     this.#answerers = new Answerers(parts, store);
+    this.#names = namesOf(parts.settings.gateway.models);
     this.#turns = new Turns(store, this.#answerers);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
@@ -156,7 +159,9 @@ export class Batches {
     if (this.#validating === MOST_VALIDATING) return false; // it is looked at again
     this.#validating += 1;
     const keyRules = this.#parts.access.rulesOf(key);
-    const rules = { endpoint, lines, line, signal, mayUse: (model: string) => mayUse(keyRules, model) };
+    const { modelsOf } = this.#names;
+    const may = (model: string): boolean => mayUse(keyRules, model);
+    const rules = { endpoint, lines, line, signal, mayUse: may, modelsOf };
     const { total, models, errors } = await validate(this.#store.inputOf(id), rules).finally(() => {
       this.#validating -= 1;
     });
@@ -184,6 +189,7 @@ export class Batches {
     const folder = store.folderOf(id);
     const options = {
       ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
+      names: this.#names,
       share: () => turns.shareOf(record),
     };
     const run = startRun(options, this.#answerers, ending);

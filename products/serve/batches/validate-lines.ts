@@ -27,6 +27,8 @@ export interface Rules {
   signal: AbortSignal;
   /** whether the key of the batch may name this model */
   mayUse(model: string): boolean;
+  /** the models that a name may become; itself where it is no alias */
+  modelsOf(name: string): readonly string[];
 }
 
 /** OpenAI's words for what our reading finds. */
@@ -40,7 +42,10 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(path: string, { endpoint, lines, line: maxLine, signal, mayUse }: Rules) {
+export async function validate(
+  path: string,
+  { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules,
+) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
@@ -87,7 +92,7 @@ export async function validate(path: string, { endpoint, lines, line: maxLine, s
         `The model ${show(model)} does not exist or you do not have access to it.`,
         'body.model',
       );
-    else if (models.size < MOST_MODELS) models.add(model);
+    else if (models.size < MOST_MODELS) for (const one of modelsOf(model)) models.add(one);
     if (stream !== undefined && stream !== null && stream !== false)
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
   }
