@@ -97,6 +97,16 @@ export class Budgets {
     return this.#hold(key, limits, bound, 0);
   }
 
+  /** Why a line would wait now, in words; null where it would not. */
+  waits(key: string | null, limits: KeyLimits): string | null {
+    if (key === null) return null;
+    const { rpm } = limits;
+    const refusal = this.#refusal(key, limits);
+    if (refusal !== null) return refusal.error.message;
+    if (rpm === undefined || this.#requests(key, rpm).left >= Math.min(rpm, 1 + LEFT_TO_LIVE)) return null;
+    return tooManyRequests(rpm, 0).message;
+  }
+
   /** Resolves when something may have changed. */
   changed(): Promise<void> {
     return new Promise(resolve => this.#waiting.push(resolve));

@@ -160,7 +160,7 @@ test('a stream without usage is charged for its prompt, as its record says', asy
 });
 
 test('a batch ends where its key has used the tokens of its day: each other line says so', async () => {
-  const { client, data } = await served({ limit: 4 });
+  const { client, data, said } = await served({ limit: 4 });
   const openai = client(keyOf(data, 'small', ['batch'], { tokens_per_day: 200 }));
   const done = await reached(openai, (await begin(openai, linesOf(400))).id);
   expect(done.status).toBe('completed');
@@ -179,6 +179,7 @@ test('a batch ends where its key has used the tokens of its day: each other line
   const used = done.usage?.total_tokens ?? 0;
   expect(used).toBeGreaterThanOrEqual(200);
   expect(used).toBeLessThan(200 + most);
+  expect(said.join()).toContain(`${done.id} ends: its key has used the tokens of its day`);
 });
 
 test('lines wait for their minute, and the batch goes on; a cancel ends them, too', async () => {

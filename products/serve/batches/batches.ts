@@ -106,7 +106,9 @@ export class Batches {
     if (isFinal(status)) return null;
     if (broken !== undefined) return `paused, and tried again: ${broken}`;
     const missing = this.#answerers.missing(record);
-    if (missing !== null || status !== 'in_progress' || this.#turns.running.has(id)) return missing;
+    if (missing !== null || status !== 'in_progress') return missing;
+    const { budgets, rulesOf } = this.#parts.access;
+    if (this.#turns.running.has(id)) return budgets.waits(record.key, rulesOf(record.key));
     return this.#turns.hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
   }
 
@@ -213,6 +215,7 @@ export class Batches {
       };
       // one whose key has nothing left has ended as it would: lines that were not asked have an error
       const isWhole = run.ending === null || run.ending === 'spent';
+      if (run.ending === 'spent') this.#parts.say(`${id} ends: its key has used the tokens of its day`);
       const isCompleted = last.status === 'in_progress' && isWhole;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       this.#paused.delete(id);
