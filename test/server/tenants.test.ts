@@ -182,10 +182,11 @@ test('a batch ends where its key has used the tokens of its day: each other line
   expect(said.join()).toContain(`${done.id} ends: its key has used the tokens of its day`);
 });
 
-test('lines wait for their minute, and the batch goes on; a cancel ends them, too', async () => {
+test('lines wait for their minute, and the batch goes on; a cancel and a stop end them, too', async () => {
   let now = day;
-  const { client, data } = await served({ now: () => now });
-  const openai = client(keyOf(data, 'ann', ['batch'], { tpm: 100 }));
+  const { client, data, stop } = await served({ now: () => now });
+  const secret = keyOf(data, 'ann', ['batch'], { tpm: 100 });
+  const openai = client(secret);
   const { id } = await begin(openai, linesOf(30));
   const some = await reached(openai, id, ({ request_counts }) => (request_counts?.completed ?? 0) > 0);
   expect(some.status).toBe('in_progress');
@@ -194,6 +195,14 @@ test('lines wait for their minute, and the batch goes on; a cancel ends them, to
   await reached(openai, other.id, ({ request_counts }) => (request_counts?.completed ?? 0) > 0);
   await openai.batches.cancel(other.id);
   expect((await reached(openai, other.id)).status).toBe('cancelled');
+  now += 60_000;
+  const last = await begin(openai, linesOf(30, 200));
+  await reached(openai, last.id, ({ request_counts }) => (request_counts?.completed ?? 0) > 0);
+  await stop();
+  now += 3_600_000;
+  const again = (await served({ data, now: () => now })).client(secret);
+  const held = await again.batches.retrieve(last.id);
+  expect([held.status, held.request_counts?.total]).toEqual(['in_progress', 30]);
 });
 
 test('a revoked key stops its batches; one that cannot be read stops none', async () => {
