@@ -3,10 +3,13 @@
 import { createKeys, nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { type CallHead, callsOf, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
+import { usageError } from '../../engine/core/item/failure.ts';
 import { aligned, counted, cut, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
+import { namesIn } from '../../engine/flow/options.ts';
 import { type Answers, readAnswers } from './answer-outcomes.ts';
+import { BY, byOf, costBy, jsonBy, pricesOf, tableBy } from './cost-by.ts';
 import { type Held, holding } from './held.ts';
 import { LEDGER, openReading, tokensOf, toStderr } from './reading-options.ts';
 
@@ -15,18 +18,43 @@ export default command({
   summary: 'Sum up tries, tokens and seconds by agent, endpoint and outcome, and show what was wasted.',
   examples: [
     'fw ledger cost',
+    'fw ledger cost --ledger serve --by key,model,day --price llama-3b=0.1/0.4',
     'fw ledger cost --json | jq \'[.groups[] | select(.outcome == "rejected").out] | add\'',
   ],
   options: {
     ...LEDGER,
+    by: {
+      type: 'array',
+      items: { type: 'string' },
+      description: `One table by these, comma-separated: ${BY.join(', ')}. key is the name of a key of fw serve.`,
+    },
+    price: {
+      type: 'array',
+      items: { type: 'string' },
+      description:
+        'MODEL=IN/OUT: what a million tokens of prompts and of answers cost, for a column with the cost. Repeatable.',
+    },
     json: {
       type: 'boolean',
-      description: 'Write one JSON object with the groups (agent, endpoint, outcome) and the totals.',
+      description:
+        'Write one JSON object with the groups (agent, endpoint, outcome, or those of --by) and the totals.',
     },
   },
 
-  async run({ ledger, json }) {
+  async run({ ledger, json, by, price }) {
+    if (by === undefined && price !== undefined)
+      throw usageError('--price: expected --by beside it, such as --by model, found none');
+    const groupsOf = by === undefined ? null : byOf(namesIn(by));
+    const prices = pricesOf(price ?? []);
     const reading = openReading(ledger, toStderr('cost'));
+    if (groupsOf !== null) {
+      const { groups, unpriced } = costBy(reading.paths, groupsOf, prices, reading.tell);
+      const hasPrices = prices.size > 0;
+      await writePage(
+        json ? jsonBy(groupsOf, groups, hasPrices) : tableBy(groupsOf, groups, hasPrices, unpriced),
+      );
+      return reading.end();
+    }
     const cost = costOf(
       reading.paths,
       readAnswers(reading.paths, () => {}),

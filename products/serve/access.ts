@@ -5,8 +5,11 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import { type KeyRecord, type KeyRing, SCOPES, type Scope } from './api-keys.ts';
-import { ApiError, comeAgain } from './errors.ts';
+import { type KeyRecord, type KeyRing, type KeyRules, SCOPES, type Scope } from './api-keys.ts';
+import { Budgets } from './budgets.ts';
+import { ApiError } from './errors.ts';
+
+export type { KeyRules };
 
 export interface Caller {
   /** whose files and batches these are: the name of the key */
@@ -14,45 +17,20 @@ export interface Caller {
   /** of the key; null without keys */
   key: string | null;
   scopes: ReadonlySet<Scope>;
-  tokensPerDay: number | undefined;
+  /** what the key is limited to */
+  rules: KeyRules;
 }
 
-const LOCAL: Caller = { owner: 'local', key: null, scopes: new Set(SCOPES), tokensPerDay: undefined };
-const MINUTE = 60_000;
-const DAY = 24 * 60 * MINUTE;
+const NONE: KeyRules = {};
+const LOCAL: Caller = { owner: 'local', key: null, scopes: new Set(SCOPES), rules: NONE };
 /** a key has 46 characters */
 const LONGEST_KEY = 200;
 
-export function createAccess(keys: KeyRing, now: () => number) {
-  const requests = new Map<string, { left: number; at: number }>();
-  const tokens = new Map<string, { day: number; used: number }>();
-
-  /** A bucket that holds a minute's requests and fills evenly. A clock that is set back takes nothing from it. */
-  function refuseTooMany(id: string, rpm: number): void {
-    const at = now();
-    const bucket = requests.get(id) ?? { left: rpm, at };
-    bucket.left = Math.min(rpm, bucket.left + (Math.max(0, at - bucket.at) / MINUTE) * rpm);
-    bucket.at = at;
-    requests.set(id, bucket);
-    if (bucket.left < 1) {
-      const wait = Math.ceil(((1 - bucket.left) / rpm) * 60);
-      throw tooMany(`Rate limit reached: this key may ask ${rpm} times a minute.`, 'requests', wait);
-    }
-    bucket.left -= 1;
-  }
-
-  /** Throws 429 where the tokens of the day are spent: for what is going to use some. */
-  function refuseSpent({ key, tokensPerDay: perDay }: Caller): void {
-    if (key === null || perDay === undefined) return;
-    const spent = tokens.get(key);
-    const today = Math.floor(now() / DAY);
-    if (spent === undefined || spent.day !== today || spent.used < perDay) return;
-    const wait = Math.ceil(((today + 1) * DAY - now()) / 1000);
-    throw tooMany(`Rate limit reached: this key may use ${perDay} tokens a day (UTC).`, 'tokens', wait);
-  }
+export function createAccess(keys: KeyRing, now: () => number, budgets = new Budgets(now)) {
+  const isOver = ({ expires = Number.POSITIVE_INFINITY }: KeyRecord): boolean => expires * 1000 <= now();
 
   return {
-    refuseSpent,
+    budgets,
     /** Throws 401, 403 or 429. */
     check(
       { authorization, host, origin }: Pick<IncomingHttpHeaders, 'authorization' | 'host' | 'origin'>,
@@ -64,15 +42,16 @@ export function createAccess(keys: KeyRing, now: () => number) {
         return LOCAL;
       }
       const found = keys.find(keyIn(authorization));
-      if (found === null) throw new ApiError(401, 'Incorrect API key provided.', { code: 'invalid_api_key' });
-      const { id, scopes, rpm } = found;
+      if (found === null || isOver(found))
+        throw new ApiError(401, 'Incorrect API key provided.', { code: 'invalid_api_key' });
+      const { id, scopes } = found;
       if (scope !== null && !scopes.includes(scope) && !(scope === 'metrics' && scopes.includes('admin')))
         throw new ApiError(
           403,
           `You have insufficient permissions for this operation. Missing scopes: ${scope}.`,
           { code: 'insufficient_permissions' },
         );
-      if (rpm !== undefined) refuseTooMany(id, rpm);
+      budgets.request(id, found);
       return callerOf(found);
     },
     /**
@@ -85,28 +64,24 @@ export function createAccess(keys: KeyRing, now: () => number) {
         return LOCAL;
       }
       const found = id === null ? null : keys.withId(id);
-      return found && callerOf(found);
+      return found && !isOver(found) ? callerOf(found) : null;
     },
-    /** Tokens that a key has used today (UTC); null is whoever asks without keys. */
-    usedToday(key: string | null): number {
-      const spent = tokens.get(key ?? '');
-      return spent?.day === Math.floor(now() / DAY) ? spent.used : 0;
-    },
-    /** Tokens that a key has used, whoever asked; counted against its day. */
-    charge(key: string | null, used: number): void {
-      const day = Math.floor(now() / DAY);
-      const spent = tokens.get(key ?? '');
-      if (spent === undefined || spent.day !== day) tokens.set(key ?? '', { day, used });
-      else spent.used += used;
-    },
+    /** What the key is limited to that a batch was made with; nothing without keys, and of one that nobody knows. */
+    rulesOf: (key: string | null): KeyRules => (key === null ? NONE : (keys.withId(key) ?? NONE)),
+    /** Whether the key is known to be valid no more: revoked, or expired. A key file that cannot be read says nothing of it. */
+    isEnded: (key: string | null): boolean =>
+      key !== null && (keys.endOf(key) ?? Number.POSITIVE_INFINITY) * 1000 <= now(),
   };
 }
 
 export type Access = ReturnType<typeof createAccess>;
 
-const callerOf = ({ name, id, scopes, tokens_per_day }: KeyRecord): Caller => ({
-  ...{ owner: name, key: id, scopes: new Set(scopes), tokensPerDay: tokens_per_day },
+const callerOf = (found: KeyRecord): Caller => ({
+  ...{ owner: found.name, key: found.id, scopes: new Set(found.scopes), rules: found },
 });
+
+/** Whether a request may name this model. */
+export const mayUse = ({ models }: KeyRules, name: string): boolean => models?.includes(name) !== false;
 
 function keyIn(authorization: string | undefined): string {
   const [, key] = /^Bearer +(\S+)\s*$/i.exec((authorization ?? '').slice(0, LONGEST_KEY + 10)) ?? [];
@@ -116,9 +91,6 @@ function keyIn(authorization: string | undefined): string {
     "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
   );
 }
-
-const tooMany = (message: string, type: string, seconds: number): ApiError =>
-  comeAgain(429, message, 'rate_limit_exceeded', Math.max(1, seconds), { type });
 
 /** Whether only this machine reaches an address. */
 export function isLoopback(host: string): boolean {

@@ -7,12 +7,13 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
+import type { KeyLimits } from './budgets.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
 export const SCOPES = ['batch', 'chat', 'admin', 'metrics', 'worker'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-export interface KeyRecord {
+export interface KeyRecord extends KeyLimits {
   /** names the key where it is listed and revoked */
   id: string;
   /** the owner of what is made with it; an owner may have several keys */
@@ -22,10 +23,13 @@ export interface KeyRecord {
   /** Unix seconds */
   created: number;
   revoked?: number;
-  /** requests a minute; tokens a day (UTC) */
-  rpm?: number;
-  tokens_per_day?: number;
+  expires?: number;
+  /** what requests may name, an alias or a model; absent: all */
+  models?: string[];
 }
+
+/** What a key may be limited to. */
+export type KeyRules = KeyLimits & Pick<KeyRecord, 'expires' | 'models'>;
 
 export const keysPath = (data: string): string => join(data, 'keys.json');
 
@@ -38,7 +42,7 @@ const hashOf = (key: string): string => hash('sha256', key);
 export function makeKey(
   name: string,
   scopes: readonly Scope[],
-  limits: Pick<KeyRecord, 'rpm' | 'tokens_per_day'>,
+  limits: KeyRules,
   now: number,
 ): { key: string; record: KeyRecord } {
   const key = PREFIX + randomBytes(32).toString('base64url');
@@ -94,6 +98,8 @@ export interface KeyRing {
   find(key: string): KeyRecord | null;
   /** The key with this id, if it is not revoked: for who has shown it before. */
   withId(id: string): KeyRecord | null;
+  /** Since when it is valid no more, in Unix seconds: revoked, or expired. Null where it is, and where nobody knows. */
+  endOf(id: string): number | null;
 }
 
 /**
@@ -104,6 +110,8 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
   let seen = '';
   /** those that are not revoked, by hash and by id */
   let keys: Map<string, KeyRecord> | null = null;
+  /** by id, of those whose end is known */
+  let ends = new Map<string, number>();
 
   function follow(): void {
     const now = stateOf(keysPath(data));
@@ -117,6 +125,12 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       keys = valid
         ? new Map(valid.flatMap(one => [[one.sha256, one] as const, [one.id, one] as const]))
         : null;
+      ends = new Map(
+        read?.flatMap(({ id, revoked = Infinity, expires = Infinity }) => {
+          const end = Math.min(revoked, expires);
+          return end === Infinity ? [] : [[id, end] as const];
+        }),
+      );
     } catch (error) {
       keys = new Map();
       warn(`${(error as Error).message}; no key is valid until that is fixed`);
@@ -135,6 +149,10 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
     withId(id) {
       follow();
       return keys?.get(id) ?? null;
+    },
+    endOf(id) {
+      follow();
+      return ends.get(id) ?? null;
     },
   };
 }

@@ -36,13 +36,31 @@ const add = command({
       description: `What the key may do, comma-separated: ${SCOPES.join(', ')}. Default: ${USUAL.join(',')}.`,
     },
     rpm: { type: 'integer', minimum: 1, description: 'Maximum requests per minute. Default: no limit.' },
+    tpm: { type: 'integer', minimum: 1, description: 'Maximum tokens per minute. Default: no limit.' },
     'tokens-per-day': {
       type: 'integer',
       minimum: 1,
       description: 'Maximum tokens per day (UTC). Default: no limit.',
     },
+    parallel: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Maximum interactive requests at a time. Default: no limit.',
+    },
+    models: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Models or aliases that requests may name, comma-separated. Default: all.',
+    },
+    expires: {
+      type: 'string',
+      description:
+        'When the key stops being valid: a time from now, e.g. 30d, or a day (UTC), e.g. 2027-01-31.',
+    },
   },
-  async run({ data, scope = [...USUAL], rpm, 'tokens-per-day': perDay }, [name, ...more]) {
+  async run(flags, [name, ...more]) {
+    const { data, scope = [...USUAL], rpm, tpm, parallel, models, expires } = flags;
+    const perDay = flags['tokens-per-day'];
     if (name === undefined || more.length > 0)
       throw usageError('expected one NAME: fw keys add NAME --data DIR');
     if (!OWNER.test(name))
@@ -55,7 +73,11 @@ const add = command({
       throw usageError(`--scope: expected some of ${SCOPES.join(', ')}, found '${unknown}'`);
     const limits = {
       ...(rpm !== undefined && { rpm }),
+      ...(tpm !== undefined && { tpm }),
       ...(perDay !== undefined && { tokens_per_day: perDay }),
+      ...(parallel !== undefined && { parallel }),
+      ...(models !== undefined && { models: namesIn(models) }),
+      ...(expires !== undefined && { expires: expiryOf(expires, Date.now()) }),
     };
     const { key, record } = makeKey(name, scopes as Scope[], limits, Date.now());
     await change(data, keys => [...keys, record]);
@@ -129,6 +151,22 @@ export default command({
     );
   },
 });
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+const FROM_NOW = /^(\d{1,5})([dh])$/;
+const HOUR = 3_600_000;
+
+/** Unix seconds. */
+function expiryOf(text: string, now: number): number {
+  const [, count, unit] = FROM_NOW.exec(text) ?? [];
+  const time = DAY.test(text)
+    ? Date.parse(`${text}T00:00:00Z`)
+    : now + Number(count) * (unit === 'd' ? 24 * HOUR : HOUR);
+  if (time > now) return Math.floor(time / 1000);
+  throw usageError(
+    `--expires: expected a time to come, such as 30d, 12h or 2027-01-31, found '${text.slice(0, 100)}'`,
+  );
+}
 
 function folderOf(data: string | undefined): string {
   if (data === undefined) throw usageError('expected the folder of the server, found none: --data DIR');

@@ -4,6 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type EndpointStats, isThere, type PoolStats } from '../../engine/asking/pool/pool-stats.ts';
+import { CallMetrics } from './call-metrics.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** By name; one that ends in `_total` is a counter, all others are gauges. */
@@ -17,6 +18,7 @@ const TIMES = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 export class ServerMetrics {
   readonly #registry = new Registry();
+  readonly calls = new CallMetrics(this.#registry);
   readonly #fills: (() => void)[] = [];
   readonly #requests = new Counter({
     name: 'fw_http_requests_total',

@@ -18,6 +18,7 @@ import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
+import { BudgetJournal } from './budget-journal.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
 import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
@@ -114,19 +115,21 @@ export async function startServer(serving: Serving): Promise<Server> {
   const { now = clock.now, now: stamp = clock.stamp } = serving;
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
+  let journal: BudgetJournal | undefined;
   try {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
     const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
+    journal = new BudgetJournal(data, access.budgets, { now, say });
     const stops = { closing: closing.signal, over: over.signal };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{ data, settings, access, pool, adapters: new Map(), metrics, webhooks, workers },
+      ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, webhooks, workers },
       ...{ ...stops, now, stamp, say },
     };
     addOwn(app, parts);
@@ -163,6 +166,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         clock.stop();
         await workers?.desk.close();
         await pool?.close();
+        journal?.close();
         lock.release();
       },
     };
@@ -170,6 +174,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     clock.stop();
     await workers?.desk.close();
     await pool?.close();
+    journal?.close();
     lock.release();
     throw error;
   }

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { Access, Caller } from './access.ts';
 import type { Scope } from './api-keys.ts';
+import type { BudgetJournal } from './budget-journal.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
@@ -14,6 +15,8 @@ export interface Parts {
   settings: Settings;
   /** of who asks; http.ts has checked the caller of each route before its handler runs */
   access: Access;
+  /** of what keys have used */
+  journal: Pick<BudgetJournal, 'note' | 'settleBatch' | 'settle' | 'flush'>;
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */

@@ -85,6 +85,8 @@ export class Parts {
   readonly waiting = { parts: 0, lines: 0 };
   /** how many lines, and how many shards, are done */
   readonly done = { lines: 0, shards: 0 };
+  /** that all results say they took, those of earlier processes among them */
+  tokens = 0;
   readonly #folder: string;
   readonly #shards: ShardState[];
   readonly #open = new Map<string, Part>();
@@ -202,6 +204,7 @@ export class Parts {
     const shard = this.#of(one.root);
     shard.open -= 1;
     this.done.lines += one.answered.length;
+    this.tokens += (one.asked?.promptTokens ?? 0) + (one.asked?.completionTokens ?? 0);
     if (one.answered.length > 0) shard.results.push(one);
     if (shard.open === 0) this.done.shards += 1;
   }

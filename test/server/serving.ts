@@ -5,7 +5,7 @@ import OpenAI from 'openai';
 import { onTestFinished } from 'vitest';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
-import { type KeyRecord, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
+import { type KeyRules, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
 import { type Server, startServer } from '../../products/serve/serve.ts';
 import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
 import type { Clocks } from '../../products/serve/wall-clock.ts';
@@ -84,7 +84,7 @@ export function keyOf(
   data: string,
   name: string,
   scopes: readonly Scope[] = ['batch', 'chat'],
-  limits: Pick<KeyRecord, 'rpm' | 'tokens_per_day'> = {},
+  limits: KeyRules = {},
 ): string {
   const { key, record } = makeKey(name, scopes, limits, Date.now());
   writeKeys(data, [...(readKeys(data) ?? []), record]);

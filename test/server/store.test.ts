@@ -9,7 +9,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
-import type { Access } from '../../products/serve/access.ts';
+import { createAccess } from '../../products/serve/access.ts';
+import { openKeys } from '../../products/serve/api-keys.ts';
 import { recordOf } from '../../products/serve/batches/batch-routes.ts';
 import {
   type BatchRecord,
@@ -75,7 +76,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
   const told = { now: Date.now, say: () => {}, disk };
   const files = openFiles(data, told);
   const store = new BatchStore(data, told);
-  const access = { charge() {} } as unknown as Access;
+  const access = createAccess(openKeys(data, told.say), told.now);
   const batches = new Batches({
     ...told,
     data,
@@ -83,6 +84,8 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     pool,
     workers: null,
     access,
+    journal: { settleBatch() {}, settle() {}, flush() {} },
+    metrics: { calls: { tried() {}, tokens() {} } },
     files,
     store,
     stamp: Date.now,
@@ -98,7 +101,7 @@ function take(files: FileStore, batches: Batches): BatchRecord {
   const bytes = Buffer.byteLength(linesOf(LINES));
   const times = { created_at: 0, expires_at: Number.MAX_SAFE_INTEGER };
   files.add({ id: input, owner: OWNER, filename: 'in', purpose: 'batch', bytes, ...times });
-  const caller = { owner: OWNER, key: null, scopes: new Set([]), tokensPerDay: undefined } as never;
+  const caller = { owner: OWNER, key: null, scopes: new Set([]), rules: {} } as never;
   const body = Buffer.from(
     JSON.stringify({
       input_file_id: input,

@@ -1,5 +1,5 @@
 /** Batches that workers answer: as anybody sees them, over an end, a stop and a Redis that is away. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { settingsOf } from '../../products/serve/serve-config.ts';
@@ -41,9 +41,9 @@ test('a batch is open before a worker is there; what is handed in is its output,
   const taken = await worker.take(id, 0);
   expect(taken.lines.map(line => JSON.parse(line).id)).toEqual(['r-0', 'r-1', 'r-2', 'r-3', 'r-4']);
   expect((await openai.batches.retrieve(id)).status).toBe('in_progress');
-  expect(JSON.parse((await worker.put(taken, 3, 100)).text)).toEqual({ rest: 2 });
+  expect(JSON.parse((await worker.put(taken, 3)).text)).toEqual({ rest: 2 });
   const rest = await worker.take(id, 0, 1);
-  expect(JSON.parse((await worker.put(rest)).text)).toEqual({ rest: 0 });
+  expect(JSON.parse((await worker.put(rest, rest.lines.length, 100)).text)).toEqual({ rest: 0 });
   const done = await reached(openai, id);
   expect(done).toMatchObject({ status: 'completed', request_counts: { total: 5, completed: 5, failed: 0 } });
   const lines = await linesIn(openai, done.output_file_id);
@@ -134,6 +134,36 @@ test('stopped and started, also without --redis: what workers have done is kept,
   expect((await last.put(await last.take(id, 0, 2))).status).toBe(200);
   const done = await reached(third.client(), id);
   expect(done).toMatchObject({ status: 'completed', request_counts: { total: 5, completed: 5 } });
+});
+
+test('a key that has used its tokens of the day: its batch ends, with what workers had', async () => {
+  const data = folder();
+  const server = await withoutRedis({ data });
+  const { openai, id } = await open(server, keyOf(data, 'loans', ['batch'], { tokens_per_day: 100 }));
+  const worker = workerBy(server.url, keyOf(data, 'gpus', ['worker']));
+  expect((await worker.put(await worker.take(id, 0), 2, 100)).status).toBe(200);
+  const done = await reached(openai, id);
+  expect(done).toMatchObject({ status: 'completed', request_counts: { completed: 2, failed: 3 } });
+  const errors = await linesIn(openai, done.error_file_id);
+  expect(errors.map(({ error }) => error?.code)).toEqual(Array(3).fill('rate_limit_exceeded'));
+});
+
+test('what workers had handed in and a killed server had not added up is charged at the next start', async () => {
+  const data = folder();
+  const key = keyOf(data, 'loans', ['batch'], { tokens_per_day: 1_000 });
+  const gpus = keyOf(data, 'gpus', ['worker']);
+  const first = await withoutRedis({ data });
+  const { id } = await open(first, key);
+  const worker = workerBy(first.url, gpus);
+  await worker.put(await worker.take(id, 0), 2, 500);
+  await first.stop();
+  rmSync(join(data, 'budgets.jsonl'));
+  const second = await withoutRedis({ data }, SHORT);
+  const openai = second.client(key);
+  const other = workerBy(second.url, gpus);
+  await other.put(await other.take(id, 0, 1), 3, 500);
+  await reached(openai, id);
+  await expect(begin(openai, linesOf(1))).rejects.toThrow('1000 tokens a day');
 });
 
 test('expired while the server was away: what workers still hand in is kept', async () => {

@@ -101,8 +101,9 @@ export interface CallLine {
   attempt: number;
   /** from sending to the end of the answer */
   ms: number;
-  /** of a live call: who asked, which of several models a name became, and ms to the first token of a streamed answer */
+  /** of a live call: who asked, the id of the key, which of several models a name became, and ms to the first token of a streamed answer */
   caller?: string;
+  caller_key?: string;
   arm?: string;
   ttft?: number;
   /** what went wrong, in words */
@@ -156,12 +157,14 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   const named = record.unnamed ? ',"unnamed":true' : '';
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)}${named},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
-  const { caller, arm, ttft } = record;
+  const { caller, caller_key, arm, ttft } = record;
   if (caller !== undefined) line += `,"caller":${JSON.stringify(caller)}`;
+  if (caller_key !== undefined) line += `,"caller_key":${JSON.stringify(caller_key)}`;
   if (arm !== undefined) line += `,"arm":${JSON.stringify(arm)}`;
   if (ttft !== undefined) line += `,"ttft":${Math.round(ttft)}`;
   if (detail !== undefined)
     line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;
+  if (answer === undefined && usage !== undefined) line += `,"usage":${JSON.stringify(usage)}`;
   if (answer !== undefined) {
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
     if (whole !== undefined) line += `,"whole":${JSON.stringify(whole)}`;

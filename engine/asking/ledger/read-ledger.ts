@@ -129,6 +129,9 @@ export function callIn(bytes: Buffer): CallHead | null {
     if (!isObject(usage) || (whole !== undefined && !isWhole(whole))) return null;
     if (logprobs !== undefined && !Array.isArray(logprobs)) return null;
     texts.push(answer, finish);
+  }
+  if (usage !== undefined) {
+    if (!isObject(usage)) return null;
     numbers.push(usage.prompt, usage.completion, usage.cached ?? 0);
   }
   const isKnown = texts.every(text => typeof text === 'string') && numbers.every(Number.isSafeInteger);

@@ -2,7 +2,7 @@
  * Calls that begin something, in lanes: owners take turns, and so do the batches of an owner, each as often as it weighs. So
  * a small batch is not behind a large one, and an owner with twenty batches has no more than one with one. A batch has a lane
  * for each model that it asks, since one whose servers are full must not hold up another. A run alone has one lane for each
- * model.
+ * model. Live calls take turns by who asks them: the gateway is one part, and its clients are the owners.
  *
  * Of the lanes of an owner the one with the least pass is next, and a turn adds 1/weight to it (stride scheduling, after
  * Waldspurger and Weihl, 1995).
@@ -85,8 +85,8 @@ export function createLanes() {
   let size = 0;
 
   function push(ticket: Ticket): void {
-    const { owner: whose, batch, weight } = ticket.part.share;
-    const { model } = ticket.call;
+    const { owner: own, batch, weight } = ticket.part.share;
+    const { model, caller: whose = own } = ticket.call;
     let owner = owners.get(whose);
     if (owner === undefined) {
       owner = { name: whose, lanes: new Map(), pass: 0 };

@@ -10,6 +10,7 @@ import type { Clock, Timing } from '../endpoints/pool-clock.ts';
 import type { PoolSettings } from '../endpoints/settings.ts';
 import type { OpenWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { CallRecord } from '../ledger/ledger-format.ts';
 import type { Sharing } from './limit.ts';
 import type { Memory } from './memory.ts';
 import { createEnding } from './pool-ending.ts';
@@ -32,6 +33,8 @@ export interface PartOptions {
   share?: Share | undefined;
   /** It never gives up: each call fails alone. For a gateway. */
   lasts?: boolean | undefined;
+  /** Told each try of its calls that has ended, with or without an answer, as it goes on record. */
+  onTry?: ((record: CallRecord) => void) | undefined;
   /** Called once when this part gives up in the middle of its work: nothing new is to be taken. */
   onGivenUp?: (() => void) | undefined;
 }
@@ -105,7 +108,7 @@ export const NO_PLACE = 'no server had a place in time';
 
 /** `failWaiting` fails the calls of a part that wait for a place. */
 export function createPart(
-  { ledger, model, share = ALONE, lasts = false, onGivenUp }: PartOptions,
+  { ledger, model, share = ALONE, lasts = false, onTry, onGivenUp }: PartOptions,
   endpoints: readonly Endpoint[],
   clock: Clock,
   failWaiting: (part: Part, reason: CallFailure) => void,
@@ -124,7 +127,7 @@ export function createPart(
     share,
     salt,
     known: createKnownAnswers(ledger),
-    recording: recordingOf(ledger, clock),
+    recording: recordingOf(ledger, clock, { owner: share.owner, onTry }),
     ending: createEnding(running, reason => failWaiting(part, reason), { lasts, onGivenUp }),
     counts,
     times,

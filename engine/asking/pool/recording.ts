@@ -22,7 +22,13 @@ export function usualModel({ models }: Pick<Where, 'models'>): string {
   return first;
 }
 
-export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
+/** `owner`: for whom calls are asked that name nobody; `onTry` is told each try that has ended. */
+export function recordingOf(
+  ledger: Ledger | undefined,
+  clock: Clock,
+  { owner = '', onTry }: { owner?: string; onTry?: ((record: CallRecord) => void) | undefined } = {},
+) {
+  const whose = owner === '' ? undefined : owner;
   // key by key, for to spread a call costs ten times as much
   const recordOf = (
     { call, sentAt }: Sent,
@@ -41,12 +47,14 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
     round: call.round,
     attempt: call.attempt,
     ms: clock.now() - sentAt,
-    caller: call.caller,
+    caller: call.caller ?? whose,
+    caller_key: call.callerKey,
     arm: call.arm,
     ttft: answer?.ttft,
     detail,
     finish: answer?.finish,
-    usage: answer?.usage,
+    // a stream that was broken off has cost what came of it
+    usage: answer === undefined ? (call.sink?.used ?? undefined) : answer.usage,
     answer: answer?.text,
     whole: answer?.whole,
     logprobs: answer?.logprobs,
@@ -61,10 +69,15 @@ export function recordingOf(ledger: Ledger | undefined, clock: Clock) {
     /** `done` is called once the answer is written, at once where there is no ledger, or with the error that prevented it. */
     answer(ticket: Sent, endpoint: Where, answer: Answer, done: (error?: Fatal) => void): void {
       if (ledger === undefined) return done();
-      ledger.append(recordOf(ticket, endpoint, 'answer', { answer }), done);
+      const record = recordOf(ticket, endpoint, 'answer', { answer });
+      onTry?.(record);
+      ledger.append(record, done);
     },
     failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string): void {
-      ledger?.append(recordOf(ticket, endpoint, outcome, { detail }));
+      if (ledger === undefined) return;
+      const record = recordOf(ticket, endpoint, outcome, { detail });
+      onTry?.(record);
+      ledger.append(record);
     },
   };
 }

@@ -40,8 +40,9 @@ export interface Call {
   live?: LiveLimits;
   /** Of a live call: takes the reply as it comes. Absent: the answer is read whole. */
   sink?: ReplySink;
-  /** of a live call, for the record: the client, and which of several models the name that it used became */
+  /** of a live call, for the record: the client, the id of its key, and which of several models the name that it used became */
   caller?: string;
+  callerKey?: string;
   arm?: string;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
@@ -72,6 +73,8 @@ export interface ReplySink {
   readonly firstAt: number | null;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
+  /** Tokens of a reply that has begun and was broken off, as far as it came; null where nothing has come. */
+  readonly used?: Usage | null;
   /** Whoever it passes the reply on to does not take it now: that nothing comes is not the server's doing. */
   readonly isHeld?: boolean;
 }

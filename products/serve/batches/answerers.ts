@@ -11,11 +11,13 @@ import request from '../../../stages/request.ts';
 import type { Desk } from '../../workers/desk.ts';
 import type { PlannedWork } from '../../workers/shard-work.ts';
 import { remotePool, sharding } from '../../workers/sharding.ts';
+import type { CallMetrics } from '../call-metrics.ts';
 import { shardsIn } from '../serve-workers.ts';
 import type { Parts } from '../server-context.ts';
 import type { Ending } from './batch-output.ts';
 import { type BatchRecord, weightOf } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
+import { lineBudget } from './line-budget.ts';
 
 /** What answers the lines of one batch. */
 export interface Answering {
@@ -38,8 +40,8 @@ export interface AnsweringOptions {
   grace: number;
   /** why the rest is not asked; null while it is */
   ending(): Ending | null;
-  /** told the tokens of answers that were asked for now */
-  onTokens(tokens: number): void;
+  /** told when its key has used its tokens of the day */
+  onSpent(): void;
   /** its part of all places of the pool, where every batch has requests: 1 of one that is alone */
   share(): number;
 }
@@ -59,11 +61,17 @@ const withAnswer = (maxLine: number): number => maxLine + MOST_ANSWER + ROOM;
 const ledgerIn = (folder: string): string => join(folder, 'ledger');
 const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED).join(', ');
 
+export interface AnswererParts extends Pick<Parts, 'pool' | 'workers' | 'now'> {
+  access: Pick<Parts['access'], 'budgets' | 'rulesOf'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
+  metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
+}
+
 export class Answerers {
-  readonly #parts: Pick<Parts, 'pool' | 'workers' | 'now'>;
+  readonly #parts: AnswererParts;
   readonly #store: BatchStore;
 
-  constructor(parts: Pick<Parts, 'pool' | 'workers' | 'now'>, store: BatchStore) {
+  constructor(parts: AnswererParts, store: BatchStore) {
     this.#parts = parts;
     this.#store = store;
   }
@@ -89,9 +97,8 @@ export class Answerers {
   }
 
   answering(options: AnsweringOptions): Answering {
-    const { pool, now } = this.#parts;
     const desk = this.#deskOf(options.record);
-    return desk === null ? answeredHere(options, pool) : answeredByWorkers(options, desk, now);
+    return desk === null ? answeredHere(options, this.#parts) : answeredByWorkers(options, desk, this.#parts);
   }
 
   /** Of its workers; null where the pool answers it. It stays with those who have begun it. */
@@ -123,14 +130,20 @@ export class Answerers {
 }
 
 /** A batch over its part of the pool, with a ledger of its own: killed and run again it asks only what is not on record. */
-function answeredHere(options: AnsweringOptions, pool: EndpointPool): Answering {
-  const { record, folder, input, maxLine, grace, ending, onTokens, share } = options;
+function answeredHere(
+  options: AnsweringOptions,
+  { pool, access, journal, metrics }: AnswererParts,
+): Answering {
+  const { record, folder, input, maxLine, grace, ending, onSpent, share } = options;
+  const budget = lineBudget(record, access, onSpent);
+  let isStopped = false;
   let part: EndpointPool | undefined;
 
   function openPool({ asksWith, onGivenUp }: PoolAsked): EndpointPool {
     const path = ledgerIn(folder);
     // whoever held them is gone: the folder of the server is ours
     rmSync(join(path, 'locks'), { recursive: true, force: true });
+    journal.settleBatch(record.key, record.id, path);
     const ledger = openLedger({
       ...{ path, fsync: 100, version: version(), label: record.id, files: [input] },
       ...{ asksWith, shard: undefined, warn: () => {} },
@@ -141,13 +154,23 @@ function answeredHere(options: AnsweringOptions, pool: EndpointPool): Answering 
       model: record.model ?? '',
       share: { owner: record.owner, batch: record.id, weight: weightOf(record) },
       lasts: true,
+      onTry: tried => metrics.calls.tried('batch', tried),
       onGivenUp,
     });
     part = own;
     if (ending() !== null) own.stop();
+    const stopped = (act: () => void) => ({
+      value() {
+        act();
+        letGo();
+      },
+    });
     // all else is the part's
     return Object.create(own, {
       call: { value: (asked: Call) => call(own, ledger, asked) },
+      // who waits for a budget is to be told, too
+      stop: stopped(own.stop),
+      abort: stopped(own.abort),
       // many batches at once share the memory, too
       itemsInFlight: {
         get() {
@@ -166,23 +189,46 @@ function answeredHere(options: AnsweringOptions, pool: EndpointPool): Answering 
         throw new CallFailure('interrupted', `The batch was ${why} before this was asked.`);
       return answer;
     }
-    const answer = await own.call(asked);
-    if (!answer.replayed) onTokens(answer.usage.prompt + answer.usage.completion);
-    return answer;
+    const isKnown = record.key === null || ledger.find(asked.key) !== null;
+    const release = isKnown ? null : await budget.begin(asked, own.maxModelLength, () => isStopped);
+    try {
+      const answer = await own.call(asked);
+      if (!answer.replayed) budget.charge(answer.usage.prompt + answer.usage.completion);
+      return answer;
+    } finally {
+      release?.();
+    }
+  }
+
+  /** Nothing is asked any more: who waits for a budget hears that from the part. */
+  function letGo(): void {
+    isStopped = true;
+    budget.wake();
   }
 
   return {
     // each line of a batch gets its answer or its error, as its client is told by the API
     placed: placed(request, { 'max-line': withAnswer(maxLine), grace: `${grace}ms`, 'max-failed': 'none' }),
     openPool,
-    stop: () => part?.stop(),
-    abort: () => part?.abort(),
+    stop() {
+      part?.stop();
+      letGo();
+    },
+    abort() {
+      part?.abort();
+      letGo();
+    },
   };
 }
 
 /** A batch that workers answer: its lines go to the desk, and come back as shards are done. Its ledgers are theirs. */
-function answeredByWorkers(options: AnsweringOptions, desk: Desk, now: () => number): Answering {
-  const { record, folder, maxLine, grace, ending, onTokens } = options;
+function answeredByWorkers(
+  options: AnsweringOptions,
+  desk: Desk,
+  { access, journal, now, metrics }: AnswererParts,
+): Answering {
+  const { record, folder, maxLine, grace, ending, onSpent } = options;
+  const budget = lineBudget(record, access, onSpent);
   const { id, models, owner } = record;
   const most = { 'max-line': withAnswer(maxLine) };
   const task = {
@@ -199,11 +245,17 @@ function answeredByWorkers(options: AnsweringOptions, desk: Desk, now: () => num
     desk,
     workOf: sha256 => ({
       ...{ id, task, files: null, folder: join(root, sha256.slice(0, NAMED)) },
-      onAsked: ({ promptTokens, completionTokens }) => onTokens(promptTokens + completionTokens),
+      onAsked({ promptTokens, completionTokens, cachedTokens }) {
+        budget.charge(promptTokens + completionTokens);
+        journal.flush(); // what workers hand in is on disk, and is not asked for again
+        const usage = { prompt: promptTokens, completion: completionTokens, cached: cachedTokens };
+        metrics.calls.tokens('batch', models.length === 1 ? String(models[0]) : 'several', usage);
+      },
     }),
     spool: join(root, 'lines.unfinished'),
     onOpen(opened) {
       work = opened;
+      journal.settle(record.key, id, opened.parts.tokens);
       if (ending() !== null) endWhenHeard(opened);
     },
   });

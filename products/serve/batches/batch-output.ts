@@ -18,7 +18,7 @@ import type { BatchRecord, BatchUsage, Counts, FailureGroup, Outputs } from './b
 import { linked } from './batch-store.ts';
 
 /** Why the rest of a batch is not asked. */
-export type Ending = 'expired' | 'cancelled';
+export type Ending = 'expired' | 'cancelled' | 'spent';
 
 const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
   expired: {
@@ -26,6 +26,10 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
     message: 'This request could not be executed before the completion window expired.',
   },
   cancelled: { code: 'batch_cancelled', message: 'This request was not executed: the batch was cancelled.' },
+  spent: {
+    code: 'rate_limit_exceeded',
+    message: 'This request was not executed: the key of the batch has used its tokens of the day (UTC).',
+  },
 };
 
 export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);

@@ -111,7 +111,7 @@ export function creator(
     const record = recordOf(asked, files, stamp());
     const before = repeated(record, asked.isRetry);
     if (before !== undefined) return before;
-    access.refuseSpent(asked.caller);
+    access.budgets.refuseSpent(asked.caller.key, asked.caller.rules);
     return kept(() => batches.add(record));
   };
 }

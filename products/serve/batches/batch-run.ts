@@ -6,6 +6,8 @@ import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
 import { run, type Stopper } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import ingest from '../../../stages/ingest.ts';
+import type { Names } from '../gateway/served-models.ts';
+import { aliasLines } from './alias-lines.ts';
 import type { Answerers, AnsweringOptions } from './answerers.ts';
 import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
 import { type BatchRecord, weightOf } from './batch-state.ts';
@@ -17,23 +19,24 @@ const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 
 /** Where it has an `ending`, nothing of it is asked from the beginning. */
 export function startRun(
-  options: Omit<AnsweringOptions, 'ending'>,
+  options: Omit<AnsweringOptions, 'ending' | 'onSpent'> & { names: Names },
   answerers: Answerers,
   ending: Ending | null,
 ) {
-  const { record, input, folder, maxLine, grace } = options;
+  const { record, input, folder, maxLine, grace, names } = options;
   const tally = newTally();
   let stop: ((by: Stopper) => void) | undefined;
   let late: NodeJS.Timeout | undefined;
   let isPaused = false;
   let said = '';
-  const answering = answerers.answering({ ...options, ending: () => ending });
+  const answering = answerers.answering({ ...options, ending: () => ending, onSpent: () => end('spent') });
 
   const ended = run({
     label: record.id,
     row: [
       // its lines were looked at before, when it was validated
       placed(ingest, { format: 'openai-batch', 'skip-invalid': true, 'max-line': maxLine }),
+      ...(names.aliases.length > 0 ? [placed(aliasLines(names), {})] : []),
       answering.placed,
     ],
     files: [input],
@@ -63,19 +66,21 @@ export function startRun(
       return { broken: message };
     },
   );
+  /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace, or ends as it would. */
+  function end(why: Ending): void {
+    if (ending !== null) return;
+    ending = why;
+    answering.stop();
+    if (why !== 'spent') late = setTimeout(answering.abort, grace);
+  }
+
   return {
     /** what has come back so far */
     tally,
     get ending(): Ending | null {
       return ending;
     },
-    /** Asks nothing more; what has no answer yet gets the error of `why`. What is under way has the grace. */
-    end(why: Ending): void {
-      if (ending !== null) return;
-      ending = why;
-      answering.stop();
-      late = setTimeout(answering.abort, grace);
-    },
+    end,
     /** Stops where it is, to be run again. */
     pause(): void {
       isPaused = true;

@@ -6,8 +6,11 @@
 import { statfsSync } from 'node:fs';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal } from '../../../engine/core/item/failure.ts';
+import { mayUse } from '../access.ts';
+import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
+import { type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
@@ -20,7 +23,9 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
-  access: Pick<Parts['access'], 'charge'>;
+  access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
+  journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
+  metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
   webhooks: Pick<Parts['webhooks'], 'tell'>;
   files: FileStore;
   store: BatchStore;
@@ -40,6 +45,7 @@ export class Batches {
   readonly #store: BatchStore;
   readonly #answerers: Answerers;
   readonly #turns: Turns;
+  readonly #names: Names;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
   readonly #paused = new Map<string, { until: number; why: string }>();
@@ -53,8 +59,10 @@ export class Batches {
     this.#parts = parts;
     this.#store = store;
     this.#answerers = new Answerers(parts, store);
+    this.#names = namesOf(parts.settings.gateway.models);
     this.#turns = new Turns(store, this.#answerers);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
+    parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
   }
 
@@ -98,7 +106,9 @@ export class Batches {
     if (isFinal(status)) return null;
     if (broken !== undefined) return `paused, and tried again: ${broken}`;
     const missing = this.#answerers.missing(record);
-    if (missing !== null || status !== 'in_progress' || this.#turns.running.has(id)) return missing;
+    if (missing !== null || status !== 'in_progress') return missing;
+    const { budgets, rulesOf } = this.#parts.access;
+    if (this.#turns.running.has(id)) return budgets.waits(record.key, rulesOf(record.key));
     return this.#turns.hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
   }
 
@@ -145,12 +155,15 @@ export class Batches {
     return this.#run(record);
   }
 
-  async #validate({ id, endpoint }: BatchRecord): Promise<boolean> {
+  async #validate({ id, key, endpoint }: BatchRecord): Promise<boolean> {
     const { lines, line } = this.#parts.settings.limits;
     const { signal } = this.#closing;
     if (this.#validating === MOST_VALIDATING) return false; // it is looked at again
     this.#validating += 1;
-    const rules = { endpoint, lines, line, signal };
+    const keyRules = this.#parts.access.rulesOf(key);
+    const { modelsOf } = this.#names;
+    const may = (model: string): boolean => mayUse(keyRules, model);
+    const rules = { endpoint, lines, line, signal, mayUse: may, modelsOf };
     const { total, models, errors } = await validate(this.#store.inputOf(id), rules).finally(() => {
       this.#validating -= 1;
     });
@@ -171,14 +184,14 @@ export class Batches {
 
   async #run(record: BatchRecord): Promise<boolean> {
     const { id } = record;
-    const { settings, access, now, stamp } = this.#parts;
+    const { settings, now, stamp } = this.#parts;
     const [store, turns] = [this.#store, this.#turns];
     const ending = record.status === 'cancelling' ? 'cancelled' : this.#isOver(record) ? 'expired' : null;
     if (ending === null && !(this.#answerers.mayBegin(record) && turns.hasTurn(record))) return false;
     const folder = store.folderOf(id);
     const options = {
       ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
-      onTokens: (tokens: number) => access.charge(record.key, tokens),
+      names: this.#names,
       share: () => turns.shareOf(record),
     };
     const run = startRun(options, this.#answerers, ending);
@@ -190,6 +203,8 @@ export class Batches {
         if (outcome !== 'paused') this.#pause(id, outcome.broken);
         return false;
       }
+      // a batch that is whole is not run again, and so not settled after a kill
+      this.#parts.journal.flush();
       const { counts, usage, failures } = run.tally;
       const last = store.of(id);
       const whole = {
@@ -198,7 +213,10 @@ export class Batches {
         failures,
         outputs: outputsIn(folder, stamp()),
       };
-      const isCompleted = last.status === 'in_progress' && run.ending === null;
+      // one whose key has nothing left has ended as it would: lines that were not asked have an error
+      const isWhole = run.ending === null || run.ending === 'spent';
+      if (run.ending === 'spent') this.#parts.say(`${id} ends: its key has used the tokens of its day`);
+      const isCompleted = last.status === 'in_progress' && isWhole;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       this.#paused.delete(id);
       return true;
@@ -226,6 +244,18 @@ export class Batches {
     webhooks.tell(record.owner, `batch.${last}`, record.id);
     this.#store.save(moved(record, last, now(), more));
     this.#store.clean(record.id);
+    this.#parts.access.budgets.forgetBatch(record.id);
+  }
+
+  /** Its key was revoked, or has expired, while it could still be stopped. */
+  #isToStop({ key, status, outputs }: BatchRecord): boolean {
+    if (key === null || outputs !== null || !this.#parts.access.isEnded(key)) return false;
+    return status === 'validating' || status === 'in_progress';
+  }
+
+  #stopOf(record: BatchRecord): void {
+    this.cancel(record);
+    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
   }
 
   #save(id: string): void {
@@ -237,6 +267,7 @@ export class Batches {
 
   /** What only time brings. */
   #look(): void {
+    const { access } = this.#parts;
     const time = performance.now();
     const isDue = time - this.#savedAt >= SAVE;
     if (isDue) this.#savedAt = time;
@@ -246,6 +277,9 @@ export class Batches {
       const run = this.#turns.running.get(id);
       try {
         if (run !== undefined && run.ending === null && this.#isOver(record)) run.end('expired');
+        if (run !== undefined && access.budgets.isSpent(record.key, access.rulesOf(record.key)))
+          run.end('spent');
+        if (this.#isToStop(record)) this.#stopOf(record);
         if (run !== undefined && isDue) this.#save(id);
         const until = this.#paused.get(id)?.until;
         if (until === undefined || (time >= until && hasRoom(this.#parts.data))) this.#drive(id);

@@ -25,6 +25,10 @@ export interface Rules {
   lines: number;
   line: number;
   signal: AbortSignal;
+  /** whether the key of the batch may name this model */
+  mayUse(model: string): boolean;
+  /** the models that a name may become; itself where it is no alias */
+  modelsOf(name: string): readonly string[];
 }
 
 /** OpenAI's words for what our reading finds. */
@@ -38,7 +42,10 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(path: string, { endpoint, lines, line: maxLine, signal }: Rules) {
+export async function validate(
+  path: string,
+  { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules,
+) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
@@ -78,7 +85,14 @@ export async function validate(path: string, { endpoint, lines, line: maxLine, s
         `Expected body.model, a text, found ${model === undefined ? 'none' : show(model)}.`,
         'body.model',
       );
-    else if (models.size < MOST_MODELS) models.add(model);
+    else if (!mayUse(model))
+      wrong(
+        line,
+        'model_not_found',
+        `The model ${show(model)} does not exist or you do not have access to it.`,
+        'body.model',
+      );
+    else if (models.size < MOST_MODELS) for (const one of modelsOf(model)) models.add(one);
     if (stream !== undefined && stream !== null && stream !== false)
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
   }

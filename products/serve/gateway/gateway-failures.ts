@@ -67,11 +67,7 @@ export function answerOf(error: unknown, where: Where): Said {
 function errorOf({ code, message }: CallFailure, where: Where): ApiError {
   const { name, targets, wait, isOver, isSeen, down } = where;
   if (isOver) return stopping();
-  if (code === 'no-such-model' && isSeen && targets === null)
-    return new ApiError(404, `The model \`${name}\` does not exist or you do not have access to it.`, {
-      param: 'model',
-      code: 'model_not_found',
-    });
+  if (code === 'no-such-model' && isSeen && targets === null) return noSuchModel(name);
   if (code === 'interrupted' && message.includes(LEDGER_BROKEN)) return notOnRecord();
   if (code === 'no-such-model')
     return notServed(
@@ -96,6 +92,13 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }
+
+/** A model that the key may not name is none to it. */
+export const noSuchModel = (name: string): ApiError =>
+  new ApiError(404, `The model \`${name}\` does not exist or you do not have access to it.`, {
+    param: 'model',
+    code: 'model_not_found',
+  });
 
 /** Before a request is asked, and for one that was: an answer that is not on record is not given. */
 export const notOnRecord = (): ApiError =>

@@ -28,8 +28,8 @@ export interface GatewayLedgerOptions {
   now(): number;
   /** told once, until a file was begun again */
   onBroken(error: Fatal): void;
-  /** an answer was written: the request, and where its line is */
-  onAnswer(item: string, place: Place): void;
+  /** a try was written that has taken tokens, and where its line is */
+  onUsed(record: CallRecord, place: Place): void;
 }
 
 const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
@@ -90,8 +90,7 @@ export class GatewayLedger implements Ledger {
     const today = this.#ofToday();
     const path = this.#file;
     today.append(callLine(record, '', ''), (error, at, length) => {
-      if (error === null && record.outcome === 'answer')
-        this.#options.onAnswer(record.item, { path, at, length });
+      if (error === null && record.usage !== undefined) this.#options.onUsed(record, { path, at, length });
       done?.(error ?? undefined);
     });
   }

@@ -14,13 +14,15 @@ import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { spanOf } from '../../../engine/core/json/span.ts';
+import { type KeyRules, mayUse } from '../access.ts';
 import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
 import type { Parts, Routes } from '../server-context.ts';
+import { boundOf, promptBound } from '../token-bounds.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
-import { answerOf, downIn, notOnRecord, type Said } from './gateway-failures.ts';
+import { answerOf, downIn, noSuchModel, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
 import { type Choice, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
@@ -33,7 +35,14 @@ export const addGateway: Routes = async (app, parts) => {
   const gateway = new Gateway(parts);
   for (const path of OPEN_PATHS)
     app.post(path, { config: { scope: 'chat' } }, (request, reply) => gateway.ask(path, request, reply));
-  app.get('/v1/models', { config: { scope: null } }, async () => gateway.models());
+  app.get('/v1/models', { config: { scope: null } }, async ({ caller }) => gateway.models(caller.rules));
+  // names have slashes, which clients may leave as they are
+  app.get('/v1/models/*', { config: { scope: null } }, async ({ caller, params }) => {
+    const name = (params as { '*': string })['*'];
+    const found = gateway.models(caller.rules).data.find(({ id }) => id === name);
+    if (found === undefined) throw noSuchModel(name.slice(0, LONGEST_NAME));
+    return found;
+  });
   return gateway;
 };
 
@@ -47,6 +56,8 @@ interface Live {
   name: string;
   /** ms that it may wait for a place */
   wait: number;
+  /** gives back what it holds of its key's budget */
+  release(): void;
 }
 
 class Gateway {
@@ -62,7 +73,7 @@ class Gateway {
   #idle = (): void => {};
 
   constructor(parts: Parts) {
-    const { data, pool, settings, metrics, now, say } = parts;
+    const { data, pool, settings, metrics, now, say, access, journal } = parts;
     const { models, cacheFor } = settings.gateway;
     this.#parts = parts;
     this.#names = namesOf(models);
@@ -71,10 +82,17 @@ class Gateway {
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
       onBroken: ({ message }) =>
         say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
-      onAnswer: (item, place) => this.#cache?.note(item, place),
+      onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
+        if (outcome === 'answer') this.#cache?.note(item, place);
+        if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
+        journal.note(place);
+      },
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };
-    this.#part = pool.part({ ledger: this.#ledger, lasts: true, share });
+    this.#part = pool.part({
+      ...{ ledger: this.#ledger, lasts: true, share },
+      onTry: record => metrics.calls.tried('live', record),
+    });
     const unserved = new Unserved(this.#names, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
@@ -92,9 +110,11 @@ class Gateway {
     );
   }
 
-  models() {
+  /** Those that a key may name. */
+  models(rules: KeyRules) {
     const served = this.#endpoints.flatMap(one => one.models);
-    const data = [...new Set([...this.#names.aliases, ...served])].map(id => ({
+    const all = [...new Set([...this.#names.aliases, ...served])].filter(id => mayUse(rules, id));
+    const data = all.map(id => ({
       ...{ id, object: 'model', created: 0, owned_by: 'fw' },
       status: this.#names.modelsOf(id).some(model => this.#isUp(model)) ? 'up' : 'down',
     }));
@@ -104,22 +124,31 @@ class Gateway {
   async ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { access, adapters, settings, now } = this.#parts;
     const { limits, limitsOf, runaway } = settings.gateway;
+    const { budgets } = access;
     const { caller } = request;
-    access.refuseSpent(caller);
+    const { key, rules } = caller;
     if (this.#ledger.whyNot() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
+    if (!mayUse(rules, name)) throw noSuchModel(name);
     const live = limitsOf.get(model) ?? limits;
+    const most = this.#part.maxModelLength;
+    void reply.headers(budgets.headers(key, rules)); // of one that is refused, too
+    const release = budgets.begin(key, rules, boundOf(path, fields, body.length, most));
+    const left = budgets.headers(key, rules);
+    void reply.headers(left);
     const sink = stream
       ? new Sink({
           raw: reply.raw,
-          headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff' },
+          headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff', ...left },
+          prompt: promptBound(body.length, most),
           runaway,
           onCut: why => asked.cancel(why),
         })
       : undefined;
     const call: Call = {
       ...{ path, model, body, key: randomHex(16), item: request.id, agent: path, caller: caller.owner },
+      ...(key !== null && { callerKey: key }),
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
@@ -129,13 +158,14 @@ class Gateway {
     const question = this.#cache?.questionOf(caller.owner, which, fields, body) ?? null;
     const cached = question === null ? null : this.#cache?.find(question);
     if (cached) {
+      release();
       this.#ledger.append(recordOfCached(call, cached, now()));
       const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(cached.age / 1000)) };
       return reply.headers(headers).type('application/json').send(cached.text);
     }
     if (question !== null) this.#cache?.expect(request.id, question);
     const asked: Asked = this.#part.ask(call);
-    return this.#answered({ request, reply, asked, sink, name, wait: live.place });
+    return this.#answered({ request, reply, asked, sink, name, wait: live.place, release });
   }
 
   async drain(): Promise<void> {
@@ -152,7 +182,7 @@ class Gateway {
   }
 
   async #answered(live: Live): Promise<FastifyReply> {
-    const { request, reply, asked, sink } = live;
+    const { request, reply, asked, sink, release } = live;
     const { raw } = reply;
     this.#open.add(asked);
     request.ends = () => asked.cancel();
@@ -161,8 +191,7 @@ class Gateway {
     };
     raw.on('close', gone);
     try {
-      const { text, usage, ttft } = await asked.answer;
-      this.#parts.access.charge(request.caller.key, usage.prompt + usage.completion);
+      const { text, ttft } = await asked.answer;
       if (ttft !== undefined) this.#ttfts.observe(ttft / 1000);
       if (!raw.headersSent) return reply.type('application/json').send(text);
       if (sink?.enough) raw.write(lastOf(text));
@@ -175,6 +204,7 @@ class Gateway {
       }
       raw.end(sink?.lastOf(body));
     } finally {
+      release();
       raw.off('close', gone);
       if (asked.waited !== null) this.#waits.observe(asked.waited / 1000);
       this.#open.delete(asked);
@@ -209,10 +239,11 @@ const tooMany = (): ApiError =>
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
   const usage = { prompt: 0, completion: 0 };
-  const { caller, arm, ...rest } = call;
+  const { caller, callerKey, arm, ...rest } = call;
   return {
     ...rest,
     ...(caller !== undefined && { caller }),
+    ...(callerKey !== undefined && { caller_key: callerKey }),
     ...(arm !== undefined && { arm }),
     ...{ outcome: 'answer', time, endpoint: 'cache', ms: 0, finish: 'stop', usage, answer: text },
   };

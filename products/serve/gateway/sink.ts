@@ -6,6 +6,7 @@ import type { ServerResponse } from 'node:http';
 import { eventSplitter } from '../../../engine/asking/endpoints/sse.ts';
 import { createPieces } from '../../../engine/core/files/pieces.ts';
 import type { Answer, Flow, ReplySink } from '../../../engine/core/item/call.ts';
+import type { Usage } from '../../../engine/core/item/item.ts';
 import { type Runaway, StreamRecord } from './stream-record.ts';
 
 export interface SinkOptions {
@@ -13,6 +14,8 @@ export interface SinkOptions {
   /** headers of the answer */
   headers: Readonly<Record<string, string>>;
   runaway: Runaway | null;
+  /** tokens that its prompt is taken to have where the server does not say */
+  prompt: number;
   /** told once, where the stream is a runaway: the call is to be cancelled */
   onCut(why: string): void;
 }
@@ -47,8 +50,12 @@ export class Sink implements ReplySink {
 
   constructor(options: SinkOptions) {
     this.#options = options;
-    this.#record = new StreamRecord(options.runaway);
+    this.#record = new StreamRecord(options.runaway, options.prompt);
     this.#events = eventSplitter(data => this.#record.event(data));
+  }
+
+  get used(): Usage | null {
+    return this.#record.used;
   }
 
   get enough(): boolean {

@@ -44,6 +44,7 @@ export class StreamRecord {
   /** why the stream is to be cut off; null where it is not */
   runaway: string | null = null;
   readonly #limits: Runaway | null;
+  readonly #prompt: number;
   readonly #choices = new Map<number, Choice>();
   readonly #whole = createHash('sha256');
   /** what the first event says of the answer */
@@ -60,13 +61,19 @@ export class StreamRecord {
   #end = '';
   #looked = 0;
 
-  constructor(limits: Runaway | null) {
+  /** `prompt`: its tokens where the server does not say */
+  constructor(limits: Runaway | null, prompt = 0) {
     this.#limits = limits;
+    this.#prompt = prompt;
   }
 
   /** whether any content has come */
   get hasBegun(): boolean {
     return this.#events > 0;
+  }
+  /** Tokens until now; null before any content. Where the server does not say, each event is taken for a token, and the prompt is estimated. */
+  get used(): Usage | null {
+    return this.#usage ?? (this.#events > 0 ? { prompt: this.#prompt, completion: this.#events } : null);
   }
   /** the server said that the answer is complete, or why it ends here */
   get isFinished(): boolean {
@@ -106,8 +113,8 @@ export class StreamRecord {
       text,
       ...(this.#units > this.#kept && { whole: this.#wholeAnswer() }),
       finish: cut === undefined ? (choices[0]?.finish_reason ?? 'none') : 'length',
-      // where the server does not say, each event is taken for a token: `usage` in the text is null then
-      usage: usage ?? { prompt: 0, completion: events },
+      // `usage` in the text is null where the server does not say
+      usage: this.used ?? { prompt: this.#prompt, completion: 0 },
       replayed: false,
     };
   }

@@ -84,7 +84,7 @@ export class Looking {
       pool: `${this.#howItGoes(stats)}.`,
       batches: page.data.map(one => batches.seen(one)).map(one => batchView(one, this.#seenOf(one))),
       none: page.data.length === 0 ? 'No batch is here.' : '',
-      keys: mine.map(one => keyView(one, access.usedToday(one.key), now())),
+      keys: mine.map(one => keyView(one, access.budgets.usedToday(one.key), now())),
       noKeys: mine.length === 0 ? 'Nobody has asked.' : '',
       endpoints: mayAll ? stats.endpoints.map(endpointView) : [],
       hooks: mayAll ? hookWords(webhooks.counts()) : '',
