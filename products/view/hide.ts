@@ -71,20 +71,28 @@ function formsOf(values: readonly string[]): string[] {
 
 /** The same as a page has it. */
 const needlesOf = (values: readonly string[]): string[] =>
-  formsOf(values).map(value => html`${value}`.text.toLowerCase());
+  formsOf(values).map(value => lowered(html`${value}`.text));
 
 /** Takes `values` out of a text that is no HTML yet. */
 export function maskOf(values: readonly string[]): (text: string) => string {
-  const needles = formsOf(values).map(value => value.toLowerCase());
+  const needles = formsOf(values).map(lowered);
   return text => needles.reduce((left, needle) => replaced(left, needle)[0], text);
 }
 
 const WORD = /[\p{L}\p{N}_]/u;
 
-function replaced(text: string, needle: string): [string, number] {
+/** In small letters, each of which has the place of its own: the small form of some is longer. */
+function lowered(text: string): string {
   const low = text.toLowerCase();
-  // where a letter's small form is longer, places in both are not the same: the text is then compared as it is
-  const searched = low.length === text.length ? low : text;
+  if (low.length === text.length) return low;
+  return Array.from({ length: text.length }, (_none, at) => {
+    const small = (text[at] as string).toLowerCase();
+    return small.length === 1 ? small : text[at];
+  }).join('');
+}
+
+function replaced(text: string, needle: string): [string, number] {
+  const searched = lowered(text);
   let out = '';
   let found = 0;
   let from = 0;

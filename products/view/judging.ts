@@ -2,7 +2,7 @@
  * What people say of what is shown: right, wrong, unsure, a note. Each is a line that is forced to disk before the page says
  * so; nothing else is ever written, and no line is changed.
  */
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import {
   type Held,
   hashOfJudged,
@@ -43,7 +43,8 @@ export class Judging {
   readonly #options: JudgingOptions;
   /** by id: those of the file, and those said since */
   readonly #held = new Map<string, Label[]>();
-  readonly #said: { row: number; label: Label }[] = [];
+  /** `before`: what this judge held of it until then */
+  readonly #said: { row: number; label: Label; before: Label | undefined }[] = [];
   #file: number | null = null;
   /** lines of the file that say nothing, since their writing broke off */
   torn: readonly string[] = [];
@@ -113,21 +114,31 @@ export class Judging {
       ...(sample !== undefined && { sample }),
       ...(this.#options.hidden.length > 0 && { hidden: [...this.#options.hidden] }),
     };
+    const before = this.#heldLike(label);
     this.#append(labelLine(label));
     this.#hold(label);
     if (verdict === null) return;
-    this.#said.push({ row, label });
+    this.#said.push({ row, label, before });
   }
 
   /** Takes back what was said last since the start; the row that it was of, or null where nothing was said. */
   takeBack(): number | null {
-    const last = this.#said.pop();
+    const last = this.#said.at(-1);
     if (last === undefined) return null;
     const { note: _, ...rest } = last.label;
-    const label: Label = { ...rest, verdict: null, at: this.#options.now().toISOString() };
+    const at = this.#options.now().toISOString();
+    // what was said before it holds again
+    const label: Label = last.before ? { ...last.before, at } : { ...rest, verdict: null, at };
     this.#append(labelLine(label));
+    this.#said.pop();
     this.#hold(label);
     return last.row;
+  }
+
+  #heldLike({ id, by, path, hash }: Label): Label | undefined {
+    return this.#held
+      .get(id)
+      ?.find(one => one.by === by && one.path === path && one.hash === hash && one.verdict !== null);
   }
 
   #hold(label: Label): void {
@@ -159,6 +170,8 @@ export class Judging {
 
 function isThere(path: string): boolean {
   try {
+    // to open a pipe waits until somebody writes into it
+    if (!statSync(path).isFile()) throw new Error('no file');
     closeSync(openSync(path, 'r'));
     return true;
   } catch (error) {

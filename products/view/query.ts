@@ -19,7 +19,7 @@ export const ALL_ROWS: Query = { filters: [], sort: null, show: [], text: '', fr
 /** Keys that are no columns: no column has such a name, since all but our own have a point in it. */
 const RESERVED: ReadonlySet<string> = new Set(['sort', 'show', 'q', 'from', 'token']);
 /** Parts of an address; the rest would be of no use to anybody. */
-const MOST = 500;
+const MOST = 20_000;
 
 /** Reads the part of an address behind `?`. Whatever it is, it is a query. */
 export function queryOf(search: string | URLSearchParams): Query {

@@ -143,6 +143,10 @@ export default command({
     const { html: folder, hide = [], stratify, seed } = options;
     if (stratify !== undefined && options.sample === undefined && folder === undefined)
       throw usageError('--stratify: expected --sample too, which says how many rows are drawn');
+    if (hide.includes('file'))
+      throw usageError('--hide file: the names of files stand on every page; give the files other names');
+    if (options.beside !== undefined && (hide.length > 0 || options.sample !== undefined))
+      throw usageError('--beside: expected no --sample and no --hide with it: pairs are shown whole');
     const listen = placeOf(options.listen);
     if (folder !== undefined) expectNew(folder);
     const paths = expectResults(await expandPaths(patterns));

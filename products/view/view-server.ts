@@ -52,7 +52,7 @@ const MOST_ROWS = 500;
 const FOREVER = 'public, max-age=31536000, immutable';
 /** A report has its style within, and nothing else. */
 const REPORT_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox allow-same-origin allow-top-navigation-by-user-activation";
 
 /** Listens. Rejects with 69 where the port is taken. */
 export async function startView(options: ServerOptions): Promise<ViewServer> {
@@ -62,6 +62,13 @@ export async function startView(options: ServerOptions): Promise<ViewServer> {
     routerOptions: { maxParamLength: 20 },
     http: { maxHeaderSize: MOST_HEADERS },
     forceCloseConnections: true,
+    frameworkErrors: (_error, _request, reply) => {
+      void (reply as FastifyReply)
+        .headers(PAGE_HEADERS)
+        .code(400)
+        .type('text/plain')
+        .send('There is no such address.');
+    },
   });
   const pages = new Pages(options);
   pages.addTo(app);
@@ -155,13 +162,13 @@ class Pages {
       return undefined;
     if (answer === 'enter') {
       url.searchParams.delete('token');
-      return reply.header('set-cookie', access.cookie).redirect(`${url.pathname}${url.search}`, 303);
+      return reply.header('set-cookie', access.cookie).redirect(pathOf(url), 303);
     }
     const { status, message } = answer;
     // a browser keeps the cookie back from a link on another site's page; from this one it sends it
     const again =
       status === 403 && method === 'GET'
-        ? html`<p>If it was opened before in this browser: <a href="${url.pathname}${url.search}">try again</a>.</p>`
+        ? html`<p>If it was opened before in this browser: <a href="${pathOf(url)}">try again</a>.</p>`
         : NONE;
     return reply
       .code(status)
@@ -244,6 +251,7 @@ class Pages {
     const fields = (request.body ?? {}) as Record<string, unknown>;
     const { row: at, path = '', verdict, note = '', query = '' } = fields;
     if (
+      !['string', 'number', 'undefined'].includes(typeof at) ||
       typeof path !== 'string' ||
       typeof note !== 'string' ||
       typeof query !== 'string' ||
@@ -335,6 +343,9 @@ async function firstRows({ run }: View): Promise<void> {
 }
 
 const titleOf = ({ run }: View): string => run.paths.join(', ').slice(0, 100);
+
+/** No host of another server: `//` at its beginning would name one. */
+const pathOf = ({ pathname, search }: URL): string => `${pathname.replace(/^\/+/, '/')}${search}`;
 
 /** Whatever a client wrote, a path of this server. */
 function urlOf({ raw: { url = '/' } }: FastifyRequest): URL {

@@ -37,6 +37,9 @@ const MOST_COUNTS = 200;
 /** ms that a page waits for a text to be found; it goes on behind */
 const SEARCH_FOR = 150;
 
+/** Characters of a text that is searched for. */
+const LONGEST_TEXT = 1_000;
+
 /** The column of what was judged, which is in no file: all other names have a point in them, or are ours. */
 export const VERDICT = 'verdict';
 
@@ -219,8 +222,21 @@ export class View {
       return false;
     };
     const own = (column: string): string => (known.has(column) ? column : this.#asInput(column, known));
+    if (query.text.length > LONGEST_TEXT)
+      problems.push(`Only the first ${LONGEST_TEXT} characters of the text are searched for.`);
+    const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
+    const isOrdered = (column: string, what: string): boolean => {
+      if (kinds.get(column) !== 'texts') return true;
+      problems.push(
+        `The column ${column} has too many different texts, or too long ones: no row is ${what} by it.`,
+      );
+      return false;
+    };
     // a column that is not there chooses no rows: all of them would look like an answer
-    const keep = ({ column }: Filter): boolean => isThere(column) || !this.isHidden(column);
+    const keep = ({ column, tests }: Filter): boolean => {
+      if (tests.some(test => !('value' in test))) isOrdered(column, 'in a range');
+      return isThere(column) || !this.isHidden(column);
+    };
     if (query.text !== '' && this.hide.length > 0)
       problems.push(
         'Nothing is searched for while columns are hidden: what is found would tell what they hold.',
@@ -229,11 +245,11 @@ export class View {
     return {
       ...query,
       filters: query.filters.map(filter => ({ ...filter, column: own(filter.column) })).filter(keep),
-      sort: sort !== null && isThere(sort.column) ? sort : null,
+      sort: sort !== null && isThere(sort.column) && isOrdered(sort.column, 'sorted') ? sort : null,
       show: query.show
         .map(own)
         .filter(column => column === VERDICT || this.#isShown(column) || isThere(column)),
-      text: this.hide.length > 0 ? '' : query.text,
+      text: this.hide.length > 0 ? '' : query.text.slice(0, LONGEST_TEXT),
     };
   }
 

@@ -1,5 +1,5 @@
 /** The index of fw view: what is selected, sorted and counted is what a plain reading of the lines gives. */
-import { appendFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, renameSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
@@ -275,6 +275,51 @@ test('more values than are counted one by one: numbers keep their ranges, texts 
   ]);
   const down = await run.select(query({ sort: { column: 'in.n', isDown: true } }));
   expect([down.at(0), down.at(rows - 1)]).toEqual([rows - 1, 0]);
+});
+
+test('numbers as programs write them are numbers; those too long for one keep every digit', async () => {
+  const path = join(folder(), 'rows.ndjson');
+  const numbers = Array.from({ length: 12_000 }, (_row, at) => at / 12_001 + 1e-7);
+  const lines = numbers.map((p, at) => JSON.stringify({ p, id: `r${at}`, long: `1234567890123456789${at}` }));
+  writeFileSync(path, `${lines.join('\n')}\n`);
+  const run = await opened([path]);
+  const half = { column: 'in.p', tests: [{ isNot: false, from: 0.5, to: null }] };
+  expect((await run.select(query({ filters: [half] }))).count).toBe(numbers.filter(p => p >= 0.5).length);
+  const down = await run.select(query({ sort: { column: 'in.p', isDown: true } }));
+  expect([down.at(0), down.at(11_999)]).toEqual([11_999, 0]);
+  expect(rowsOf(await run.select(query({ filters: [is('in.long', '12345678901234567897')] })))).toEqual([7]);
+});
+
+test('a file that another takes the place of stays what it was; one that is written anew is not mixed with what it was', async () => {
+  const path = join(folder(), 'rows.ndjson');
+  const rows = (value: string, count: number): string =>
+    Array.from({ length: count }, (_row, at) => `${JSON.stringify({ v: value, n: at })}\n`).join('');
+  writeFileSync(path, rows('old', 50));
+  const run = await opened([path]);
+  renameSync(path, `${path}.1`);
+  writeFileSync(path, rows('new', 80));
+  appendFileSync(`${path}.1`, rows('old', 3));
+  await run.look(1e9);
+  await allOf(run);
+  expect(run.state().rows).toBe(53);
+  expect((await run.select(query({ filters: [is('in.v', 'new')] }))).count).toBe(0);
+  writeFileSync(`${path}.1`, rows('else', 99));
+  await run.look(2e9);
+  await allOf(run);
+  expect(run.state().rows).toBe(53);
+  expect(run.state().notes.join()).toMatch(/written anew/);
+});
+
+test('an index is kept in a folder of our own alone, and no other file is ever removed', async () => {
+  const [at, theirs] = [folder(), folder()];
+  writeFileSync(join(theirs, 'precious'), 'x');
+  symlinkSync(theirs, join(at, 'kept'));
+  const path = join(at, 'many.ndjson');
+  writeFileSync(path, `${JSON.stringify({ text: 'x'.repeat(1_000) })}\n`.repeat(35_000));
+  const run = await Run.open([path], { maxLine: 1 << 20, keptIn: join(at, 'kept') });
+  await allOf(run);
+  await run.close();
+  expect(readdirSync(theirs)).toEqual(['precious']);
 });
 
 test('numbers are sorted as numbers are', () => {

@@ -65,10 +65,17 @@ export function hashOf(text: string): number {
   return 4_294_967_296 * (2_097_151 & b) + (a >>> 0);
 }
 
-const NUMBER = /^-?(0|[1-9]\d{0,14})(\.\d{1,10})?$/;
+const NUMBER = /^-?(0|[1-9]\d{0,20})(\.\d{1,20})?(e[+-]?\d{1,3})?$/i;
 
-/** Whether a text is a number as people write it; `007` is none. */
-export const isNumeric = (text: string): boolean => text.length <= 26 && NUMBER.test(text);
+/** Whether a text is a number as people and programs write it; `007` is none. */
+export const isNumeric = (text: string): boolean =>
+  text.length <= 32 && NUMBER.test(text) && Number.isFinite(Number(text));
+
+/** Whether nothing is lost where it is kept as one: long numbers are names of something. */
+const isKeptAsNumber = (text: string): boolean => {
+  const number = Number(text);
+  return isNumeric(text) && (Number.isSafeInteger(number) || !Number.isInteger(number));
+};
 
 /** One column while rows come in. It begins as values; where there are too many it goes on as numbers or as texts. */
 export class ColumnBuilder {
@@ -126,7 +133,7 @@ export class ColumnBuilder {
     const known = this.#dictionary.get(text);
     if (known !== undefined) return known;
     if (this.#dictionary.size >= MOST_VALUES || text.length > LONGEST_VALUE) return 0;
-    if (this.#allNumeric && text !== '' && !isNumeric(text)) this.#allNumeric = false;
+    if (this.#allNumeric && text !== '' && !isKeptAsNumber(text)) this.#allNumeric = false;
     const code = this.#dictionary.size + 1;
     this.#dictionary.set(text, code);
     this.#fresh.push(text);

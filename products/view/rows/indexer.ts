@@ -2,7 +2,7 @@
  * The thread that reads files and makes the index: rows are cut out of bytes, each is parsed once, and what its columns
  * hold goes into typed arrays. The thread that answers the browser never waits for it.
  */
-import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { fstatSync, readSync, statSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { dataError } from '../../../engine/core/item/failure.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
@@ -23,6 +23,8 @@ import { openSource, type SourceRows } from './source-rows.ts';
 
 export interface IndexerData {
   paths: readonly string[];
+  /** descriptors of the files: what takes the place of one is another file */
+  descriptors: readonly number[];
   maxLine: number;
   /** hashes of answers too, for two runs beside each other */
   hashes: boolean;
@@ -111,29 +113,25 @@ class Indexer {
   #read(file: number): number {
     const path = this.#data.paths[file] as string;
     const state = this.#files[file] as FileState;
-    const handle = openSync(path, 'r');
-    try {
-      const { size } = fstatSync(handle);
-      if (size <= state.read) return 0;
-      const rows = this.#rowsOf(path, handle, state);
-      // two buffers in turn: what is left of one block is copied to the beginning of the next
-      let [block, other] = [Buffer.allocUnsafeSlow(BLOCK), Buffer.allocUnsafeSlow(BLOCK)];
-      let rest: Buffer = Buffer.alloc(0);
-      for (let end = state.read; ; ) {
-        if (block.length < 2 * rest.length) block = Buffer.allocUnsafeSlow(4 * rest.length);
-        rest.copy(block);
-        const wanted = Math.min(block.length - rest.length, size - end);
-        const got = wanted <= 0 ? 0 : readSync(handle, block, rest.length, wanted, end);
-        rows.feed(block.subarray(0, rest.length + got), end - rest.length, got === 0);
-        end += got;
-        for (let row = rows.next(); row !== null; row = rows.next()) this.#add(row, file);
-        Object.assign(state, { read: rows.at, line: rows.line });
-        if (got === 0) return rows instanceof LineRows ? end - rows.at : 0;
-        rest = rows.rest();
-        [block, other] = [other, block];
-      }
-    } finally {
-      closeSync(handle);
+    const handle = this.#data.descriptors[file] as number;
+    const { size } = fstatSync(handle);
+    if (size <= state.read) return 0;
+    const rows = this.#rowsOf(path, handle, state);
+    // two buffers in turn: what is left of one block is copied to the beginning of the next
+    let [block, other] = [Buffer.allocUnsafeSlow(BLOCK), Buffer.allocUnsafeSlow(BLOCK)];
+    let rest: Buffer = Buffer.alloc(0);
+    for (let end = state.read; ; ) {
+      if (block.length < 2 * rest.length) block = Buffer.allocUnsafeSlow(4 * rest.length);
+      rest.copy(block);
+      const wanted = Math.min(block.length - rest.length, size - end);
+      const got = wanted <= 0 ? 0 : readSync(handle, block, rest.length, wanted, end);
+      rows.feed(block.subarray(0, rest.length + got), end - rest.length, got === 0);
+      end += got;
+      for (let row = rows.next(); row !== null; row = rows.next()) this.#add(row, file);
+      Object.assign(state, { read: rows.at, line: rows.line });
+      if (got === 0) return rows instanceof LineRows ? end - rows.at : 0;
+      rest = rows.rest();
+      [block, other] = [other, block];
     }
   }
 
@@ -194,7 +192,7 @@ class Indexer {
   /** By how long the first rows are: a million rows have room for fewer columns than a thousand. */
   #columnsThatFit(rows: number): number {
     const bytes = this.#offsets[rows - 1]! + this.#lengths[rows - 1]! - this.#offsets[0]!;
-    const size = this.#data.paths.reduce((sum, path) => sum + statSync(path).size, 0);
+    const size = this.#data.descriptors.reduce((sum, file) => sum + fstatSync(file).size, 0);
     const expected = Math.max(1, (rows * size) / Math.max(1, bytes));
     return Math.max(FEWEST_COLUMNS, Math.min(MOST_COLUMNS, Math.floor(ROOM / (expected * USUAL_BYTES))));
   }

@@ -3,7 +3,7 @@
  * million rows are then there at once. It is taken where the files are the same ones, and as far as they are.
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -25,7 +25,7 @@ const LONGEST_PIECE = 256 << 20;
 interface About {
   version: string;
   options: string;
-  files: (FileState & { dev: number; ino: number; marks: string })[];
+  files: (FileState & { dev: number; ino: number; mtimeMs: number; marks: string })[];
   columns: ColumnNews[];
   chunks: number;
   leftOut: number;
@@ -63,10 +63,12 @@ export async function readKept(subject: Subject): Promise<KeptIndex | null> {
     const pieces = new Pieces(file);
     const about = (await pieces.next()) as About;
     if (about.version !== version() || about.options !== subject.options) return null;
-    for (const [at, { dev, ino, read, marks }] of about.files.entries()) {
+    for (const [at, { dev, ino, mtimeMs, read, marks }] of about.files.entries()) {
       const handle = subject.handles[at] as FileHandle;
       const facts = await handle.stat();
       if (facts.dev !== dev || facts.ino !== ino || facts.size < read) return null;
+      // of the same length and written since: somewhere it is another
+      if (facts.size === read && facts.mtimeMs !== mtimeMs) return null;
       if ((await marksOf(handle, read)) !== marks) return null;
     }
     const chunks: PlacedChunk[] = [];
@@ -103,8 +105,8 @@ export async function writeKept(
       files: await Promise.all(
         files.map(async (state, at) => {
           const handle = subject.handles[at] as FileHandle;
-          const { dev, ino } = await handle.stat();
-          return { ...state, dev, ino, marks: await marksOf(handle, state.read) };
+          const { dev, ino, mtimeMs } = await handle.stat();
+          return { ...state, dev, ino, mtimeMs, marks: await marksOf(handle, state.read) };
         }),
       ),
       columns: index.news(),
@@ -228,8 +230,9 @@ async function marksOf(handle: FileHandle, end: number): Promise<string> {
 /** Makes the folder; throws where it is not ours alone. */
 function own(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const { uid, mode } = statSync(folder);
-  if (uid !== (process.getuid?.() ?? 0) || (mode & 0o077) !== 0)
+  const facts = lstatSync(folder); // a link would lead to a folder of other files
+  const { uid, mode } = facts;
+  if (!facts.isDirectory() || uid !== (process.getuid?.() ?? 0) || (mode & 0o077) !== 0)
     throw new Error('the folder is open to others');
   return folder;
 }
@@ -239,8 +242,12 @@ function pathOf({ paths, folder, options }: Subject): string {
   return join(own(folder), `${name.digest('hex').slice(0, 32)}.index`);
 }
 
+/** Nothing else is ever removed. */
+const OWN_FILE = /^[0-9a-f]{32}\.index(?:\.\d{1,10})?$/;
+
 function forgetOld(at: string): void {
-  const files = readdirSync(at).map(name => {
+  const names = readdirSync(at).filter(name => OWN_FILE.test(name));
+  const files = names.map(name => {
     const { size, mtimeMs } = statSync(join(at, name));
     return { path: join(at, name), size, mtimeMs };
   });

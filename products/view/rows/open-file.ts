@@ -1,6 +1,6 @@
 /** One file while it is looked at: it stays open, so that what takes its place, or removes it, changes nothing here. */
-import { type FileHandle, open } from 'node:fs/promises';
-import { dataError } from '../../../engine/core/item/failure.ts';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { dataError, Fatal } from '../../../engine/core/item/failure.ts';
 import { number } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { openParquet } from '../../../engine/tables/parquet-rows.ts';
@@ -30,6 +30,7 @@ export class OpenFile {
   /** bytes at the end that are a line without an end */
   open = 0;
   trouble: string | null = null;
+  readonly #begin: Buffer;
   /** of a table: all before its first row */
   #head: Buffer | null = null;
   /** rows of a Parquet file that were read last */
@@ -39,26 +40,33 @@ export class OpenFile {
   static async open(path: string): Promise<OpenFile> {
     let handle: FileHandle;
     try {
+      // to open a pipe waits until somebody writes into it
+      if (!(await stat(path)).isFile())
+        throw dataError(`expected a file, found a pipe, folder or device: ${path}; write it to a file first`);
       handle = await open(path, 'r');
     } catch (error) {
+      if (error instanceof Fatal) throw error;
       const { code } = error as NodeJS.ErrnoException;
       throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
     }
     const facts = await handle.stat();
-    if (!facts.isFile()) {
-      await handle.close();
-      throw dataError(`expected a file, found a pipe, folder or device: ${path}; write it to a file first`);
-    }
     const first = Buffer.alloc(FIRST_BYTES);
     const { bytesRead } = await handle.read(first, 0, FIRST_BYTES, 0);
-    return new OpenFile(path, handle, shapeOf(path, first.subarray(0, bytesRead)), facts.size);
+    const begin = first.subarray(0, bytesRead);
+    return new OpenFile(path, handle, shapeOf(path, begin), { size: facts.size, begin });
   }
 
-  private constructor(path: string, handle: FileHandle, shape: FileShape, size: number) {
+  private constructor(
+    path: string,
+    handle: FileHandle,
+    shape: FileShape,
+    { size, begin }: { size: number; begin: Buffer },
+  ) {
     this.path = path;
     this.handle = handle;
     this.shape = shape;
     this.size = size;
+    this.#begin = begin;
   }
 
   /** Looks whether it is as long as it was. */
@@ -66,7 +74,16 @@ export class OpenFile {
     const { size } = await this.handle.stat();
     if (size < this.size)
       this.trouble = 'the file got shorter while it is looked at; rows beyond its end are gone';
+    else if (size > this.size && !(await this.#isBegun()))
+      this.trouble = 'the file was written anew while it is looked at: open it again';
     this.size = size;
+  }
+
+  /** Whether it still begins as it did. */
+  async #isBegun(): Promise<boolean> {
+    const begin = Buffer.alloc(this.#begin.length);
+    const { bytesRead } = await this.handle.read(begin, 0, begin.length, 0);
+    return begin.subarray(0, bytesRead).equals(this.#begin);
   }
 
   /** Rows `from` to `to` of a Parquet file; of another one null, whose rows are text in it. */

@@ -131,6 +131,7 @@ export class Run {
     if (this.#worker !== null) return this.#worker.postMessage('read');
     const workerData: IndexerData = {
       paths: this.paths,
+      descriptors: this.#files.map(({ handle }) => handle.fd),
       maxLine: this.#options.maxLine,
       hashes: this.#options.hashes === true,
       from: this.#read,
@@ -173,7 +174,7 @@ export class Run {
 
   #notes(): string[] {
     const notes = this.#files.flatMap(({ path, open: bytes, trouble }) => [
-      ...(trouble === null ? [] : [`${path}: ${trouble}`]),
+      ...(trouble === null ? [] : [trouble.startsWith(path) ? trouble : `${path}: ${trouble}`]),
       ...(bytes === 0 || this.#isBusy
         ? []
         : [
@@ -219,6 +220,7 @@ export class Run {
     for (const file of this.#files) {
       const before = file.size;
       await file.measure();
+      if (file.trouble !== null) continue; // it is another file by now, as the page says
       if (file.size > before && file.shape === 'lines') isMore = true;
       else if (file.size > before) file.trouble = 'it grew; a table is read once: open it again';
     }

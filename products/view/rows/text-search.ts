@@ -21,7 +21,7 @@ function formsOf(text: string): Buffer[] {
     /[\u0080-\uffff]/g,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-  return [...new Set([json, escaped, text.replaceAll('"', '""')])].map(form => Buffer.from(form));
+  return [...new Set([json, escaped, text, text.replaceAll('"', '""')])].map(form => Buffer.from(form));
 }
 
 /** Bytes read as Latin-1, so that places in the text are places in the bytes; letters of ASCII in both their forms. */
