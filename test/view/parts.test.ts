@@ -1,5 +1,5 @@
 /** Samples, what is hidden, who is let in: the parts of fw view that need no page. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
@@ -7,7 +7,8 @@ import { html } from '../../products/kit/html.ts';
 import { seeded } from '../../products/kit/permute.ts';
 import { createAccess } from '../../products/view/access.ts';
 import { drawOf, pick, sharesOf } from '../../products/view/draw.ts';
-import { hideIn } from '../../products/view/hide.ts';
+import { hideIn, maskOf } from '../../products/view/hide.ts';
+import { Judging } from '../../products/view/judging.ts';
 import { ALL_ROWS } from '../../products/view/query.ts';
 import { Run } from '../../products/view/rows/run.ts';
 import { countsOfFew } from '../../products/view/sample-counts.ts';
@@ -109,6 +110,8 @@ test('what is hidden is in no text and no address of a page, and nothing else is
   ]);
   expect(all.html.text).toBe('<i>▒▒▒, {&quot;v&quot;:&quot;▒▒▒&quot;}</i>');
   expect(hideIn(html`<p>${'İ white'}</p>`, ['white', '', ' ']).html.text).toBe('<p>İ ▒▒▒</p>');
+  expect(hideIn(html`<p>${'İpek is Female, 30'}</p>`, ['Female']).html.text).toBe('<p>İpek is ▒▒▒, 30</p>');
+  expect(maskOf(['Female'])('İ FEMALE')).toBe('İ ▒▒▒');
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }), (value, around) => {
       const made = hideIn(html`<p title="${around} ${value}">${around} ${value} ${around}</p>`, [value]).html
@@ -195,4 +198,28 @@ test('who is let in', () => {
     'enter',
     expect.objectContaining({ status: 421 }),
   ]);
+});
+
+test('what is taken back gives way to what was said before it', async () => {
+  const path = join(folder(), 'labels.ndjson');
+  const judging = await Judging.open({
+    path,
+    by: 'anna',
+    hidden: [],
+    maxLine: 1 << 20,
+    now: () => new Date(0),
+  });
+  const line = { id: 'a', prompt: 'p' };
+  const said = { row: 0, line, path: '', note: '', sample: undefined };
+  judging.say({ ...said, verdict: 'right' });
+  judging.say({ ...said, verdict: 'wrong' });
+  const own = () => judging.own(line).map(({ verdict }) => verdict);
+  expect(own()).toEqual(['wrong']);
+  expect(judging.takeBack()).toBe(0);
+  expect(own()).toEqual(['right']);
+  expect(judging.takeBack()).toBe(0);
+  expect(own()).toEqual([]);
+  expect(judging.takeBack()).toBeNull();
+  judging.close();
+  expect(readFileSync(path, 'utf8').trim().split('\n')).toHaveLength(4);
 });
