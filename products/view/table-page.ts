@@ -144,7 +144,7 @@ export function progressWords(view: View, { searching }: Selected): string {
   return words.length === 0 ? '' : `· ${words.join(' · ')}`;
 }
 
-const notes = (texts: readonly string[], kind: string): Html =>
+export const notes = (texts: readonly string[], kind: string): Html =>
   texts.length === 0
     ? NONE
     : html`<ul class="${kind}">${texts.slice(0, 20).map(text => html`<li>${short(text, 300)}</li>`)}</ul>`;
@@ -184,7 +184,8 @@ ${chooser(view.columns(), shown)}<button>Show these</button> <a href="${LIVE.row
 <a class="to-filters" href="#filters">Values</a>`;
 }
 
-function chooser(columns: readonly Column[], shown: readonly string[]): Html {
+/** A box for each column: those of `shown` are ticked. */
+export function chooser(columns: readonly Column[], shown: readonly string[]): Html {
   const known = new Map(columns.map(column => [column.name, column]));
   const own = shown.filter(name => known.has(name) || name === VERDICT);
   const names = [...own, ...columns.map(({ name }) => name).filter(name => !own.includes(name))];

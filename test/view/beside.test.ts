@@ -6,12 +6,16 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { comparable, DIFFERS, joinRuns, type RunHashes } from '../../products/view/beside.ts';
 import { besideParts, type Side } from '../../products/view/beside-page.ts';
-import { hashOf } from '../../products/view/rows/chunk.ts';
+import { differingIn, keysOf, movesIn, pairsOther } from '../../products/view/pair-columns.ts';
+import { ColumnBuilder, hashOf } from '../../products/view/rows/chunk.ts';
+import { fieldsOf } from '../../products/view/rows/line-fields.ts';
+import { RowIndex } from '../../products/view/rows/row-index.ts';
 import { wordDiff } from '../../products/view/word-diff.ts';
 import { runs } from '../all.ts';
 import { ROOT } from '../fw.ts';
 import { holds } from '../integrity/property.ts';
 import { anyText } from '../ledger/records.ts';
+import { fileOf, viewing } from './viewing.ts';
 
 const LINKS = { raw: null, filter: () => null };
 
@@ -141,6 +145,160 @@ describe('two runs', () => {
     );
     expect(found.counts).toMatchObject({ matched: count - 1, onlyFirst: 1, onlySecond: 1, same: count - 1 });
     expect(found.second[1]).toBe(count - 1);
+  });
+});
+
+/** An index of lines, some in a chunk, as the thread that reads makes it. */
+function indexOf(lines: readonly JsonObject[], inChunk = 3): RowIndex {
+  const index = new RowIndex();
+  const builders = new Map<string, ColumnBuilder>();
+  for (let from = 0; from < lines.length; from += inChunk) {
+    const part = lines.slice(from, from + inChunk);
+    const rows = part.length;
+    part.forEach((line, row) => {
+      fieldsOf(line, (group, key, value) => {
+        const name = `${group}${key}`;
+        const builder = builders.get(name) ?? new ColumnBuilder(builders.size, group, key);
+        builders.set(name, builder);
+        builder.add(row, value);
+      });
+    });
+    const taken = [...builders.values()].map(builder => builder.take(rows));
+    const whole = new Uint32Array(rows);
+    const numbers = new Float64Array(rows);
+    index.add(
+      {
+        ...{ file: from, rows, offsets: numbers, lengths: whole, lines: whole, ids: numbers },
+        ...{ decided: null, said: null, columns: taken.flatMap(({ data }) => data ?? []) },
+      },
+      taken.flatMap(({ news }) => news ?? []),
+    );
+  }
+  return index;
+}
+
+describe('the columns in which two runs differ', () => {
+  const all = (): boolean => true;
+  const valuesOf = (line: JsonObject): Map<string, string> => {
+    const fields = new Map<string, string>();
+    fieldsOf(line, (group, key, value) => {
+      if (!fields.has(`${group}${key}`)) fields.set(`${group}${key}`, String(value));
+    });
+    return fields;
+  };
+
+  test('are counted as a plain reading of the lines counts them, and from what to what', () => {
+    const long = 'a reason '.repeat(30);
+    const value = fc.constantFrom<unknown>('approve', 'deny', '', 4, 4.5, -0, true, long, `${long}!`, null);
+    const output = fc.record({ decision: value, rate: value, why: value }, { requiredKeys: [] });
+    const one = fc.record({
+      id: fc.constantFrom(...'abcdefgh'),
+      output,
+      rung: fc.constantFrom('clean', 'coerced'),
+      isFailed: fc.boolean(),
+    });
+    const lines = fc.array(one, { maxLength: 12 }).map(made =>
+      made.map(({ id, output: said, rung, isFailed }) =>
+        JSON.parse(
+          JSON.stringify({
+            ...item(id, said, rung),
+            ...(isFailed && { failure: { stage: 'chain', code: 'timeout', message: 'm' } }),
+          }),
+        ),
+      ),
+    );
+    holds(fc.tuple(lines, lines), ([a, b]: [JsonObject[], JsonObject[]]) => {
+      const joined = joinRuns(hashesOf(a), hashesOf(b));
+      const indexes = [indexOf(a), indexOf(b)] as const;
+      const { columns, order } = differingIn(indexes, joined, joined.order, all);
+      expect([...order].sort((x, y) => x - y)).toEqual([...joined.order].sort((x, y) => x - y));
+      const moves = new Map<string, Map<string, number>>();
+      for (const pair of joined.order) {
+        const [row, other] = [joined.first[pair] as number, joined.second[pair] as number];
+        if (row < 0 || other < 0) continue;
+        const [left, right] = [valuesOf(a[row] as JsonObject), valuesOf(b[other] as JsonObject)];
+        for (const name of new Set([...left.keys(), ...right.keys()])) {
+          if (!/^(?:out\.|step\.|rung$|failure$)/.test(name)) continue;
+          const [from, to] = [left.get(name) ?? '', right.get(name) ?? ''];
+          if (from === to) continue;
+          const of = moves.get(name) ?? new Map<string, number>();
+          of.set(`${from} → ${to}`, (of.get(`${from} → ${to}`) ?? 0) + 1);
+          moves.set(name, of);
+        }
+      }
+      const totals = [...moves].map(([name, of]) => [name, [...of.values()].reduce((x, y) => x + y)]);
+      expect(columns.map(({ name, differs }) => [name, differs]).sort()).toEqual(totals.sort());
+      for (const { name } of columns) {
+        const keys = keysOf(...indexes, name);
+        const expected = moves.get(name) as Map<string, number>;
+        const found = movesIn(keys, joined, joined.order);
+        if (found !== null)
+          expect(new Map(found.map(({ from, to, count }) => [`${from} → ${to}`, count]))).toEqual(expected);
+        for (const [move, count] of expected) {
+          const [from = '', to = ''] = move.split(' → ');
+          expect(pairsOther(keys, joined, joined.order, { from, to })).toHaveLength(count);
+        }
+        expect(pairsOther(keys, joined, joined.order, { from: 'nobody says this', to: null })).toHaveLength(
+          0,
+        );
+      }
+    });
+  });
+
+  test('columns of few values come first, and pairs that differ in them', () => {
+    const of = (at: number, decision: string, rate: number): JsonObject =>
+      item(`${at}`, { always: 'same', rate, decision });
+    const a = Array.from({ length: 60 }, (_, at) => of(at, 'approve', at));
+    const b = Array.from({ length: 60 }, (_, at) => of(at, at === 40 ? 'deny' : 'approve', at + 0.5));
+    const joined = joinRuns(hashesOf(a), hashesOf(b));
+    const { columns, order } = differingIn([indexOf(a), indexOf(b)], joined, joined.order, all);
+    expect(columns).toEqual([
+      { name: 'out.decision', differs: 1, values: 2 },
+      { name: 'step.a.decision', differs: 1, values: 2 },
+      { name: 'out.rate', differs: 60, values: 120 },
+      { name: 'step.a.rate', differs: 60, values: 120 },
+    ]);
+    expect([...order.slice(0, 3)]).toEqual([40, 0, 1]);
+    const isShown = (name: string): boolean => name !== 'out.decision';
+    const hidden = differingIn([indexOf(a), indexOf(b)], joined, joined.order, isShown);
+    expect(hidden.columns.map(({ name }) => name)).not.toContain('out.decision');
+  });
+
+  test('are chosen on the page: which pairs, from what to what, and what cannot be done is said', async () => {
+    const of = (flips: readonly number[]): object[] =>
+      Array.from({ length: 200 }, (_, at) => {
+        const decision = (at % 2 === 0) === flips.includes(at) ? 'deny' : 'approve';
+        return {
+          ...item(`id-${at}`, { kind: 'loan', rate: at + flips.length, decision }),
+          input: { half: at < 100 ? 'a' : 'b' },
+        };
+      });
+    const at = await viewing([fileOf(of([]))], { beside: fileOf(of([10, 20, 31, 120])) });
+    const rowsOf = (text: string): string[] =>
+      [...text.matchAll(/aria-label="Pair of row (\d+)"/g)].map(([, row]) => row as string);
+    const whole = (await at.get('/beside')).text;
+    expect(rowsOf(whole).slice(0, 5)).toEqual(['11', '21', '32', '121', '1']);
+    expect(whole).toMatch(/differs=out\.decision" title="out\.decision">.*?<span class="c">4</);
+    expect(whole).not.toContain('title="out.kind"');
+    const flips = (await at.get('/beside?differs=decision_of_nobody')).text;
+    expect(flips).toContain('There is no column decision_of_nobody in these files');
+    const chosen = (await at.get('/beside?differs=out.decision')).text;
+    expect(rowsOf(chosen)).toEqual(['11', '21', '32', '121']);
+    expect(chosen).toContain('approve → deny <b>3</b>');
+    expect(chosen).toContain('deny → approve <b>1</b>');
+    expect(chosen).toContain('<td class="changed">approve → <b>deny</b></td>');
+    const move = '/beside?differs=out.decision&first=deny&second=approve';
+    expect(chosen).toContain(`href="${move.replaceAll('&', '&amp;')}"`);
+    expect(rowsOf((await at.get(move)).text)).toEqual(['32']);
+    expect(rowsOf((await at.get('/beside?differs=out.decision&in.half=b')).text)).toEqual(['121']);
+    expect(rowsOf((await at.get('/beside?id=id-31')).text)).toEqual(['32']);
+    expect((await at.get('/?id=id-31')).text).toContain('<a href="/beside?id=id-31">');
+    expect((await at.get('/beside?first=deny')).text).toContain('differs=COLUMN says of which');
+    expect((await at.get('/beside?whatever=1')).text).toContain('There is no column whatever');
+    const pair = (await at.get('/beside/20?differs=out.decision')).text;
+    expect(pair).toContain('2 of 4 pairs');
+    expect(pair).toContain('href="/beside/31?differs=out.decision"');
+    expect(at.bugs).toEqual([]);
   });
 });
 
