@@ -52,15 +52,20 @@ async function sideAt(
   run: Run,
   row: number,
 ): Promise<{ side: Side; hidden: string[]; id: string }> {
-  const [name = ''] = run.paths;
-  if (row < 0) return { side: { line: null, text: '', isRow: false, name }, hidden: [], id: '' };
+  if (row < 0) {
+    const name = run.paths.join(', ');
+    return { side: { line: null, text: '', isRow: false, name }, hidden: [], id: '' };
+  }
   const read = await run.read(row);
   const { fields } = fieldsIn(read);
   const hidden = hiddenIn(view, { fields });
   const line: JsonObject | null = read.text === null ? null : read.value;
   const id = fields.get('id') ?? '';
   return {
-    side: { line, text: read.text ?? '', isRow: read.isRow, name: `${name}:${read.line}` },
+    side: {
+      ...{ line, text: read.text ?? '', isRow: read.isRow, joined: read.joined },
+      name: `${read.file}:${read.line}`,
+    },
     hidden,
     id,
   };

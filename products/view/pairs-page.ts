@@ -80,20 +80,13 @@ const fieldsAt = async (run: Run, row: number | undefined): Promise<RowFields | 
   row === undefined || row < 0 ? null : fieldsIn(await run.read(row));
 
 /** The columns that were chosen, else those in which pairs differ, that of the choice first. */
-function shownOf(
-  view: View,
-  {
-    columns,
-    asked: {
-      column,
-      query: { show },
-    },
-  }: ChosenPairs,
-): string[] {
-  const names =
-    show.length > 0
-      ? show.filter(name => name !== 'id')
-      : columns.map(({ name }) => name).slice(0, MOST_VALUES);
+function shownOf(view: View, { columns, asked }: ChosenPairs): string[] {
+  const { column, query } = asked;
+  const all = columns.map(({ name }) => name);
+  // a step often says what the decision says
+  const decided = all.filter(name => !name.startsWith('step.'));
+  const usual = (decided.length > 0 ? decided : all).slice(0, MOST_VALUES);
+  const names = query.show.length > 0 ? query.show.filter(name => name !== 'id') : usual;
   return [...new Set([...(column === null ? [] : [column]), ...names])].filter(name => !view.isHidden(name));
 }
 

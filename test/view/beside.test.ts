@@ -318,6 +318,24 @@ describe('the difference of two texts', () => {
     });
   });
 
+  test('marks whole numbers and whole words', () => {
+    for (const [a, b] of [
+      ['23.05', '23.95'],
+      ['1,000.5', '1,000.25'],
+      ['-5', '5'],
+      ['1e-5', '1e-7'],
+      ["don't", "didn't"],
+      ['cafe\u0301', 'cafe'],
+      ['risk_level', 'risk_levels'],
+    ] as const)
+      expect(wordDiff(`rate ${a}.`, `rate ${b}.`)).toEqual([
+        { kind: 'same', text: 'rate ' },
+        { kind: 'left', text: a },
+        { kind: 'right', text: b },
+        { kind: 'same', text: '.' },
+      ]);
+  });
+
   test('is small where little differs, and bounded where all does', () => {
     const words = Array.from({ length: 5_000 }, (_, at) => `word${at} `);
     const other = words.with(2_500, 'another ');
@@ -365,6 +383,28 @@ describe('the page of a pair', () => {
     );
     expect(page).toContain('They were asked otherwise');
     expect(page).toContain('said the same in both');
+  });
+
+  test('has what was asked once where it is the same, folded where it is long', () => {
+    const of = (group: string, output: unknown): JsonObject => ({
+      ...item('1', output),
+      input: { group, income: 7 },
+      prompt: 'Be kind. '.repeat(100),
+    });
+    const page = pageOf(of('ash', 'a'), of('ash', 'b'));
+    expect(page).toMatch(/<details open><summary><b>input<\/b>, the same in both.*>group<.*>ash</s);
+    expect(page).toContain('<details><summary><b>prompt</b>, the same in both');
+    expect(page.match(/Be kind\. Be kind/g)).toHaveLength(50);
+    const other = pageOf(of('ash', 'a'), of('elm', 'b'));
+    expect(other).toMatch(/They were asked otherwise.*<del>.*ash.*<ins>.*elm.*What both were asked/s);
+    const { text } = besideParts(
+      [
+        { ...side(item('1', 'a'), 'a'), joined: { income: 7 } },
+        { ...side(item('1', 'b'), 'b'), joined: { income: 7 } },
+      ],
+      { hidden: null, links: LINKS },
+    );
+    expect(text).toContain('>income<');
   });
 
   test('compares answers of batches, and failures', () => {
