@@ -41,7 +41,11 @@ const LAST = ['tries', 'tokens.out', 'seconds', 'model', 'endpoint', 'ordering',
 const isLookedUp = (name: string): boolean => LEDGER_COLUMNS.some(one => one === name);
 
 function usual(columns: readonly Column[], rows: number, { filters, sort }: Query): string[] {
-  const tells = columns.filter(({ name, distinct }) => distinct > 1 || name === 'id' || isLookedUp(name));
+  // texts that are long are not counted: an answer without values of its own tells rows apart all the same
+  const isAnswer = ({ name, kind }: Column): boolean => name === 'out.text' && kind === 'texts';
+  const tells = columns.filter(
+    column => column.distinct > 1 || column.name === 'id' || isLookedUp(column.name) || isAnswer(column),
+  );
   /** A column in which each row has another value says less of a row than its id. */
   const groups = tells.filter(({ kind, distinct }) => kind === 'numbers' || distinct < rows / 2);
   const named = (names: readonly string[]): string[] =>

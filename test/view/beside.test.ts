@@ -475,3 +475,84 @@ describe('the page of a pair', () => {
     expectOwn(besideParts([both, both], { hidden: null, links: LINKS }).text);
   });
 });
+
+describe('answers that are plain texts', () => {
+  const batch = (id: string, content: string): object => ({
+    custom_id: id,
+    response: {
+      status_code: 200,
+      body: { model: 'm', choices: [{ finish_reason: 'stop', message: { content } }] },
+    },
+    error: null,
+  });
+
+  test.each<[string, object]>([
+    ['a line of a batch', batch('a', ' Yes, it is. ')],
+    ['an item', item('a', 'Yes, it is.')],
+    [
+      'a request that was answered',
+      {
+        id: 'a',
+        prompt: 'p',
+        steps: [
+          {
+            agent: 'r',
+            response: { status_code: 200, body: { choices: [{ message: { content: 'Yes, it is.' } }] } },
+          },
+        ],
+      },
+    ],
+    ['a call on record', { key: 'k', outcome: 'ok', endpoint: 'e', request: {}, answer: 'Yes, it is.' }],
+    [
+      'the reply of a call on record',
+      {
+        key: 'k',
+        outcome: 'ok',
+        endpoint: 'e',
+        request: {},
+        answer: JSON.stringify({ choices: [{ message: { content: 'Yes, it is.' } }] }),
+      },
+    ],
+    [
+      'a chat',
+      {
+        messages: [
+          { role: 'user', content: 'Is it?' },
+          { role: 'assistant', content: 'Yes, it is.' },
+        ],
+      },
+    ],
+  ])('%s has its answer as a column', (_, line) => {
+    const found = new Map<string, unknown>();
+    fieldsOf(line as JsonObject, (group, key, value) => found.set(`${group}${key}`, value));
+    expect(found.get('out.text')).toBe('Yes, it is.');
+  });
+
+  test('one in JSON has its own columns, and none of a text', () => {
+    const found = new Map<string, unknown>();
+    fieldsOf(batch('a', '{"decision":"deny"}') as JsonObject, (group, key, value) =>
+      found.set(`${group}${key}`, value),
+    );
+    expect([found.get('out.decision'), found.has('out.text')]).toEqual(['deny', false]);
+  });
+
+  test('are shown in the table, and counted beside another run, also where they are long', async () => {
+    const long = 'It depends on much. '.repeat(40);
+    const first = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, at % 2 === 0 ? 'yes' : 'no')));
+    const second = fileOf(
+      Array.from({ length: 30 }, (_, at) => batch(`c${at}`, at % 2 === 0 || at === 7 ? 'yes' : 'no')),
+    );
+    const short = await viewing([first], { beside: second });
+    expect((await short.get('/')).text).toContain('<th scope="col" class="w9" title="out.text">');
+    expect((await short.get('/beside?differs=out.text')).text).toContain('no → yes <b>1</b>');
+    const longs = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, `${long}${at}`)));
+    const others = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, `${long}${at % 10}`)));
+    const at = await viewing([longs], { beside: others });
+    const { text } = await at.get('/');
+    expect(text).toContain('title="out.text"');
+    expect(text).toContain('It depends on much. It depends');
+    expect(text).not.toContain(long);
+    expect((await at.get('/beside?differs=out.text')).text).toContain('<b>20</b> of <b>30</b> pairs');
+    expect([short.bugs, at.bugs]).toEqual([[], []]);
+  });
+});
