@@ -197,7 +197,9 @@ function rowOf(view: View, { joined }: ChosenPairs, pair: number, { sides, value
         return html`<td>${short(left === '' ? right : left, 80)}</td>`;
       return html`<td class="changed">${valueWords(left)} → <b>${valueWords(right)}</b></td>`;
     });
-  const by = differs.map(way => WORDS[way]).join(', ');
+  const by = differs
+    .map(way => (way === 'decision' || way === 'text' || way === 'rung' ? way : WORDS[way]))
+    .join(', ');
   return html`<tr><th scope="row" class="n"><a href="/beside/${pair}${addressOf(startingAt(chosen, 0))}" aria-label="Pair of row ${words}">${words}</a></th>${cells}<td class="dim">${by}</td></tr>`;
 }
 

@@ -302,6 +302,46 @@ describe('the columns in which two runs differ', () => {
   });
 });
 
+describe('while columns are hidden', () => {
+  test('they are counted nowhere, and no value of theirs stands in what is listed', async () => {
+    const of = (verdict: (at: number) => string): string =>
+      fileOf(
+        Array.from({ length: 20 }, (_, at) => ({
+          ...item(`id-${at}`, {
+            about: at % 2 === 0 ? 'female' : 'male',
+            secret: verdict(at),
+            open: at === 3 ? 'granted' : 'refused',
+          }),
+          input: { gender: at % 2 === 0 ? 'female' : 'male' },
+        })),
+      );
+    const second = fileOf(
+      Array.from({ length: 20 }, (_, at) => ({
+        ...item(`id-${at}`, {
+          about: at === 4 ? 'unknown' : at % 2 === 0 ? 'female' : 'male',
+          secret: 'no',
+          open: 'refused',
+        }),
+        input: { gender: at % 2 === 0 ? 'female' : 'male' },
+      })),
+    );
+    const hide = ['gender', 'out.secret', 'step.a.secret'];
+    const at = await viewing([of(row => (row === 3 ? 'yes' : 'no'))], { beside: second, hide });
+    for (const path of [
+      ...['/beside', '/beside?differs=out.about', '/beside?differs=secret', '/beside?differs=in.gender'],
+      ...['/beside?show=gender&show=secret', '/beside?differs=in.gender&first=male', '/beside?gender=male'],
+    ]) {
+      const { text } = await at.get(path);
+      expect([path, /\b(?:fe)?male\b/.exec(text)]).toEqual([path, null]);
+      expect([path, /title="(?:out|step\.a)\.secret"/.exec(text)]).toEqual([path, null]);
+    }
+    expect((await at.get('/beside?differs=out.about')).text).toContain('its values hold what is hidden');
+    expect((await at.get('/beside?differs=secret')).text).toContain('The column out.secret is hidden.');
+    expect((await at.get('/beside?differs=open')).text).toContain('granted → refused <b>1</b>');
+    expect(at.bugs).toEqual([]);
+  });
+});
+
 describe('the difference of two texts', () => {
   test('has both of them in it', () => {
     const text = fc
