@@ -58,11 +58,13 @@ export async function pairsPage(view: View, pairs: Pairs, wanted: Chosen): Promi
     rows.push(rowOf(view, found, pair, { sides, values, chosen }));
   }
   const heads = ['id', ...values].filter(name => !view.isHidden(name));
+  // columns beyond those that the index has are compared by nobody
+  const told = [...new Set([pairs.first, pairs.second].flatMap(run => run.state().notes))];
   const searching = isSearching
     ? html`<p class="note">The text is still being looked for: <a href="/beside${addressOf(chosen)}">look again</a>.</p>`
     : NONE;
   return html`${head}
-${notes(problems, 'problem')}${searching}
+${notes(problems, 'problem')}${notes(told, 'note')}${searching}
 ${filterChips(chosen)}${ways(view, found, chosen)}
 ${chosen.column === null ? NONE : moveChips(view, pairs, found, { ...chosen, column: chosen.column })}
 <div class="tools"><p class="sum" role="status"><b>${count(found.chosen.length)}</b> of <b>${count(found.order.length)}</b> pairs</p>${columnTools(view, values, chosen)}<a class="to-filters" href="#filters">Columns that differ</a></div>
