@@ -18,6 +18,8 @@ export interface Side {
   /** the line as it is written */
   text: string;
   isRow: boolean;
+  /** of --source: the columns of its row, where the line has none */
+  joined?: JsonObject | null;
   /** what the run is called: its file */
   name: string;
 }
@@ -43,7 +45,7 @@ export function besideParts(
 ${heads}
 ${differenceWords(a, b, writer)}
 ${decisionParts(a, b, writer)}
-${askedParts(first.line, second.line, writer)}
+${askedParts(first, second, writer)}
 ${answerParts(a, b, writer)}
 ${writer.hasLeftOut ? html`<p class="rest">This page leaves out parts of the lines: the page of each line has more.</p>` : NONE}
 </article>`;
@@ -88,14 +90,32 @@ function decisionParts(a: Comparable, b: Comparable, writer: Writer): Html {
   return html`<section><h2>Decision</h2>${valuesBeside(a.decision, b.decision, 'out.', writer)}</section>`;
 }
 
-/** Another prompt asks something else: where they differ, that goes before what agents answered. */
-function askedParts(a: JsonObject, b: JsonObject, writer: Writer): Html {
-  const parts = ['input', 'prompt', 'messages', 'request', 'initial_prompt'].flatMap(key => {
-    const [left, right] = [a[key], b[key]];
-    if ((left === undefined && right === undefined) || same(left, right)) return [];
-    return [html`<h3>${key}</h3>${valuesBeside(left, right, key === 'input' ? 'in.' : undefined, writer)}`];
-  });
-  return parts.length === 0 ? NONE : html`<section><h2>They were asked otherwise</h2>${parts}</section>`;
+/** Characters of what was asked that are looked at without being wanted. */
+const SHORT_ASKED = 600;
+
+/** Another prompt asks something else: where they differ, that goes before what is the same, which is there once. */
+function askedParts(first: Side, second: Side, writer: Writer): Html {
+  if (first.isRow || second.isRow) return NONE;
+  const others: Html[] = [];
+  const alike: Html[] = [];
+  for (const key of ['input', 'prompt', 'messages', 'request', 'initial_prompt']) {
+    const [left, right] = [first, second].map(({ line, joined: row }) =>
+      key === 'input' ? (line?.input ?? row ?? undefined) : line?.[key],
+    );
+    if (left === undefined && right === undefined) continue;
+    const columns = key === 'input' ? 'in.' : undefined;
+    writer.within(writer.left / 4, () => {
+      if (!same(left, right)) others.push(html`<h3>${key}</h3>${valuesBeside(left, right, columns, writer)}`);
+      else {
+        const inside = isObject(left)
+          ? valuesOnce(left, columns, writer)
+          : writer.block(textOf(left), LONGEST);
+        alike.push(folded(html`<b>${key}</b>, the same in both`, inside, textOf(left).length <= SHORT_ASKED));
+      }
+      return NONE;
+    });
+  }
+  return html`${others.length === 0 ? NONE : html`<section><h2>They were asked otherwise</h2>${others}</section>`}${alike.length === 0 ? NONE : html`<section><h2>What both were asked</h2>${alike}</section>`}`;
 }
 
 function answerParts(a: Comparable, b: Comparable, writer: Writer): Html {
@@ -142,6 +162,27 @@ function valuesBeside(a: unknown, b: unknown, columns: string | undefined, write
   const [left, right] = [leavesOf(a), leavesOf(b)];
   const places = [...new Set([...left.keys(), ...right.keys()])];
   const isOther = (place: string): boolean => left.get(place) !== right.get(place);
+  const others = places.filter(isOther);
+  const alike = places.filter(place => !isOther(place));
+  const table = (of: readonly string[]): Html => valueTable(of, [left, right], columns, writer);
+  const isSame = others.length === 0;
+  return html`${isSame ? NONE : table(others)}${alike.length === 0 ? NONE : folded(`${counted(alike.length, 'value')} the same`, table(alike), isSame)}`;
+}
+
+/** An object that is the same in both. */
+function valuesOnce(value: object, columns: string | undefined, writer: Writer): Html {
+  const leaves = leavesOf(value);
+  return valueTable([...leaves.keys()], [leaves, leaves], columns, writer);
+}
+
+type Leaves = ReadonlyMap<string, string>;
+
+function valueTable(
+  places: readonly string[],
+  [left, right]: readonly [Leaves, Leaves],
+  columns: string | undefined,
+  writer: Writer,
+): Html {
   const row = (place: string): Html => {
     const [, name = ''] = place.split('/');
     const head = html`<th scope="row">${writer.text(place.slice(1), 200)}</th>`;
@@ -149,12 +190,7 @@ function valuesBeside(a: unknown, b: unknown, columns: string | undefined, write
       return html`<tr>${head}<td class="hidden" colspan="2">hidden</td></tr>`;
     return html`<tr>${head}${cells(left.get(place), right.get(place), writer)}</tr>`;
   };
-  const others = places.filter(isOther);
-  const alike = places.filter(place => !isOther(place));
-  const table = (of: readonly string[]): Html =>
-    html`<div class="scroll" tabindex="0"><table class="columns beside-values"><tbody>${writer.list(of, row, { most: MOST_VALUES, what: 'value', as: 'tr' })}</tbody></table></div>`;
-  const isSame = others.length === 0;
-  return html`${isSame ? NONE : table(others)}${alike.length === 0 ? NONE : folded(`${counted(alike.length, 'value')} the same`, table(alike), isSame)}`;
+  return html`<div class="scroll" tabindex="0"><table class="columns beside-values"><tbody>${writer.list(places, row, { most: MOST_VALUES, what: 'value', as: 'tr' })}</tbody></table></div>`;
 }
 
 const NOTHING = html`<i class="dim">nothing</i>`;

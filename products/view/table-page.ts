@@ -42,9 +42,10 @@ const LAST = ['tries', 'tokens.out', 'seconds', 'model', 'endpoint', 'ordering',
 const isLookedUp = (name: string): boolean => LEDGER_COLUMNS.some(one => one === name);
 
 function usual(columns: readonly Column[], rows: number, { filters, sort }: Query): string[] {
-  const tells = columns.filter(
-    ({ name, distinct }) => distinct > 1 || name === 'id' || FAILED.includes(name) || isLookedUp(name),
-  );
+  // texts that are long are not counted: an answer without values of its own tells rows apart all the same
+  const isAnswer = ({ name, kind }: Column): boolean => name === 'out.text' && kind === 'texts';
+  const isAlways = (name: string): boolean => name === 'id' || FAILED.includes(name) || isLookedUp(name);
+  const tells = columns.filter(column => column.distinct > 1 || isAlways(column.name) || isAnswer(column));
   /** A column in which each row has another value says less of a row than its id. */
   const groups = tells.filter(({ kind, distinct }) => kind === 'numbers' || distinct < rows / 2);
   const named = (names: readonly string[]): string[] =>
@@ -148,7 +149,7 @@ export function progressWords(view: View, { searching }: Selected): string {
   return words.length === 0 ? '' : `· ${words.join(' · ')}`;
 }
 
-const notes = (texts: readonly string[], kind: string): Html =>
+export const notes = (texts: readonly string[], kind: string): Html =>
   texts.length === 0
     ? NONE
     : html`<ul class="${kind}">${texts.slice(0, 20).map(text => html`<li>${short(text, 300)}</li>`)}</ul>`;
@@ -188,7 +189,8 @@ ${chooser(view.columns(), shown)}<button>Show these</button> <a href="${LIVE.row
 <a class="to-filters" href="#filters">Values</a>`;
 }
 
-function chooser(columns: readonly Column[], shown: readonly string[]): Html {
+/** A box for each column: those of `shown` are ticked. */
+export function chooser(columns: readonly Column[], shown: readonly string[]): Html {
   const known = new Map(columns.map(column => [column.name, column]));
   const own = shown.filter(name => known.has(name) || name === VERDICT);
   const names = [...own, ...columns.map(({ name }) => name).filter(name => !own.includes(name))];

@@ -15,9 +15,11 @@ import { type Judging, LONGEST_NOTE } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';
 import { LIVE } from './links.ts';
 import { judgedWords, type Known, keysOfOne, nextAddress, onePage } from './one-page.ts';
-import { type Pairs, WAYS } from './pairs.ts';
-import { type Chosen, pairPage, pairsPage } from './pairs-page.ts';
-import { addressOf, type Query, queryOf } from './query.ts';
+import { chosenIn } from './pair-choice.ts';
+import { pairPage } from './pair-page.ts';
+import type { Pairs } from './pairs.ts';
+import { pairsPage } from './pairs-page.ts';
+import { ALL_ROWS, addressOf, type Query, queryOf } from './query.ts';
 import { cellsOf, progressWords, shownOf, tablePage } from './table-page.ts';
 import type { View } from './view.ts';
 
@@ -182,16 +184,17 @@ class Pages {
     await firstRows(view);
     const selected = await view.select(queryIn(request));
     const { main } = await tablePage({ view, judging, links: LIVE }, selected);
-    return send(reply, { title: titleOf(view), kind: 'table', top: this.#top(), main });
+    return send(reply, { title: titleOf(view), kind: 'table', top: this.#top(selected.query), main });
   }
 
-  #top(): Html {
+  /** `query`: what is chosen on this page; `row`: the one that it is about. */
+  #top(query: Query = ALL_ROWS, row: number | null = null): Html {
     const { view, judging, report, pairs } = this.#options;
     const files = view.run.paths;
     const words =
       files.length > 2 ? `${files.slice(0, 2).join(', ')} and ${files.length - 2} more` : files.join(', ');
     const drawn = view.isSampling ? html`<span class="dim">${judgedWords(judging, view)}</span>` : NONE;
-    return html`<span class="files">${view.isHidden('file') ? '' : words}</span>${report === null ? NONE : html`<a href="/report">Report</a>`}${pairs === null ? NONE : html`<a href="/beside">Beside the other run</a>`}${drawn}<span class="hint dim"><kbd>?</kbd> keys</span>`;
+    return html`<span class="files">${view.isHidden('file') ? '' : words}</span>${report === null ? NONE : html`<a href="/report">Report</a>`}${pairs === null ? NONE : besideLink(query, row)}${drawn}<span class="hint dim"><kbd>?</kbd> keys</span>`;
   }
 
   async #rows(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -220,7 +223,12 @@ class Pages {
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const selected = await view.select(queryIn(request));
     const { title, main } = await onePage({ view, judging, links: LIVE, known }, row, selected);
-    return send(reply, { title, kind: 'item', top: this.#top(), main: html`${main}${keysOfOne()}` });
+    return send(reply, {
+      title,
+      kind: 'item',
+      top: this.#top(selected.query, row),
+      main: html`${main}${keysOfOne()}`,
+    });
   }
 
   /** A sample is all that a judge is to see. */
@@ -308,7 +316,7 @@ class Pages {
   async #pairs(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view, pairs } = this.#options;
     if (pairs === null) return trouble(reply, 404, 'fw view was started without --beside.');
-    const main = await pairsPage(view, pairs, chosenIn(request));
+    const main = await pairsPage(view, pairs, chosenIn(urlOf(request).searchParams));
     return send(reply, { title: 'Two runs', kind: 'other', top: this.#top(), main });
   }
 
@@ -318,7 +326,7 @@ class Pages {
     const main =
       pairs === null || !/^\d{1,15}$/.test(pair)
         ? null
-        : await pairPage(view, pairs, Number(pair), chosenIn(request));
+        : await pairPage(view, pairs, Number(pair), chosenIn(urlOf(request).searchParams));
     if (main === null) return trouble(reply, 404, 'There is no such pair.');
     return send(reply, {
       title: 'Two runs',
@@ -342,6 +350,14 @@ async function firstRows({ run }: View): Promise<void> {
   await run.grown(0, 500);
 }
 
+/** What is chosen is chosen beside the other run too; a pair has the number of its row in the first run. */
+function besideLink(query: Query, row: number | null): Html {
+  const chosen = addressOf({ ...query, sort: null, show: [], from: 0 });
+  return row === null
+    ? html`<a href="/beside${chosen}">Beside the other run</a>`
+    : html`<a href="/beside/${row}${chosen}">This row beside the other run</a>`;
+}
+
 const titleOf = ({ run }: View): string => run.paths.join(', ').slice(0, 100);
 
 /** No host of another server: `//` at its beginning would name one. */
@@ -357,12 +373,6 @@ function queryIn(request: FastifyRequest): Query {
   const { searchParams } = urlOf(request);
   if (request.routeOptions.url === '/rows') searchParams.delete('count');
   return queryOf(searchParams);
-}
-
-function chosenIn(request: FastifyRequest): Chosen {
-  const { searchParams } = urlOf(request);
-  const way = WAYS.find(one => one === searchParams.get('differs')) ?? null;
-  return { way, from: wholeIn(searchParams.get('from')) };
 }
 
 const wholeIn = (text: string | null): number => (text !== null && /^\d{1,9}$/.test(text) ? Number(text) : 0);

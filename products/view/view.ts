@@ -8,6 +8,7 @@ import { drawOf, type Sample } from './draw.ts';
 import { LEDGER_COLUMNS } from './ledger-columns.ts';
 import type { LedgerFacts } from './ledger-facts.ts';
 import type { Query } from './query.ts';
+import type { RowIndex } from './rows/row-index.ts';
 import type { Column, Run } from './rows/run.ts';
 import type { Counts, Filter } from './rows/selection.ts';
 import type { Selection } from './rows/selections.ts';
@@ -135,9 +136,7 @@ export class View {
 
   /** Values of hidden columns, of any row: the first ones, where they are many. */
   hiddenValues(): string[] {
-    const columns =
-      this.hide.length === 0 ? [] : this.run.index.columns.filter(({ name }) => this.isHidden(name));
-    return columns.flatMap(({ values }) => values.slice(0, MOST_HIDDEN)).filter(value => value !== '');
+    return this.hide.length === 0 ? [] : hiddenValuesIn(this.run.index, name => this.isHidden(name));
   }
 
   /** What --hide names and no file has: nothing would be hidden, and nobody would notice. */
@@ -269,7 +268,14 @@ const isOfLedger = (column: string): boolean => LEDGER_COLUMNS.some(name => name
 export const hiddenIn = (view: Pick<View, 'isHidden'>, { fields }: Pick<RowFields, 'fields'>): string[] =>
   [...fields].filter(([name]) => view.isHidden(name)).map(([, value]) => value);
 
-function noSuch(column: string, names: readonly string[]): string {
+/** Values of the hidden columns of an index: the first ones, where they are many. */
+export const hiddenValuesIn = ({ columns }: RowIndex, isHidden: (name: string) => boolean): string[] =>
+  columns
+    .filter(({ name }) => isHidden(name))
+    .flatMap(({ values }) => values.slice(0, MOST_HIDDEN))
+    .filter(value => value !== '');
+
+export function noSuch(column: string, names: readonly string[]): string {
   const near = nearest(column, names);
   return `no column ${column} in these files${near === null ? '' : `; the nearest is ${near}`}`;
 }

@@ -10,8 +10,12 @@ export interface Piece {
 const MOST_WORDS = 20_000;
 const MOST_EDITS = 1_500;
 
-/** Words, spaces and signs, each alone: put together they are the text. */
-const WORDS = /[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu;
+/**
+ * Words, numbers, spaces and signs, each alone: put together they are the text. A number is whole with its points, sign and
+ * exponent, and a word with what stands over its letters and its apostrophes, so that neither is marked in pieces.
+ */
+const WORDS =
+  /(?:(?<![\p{L}\p{M}\p{N}_])[-+](?=\p{N}))?[\p{L}\p{M}\p{N}_]+(?:[.,](?=\p{N})[\p{N}\p{L}_]+|(?<=\p{N}[eE])[-+]\p{N}+|['’]\p{L}[\p{L}\p{M}]*)*|\s+|[^\s]/gu;
 
 /**
  * What is in both, and in one alone, in their order. Texts that are long, and differ in very much, are compared by what they

@@ -6,12 +6,16 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { comparable, DIFFERS, joinRuns, type RunHashes } from '../../products/view/beside.ts';
 import { besideParts, type Side } from '../../products/view/beside-page.ts';
-import { hashOf } from '../../products/view/rows/chunk.ts';
+import { differingIn, keysOf, movesIn, pairsOther } from '../../products/view/pair-columns.ts';
+import { ColumnBuilder, hashOf } from '../../products/view/rows/chunk.ts';
+import { fieldsOf } from '../../products/view/rows/line-fields.ts';
+import { RowIndex } from '../../products/view/rows/row-index.ts';
 import { wordDiff } from '../../products/view/word-diff.ts';
 import { runs } from '../all.ts';
 import { ROOT } from '../fw.ts';
 import { holds } from '../integrity/property.ts';
 import { anyText } from '../ledger/records.ts';
+import { fileOf, viewing } from './viewing.ts';
 
 const LINKS = { raw: null, filter: () => null };
 
@@ -144,6 +148,200 @@ describe('two runs', () => {
   });
 });
 
+/** An index of lines, some in a chunk, as the thread that reads makes it. */
+function indexOf(lines: readonly JsonObject[], inChunk = 3): RowIndex {
+  const index = new RowIndex();
+  const builders = new Map<string, ColumnBuilder>();
+  for (let from = 0; from < lines.length; from += inChunk) {
+    const part = lines.slice(from, from + inChunk);
+    const rows = part.length;
+    part.forEach((line, row) => {
+      fieldsOf(line, (group, key, value) => {
+        const name = `${group}${key}`;
+        const builder = builders.get(name) ?? new ColumnBuilder(builders.size, group, key);
+        builders.set(name, builder);
+        builder.add(row, value);
+      });
+    });
+    const taken = [...builders.values()].map(builder => builder.take(rows));
+    const whole = new Uint32Array(rows);
+    const numbers = new Float64Array(rows);
+    index.add(
+      {
+        ...{ file: from, rows, offsets: numbers, lengths: whole, lines: whole, ids: numbers },
+        ...{ decided: null, said: null, columns: taken.flatMap(({ data }) => data ?? []) },
+      },
+      taken.flatMap(({ news }) => news ?? []),
+    );
+  }
+  return index;
+}
+
+describe('the columns in which two runs differ', () => {
+  const all = (): boolean => true;
+  const valuesOf = (line: JsonObject): Map<string, string> => {
+    const fields = new Map<string, string>();
+    fieldsOf(line, (group, key, value) => {
+      if (!fields.has(`${group}${key}`)) fields.set(`${group}${key}`, String(value));
+    });
+    return fields;
+  };
+
+  test('are counted as a plain reading of the lines counts them, and from what to what', () => {
+    const long = 'a reason '.repeat(30);
+    const value = fc.constantFrom<unknown>('approve', 'deny', '', 4, 4.5, -0, true, long, `${long}!`, null);
+    const output = fc.record({ decision: value, rate: value, why: value }, { requiredKeys: [] });
+    const one = fc.record({
+      id: fc.constantFrom(...'abcdefgh'),
+      output,
+      rung: fc.constantFrom('clean', 'coerced'),
+      isFailed: fc.boolean(),
+    });
+    const lines = fc.array(one, { maxLength: 12 }).map(made =>
+      made.map(({ id, output: said, rung, isFailed }) =>
+        JSON.parse(
+          JSON.stringify({
+            ...item(id, said, rung),
+            ...(isFailed && { failure: { stage: 'chain', code: 'timeout', message: 'm' } }),
+          }),
+        ),
+      ),
+    );
+    holds(fc.tuple(lines, lines), ([a, b]: [JsonObject[], JsonObject[]]) => {
+      const joined = joinRuns(hashesOf(a), hashesOf(b));
+      const indexes = [indexOf(a), indexOf(b)] as const;
+      const { columns, order } = differingIn(indexes, joined, joined.order, all);
+      expect([...order].sort((x, y) => x - y)).toEqual([...joined.order].sort((x, y) => x - y));
+      const moves = new Map<string, Map<string, number>>();
+      for (const pair of joined.order) {
+        const [row, other] = [joined.first[pair] as number, joined.second[pair] as number];
+        if (row < 0 || other < 0) continue;
+        const [left, right] = [valuesOf(a[row] as JsonObject), valuesOf(b[other] as JsonObject)];
+        for (const name of new Set([...left.keys(), ...right.keys()])) {
+          if (!/^(?:out\.|step\.|rung$|failure$)/.test(name)) continue;
+          const [from, to] = [left.get(name) ?? '', right.get(name) ?? ''];
+          if (from === to) continue;
+          const of = moves.get(name) ?? new Map<string, number>();
+          of.set(`${from} → ${to}`, (of.get(`${from} → ${to}`) ?? 0) + 1);
+          moves.set(name, of);
+        }
+      }
+      const totals = [...moves].map(([name, of]) => [name, [...of.values()].reduce((x, y) => x + y)]);
+      expect(columns.map(({ name, differs }) => [name, differs]).sort()).toEqual(totals.sort());
+      for (const { name } of columns) {
+        const keys = keysOf(...indexes, name);
+        const expected = moves.get(name) as Map<string, number>;
+        const found = movesIn(keys, joined, joined.order);
+        if (found !== null)
+          expect(new Map(found.map(({ from, to, count }) => [`${from} → ${to}`, count]))).toEqual(expected);
+        for (const [move, count] of expected) {
+          const [from = '', to = ''] = move.split(' → ');
+          expect(pairsOther(keys, joined, joined.order, { from, to })).toHaveLength(count);
+        }
+        expect(pairsOther(keys, joined, joined.order, { from: 'nobody says this', to: null })).toHaveLength(
+          0,
+        );
+      }
+    });
+  });
+
+  test('columns of few values come first, and pairs that differ in them', () => {
+    const of = (at: number, decision: string, rate: number): JsonObject =>
+      item(`${at}`, { always: 'same', rate, decision });
+    const a = Array.from({ length: 60 }, (_, at) => of(at, 'approve', at));
+    const b = Array.from({ length: 60 }, (_, at) => of(at, at === 40 ? 'deny' : 'approve', at + 0.5));
+    const joined = joinRuns(hashesOf(a), hashesOf(b));
+    const { columns, order } = differingIn([indexOf(a), indexOf(b)], joined, joined.order, all);
+    expect(columns).toEqual([
+      { name: 'out.decision', differs: 1, values: 2 },
+      { name: 'step.a.decision', differs: 1, values: 2 },
+      { name: 'out.rate', differs: 60, values: 120 },
+      { name: 'step.a.rate', differs: 60, values: 120 },
+    ]);
+    expect([...order.slice(0, 3)]).toEqual([40, 0, 1]);
+    const isShown = (name: string): boolean => name !== 'out.decision';
+    const hidden = differingIn([indexOf(a), indexOf(b)], joined, joined.order, isShown);
+    expect(hidden.columns.map(({ name }) => name)).not.toContain('out.decision');
+  });
+
+  test('are chosen on the page: which pairs, from what to what, and what cannot be done is said', async () => {
+    const of = (flips: readonly number[]): object[] =>
+      Array.from({ length: 200 }, (_, at) => {
+        const decision = (at % 2 === 0) === flips.includes(at) ? 'deny' : 'approve';
+        return {
+          ...item(`id-${at}`, { kind: 'loan', rate: at + flips.length, decision }),
+          input: { half: at < 100 ? 'a' : 'b' },
+        };
+      });
+    const at = await viewing([fileOf(of([]))], { beside: fileOf(of([10, 20, 31, 120])) });
+    const rowsOf = (text: string): string[] =>
+      [...text.matchAll(/aria-label="Pair of row (\d+)"/g)].map(([, row]) => row as string);
+    const whole = (await at.get('/beside')).text;
+    expect(rowsOf(whole).slice(0, 5)).toEqual(['11', '21', '32', '121', '1']);
+    expect(whole).toMatch(/differs=out\.decision" title="out\.decision">.*?<span class="c">4</);
+    expect(whole).not.toContain('title="out.kind"');
+    const flips = (await at.get('/beside?differs=decision_of_nobody')).text;
+    expect(flips).toContain('There is no column decision_of_nobody in these files');
+    const chosen = (await at.get('/beside?differs=out.decision')).text;
+    expect(rowsOf(chosen)).toEqual(['11', '21', '32', '121']);
+    expect(chosen).toContain('approve → deny <b>3</b>');
+    expect(chosen).toContain('deny → approve <b>1</b>');
+    expect(chosen).toContain('<td class="changed">approve → <b>deny</b></td>');
+    const move = '/beside?differs=out.decision&first=deny&second=approve';
+    expect(chosen).toContain(`href="${move.replaceAll('&', '&amp;')}"`);
+    expect(rowsOf((await at.get(move)).text)).toEqual(['32']);
+    expect(rowsOf((await at.get('/beside?differs=out.decision&in.half=b')).text)).toEqual(['121']);
+    expect(rowsOf((await at.get('/beside?id=id-31')).text)).toEqual(['32']);
+    expect((await at.get('/?id=id-31')).text).toContain('<a href="/beside?id=id-31">');
+    expect((await at.get('/beside?first=deny')).text).toContain('differs=COLUMN says of which');
+    expect((await at.get('/beside?whatever=1')).text).toContain('There is no column whatever');
+    const pair = (await at.get('/beside/20?differs=out.decision')).text;
+    expect(pair).toContain('2 of 4 pairs');
+    expect(pair).toContain('href="/beside/31?differs=out.decision"');
+    expect(at.bugs).toEqual([]);
+  });
+});
+
+describe('while columns are hidden', () => {
+  test('they are counted nowhere, and no value of theirs stands in what is listed', async () => {
+    const of = (verdict: (at: number) => string): string =>
+      fileOf(
+        Array.from({ length: 20 }, (_, at) => ({
+          ...item(`id-${at}`, {
+            about: at % 2 === 0 ? 'female' : 'male',
+            secret: verdict(at),
+            open: at === 3 ? 'granted' : 'refused',
+          }),
+          input: { gender: at % 2 === 0 ? 'female' : 'male' },
+        })),
+      );
+    const second = fileOf(
+      Array.from({ length: 20 }, (_, at) => ({
+        ...item(`id-${at}`, {
+          about: at === 4 ? 'unknown' : at % 2 === 0 ? 'female' : 'male',
+          secret: 'no',
+          open: 'refused',
+        }),
+        input: { gender: at % 2 === 0 ? 'female' : 'male' },
+      })),
+    );
+    const hide = ['gender', 'out.secret', 'step.a.secret'];
+    const at = await viewing([of(row => (row === 3 ? 'yes' : 'no'))], { beside: second, hide });
+    for (const path of [
+      ...['/beside', '/beside?differs=out.about', '/beside?differs=secret', '/beside?differs=in.gender'],
+      ...['/beside?show=gender&show=secret', '/beside?differs=in.gender&first=male', '/beside?gender=male'],
+    ]) {
+      const { text } = await at.get(path);
+      expect([path, /\b(?:fe)?male\b/.exec(text)]).toEqual([path, null]);
+      expect([path, /title="(?:out|step\.a)\.secret"/.exec(text)]).toEqual([path, null]);
+    }
+    expect((await at.get('/beside?differs=out.about')).text).toContain('its values hold what is hidden');
+    expect((await at.get('/beside?differs=secret')).text).toContain('The column out.secret is hidden.');
+    expect((await at.get('/beside?differs=open')).text).toContain('granted → refused <b>1</b>');
+    expect(at.bugs).toEqual([]);
+  });
+});
+
 describe('the difference of two texts', () => {
   test('has both of them in it', () => {
     const text = fc
@@ -158,6 +356,24 @@ describe('the difference of two texts', () => {
           .join('');
       expect([side('left'), side('right')]).toEqual([a, b]);
     });
+  });
+
+  test('marks whole numbers and whole words', () => {
+    for (const [a, b] of [
+      ['23.05', '23.95'],
+      ['1,000.5', '1,000.25'],
+      ['-5', '5'],
+      ['1e-5', '1e-7'],
+      ["don't", "didn't"],
+      ['cafe\u0301', 'cafe'],
+      ['risk_level', 'risk_levels'],
+    ] as const)
+      expect(wordDiff(`rate ${a}.`, `rate ${b}.`)).toEqual([
+        { kind: 'same', text: 'rate ' },
+        { kind: 'left', text: a },
+        { kind: 'right', text: b },
+        { kind: 'same', text: '.' },
+      ]);
   });
 
   test('is small where little differs, and bounded where all does', () => {
@@ -207,6 +423,28 @@ describe('the page of a pair', () => {
     );
     expect(page).toContain('They were asked otherwise');
     expect(page).toContain('said the same in both');
+  });
+
+  test('has what was asked once where it is the same, folded where it is long', () => {
+    const of = (group: string, output: unknown): JsonObject => ({
+      ...item('1', output),
+      input: { group, income: 7 },
+      prompt: 'Be kind. '.repeat(100),
+    });
+    const page = pageOf(of('ash', 'a'), of('ash', 'b'));
+    expect(page).toMatch(/<details open><summary><b>input<\/b>, the same in both.*>group<.*>ash</s);
+    expect(page).toContain('<details><summary><b>prompt</b>, the same in both');
+    expect(page.match(/Be kind\. Be kind/g)).toHaveLength(50);
+    const other = pageOf(of('ash', 'a'), of('elm', 'b'));
+    expect(other).toMatch(/They were asked otherwise.*<del>.*ash.*<ins>.*elm.*What both were asked/s);
+    const { text } = besideParts(
+      [
+        { ...side(item('1', 'a'), 'a'), joined: { income: 7 } },
+        { ...side(item('1', 'b'), 'b'), joined: { income: 7 } },
+      ],
+      { hidden: null, links: LINKS },
+    );
+    expect(text).toContain('>income<');
   });
 
   test('compares answers of batches, and failures', () => {
@@ -275,5 +513,86 @@ describe('the page of a pair', () => {
     const deep = `{"id":"a","steps":[{"output":${'['.repeat(3_000)}${']'.repeat(3_000)}}]}`;
     const both: Side = { line: JSON.parse(deep) as JsonObject, text: deep, isRow: false, name: 'x' };
     expectOwn(besideParts([both, both], { hidden: null, links: LINKS }).text);
+  });
+});
+
+describe('answers that are plain texts', () => {
+  const batch = (id: string, content: string): object => ({
+    custom_id: id,
+    response: {
+      status_code: 200,
+      body: { model: 'm', choices: [{ finish_reason: 'stop', message: { content } }] },
+    },
+    error: null,
+  });
+
+  test.each<[string, object]>([
+    ['a line of a batch', batch('a', ' Yes, it is. ')],
+    ['an item', item('a', 'Yes, it is.')],
+    [
+      'a request that was answered',
+      {
+        id: 'a',
+        prompt: 'p',
+        steps: [
+          {
+            agent: 'r',
+            response: { status_code: 200, body: { choices: [{ message: { content: 'Yes, it is.' } }] } },
+          },
+        ],
+      },
+    ],
+    ['a call on record', { key: 'k', outcome: 'ok', endpoint: 'e', request: {}, answer: 'Yes, it is.' }],
+    [
+      'the reply of a call on record',
+      {
+        key: 'k',
+        outcome: 'ok',
+        endpoint: 'e',
+        request: {},
+        answer: JSON.stringify({ choices: [{ message: { content: 'Yes, it is.' } }] }),
+      },
+    ],
+    [
+      'a chat',
+      {
+        messages: [
+          { role: 'user', content: 'Is it?' },
+          { role: 'assistant', content: 'Yes, it is.' },
+        ],
+      },
+    ],
+  ])('%s has its answer as a column', (_, line) => {
+    const found = new Map<string, unknown>();
+    fieldsOf(line as JsonObject, (group, key, value) => found.set(`${group}${key}`, value));
+    expect(found.get('out.text')).toBe('Yes, it is.');
+  });
+
+  test('one in JSON has its own columns, and none of a text', () => {
+    const found = new Map<string, unknown>();
+    fieldsOf(batch('a', '{"decision":"deny"}') as JsonObject, (group, key, value) =>
+      found.set(`${group}${key}`, value),
+    );
+    expect([found.get('out.decision'), found.has('out.text')]).toEqual(['deny', false]);
+  });
+
+  test('are shown in the table, and counted beside another run, also where they are long', async () => {
+    const long = 'It depends on much. '.repeat(40);
+    const first = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, at % 2 === 0 ? 'yes' : 'no')));
+    const second = fileOf(
+      Array.from({ length: 30 }, (_, at) => batch(`c${at}`, at % 2 === 0 || at === 7 ? 'yes' : 'no')),
+    );
+    const short = await viewing([first], { beside: second });
+    expect((await short.get('/')).text).toContain('<th scope="col" class="w9" title="out.text">');
+    expect((await short.get('/beside?differs=out.text')).text).toContain('no → yes <b>1</b>');
+    const longs = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, `${long}${at}`)));
+    const others = fileOf(Array.from({ length: 30 }, (_, at) => batch(`c${at}`, `${long}${at % 10}`)));
+    const at = await viewing([longs], { beside: others });
+    const { text } = await at.get('/');
+    expect(text).toContain('title="out.text"');
+    expect(text).toContain('It depends on much. It depends');
+    expect(text).not.toContain(long);
+    expect((await at.get('/beside?differs=out.text')).text).toContain('<b>20</b> of <b>30</b> pairs');
+    expect([short.bugs, at.bugs]).toEqual([[], []]);
   });
 });

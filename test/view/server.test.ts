@@ -348,7 +348,7 @@ test('two runs beside each other: what differs first, by decision, rung and text
   const at = await viewing([first], { beside: second });
   expect((await at.get('/')).text).toContain('<a href="/beside">');
   const { text } = await at.get('/beside');
-  expect(text).toMatch(/another decision <b>1</);
+  expect(text).toMatch(/any value of the decision <b>1</);
   expect(text).toMatch(/in the first alone <b>1</);
   expect(text).toMatch(/in the second alone <b>1</);
   expect(text.indexOf('refuse')).toBeLessThan(text.indexOf('in the first alone</td>'));
@@ -359,8 +359,9 @@ test('two runs beside each other: what differs first, by decision, rung and text
   expect((await at.get('/beside?from=50')).text).toContain('Pairs 51 to 100 of 121');
   for (const none of ['/beside/999', '/beside/x', '/beside/-1'])
     expect((await at.get(none)).status).toBe(404);
+  expect((await at.get('/item/4')).text).toContain('<a href="/beside/4">This row beside the other run</a>');
   const blind = await viewing([first], { beside: second, hide: ['group'] });
-  for (const path of ['/beside', one])
+  for (const path of ['/beside', one, '/beside?differs=group', '/beside?differs=in.group&first=elm'])
     expect([path, /\b(ash|birch|cedar|elm)\b/.exec((await blind.get(path)).text)]).toEqual([path, null]);
   expect((await (await viewing([first])).get('/beside')).status).toBe(404);
   expect([at.bugs, blind.bugs]).toEqual([[], []]);

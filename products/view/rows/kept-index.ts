@@ -22,6 +22,10 @@ const COMPARED = 64 * 1024;
 /** A longer piece is no chunk of ours. */
 const LONGEST_PIECE = 256 << 20;
 
+/** Raised when line-fields.ts makes other columns of a line: an index of before then lacks them. */
+const COLUMNS = 2;
+const made = (): string => `${version()} ${COLUMNS}`;
+
 interface About {
   version: string;
   options: string;
@@ -62,7 +66,7 @@ export async function readKept(subject: Subject): Promise<KeptIndex | null> {
   try {
     const pieces = new Pieces(file);
     const about = (await pieces.next()) as About;
-    if (about.version !== version() || about.options !== subject.options) return null;
+    if (about.version !== made() || about.options !== subject.options) return null;
     for (const [at, { dev, ino, mtimeMs, read, marks }] of about.files.entries()) {
       const handle = subject.handles[at] as FileHandle;
       const facts = await handle.stat();
@@ -100,7 +104,7 @@ export async function writeKept(
     const path = pathOf(subject);
     partial = `${path}.${process.pid}`;
     const about: About = {
-      version: version(),
+      version: made(),
       options: subject.options,
       files: await Promise.all(
         files.map(async (state, at) => {

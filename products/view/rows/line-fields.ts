@@ -11,7 +11,7 @@ export type TakeField = (group: string, key: string, value: string | number) => 
 
 /** Fields of one line; a hostile one may have 100,000. */
 export const MOST_FIELDS = 500;
-/** An answer that is longer is no record of a few fields. */
+/** Characters of an answer that is read as JSON. */
 const LONGEST_ANSWER = 64 * 1024;
 
 /** The columns that a line of fw has, before those of its own fields. */
@@ -71,6 +71,7 @@ export function fieldsOf(line: JsonObject, take: TakeField, isRow = false, joine
   } else {
     take('', 'kind', failure === undefined ? 'record' : 'unreadable');
     if (failure === undefined) fields.record('in.', line, 1);
+    if (failure === undefined) fields.said(line);
   }
   if (failure !== undefined || isItem(line) || isLegacy(line)) take('', 'rung', rungOf(line));
   if (failure === undefined) return;
@@ -81,6 +82,17 @@ export function fieldsOf(line: JsonObject, take: TakeField, isRow = false, joine
 
 const isRequest = (line: JsonObject): boolean =>
   typeof line.custom_id === 'string' && typeof line.url === 'string' && isObject(line.body);
+
+/** The object that a text is in JSON; null for any other text, and for one that is too long to be a record of a few fields. */
+function objectIn(text: string): JsonObject | null {
+  if (text.length > LONGEST_ANSWER || !text.startsWith('{') || !text.endsWith('}')) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null; // no JSON: it is a text
+  }
+}
 
 class Fields {
   readonly #take: TakeField;
@@ -98,13 +110,12 @@ class Fields {
     if (Array.isArray(ordering) && ordering.length > 0) this.#take('', 'ordering', ordering.join(','));
     const answers = Array.isArray(steps) ? steps.filter(isObject) : [];
     const decided = isObject(decision) ? decision : undefined;
-    if (decided !== undefined && isObject(decided.output)) this.record('out.', decided.output);
+    if (decided !== undefined) this.#output(decided.output);
     for (const { response } of answers) if (response !== undefined) this.response(response);
     this.#problems(answers);
     this.#byAgent(answers);
     const [only] = answers;
-    if (decided === undefined && answers.length === 1 && isObject(only?.output))
-      this.record('out.', only.output);
+    if (decided === undefined && answers.length === 1) this.#output(only?.output);
     this.#costs(decided === undefined ? answers : [...answers, decided]);
   }
 
@@ -175,19 +186,32 @@ class Fields {
     const [first] = Array.isArray(choices) ? choices : [];
     if (isObject(first) && typeof first.finish_reason === 'string')
       this.#take('', 'finish', first.finish_reason);
-    const answer = answerText(body);
-    if (typeof answer === 'string' && answer.length <= LONGEST_ANSWER) this.#answer(answer.trim());
+    this.#answer(answerText(body));
   }
 
-  /** An answer in JSON has fields of its own, any other text none. */
-  #answer(text: string): void {
-    if (!text.startsWith('{') || !text.endsWith('}')) return;
-    try {
-      const value: unknown = JSON.parse(text);
-      if (isObject(value)) this.record('out.', value);
-    } catch {
-      // no JSON: it is a text
-    }
+  /** The answer in a record: of a call that was put on record, of a chat, of a reply as a server sent it. */
+  said(line: JsonObject): void {
+    const { key, outcome, answer, messages } = line;
+    const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
+    if (typeof key === 'string' && typeof outcome === 'string' && typeof answer === 'string') {
+      const reply = objectIn(answer);
+      this.#answer(Array.isArray(reply?.choices) ? answerText(reply) : answer);
+    } else if (isObject(last) && last.role === 'assistant') this.#answer(last.content);
+    else this.#answer(answerText(line));
+  }
+
+  #output(output: unknown): void {
+    if (isObject(output)) this.record('out.', output);
+    else this.#answer(output);
+  }
+
+  /** An answer in JSON has fields of its own; any other text is one: where one is long, the index has hashes of them. */
+  #answer(answer: unknown): void {
+    if (typeof answer !== 'string') return;
+    const text = answer.trim();
+    const value = objectIn(text);
+    if (value !== null) this.record('out.', value);
+    else if (text !== '') this.#take('out.', 'text', text);
   }
 
   /** Texts, numbers and truths; of objects in it those at `depth` more. */
