@@ -17,6 +17,8 @@ export interface RunHashes {
   rungs: Float64Array;
   /** another name of the row, such as row and ordering, for runs whose ids differ */
   names?: Float64Array;
+  /** rows that are none any more: they were read again, longer */
+  gone?: ReadonlySet<number>;
 }
 
 /** By what a pair differs, added up. `ALONE`: the row is in one of the runs. */
@@ -48,13 +50,15 @@ export function joinRuns(a: RunHashes, b: RunHashes): Joined {
   match(a.ids, b.ids, found, partnerOf);
   if (a.names || b.names) match(a.names ?? a.ids, b.names ?? b.ids, found, partnerOf);
   let onlySecond = 0;
-  for (const partner of partnerOf) if (partner < 0) onlySecond += 1;
+  const isAlone = (row: number): boolean => partnerOf[row] === -1 && !b.gone?.has(row);
+  for (let row = 0; row < partnerOf.length; row++) if (isAlone(row)) onlySecond += 1;
   const pairs = a.ids.length + onlySecond;
   const first = new Int32Array(pairs).fill(-1);
   const second = new Int32Array(pairs).fill(-1);
   const differs = new Uint8Array(pairs);
   const counts = { matched: 0, onlyFirst: 0, onlySecond, decision: 0, rung: 0, text: 0, same: 0 };
   for (let row = 0; row < a.ids.length; row++) {
+    if (a.gone?.has(row)) continue;
     const other = found[row] as number;
     first[row] = row;
     second[row] = other;
@@ -75,8 +79,14 @@ export function joinRuns(a: RunHashes, b: RunHashes): Joined {
     if (by === 0) counts.same += 1;
   }
   let at = a.ids.length;
-  for (const [row, partner] of partnerOf.entries()) if (partner < 0) second[at++] = row;
-  return { first, second, differs, order: orderOf(first, second, differs), counts };
+  for (let row = 0; row < partnerOf.length; row++) if (isAlone(row)) second[at++] = row;
+  return {
+    first,
+    second,
+    differs,
+    order: orderOf(first, second, differs).filter(pair => first[pair] !== -1 || second[pair] !== -1),
+    counts,
+  };
 }
 
 /** Fills in the partners of rows that have none yet. Sorted by hash, both sides are gone through once. */

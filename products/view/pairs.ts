@@ -142,5 +142,5 @@ function hashesOf({ index }: Run): RunHashes {
   }
   // a row that was read again, longer, has its new place
   for (const row of gone) hashes.ids[row] = Number.NaN;
-  return hashes;
+  return { ...hashes, gone };
 }

@@ -596,3 +596,18 @@ describe('answers that are plain texts', () => {
     expect([short.bugs, at.bugs]).toEqual([[], []]);
   });
 });
+
+test('a row that was read again, longer, is in no pair', () => {
+  const of = (...ids: string[]): RunHashes => {
+    const hashes = Float64Array.from(ids, hashOf);
+    return { ids: hashes, decided: hashes, said: hashes, rungs: hashes };
+  };
+  const again = { ...of('a', 'b', 'b', 'c'), gone: new Set([1]) };
+  again.ids = Float64Array.from(again.ids);
+  again.ids[1] = Number.NaN;
+  const other = of('a', 'b', 'c');
+  for (const { counts, order } of [joinRuns(again, other), joinRuns(other, again)]) {
+    expect(counts).toMatchObject({ matched: 3, onlyFirst: 0, onlySecond: 0, same: 3 });
+    expect(order).toHaveLength(3);
+  }
+});
