@@ -93,7 +93,10 @@ function readingOf(answer: Answer): Read {
   };
 }
 
-const origin = (kind: OriginKind, ...words: string[]): Origin => ({ kind, words });
+/** Lists as they are: spread among arguments, those of a hostile line are more than a stack holds. */
+type Words = string | readonly string[];
+
+const origin = (kind: OriginKind, ...words: Words[]): Origin => ({ kind, words: words.flat() });
 
 /** The keys at the deepest place of `pointer` that is there, for a message. */
 export function keysNear(line: JsonObject, pointer: string): { at: string; keys: string[] } {
@@ -140,21 +143,21 @@ function inAnswer(read: Read, tokens: readonly string[]): Origin {
   if (!read.isAccounted()) return origin('unknown', alteredBySomeone(who));
   const found = trace(valueEntries(answer.repairs), tokens);
   const { lines, mended } = found.at === null ? { lines: [], mended: false } : textIn(read, found.at);
-  return withWords(verdictOf(found, who, mended), ...lines, ...changesIn(found));
+  return withWords(verdictOf(found, who, mended), lines, changesIn(found));
 }
 
-const withWords = ({ kind, words }: Origin, ...more: string[]): Origin => ({
+const withWords = ({ kind, words }: Origin, ...more: Words[]): Origin => ({
   kind,
-  words: [...words, ...more],
+  words: [words, ...more].flat(),
 });
 
 /** Of an answer whose text nobody kept it is known only what was put there since. */
 function withoutText({ agent, repairs }: Answer, tokens: readonly string[]): Origin {
   const changes = repairs.filter(({ rule }) => rule !== READ_BACK);
   const found = trace(valueEntries(changes), tokens);
-  if (found.changes.some(isDefault)) return withWords(verdictOf(found, 'the result'), ...changesIn(found));
+  if (found.changes.some(isDefault)) return withWords(verdictOf(found, 'the result'), changesIn(found));
   const lacks = `neither the text of ${visible(agent)} is on record nor its hash`;
-  return origin('unknown', `unknown: ${lacks}, so an edit of this cannot be ruled out`, ...changesIn(found));
+  return origin('unknown', `unknown: ${lacks}, so an edit of this cannot be ruled out`, changesIn(found));
 }
 
 const alteredBySomeone = (who: string): string =>
@@ -232,13 +235,11 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
   const ofLine = mendedIn(markedRepairs(line), 'line');
   const byMark = withWords(
     verdictOf(found, `the ${isLegacy(line) ? 'legacy result' : 'record'}`),
-    ...ofLine,
-    ...changesIn(found),
+    ofLine,
+    changesIn(found),
   );
   if (!isLegacy(line))
-    return changed
-      ? byMark
-      : origin('beside', 'unchanged: no rule of fw made or changed this value', ...ofLine);
+    return changed ? byMark : origin('beside', 'unchanged: no rule of fw made or changed this value', ofLine);
   const place = found.at && placeIn(line, found.at);
   if (!place)
     return changed
@@ -246,7 +247,7 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
       : origin('beside', 'no: this is no answer of a model, but a part of the result around the answers');
   if (found.changes.some(isDefault)) return byMark;
   const answer = vouching && answerAt(vouching, place.index);
-  if (!answer) return changed ? byMark : origin('unknown', ...SILENT, ...ofLine);
+  if (!answer) return changed ? byMark : origin('unknown', SILENT, ofLine);
   const where = visible(vouching?.where ?? '');
   if (isAccountedFor(answer) === false)
     return origin('unknown', alteredBySomeone(visible(answer.agent)), `by ${where}`);
@@ -258,7 +259,7 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
         'unknown',
         `unknown: the item at ${where} holds ${visible(JSON.stringify(there) ?? 'nothing')} there`,
         ...(isNamePlace(place.rest) ? [WRITTEN_AS_NAME] : []),
-        ...changesIn(found),
+        changesIn(found),
       );
     }
   }
@@ -274,13 +275,7 @@ function inRecord(line: JsonObject, tokens: readonly string[], vouching: Vouchin
     inside: [...earlier.inside, ...found.inside],
   };
   const ofText = mendedIn(answer.repairs, 'text');
-  return withWords(
-    verdictOf(both, visible(answer.agent)),
-    `by ${where}`,
-    ...ofText,
-    ...ofLine,
-    ...changesIn(both),
-  );
+  return withWords(verdictOf(both, visible(answer.agent)), `by ${where}`, ofText, ofLine, changesIn(both));
 }
 
 const WRITTEN_AS_NAME =

@@ -222,6 +222,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     const { context, page, errors } = await opened(at.address);
     await page.locator('tbody tr').nth(2).waitFor();
     await page.evaluate(`document.querySelector('tbody tr').id = 'same'`);
+    await page.keyboard.press('j'); // somebody reads: a page that nobody has begun to read is made anew
     appendFileSync(path, `${JSON.stringify(itemOf(3))}\n${JSON.stringify(itemOf(4))}\n`);
     await page.locator('tbody a', { hasText: /^5$/ }).waitFor();
     await page.locator('[data-sum=selected]', { hasText: /^5$/ }).waitFor();
