@@ -125,16 +125,14 @@ function waysIn(joined: Joined, pairs: Int32Array): Record<Way, number> {
 }
 
 /** What the index has of each row, end to end. */
-function hashesOf({ index }: Run): RunHashes {
+function hashesOf(run: Run): RunHashes {
+  const { index } = run;
   const { rows, chunks, gone } = index;
-  const made = (): Float64Array => new Float64Array(rows).fill(Number.NaN);
-  const hashes = { ids: made(), decided: made(), said: made(), rungs: made() };
+  const [ids, decided, said] = [run.hashes('ids'), run.hashes('decided'), run.hashes('said')];
+  const hashes = { ids, decided, said, rungs: new Float64Array(rows).fill(Number.NaN) };
   const column = index.column('rung');
   const rungs = column === undefined ? [] : (index.columns[column]?.values ?? []).map(hashOf);
-  for (const { first, ids, decided, said, columns } of chunks) {
-    hashes.ids.set(ids, first);
-    if (decided !== null) hashes.decided.set(decided, first);
-    if (said !== null) hashes.said.set(said, first);
+  for (const { first, columns } of chunks) {
     const own = columns.find(each => each.column === column);
     own?.data.forEach((code, at) => {
       hashes.rungs[first + at] = rungs[code - 1] ?? Number.NaN;

@@ -9,6 +9,12 @@ export type ColumnKind = 'values' | 'numbers' | 'texts';
 /** Numbers of values (0: none, else the place in the dictionary and 1), numbers (NaN: none), or hashes (NaN: none). */
 export type Data = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 
+/** Room for so many rows: 8 bytes wide for numbers and hashes, less for the numbers of values. */
+export function emptyData(width: number, rows: number): Data {
+  if (width === 8) return new Float64Array(rows);
+  return width === 1 ? new Uint8Array(rows) : width === 2 ? new Uint16Array(rows) : new Uint32Array(rows);
+}
+
 export interface ColumnData {
   column: number;
   kind: ColumnKind;

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { version } from '../../../engine/core/config/package.ts';
-import type { ColumnKind, ColumnNews, Data } from './chunk.ts';
+import { type ColumnKind, type ColumnNews, type Data, emptyData } from './chunk.ts';
 import type { FileState } from './indexer.ts';
 import type { PlacedChunk, RowIndex } from './row-index.ts';
 
@@ -184,11 +184,6 @@ async function readChunk(pieces: Pieces): Promise<PlacedChunk> {
   for (const { column, kind, width } of columns)
     read.push({ column, kind, data: await pieces.into(emptyData(width, rows)) });
   return { file, rows, first, offsets, lengths, lines, ids, decided, said, columns: read };
-}
-
-function emptyData(width: number, rows: number): Data {
-  if (width === 8) return new Float64Array(rows);
-  return width === 1 ? new Uint8Array(rows) : width === 2 ? new Uint16Array(rows) : new Uint32Array(rows);
 }
 
 class Pieces {

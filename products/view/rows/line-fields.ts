@@ -14,29 +14,6 @@ export const MOST_FIELDS = 500;
 /** Characters of an answer that is read as JSON. */
 const LONGEST_ANSWER = 64 * 1024;
 
-/** The columns that a line of fw has, before those of its own fields. */
-export const OWN_COLUMNS = [
-  'id',
-  'file',
-  'kind',
-  'row',
-  'sample',
-  'rung',
-  'failure',
-  'stage',
-  'agent',
-  'problem',
-  'ordering',
-  'model',
-  'status',
-  'finish',
-  'steps',
-  'tries',
-  'repairs',
-  'tokens.in',
-  'tokens.out',
-] as const;
-
 /** Those that only failed lines have: why, and where. */
 export const FAILED: readonly string[] = ['failure', 'problem', 'agent', 'stage'];
 
@@ -70,8 +47,10 @@ export function fieldsOf(line: JsonObject, take: TakeField, isRow = false, joine
     fields.legacy(line);
   } else {
     take('', 'kind', failure === undefined ? 'record' : 'unreadable');
-    if (failure === undefined) fields.record('in.', line, 1);
-    if (failure === undefined) fields.said(line);
+    if (failure === undefined) {
+      fields.record('in.', line, 1);
+      fields.said(line);
+    }
   }
   if (failure !== undefined || isItem(line) || isLegacy(line)) take('', 'rung', rungOf(line));
   if (failure === undefined) return;

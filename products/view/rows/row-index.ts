@@ -1,5 +1,5 @@
 /** The index as it lies in memory: chunks of rows in the order in which they were read, and what their columns hold. */
-import { CHUNK, type Chunk, type ColumnKind, type ColumnNews, type Data } from './chunk.ts';
+import { CHUNK, type Chunk, type ColumnKind, type ColumnNews, type Data, emptyData } from './chunk.ts';
 
 export interface StoredColumn {
   group: string;
@@ -128,19 +128,11 @@ function joinedChunks(a: Chunk, b: Chunk): Chunk {
   };
 }
 
-function joinedNumbers(a: Float64Array, b: Float64Array): Float64Array {
-  const all = new Float64Array(a.length + b.length);
-  all.set(a);
-  all.set(b, a.length);
-  return all;
-}
+const joinedNumbers = (a: Float64Array, b: Float64Array): Float64Array =>
+  endToEnd(new Float64Array(a.length + b.length), a, b, a.length);
 
-function joinedWhole(a: Uint32Array, b: Uint32Array): Uint32Array {
-  const all = new Uint32Array(a.length + b.length);
-  all.set(a);
-  all.set(b, a.length);
-  return all;
-}
+const joinedWhole = (a: Uint32Array, b: Uint32Array): Uint32Array =>
+  endToEnd(new Uint32Array(a.length + b.length), a, b, a.length);
 
 function joined(
   a: Data | undefined,
@@ -150,11 +142,13 @@ function joined(
   kind: ColumnKind,
 ): Data {
   const width = Math.max(a?.BYTES_PER_ELEMENT ?? 1, b?.BYTES_PER_ELEMENT ?? 1);
-  const all =
-    kind !== 'values'
-      ? new Float64Array(aRows + bRows).fill(Number.NaN)
-      : new (width === 1 ? Uint8Array : width === 2 ? Uint16Array : Uint32Array)(aRows + bRows);
-  if (a !== undefined) all.set(a);
-  if (b !== undefined) all.set(b, aRows);
-  return all;
+  const room = emptyData(width, aRows + bRows);
+  return endToEnd(kind === 'values' ? room : room.fill(Number.NaN), a, b, aRows);
+}
+
+/** `a` at the beginning of `room`, and `b` from `from` on; rows of what is not there stay as they are. */
+function endToEnd<D extends Data>(room: D, a: Data | undefined, b: Data | undefined, from: number): D {
+  if (a !== undefined) room.set(a);
+  if (b !== undefined) room.set(b, from);
+  return room;
 }
