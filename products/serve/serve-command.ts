@@ -75,6 +75,7 @@ export default command({
         openLasting(options, {
           ...(file && { file }),
           reserve: settings.gateway.reserve,
+          liveTtft: settings.gateway.ttft,
           // workers have endpoints of their own
           needsNone: settings.queue !== null,
           warn: say,

@@ -41,6 +41,11 @@ export class ServerMetrics {
         fw_calls_in_flight: ['Calls in flight at an endpoint.', 'endpoint'],
         fw_calls_limit: ['Concurrency limit of an endpoint.', 'endpoint'],
         fw_calls_waiting: ['Calls that wait for a place at an endpoint.'],
+        fw_batch_places: ['Places of an endpoint that batches may have beside live calls.', 'endpoint'],
+        fw_live_ttft_aim_seconds: [
+          'Time to the first token that batches leave to live calls at an endpoint; absent while those decide nothing.',
+          'endpoint',
+        ],
       },
       () => {
         const { endpoints, waiting } = stats();
@@ -51,6 +56,10 @@ export class ServerMetrics {
           fw_calls_in_flight: each(({ inFlight }) => inFlight),
           fw_calls_limit: each(({ limit }) => limit),
           fw_calls_waiting: waiting,
+          fw_batch_places: each(({ share, limit }) => Math.min(limit, share?.places ?? limit)),
+          fw_live_ttft_aim_seconds: endpoints.flatMap(({ url, share }) =>
+            share?.aim == null ? [] : [[url, share.aim / 1_000] as const],
+          ),
         };
       },
     );

@@ -14,6 +14,7 @@ import { type Exchange, type OpenWire, openWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Extent } from './extent.ts';
 import { createLearner, ownOf } from './learner.ts';
+import type { LiveShare } from './live-share.ts';
 import type { Ending } from './pool-ending.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
 import { noSigns, turnFrom } from './signs-of-work.ts';
@@ -100,6 +101,8 @@ export function createEndpoint(
       return ownOf(learner);
     },
     learner,
+    /** what batches have of it beside live calls; null where there are none */
+    share: null as LiveShare | null,
     /** a person has set the limit, and it stays there */
     pinned,
     /** where the limit was before the endpoint went away; 0 once it is there again */

@@ -28,6 +28,7 @@ import {
   type Sharing,
 } from './limit.ts';
 import { createLiveCalls } from './live-calls.ts';
+import { LiveShare } from './live-share.ts';
 import { createMemory, type Memory } from './memory.ts';
 import { noteHeard, noteLooked } from './mute.ts';
 import { createSuspects, Outages } from './outage.ts';
@@ -145,6 +146,14 @@ class Carrier {
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
+    // a run has nobody who waits beside it
+    if (lasting)
+      for (const endpoint of endpoints)
+        endpoint.share = new LiveShare({
+          ...{ clock, objective: options.liveTtft ?? null, limit: () => endpoint.limit },
+          onRoom: () => this.#pump(),
+          isOurs: ({ lateAtSent }, ms) => this.#lag.isOurs(ms, lateAtSent, clock.now()),
+        });
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
     this.#telling = {
@@ -193,6 +202,9 @@ class Carrier {
   #send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, this.#lag, now);
+    const { sink } = ticket.call;
+    if (sink) sink.onFirst = () => endpoint.share?.firstToken(ticket, this.#clock.now());
+    endpoint.share?.sent(ticket, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
@@ -207,6 +219,7 @@ class Carrier {
   #settled(ticket: Ticket, endpoint: Endpoint, got: Reply | Error): void {
     const clock = this.#clock;
     const had = leave(endpoint, ticket);
+    endpoint.share?.left(ticket, !(got instanceof Error) && got.status === 200, clock.now());
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
     try {
@@ -274,6 +287,7 @@ class Carrier {
     this.#sweptAt = now;
     dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
     this.#liveCalls.sweep(now);
+    for (const { share } of this.#endpoints) share?.sweep(now);
     this.#queue.wake(now);
     this.#suspects.forget(now);
     this.#look(now);
