@@ -1,5 +1,5 @@
 /** What DELETE takes with it: all prompts and answers, wherever the server had them, also where it is killed meanwhile. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
@@ -127,7 +127,6 @@ function dying(steps: number): Disk & { done: number } {
 
 test('killed at every step of a deletion: the batch is there with all it had, or all of it is gone', async () => {
   const model = await saying();
-  const { cpSync, mkdirSync } = await import('node:fs');
   const made = await served({ endpoints: [model.url] });
   const openai: OpenAI = made.client();
   const { id } = await reached(openai, (await begin(openai, secret('a'))).id);

@@ -77,7 +77,7 @@ export class Retention {
   async sweep(): Promise<boolean> {
     const { eraser, files } = this.#stores;
     const over = files.sweep(MOST_FILES);
-    this.#told('files', over.length, sumOf(over), 'their time is over');
+    this.#told('file', over.length, sumOf(over), 'their time is over');
     const bare = await eraser.forgetBare(MOST_BATCHES);
     if (bare.length > 0)
       this.#parts.say(
@@ -147,7 +147,7 @@ export class Retention {
         count += 1;
       }
     } finally {
-      this.#told('ended batches', count, bytes, why);
+      this.#told('ended batch', count, bytes, why);
     }
     return over.length > MOST_BATCHES;
   }
@@ -174,14 +174,21 @@ export class Retention {
     if (some.length > 0) syncFolder(root);
     const days = new Set(some.map(file => file.day)).size;
     const why = `${counted(days, 'day')} up to ${some.at(-1)?.day}`;
-    this.#told("files of the gateway's record", some.length, sumOf(some), why);
+    this.#told("file of the gateway's record", some.length, sumOf(some), why);
     return over.length > some.length;
   }
 
-  #told(what: string, count: number, bytes: number, why: string): void {
-    if (count > 0) this.#parts.say(`removed ${count} ${what} (${bytesWords(bytes)}): ${why}`);
+  #told(what: keyof typeof PLURALS, count: number, bytes: number, why: string): void {
+    if (count > 0)
+      this.#parts.say(`removed ${counted(count, what, PLURALS[what])} (${bytesWords(bytes)}): ${why}`);
   }
 }
+
+const PLURALS = {
+  file: 'files',
+  'ended batch': 'ended batches',
+  "file of the gateway's record": "files of the gateway's record",
+};
 
 interface RecordFile {
   day: string;
