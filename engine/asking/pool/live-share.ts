@@ -12,7 +12,7 @@
  */
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { Alone } from './alone.ts';
-import type { Ticket } from './pool-state.ts';
+import type { BatchShare, BatchShareState, Ticket } from './pool-state.ts';
 
 /** Batches always have this share of the limit, and a place. */
 const LEAST_SHARE = 1 / 16;
@@ -46,13 +46,6 @@ const VAIN_SHARE = 0.25;
 /** How much of the mean latency a further answer is. */
 const NEWS = 0.05;
 
-export interface LiveShareState {
-  /** places that batches have; null: as many as there are */
-  places: number | null;
-  /** ms in which a first token is on time, as of the last one; null where nobody knows */
-  aim: number | null;
-}
-
 /** A stream without its first token. */
 interface Young {
   /** calls of batches there when it was sent */
@@ -73,7 +66,7 @@ export interface LiveShareOptions {
   isOurs: (ticket: Ticket, ms: number) => boolean;
 }
 
-export class LiveShare {
+export class LiveShare implements BatchShare {
   readonly #options: LiveShareOptions;
   readonly #alone: Alone;
   readonly #young = new Map<Ticket, Young>();
@@ -100,13 +93,12 @@ export class LiveShare {
     this.#alone = new Alone(options.objective);
   }
 
-  /** Calls of all kinds that may be there when a batch begins one more; no more than there are while it has to wait. */
   get most(): number {
     if (this.#places === Number.POSITIVE_INFINITY) return this.#places;
     return this.#isHeld ? 0 : this.#live + Math.floor(this.#places);
   }
 
-  state(): LiveShareState {
+  state(): BatchShareState {
     const isFree = this.#places >= this.#options.limit();
     return { places: isFree ? null : Math.floor(this.#places), aim: isFree ? null : this.#aim };
   }

@@ -14,7 +14,6 @@ import { type Exchange, type OpenWire, openWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Extent } from './extent.ts';
 import { createLearner, ownOf } from './learner.ts';
-import type { LiveShare } from './live-share.ts';
 import type { Ending } from './pool-ending.ts';
 import type { KnownAnswers, Recording } from './recording.ts';
 import { noSigns, turnFrom } from './signs-of-work.ts';
@@ -50,6 +49,20 @@ export type EndpointCounts = typeof NO_COUNTS & {
   /** tokens */
   usage: Required<Usage>;
 };
+
+/** What batches have of an endpoint beside live calls (live-share.ts). */
+export interface BatchShare {
+  /** calls of all kinds that may be there when a batch begins one more; none while it has to wait for its turn */
+  readonly most: number;
+  state(): BatchShareState;
+}
+
+export interface BatchShareState {
+  /** places that batches have; null: as many as there are */
+  places: number | null;
+  /** ms in which a first token is on time, as of the last one; null where nobody knows */
+  aim: number | null;
+}
 
 export function createEndpoint(
   { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
@@ -107,7 +120,7 @@ export function createEndpoint(
     },
     learner,
     /** what batches have of it beside live calls; null where there are none */
-    share: null as LiveShare | null,
+    share: null as BatchShare | null,
     /** a person has set the limit, and it stays there */
     pinned,
     /** where the limit was before the endpoint went away; 0 once it is there again */

@@ -11,8 +11,7 @@ import {
   type Said,
 } from '../endpoints/server-load.ts';
 import { isUsable } from './health.ts';
-import type { LiveShareState } from './live-share.ts';
-import type { Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
+import type { BatchShareState, Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
@@ -30,7 +29,7 @@ export interface EndpointStats extends EndpointCounts {
   /** a person has set the limit */
   pinned: boolean;
   /** what batches have of it beside live calls; left out where there are none */
-  share?: LiveShareState;
+  share?: BatchShareState;
   /** ms that the oldest call has been there; null where there is none */
   oldest: number | null;
   /** what its metrics said last; null where it has none */

@@ -28,7 +28,7 @@ import {
   type Sharing,
 } from './limit.ts';
 import { createLiveCalls } from './live-calls.ts';
-import { LiveShare } from './live-share.ts';
+import { LiveShares } from './live-shares.ts';
 import { createMembership, type Membership } from './membership.ts';
 import { createMemory, type Memory } from './memory.ts';
 import { noteHeard, noteLooked } from './mute.ts';
@@ -85,6 +85,8 @@ class Carrier {
   readonly #items: ReturnType<typeof createItems>;
   readonly #tally: ReturnType<typeof createTally>;
   readonly #lag: Lag;
+  /** null where all calls are of one kind */
+  readonly #shares: LiveShares | null;
   /** what it offers beside calls */
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
@@ -148,6 +150,10 @@ class Carrier {
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
+    const objective = options.liveTtft ?? null;
+    const onRoom = (): void => this.#pump();
+    // a run has nobody who waits beside it
+    this.#shares = lasting ? new LiveShares({ clock, lag: this.#lag, objective, onRoom }) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
     this.#membership = this.#createMembership(prober, () => {
@@ -203,11 +209,7 @@ class Carrier {
   #send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, this.#lag, now);
-    const { sink } = ticket.call;
-    // a run has nobody who waits beside it
-    if (this.#options.lasting) endpoint.share ??= this.#shareOf(endpoint);
-    if (sink) sink.onFirst = () => endpoint.share?.firstToken(ticket, this.#clock.now());
-    endpoint.share?.sent(ticket, now);
+    this.#shares?.sent(endpoint, ticket, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
@@ -219,19 +221,10 @@ class Carrier {
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }
 
-  #shareOf(endpoint: Endpoint): LiveShare {
-    const clock = this.#clock;
-    return new LiveShare({
-      ...{ clock, objective: this.#options.liveTtft ?? null, limit: () => endpoint.limit },
-      onRoom: () => this.#pump(),
-      isOurs: ({ lateAtSent }, ms) => this.#lag.isOurs(ms, lateAtSent, clock.now()),
-    });
-  }
-
   #settled(ticket: Ticket, endpoint: Endpoint, got: Reply | Error): void {
     const clock = this.#clock;
     const had = leave(endpoint, ticket);
-    endpoint.share?.left(ticket, !(got instanceof Error) && got.status === 200, clock.now());
+    this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
     try {
@@ -299,7 +292,7 @@ class Carrier {
     this.#sweptAt = now;
     dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
     this.#liveCalls.sweep(now);
-    for (const { share } of this.#endpoints) share?.sweep(now);
+    this.#shares?.sweep(this.#endpoints, now);
     this.#queue.wake(now);
     this.#suspects.forget(now);
     this.#look(now);
