@@ -65,7 +65,7 @@ export interface BatchShareState {
 }
 
 export function createEndpoint(
-  { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
+  { url, limit, pinned, meant, key: own, gpu, scheduling }: EndpointSetting,
   index: number,
   shared: Key | undefined,
   options: {
@@ -121,6 +121,13 @@ export function createEndpoint(
     learner,
     /** what batches have of it beside live calls; null where there are none */
     share: null as BatchShare | null,
+    /** it says that it is a vLLM; whether it takes the priority of a call, as a person has said or a call has shown (priority.ts) */
+    isVllm: false,
+    priority: (scheduling === undefined ? 'unknown' : scheduling === 'priority' ? 'taken' : 'refused') as
+      | 'unknown'
+      | 'tried'
+      | 'taken'
+      | 'refused',
     /** a person has set the limit, and it stays there */
     pinned,
     /** where the limit was before the endpoint went away; 0 once it is there again */
@@ -248,6 +255,8 @@ export class Ticket {
   exchange: Exchange | null = null;
   turn = NO_TURN;
   extent: Extent | null = null;
+  /** whether its try carries a priority, and is the first there that does */
+  carries: 'known' | 'trial' | null = null;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;
   /** of that endpoint's limit, as learner.ts counts them */

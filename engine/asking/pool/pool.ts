@@ -44,6 +44,7 @@ import {
 import { interruptedBy } from './pool-ending.ts';
 import { createEndpoint, type Endpoint, enter, leave, mix, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
+import { bodyFor, refusesPriority } from './priority.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
 import { Reactions } from './reactions.ts';
@@ -214,7 +215,7 @@ class Carrier {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
     }
-    const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
+    const exchange = endpoint.wire.send(requestOf(ticket.call, bodyFor(ticket, endpoint), endpoint), got => {
       this.#settled(ticket, endpoint, got);
     });
     // A request that failed on the spot is out of its place already.
@@ -227,6 +228,7 @@ class Carrier {
     this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
+    if (refusesPriority(ticket, endpoint, got)) return this.#queue.sleep(ticket);
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
       endpoint.counts.busy += clock.now() - ticket.sentAt;

@@ -50,8 +50,8 @@ const MAX_TOLD_REFUSALS = 10;
 const markOf = (key: string): string => key.slice(0, MARK_LENGTH);
 let tries = 0;
 
-/** The request of a try of `call`, with an id of its own. */
-export function requestOf({ path, body, key, raw, sink }: Call, { prefix }: Endpoint): Request {
+/** The request of a try of `call`, with `body` as it goes out and an id of its own. */
+export function requestOf({ path, key, raw, sink }: Call, body: Buffer, { prefix }: Endpoint): Request {
   const id = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
   return { method: 'POST', path: raw ? pathBelow(prefix, path) : prefix + path, body, id, sink };
 }
