@@ -32,9 +32,17 @@ export function batchMetrics(
       fw_batch_deadline_seconds: ['Time until the first window of a batch that has not ended is over.'],
       fw_batch_items_total: ['Lines of batches that have come back.', 'outcome'],
       fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],
+      fw_batch_least_slack_seconds: [
+        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late.',
+      ],
+      fw_batch_deadline_out_of_reach: [
+        'Batches whose windows cannot be kept: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
+        'reason',
+      ],
     },
     () => {
       const { counts, items, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
+      const { late, leastSlack } = measured.batches.forecasts.sums();
       return {
         fw_batches: counts,
         fw_batch_items_left: left,
@@ -46,6 +54,8 @@ export function batchMetrics(
         fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
         fw_batch_items_total: items,
         fw_batches_paused: measured.batches.paused,
+        fw_batch_least_slack_seconds: leastSlack,
+        fw_batch_deadline_out_of_reach: late,
       };
     },
   );

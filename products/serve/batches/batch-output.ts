@@ -124,7 +124,7 @@ function errorOf(item: Item, ending: Ending | null): { code: string; message: st
 const MOST_CODES = 30;
 const MOST_EXAMPLES = 3;
 const LONGEST = 300;
-const OTHER = 'other';
+export const OTHER = 'other';
 
 /** Counts a line that failed; `error` is what the line says is wrong, null where a server's refusal says it. */
 function noteFailure(

@@ -3,7 +3,7 @@
  * looked at later; one that is asked for again is found.
  */
 import { hash } from 'node:crypto';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { ownValidator } from '../../../engine/core/config/package.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
@@ -24,6 +24,7 @@ import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
+import { forecastHeader } from './forecasts.ts';
 
 const LIST = { id: BATCH_ID, most: 100, usual: 20 };
 
@@ -42,13 +43,23 @@ export function addBatchRoutes(
   { store, batches, create, eraser, parts }: BatchRouteParts,
 ): void {
   const config = { scope: 'batch' } as const;
-  const see = (record: BatchRecord) => shown(batches.seen(record));
+  const see = (record: BatchRecord): JsonObject => {
+    const forecast = batches.forecasts.of(record);
+    const batch = shown(batches.seen(record));
+    return forecast === null ? batch : { ...batch, fw_forecast: { ...forecast } };
+  };
+  /** A client that knows OpenAI's fields alone reads what was forecast in a header. */
+  const seeOne = (record: BatchRecord, reply: FastifyReply): JsonObject => {
+    const forecast = batches.forecasts.of(record);
+    if (forecast !== null) reply.header('x-fw-forecast', forecastHeader(forecast));
+    return see(record);
+  };
 
-  app.post('/v1/batches', { config }, async request => {
+  app.post('/v1/batches', { config }, async (request, reply) => {
     const { caller, body, headers } = request;
     const idempotency = textOf(headers['idempotency-key']);
     const isRetry = Number(textOf(headers['x-stainless-retry-count'])) > 0;
-    return see(create({ body, idempotency, caller, isRetry }));
+    return seeOne(create({ body, idempotency, caller, isRetry }), reply);
   });
 
   app.get('/v1/batches', { config }, async request => {
@@ -66,7 +77,7 @@ export function addBatchRoutes(
     if (record === null) throw notFound(`No batch found with id '${params.id.slice(0, 100)}'.`);
     return record;
   };
-  app.get('/v1/batches/:id', { config }, async (request: One) => see(found(request)));
+  app.get('/v1/batches/:id', { config }, async (request: One, reply) => seeOne(found(request), reply));
   app.post('/v1/batches/:id/cancel', { config }, async (request: One) =>
     kept(() => see(batches.cancel(found(request)))),
   );

@@ -16,7 +16,9 @@ import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
 import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
+import { Forecasts } from './forecasts.ts';
 import { validate } from './validate-lines.ts';
+import type { Waiting } from './waiting.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
@@ -45,6 +47,7 @@ export class Batches {
   readonly #answerers: Answerers;
   readonly #turns: Turns;
   readonly #names: Names;
+  readonly forecasts: Forecasts;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
   readonly #paused = new Map<string, { until: number; why: string }>();
@@ -59,7 +62,13 @@ export class Batches {
     this.#store = store;
     this.#answerers = new Answerers(parts, store);
     this.#names = namesOf(parts.settings.gateway.models);
-    this.#turns = new Turns(store, this.#answerers);
+    this.forecasts = new Forecasts({
+      ...{ store, now: parts.now, modelsOf: this.#names.modelsOf },
+      seen: record => this.seen(record),
+      waiting: record => this.waiting(record),
+      servers: () => this.#answerers.servers(),
+    });
+    this.#turns = new Turns(store, this.#answerers, record => this.forecasts.weightOf(record));
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
@@ -98,17 +107,20 @@ export class Batches {
     return this.#store.of(id);
   }
 
-  /** Why one that has not ended is not asked now, in words; null where it is. */
-  waits(record: BatchRecord): string | null {
+  /** Why one that has not ended is not asked now; null where it is. */
+  waiting(record: BatchRecord): Waiting | null {
     const { id, status } = record;
     const broken = this.#paused.get(id)?.why;
     if (isFinal(status)) return null;
-    if (broken !== undefined) return `paused, and tried again: ${broken}`;
+    if (broken !== undefined) return { reason: 'disk', words: `paused, and tried again: ${broken}` };
     const missing = this.#answerers.missing(record);
     if (missing !== null || status !== 'in_progress') return missing;
     const { budgets, rulesOf } = this.#parts.access;
-    if (this.#turns.running.has(id)) return budgets.waits(record.key, rulesOf(record.key));
-    return this.#turns.hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
+    const [isRunning, isNext] = [this.#turns.running.has(id), this.#turns.hasTurn(record)];
+    const words = isRunning ? budgets.waits(record.key, rulesOf(record.key)) : null;
+    if (words !== null) return { reason: 'budget', words };
+    if (isRunning || isNext) return null;
+    return { reason: 'turn', words: `waits until one of the ${MOST_RUNNING} that run has ended` };
   }
 
   /** Stops all of them where they are; resolves when nothing is under way. */
@@ -192,6 +204,7 @@ export class Batches {
       ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
       names: this.#names,
       share: () => turns.shareOf(record),
+      weight: () => this.forecasts.weightOf(record),
     };
     const run = startRun(options, this.#answerers, ending);
     turns.begin(record, run);
@@ -278,6 +291,7 @@ export class Batches {
     const isDue = time - this.#savedAt >= SAVE;
     if (isDue) this.#savedAt = time;
     this.#turns.look();
+    this.forecasts.look();
     for (const record of this.#store.open()) {
       const { id } = record;
       const run = this.#turns.running.get(id);
