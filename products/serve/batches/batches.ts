@@ -4,7 +4,7 @@
  * What the disk does not take pauses a batch, which is looked at again.
  */
 import { isFull } from '../../../engine/core/files/durable.ts';
-import { Fatal } from '../../../engine/core/item/failure.ts';
+import { Fatal, ioError } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
@@ -12,7 +12,7 @@ import type { FileStore } from '../file-store.ts';
 import { type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
-import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
+import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
 import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -158,8 +158,11 @@ export class Batches {
   async #step(id: string): Promise<boolean> {
     const record = this.#store.of(id);
     if (record.outputs !== null) return this.#place(record, record.outputs);
+    const isInput = this.#store.hasInput(record, this.#parts.files.pathOf(record.input_file_id));
+    if (!isInput && record.status !== 'cancelling')
+      throw ioError(`its input is gone, and ${record.input_file_id} too: cancel it, and send it again`);
     if (record.status === 'validating') return this.#validate(record);
-    if (record.status === 'cancelling' && record.counts.total === 0) {
+    if (record.status === 'cancelling' && (record.counts.total === 0 || !isInput)) {
       this.#store.save({ ...record, outputs: { output: null, error: null } });
       return true;
     }
@@ -243,6 +246,10 @@ export class Batches {
   #place(record: BatchRecord, outputs: Outputs): boolean {
     const { files, settings, stamp } = this.#parts;
     const folder = this.#store.folderOf(record.id);
+    if (!areWhole(record, outputs, folder, files)) {
+      this.#store.save({ ...record, outputs: null });
+      return true; // they are written again, from the ledger
+    }
     placeOutputs(record, outputs, { files, folder, keep: settings.keep.files, now: stamp() });
     const { status } = record;
     const last = status === 'finalizing' ? 'completed' : status === 'cancelling' ? 'cancelled' : 'expired';
