@@ -3,7 +3,10 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } fr
 import { join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
+import { ledgerFiles, linesOf } from '../../engine/asking/ledger/read-ledger.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
+import { costBy } from '../../products/records/cost-by.ts';
+import { forgetOwner } from '../../products/records/forget-owner.ts';
 import { BatchStore } from '../../products/serve/batches/batch-store.ts';
 import { openFiles } from '../../products/serve/file-store.ts';
 import { Eraser } from '../../products/serve/keep/eraser.ts';
@@ -102,6 +105,62 @@ test('deleted batches and files leave no prompt and no answer behind', async () 
   expect(said.filter(line => line.includes('was deleted'))).toHaveLength(2);
   const metrics = await (await fetch(`${url}/metrics`, auth(keyOf(data, 'm', ['metrics'])))).text();
   expect(metrics).toMatch(/^fw_batch_items_total\{outcome="completed"\} 4$/m);
+});
+
+test('the record of an owner is forgotten beside a server that works: what it cost stays, the cache gives nothing', async () => {
+  const model = await saying();
+  const data = folder();
+  const limits = { tokens_per_day: 1_000_000 };
+  const keys = [keyOf(data, 'alice', ['chat'], limits), keyOf(data, 'bob', ['chat'], limits)] as const;
+  const { url } = await served({ data, endpoints: [model.url], gateway: { cacheFor: 60_000 } });
+  const ask = (key: string, content: string) =>
+    fetch(`${url}/v1/chat/completions`, {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' } },
+      body: JSON.stringify({ model: 'm', temperature: 0, messages: [{ role: 'user', content }] }),
+    });
+  const cached = async (key: string, content: string): Promise<string | null> => {
+    const reply = await ask(key, content);
+    expect(await reply.text()).toContain(CANARY);
+    return reply.headers.get('x-fw-cache');
+  };
+  for (const key of keys) {
+    expect(await cached(key, `${CANARY} é 1`)).toBe(null);
+    expect(await cached(key, `${CANARY} é 1`)).toBe('hit');
+  }
+  const record = join(data, 'gateway');
+  const before = costBy(
+    ledgerFiles(record, () => {}),
+    ['key', 'outcome'],
+    new Map(),
+    () => {},
+  );
+  const trouble: string[] = [];
+  const tell = ({ message }: { message: string }): void => void trouble.push(message);
+  expect(forgetOwner(record, 'nobody', null, tell).calls).toBe(0);
+  expect(forgetOwner(record, 'alice', '2000-01-01', tell).calls).toBe(0);
+  expect(forgetOwner(record, 'alice', null, tell)).toMatchObject({ calls: 2, files: 1 });
+  expect(forgetOwner(record, 'alice', null, tell).calls).toBe(0);
+  expect(await cached(keys[0], `${CANARY} é 1`)).toBe(null); // asked again, at the end of the same file
+  expect(forgetOwner(record, 'alice', null, tell).calls).toBe(1);
+  expect(trouble).toEqual([]);
+  const left = ledgerFiles(record, () => {}).flatMap(path =>
+    [...linesOf(path, tell)].map(({ bytes }) => JSON.parse(bytes.toString())),
+  );
+  const texts = (owner: string) =>
+    left.filter(({ caller }) => caller === owner).map(one => JSON.stringify(one));
+  expect(texts('alice').map(text => text.includes(CANARY))).toEqual([false, false, false]);
+  expect(texts('bob').map(text => text.includes(CANARY))).toEqual([true, true]);
+  const after = costBy(
+    ledgerFiles(record, () => {}),
+    ['key', 'outcome'],
+    new Map(),
+    tell,
+  );
+  expect(after.groups.map(({ names, tries, out }) => [names, tries > 0, out])).toEqual(
+    before.groups.map(({ names, tries, out }) => [names, tries > 0, out]),
+  );
+  expect(forgetOwner(record, 'bob', null, tell).calls).toBe(2);
+  expect([canariesIn(data), trouble]).toEqual([[], []]);
 });
 
 const auth = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
