@@ -165,6 +165,39 @@ test('the record of an owner is forgotten beside a server that works: what it co
 
 const auth = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
 
+test('deleted while somebody reads it: a download goes on to its end, an open page says so, what comes later is not found', async () => {
+  const { url, client, said } = await served();
+  const openai = client();
+  const size = 24 * 1024 * 1024; // more than a connection holds
+  const input = await put(openai, `${lineOf('a')}\n${' '.repeat(size)}`);
+  const { id } = await reached(
+    openai,
+    (
+      await openai.batches.create({
+        ...{ input_file_id: input, endpoint: ENDPOINT, completion_window: '24h' },
+      })
+    ).id,
+  );
+  const download = await fetch(`${url}/v1/files/${input}/content`);
+  const page = await fetch(`${url}/ui/events?batch=${id}`);
+  const reply = await fetch(`${url}/v1/batches/${id}`, { method: 'DELETE' });
+  expect([reply.status, ((await reply.json()) as Deleted).files]).toEqual([
+    200,
+    expect.arrayContaining([input]),
+  ]);
+  expect((await download.arrayBuffer()).byteLength).toBeGreaterThan(size);
+  expect(await page.text()).toMatch(/event: gone\ndata: "Not live: this was deleted\."\n\n$/);
+  for (const path of [
+    `v1/files/${input}/content`,
+    `v1/batches/${id}`,
+    `ui/batches/${id}`,
+    `ui/batches/${id}/results`,
+  ])
+    expect((await fetch(`${url}/${path}`)).status, path).toBe(404);
+  expect((await fetch(`${url}/ui/`)).status).toBe(200);
+  expect(said.filter(line => line.includes('    at '))).toEqual([]);
+});
+
 /** A disk that does `steps` things and then none any more. */
 function dying(steps: number): Disk & { done: number } {
   const step = <T>(act: () => T): T => {
