@@ -50,7 +50,7 @@ export class Batches {
   readonly forecasts: Forecasts;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
-  readonly #paused = new Map<string, { until: number; why: string }>();
+  readonly #paused = new Map<string, { until: number; why: string; yields?: true }>();
   readonly #closing = new AbortController();
   readonly #looking: NodeJS.Timeout;
   #savedAt = performance.now();
@@ -279,9 +279,13 @@ export class Batches {
 
   /** It writes nothing more than what is under way: what room there is left is for live calls. */
   #yield(id: string, run: BatchRun): void {
+    const { room, now } = this.#parts;
+    run.hold?.(now() + AGAIN);
     if (this.#paused.has(id)) return;
-    this.#pause(id, this.#parts.room.why);
-    run.pause();
+    this.#pause(id, room.why);
+    this.#paused.set(id, { until: 0, why: room.why, yields: true });
+    // workers hand in what they have: it is paid for
+    if (run.hold === undefined) run.pause();
   }
 
   #save(id: string): void {
@@ -309,6 +313,7 @@ export class Batches {
         if (this.#isToStop(record)) this.#stopOf(record);
         if (run !== undefined && isDue) this.#save(id);
         const until = this.#paused.get(id)?.until;
+        if (this.#paused.get(id)?.yields && room.isBack) this.#paused.delete(id);
         if (run !== undefined && room.state === 'full') this.#yield(id, run);
         else if (until === undefined ? room.state !== 'full' : time >= until && room.isBack) this.#drive(id);
       } catch (error) {
