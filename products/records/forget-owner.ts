@@ -2,7 +2,7 @@
  * Forgetting what somebody asked a server: the texts of his calls go, and what they cost stays. Each line is written over
  * where it is, with as many bytes, so that a server which appends to the file, or knows places in it, is not disturbed.
  */
-import { closeSync, constants, fsyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { isCall, roomFor, SEAL_LENGTH, writeSealed } from '../../engine/asking/ledger/ledger-format.ts';
 import {
   type CallHead,
@@ -35,19 +35,34 @@ export function forgetOwner(path: string, owner: string, before: string | null, 
   return forgotten;
 }
 
+/** ms after which the end of a line is not written any more */
+const QUIET = 60_000;
+
 function forgetIn(path: string, owner: string, before: string | null, tell: Tell) {
   const sum = { calls: 0, bytes: 0 };
   let file: number | null = null;
+  const over = (bytes: Buffer, at: number): void => {
+    file ??= openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
+    writeSync(file, bytes, 0, bytes.length, at);
+    sum.calls += 1;
+    sum.bytes += bytes.length;
+  };
+  /** What is no line says whose it is all the same. A torn one that is still being written will be whole. */
+  const heard: Tell = trouble => {
+    const { kind, at, length } = trouble;
+    const isQuiet = kind === 'damage' || Date.now() - statSync(path).mtimeMs > QUIET;
+    if (length === 0 || length > MOST || before !== null) return tell(trouble);
+    if (!bytesAt(path, at, length).includes(`"caller":${JSON.stringify(owner)}`)) return tell(trouble);
+    if (isQuiet) return over(Buffer.alloc(length, ' '), at);
+    const message = `a line of ${owner} at byte ${at} has no end yet: give the command again in a minute`;
+    tell({ ...trouble, kind: 'damage', message });
+  };
   try {
-    for (const { at, bytes } of linesOf(path, tell)) {
+    for (const { at, bytes } of linesOf(path, heard)) {
       const call = isCall(bytes) ? callIn(bytes) : null;
       if (call === null || call.caller !== owner || call.forgotten) continue;
       if (before !== null && call.time.slice(0, 10) >= before) continue;
-      const line = bareLine(call, bytes.length);
-      file ??= openSync(path, constants.O_WRONLY | constants.O_NOFOLLOW);
-      writeSync(file, line, 0, line.length, at);
-      sum.calls += 1;
-      sum.bytes += line.length;
+      over(bareLine(call, bytes.length), at);
     }
     if (file !== null) fsyncSync(file);
   } catch (error) {
@@ -58,6 +73,19 @@ function forgetIn(path: string, owner: string, before: string | null, tell: Tell
     if (file !== null) closeSync(file);
   }
   return sum;
+}
+
+/** Bytes of damage that are looked at; more is told. */
+const MOST = 1 << 26;
+
+function bytesAt(path: string, at: number, length: number): Buffer {
+  const file = openSync(path, 'r');
+  try {
+    const bytes = Buffer.alloc(length);
+    return bytes.subarray(0, readSync(file, bytes, 0, length, at));
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** The line without its texts, sealed, in exactly `length` bytes: JSON may have spaces before a comma. */

@@ -1,6 +1,15 @@
 /** What DELETE takes with it: all prompts and answers, wherever the server had them, also where it is killed meanwhile. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
 import { ledgerFiles, linesOf } from '../../engine/asking/ledger/read-ledger.ts';
@@ -159,7 +168,16 @@ test('the record of an owner is forgotten beside a server that works: what it co
   expect(after.groups.map(({ names, tries, out }) => [names, tries > 0, out])).toEqual(
     before.groups.map(({ names, tries, out }) => [names, tries > 0, out]),
   );
-  expect(forgetOwner(record, 'bob', null, tell).calls).toBe(2);
+  // of a line that a full disk cut off, too, once nobody writes it any more
+  const [file] = ledgerFiles(record, () => {}) as [string];
+  const torn = join(dirname(file), '000000000-host-1-abcdef.ndjson');
+  const whole = readFileSync(file, 'utf8').split('\n');
+  const bobs = whole.find(line => line.includes('"caller":"bob"') && line.includes(CANARY)) as string;
+  writeFileSync(torn, `${whole[0]}\n${bobs.slice(0, -30)}`);
+  expect(forgetOwner(record, 'bob', '2000-01-01', tell).calls).toBe(0);
+  expect(trouble.splice(0)).toEqual([expect.stringContaining('torn')]);
+  utimesSync(torn, 0, 0);
+  expect(forgetOwner(record, 'bob', null, tell).calls).toBe(3);
   expect([canariesIn(data), trouble]).toEqual([[], []]);
 });
 
