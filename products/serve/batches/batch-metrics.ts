@@ -1,10 +1,11 @@
 /** What Prometheus is told of batches: by state, never by id or owner; and how fast they go. */
 import { statfsSync } from 'node:fs';
 import type { Parts } from '../server-context.ts';
-import { isNotAsked } from './batch-output.ts';
+import { outcomeOf } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, STATUSES } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
+import { REASONS } from './waiting.ts';
 
 interface Measured {
   store: BatchStore;
@@ -16,6 +17,7 @@ export function batchMetrics(
   { metrics, data, now }: Pick<Parts, 'metrics' | 'data' | 'now'>,
   measured: Measured,
 ): void {
+  const items = createItems();
   metrics.measure(
     {
       fw_batches: ['Batches by state.', 'state'],
@@ -23,11 +25,20 @@ export function batchMetrics(
       fw_batch_left_seconds: ['Time until all of these have come back, at the rate of the last minute.'],
       fw_data_free_bytes: ['Room on the disk of the folder that the server keeps all in.'],
       fw_batch_oldest_seconds: ['Age of the oldest batch in a state that is not final.', 'state'],
-      fw_batch_deadline_seconds: ['Time until the first window of a batch that has not ended is over.'],
-      fw_batch_items_total: ['Lines of batches that have come back.', 'outcome'],
+      fw_batch_deadline_seconds: [
+        'Time until the first window of a batch that has not ended is over; of those that can be kept, and wait for nothing of their users.',
+      ],
+      fw_batch_items_total: [
+        'Lines of batches that have come back: completed; refused, for what their users wrote; not_asked, since the batch had ended; failed otherwise.',
+        'outcome',
+      ],
+      fw_batches_waiting: [
+        'Batches of which nothing is asked now, by why: disk, endpoint, worker, queue, model (nobody serves theirs), budget (of their key), turn.',
+        'reason',
+      ],
       fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],
       fw_batch_least_slack_seconds: [
-        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late.',
+        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late. Of the same batches.',
       ],
       fw_batch_deadline_out_of_reach: [
         'Batches whose windows cannot be kept: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
@@ -35,7 +46,8 @@ export function batchMetrics(
       ],
     },
     () => {
-      const { counts, items, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
+      const { counts, waiting, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
+      const { store, batches } = measured;
       const { bavail, bsize } = statfsSync(data);
       const { late, leastSlack } = measured.batches.forecasts.sums();
       return {
@@ -46,7 +58,8 @@ export function batchMetrics(
         fw_data_free_bytes: bavail * bsize,
         fw_batch_oldest_seconds: oldest,
         fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
-        fw_batch_items_total: items,
+        fw_batch_items_total: items(store.all().map(one => batches.seen(one))),
+        fw_batches_waiting: waiting,
         fw_batches_paused: measured.batches.paused,
         fw_batch_least_slack_seconds: leastSlack,
         fw_batch_deadline_out_of_reach: late,
@@ -58,27 +71,52 @@ export function batchMetrics(
 /** Over all batches; `seconds` is now. */
 function sumsOf({ store, batches, rates }: Measured, seconds: number) {
   const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
-  const items = new Map<string, number>();
+  const waiting = new Map<string, number>(REASONS.map(reason => [reason, 0]));
   const oldest = new Map<string, number>();
   let [left, rate, deadline] = [0, 0, Number.POSITIVE_INFINITY];
   const add = (to: Map<string, number>, key: string, count: number): void =>
     void to.set(key, (to.get(key) ?? 0) + count);
   for (const record of store.all().map(one => batches.seen(one))) {
-    const { id, status, created_at, failures } = record;
+    const { id, status, created_at } = record;
     const { total, completed, failed } = record.counts;
     add(counts, status, 1);
-    add(items, 'completed', completed);
-    // what was cancelled or expired before it was asked says nothing of servers or answers
-    const unasked = failures.reduce((sum, { code, count }) => sum + (isNotAsked(code) ? count : 0), 0);
-    add(items, 'failed', failed - unasked);
-    add(items, 'not_asked', unasked);
     if (isFinal(status)) continue;
+    const why = batches.waiting(record);
+    if (why !== null) add(waiting, why.reason, 1);
     left += total - completed - failed;
     rate += rates.of(id) ?? 0;
     oldest.set(status, Math.max(oldest.get(status) ?? 0, seconds - created_at));
-    deadline = Math.min(deadline, expiresAt(record) - seconds);
+    if (!batches.forecasts.isUsers(record)) deadline = Math.min(deadline, expiresAt(record) - seconds);
   }
-  return { counts, items, left, rate, oldest, deadline };
+  return { counts, waiting, left, rate, oldest, deadline };
+}
+
+const OUTCOMES = ['completed', 'failed', 'refused', 'not_asked'] as const;
+type Outcomes = Record<(typeof OUTCOMES)[number], number>;
+const NO_OUTCOMES: Outcomes = { completed: 0, failed: 0, refused: 0, not_asked: 0 };
+
+/** Lines by outcome, as a counter: what a batch had that was deleted since is still in it. */
+function createItems() {
+  let last = new Map<string, Outcomes>();
+  const gone = { ...NO_OUTCOMES };
+  return (records: readonly BatchRecord[]): Iterable<readonly [string, number]> => {
+    const now = new Map(records.map(record => [record.id, outcomesOf(record)]));
+    for (const [id, had] of last) if (!now.has(id)) for (const key of OUTCOMES) gone[key] += had[key];
+    last = now;
+    const all = [...now.values()];
+    return OUTCOMES.map(key => [key, all.reduce((sum, one) => sum + one[key], gone[key])] as const);
+  };
+}
+
+function outcomesOf({ counts, failures }: BatchRecord): Outcomes {
+  const outcomes = { ...NO_OUTCOMES, completed: counts.completed };
+  let named = 0;
+  for (const { code, count } of failures) {
+    outcomes[outcomeOf(code)] += count;
+    named += count;
+  }
+  outcomes.failed += Math.max(0, counts.failed - named);
+  return outcomes;
 }
 
 /** ms that are looked back on, and notes in them */

@@ -34,6 +34,17 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
 
 export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);
 
+/** What whoever wrote the lines has to put right: no trouble of servers or of this one. */
+const USERS = new Set([
+  ...['no-such-model', 'bad-request', 'prompt-too-long', 'model-refused', 'id-not-utf8'],
+  ...['HTTP 400', 'HTTP 413', 'HTTP 422'],
+]);
+
+/** How lines that failed are counted for an operator: by whose it is to do something. */
+export function outcomeOf(code: string): 'not_asked' | 'refused' | 'failed' {
+  return isNotAsked(code) ? 'not_asked' : USERS.has(code) ? 'refused' : 'failed';
+}
+
 export interface Tally {
   counts: Omit<Counts, 'total'>;
   usage: BatchUsage;
