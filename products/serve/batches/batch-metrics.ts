@@ -1,7 +1,8 @@
 /** What Prometheus is told of batches: by state, never by id or owner; and how fast they go. */
-import { statfsSync } from 'node:fs';
+
+import type { Eraser } from '../keep/eraser.ts';
 import type { Parts } from '../server-context.ts';
-import { outcomeOf } from './batch-output.ts';
+import { outcomesOf } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, STATUSES } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
@@ -11,19 +12,23 @@ interface Measured {
   store: BatchStore;
   batches: Batches;
   rates: Rates;
+  /** of those that were deleted: a counter never falls */
+  eraser: Pick<Eraser, 'items'>;
 }
 
 export function batchMetrics(
-  { metrics, data, now }: Pick<Parts, 'metrics' | 'data' | 'now'>,
+  { metrics, room, now }: Pick<Parts, 'metrics' | 'room' | 'now'>,
   measured: Measured,
 ): void {
-  const items = createItems();
   metrics.measure(
     {
       fw_batches: ['Batches by state.', 'state'],
       fw_batch_items_left: ['Lines of batches that have not ended, and have not come back.'],
       fw_batch_left_seconds: ['Time until all of these have come back, at the rate of the last minute.'],
       fw_data_free_bytes: ['Room on the disk of the folder that the server keeps all in.'],
+      fw_data_reserve_bytes: [
+        'Below so much room new files and batches are refused, and below half of it batches wait.',
+      ],
       fw_batch_oldest_seconds: ['Age of the oldest batch in a state that is not final.', 'state'],
       fw_batch_deadline_seconds: [
         'Time until the first window of a batch that has not ended is over; of those that can be kept, and wait for nothing of their users.',
@@ -46,19 +51,18 @@ export function batchMetrics(
       ],
     },
     () => {
-      const { counts, waiting, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
-      const { store, batches } = measured;
-      const { bavail, bsize } = statfsSync(data);
+      const { counts, items, waiting, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
       const { late, leastSlack } = measured.batches.forecasts.sums();
       return {
         fw_batches: counts,
         fw_batch_items_left: left,
         // while nothing comes back nobody knows
         fw_batch_left_seconds: left === 0 ? 0 : rate > 0 ? left / rate : null,
-        fw_data_free_bytes: bavail * bsize,
+        fw_data_free_bytes: room.free,
+        fw_data_reserve_bytes: room.reserve,
         fw_batch_oldest_seconds: oldest,
         fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
-        fw_batch_items_total: items(store.all().map(one => batches.seen(one))),
+        fw_batch_items_total: items,
         fw_batches_waiting: waiting,
         fw_batches_paused: measured.batches.paused,
         fw_batch_least_slack_seconds: leastSlack,
@@ -69,9 +73,10 @@ export function batchMetrics(
 }
 
 /** Over all batches; `seconds` is now. */
-function sumsOf({ store, batches, rates }: Measured, seconds: number) {
+function sumsOf({ store, batches, rates, eraser }: Measured, seconds: number) {
   const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
   const waiting = new Map<string, number>(REASONS.map(reason => [reason, 0]));
+  const items = new Map<string, number>(Object.entries(eraser.items));
   const oldest = new Map<string, number>();
   let [left, rate, deadline] = [0, 0, Number.POSITIVE_INFINITY];
   const add = (to: Map<string, number>, key: string, count: number): void =>
@@ -80,6 +85,7 @@ function sumsOf({ store, batches, rates }: Measured, seconds: number) {
     const { id, status, created_at } = record;
     const { total, completed, failed } = record.counts;
     add(counts, status, 1);
+    for (const [outcome, count] of Object.entries(outcomesOf(record))) add(items, outcome, count);
     if (isFinal(status)) continue;
     const why = batches.waiting(record);
     if (why !== null) add(waiting, why.reason, 1);
@@ -88,35 +94,7 @@ function sumsOf({ store, batches, rates }: Measured, seconds: number) {
     oldest.set(status, Math.max(oldest.get(status) ?? 0, seconds - created_at));
     if (!batches.forecasts.isUsers(record)) deadline = Math.min(deadline, expiresAt(record) - seconds);
   }
-  return { counts, waiting, left, rate, oldest, deadline };
-}
-
-const OUTCOMES = ['completed', 'failed', 'refused', 'not_asked'] as const;
-type Outcomes = Record<(typeof OUTCOMES)[number], number>;
-const NO_OUTCOMES: Outcomes = { completed: 0, failed: 0, refused: 0, not_asked: 0 };
-
-/** Lines by outcome, as a counter: what a batch had that was deleted since is still in it. */
-function createItems() {
-  let last = new Map<string, Outcomes>();
-  const gone = { ...NO_OUTCOMES };
-  return (records: readonly BatchRecord[]): Iterable<readonly [string, number]> => {
-    const now = new Map(records.map(record => [record.id, outcomesOf(record)]));
-    for (const [id, had] of last) if (!now.has(id)) for (const key of OUTCOMES) gone[key] += had[key];
-    last = now;
-    const all = [...now.values()];
-    return OUTCOMES.map(key => [key, all.reduce((sum, one) => sum + one[key], gone[key])] as const);
-  };
-}
-
-function outcomesOf({ counts, failures }: BatchRecord): Outcomes {
-  const outcomes = { ...NO_OUTCOMES, completed: counts.completed };
-  let named = 0;
-  for (const { code, count } of failures) {
-    outcomes[outcomeOf(code)] += count;
-    named += count;
-  }
-  outcomes.failed += Math.max(0, counts.failed - named);
-  return outcomes;
+  return { counts, items, waiting, left, rate, oldest, deadline };
 }
 
 /** ms that are looked back on, and notes in them */

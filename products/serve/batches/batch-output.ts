@@ -40,9 +40,21 @@ const USERS = new Set([
   ...['HTTP 400', 'HTTP 413', 'HTTP 422'],
 ]);
 
-/** How lines that failed are counted for an operator: by whose it is to do something. */
-export function outcomeOf(code: string): 'not_asked' | 'refused' | 'failed' {
-  return isNotAsked(code) ? 'not_asked' : USERS.has(code) ? 'refused' : 'failed';
+/**
+ * Lines of batches that have come back, by who would have to do something: nobody about what was cancelled or expired before
+ * it was asked, its user about what is `refused` for what he wrote, the operator about what `failed`.
+ */
+export type Outcomes = Record<'completed' | 'failed' | 'refused' | 'not_asked', number>;
+
+export function outcomesOf({ counts, failures }: BatchRecord): Outcomes {
+  const sums = { completed: counts.completed, failed: counts.failed, refused: 0, not_asked: 0 };
+  for (const { code, count } of failures) {
+    const outcome = isNotAsked(code) ? 'not_asked' : USERS.has(code) ? 'refused' : null;
+    if (outcome === null) continue;
+    sums[outcome] += count;
+    sums.failed -= count;
+  }
+  return sums;
 }
 
 export interface Tally {
@@ -127,7 +139,7 @@ function errorOf(item: Item, ending: Ending | null): { code: string; message: st
 const MOST_CODES = 30;
 const MOST_EXAMPLES = 3;
 const LONGEST = 300;
-const OTHER = 'other';
+export const OTHER = 'other';
 
 /** Counts a line that failed; `error` is what the line says is wrong, null where a server's refusal says it. */
 function noteFailure(

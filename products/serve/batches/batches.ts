@@ -3,7 +3,6 @@
  * server finds where each batch was: it is validated again, runs again with its ledger, or has its files placed again.
  * What the disk does not take pauses a batch, which is looked at again.
  */
-import { statfsSync } from 'node:fs';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
@@ -14,7 +13,7 @@ import { type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
-import { MOST_RUNNING, startRun, Turns } from './batch-run.ts';
+import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import { Forecasts } from './forecasts.ts';
@@ -25,6 +24,7 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
@@ -36,9 +36,8 @@ export interface BatchesParts
 /** ms between two looks at windows, models and the disk; between two savings of counts */
 const LOOK = 250;
 const SAVE = 10_000;
-/** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
+/** ms until a batch that was broken off is tried again */
 const AGAIN = 5_000;
-const ROOM = 32 * 1024 * 1024;
 /** Batches that are validated at once: each has blocks of its file in memory. */
 const MOST_VALIDATING = 4;
 
@@ -244,7 +243,7 @@ export class Batches {
   #place(record: BatchRecord, outputs: Outputs): boolean {
     const { files, settings, stamp } = this.#parts;
     const folder = this.#store.folderOf(record.id);
-    placeOutputs(record, outputs, { files, folder, keep: settings.keep, now: stamp() });
+    placeOutputs(record, outputs, { files, folder, keep: settings.keep.files, now: stamp() });
     const { status } = record;
     const last = status === 'finalizing' ? 'completed' : status === 'cancelling' ? 'cancelled' : 'expired';
     this.#finish(record, last);
@@ -271,6 +270,13 @@ export class Batches {
     this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
   }
 
+  /** It writes nothing more than what is under way: what room there is left is for live calls. */
+  #yield(id: string, run: BatchRun): void {
+    if (this.#paused.has(id)) return;
+    this.#pause(id, this.#parts.room.why);
+    run.pause();
+  }
+
   #save(id: string): void {
     const record = this.#store.of(id);
     const now = this.seen(record);
@@ -280,7 +286,7 @@ export class Batches {
 
   /** What only time brings. */
   #look(): void {
-    const { access } = this.#parts;
+    const { access, room } = this.#parts;
     const time = performance.now();
     const isDue = time - this.#savedAt >= SAVE;
     if (isDue) this.#savedAt = time;
@@ -296,15 +302,11 @@ export class Batches {
         if (this.#isToStop(record)) this.#stopOf(record);
         if (run !== undefined && isDue) this.#save(id);
         const until = this.#paused.get(id)?.until;
-        if (until === undefined || (time >= until && hasRoom(this.#parts.data))) this.#drive(id);
+        if (run !== undefined && room.state === 'full') this.#yield(id, run);
+        else if (until === undefined ? room.state !== 'full' : time >= until && room.isBack) this.#drive(id);
       } catch (error) {
         this.#pause(id, (error as Error).message);
       }
     }
   }
-}
-
-function hasRoom(folder: string): boolean {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize >= ROOM;
 }

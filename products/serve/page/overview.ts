@@ -100,8 +100,9 @@ export function failureList(failures: readonly FailureView[], name = 'failures')
   return html`<ul class="codes" data-list="${name}">${rows(
     failures,
     BLANK_FAILURE,
-    ({ key, code, count, examples }) =>
+    ({ key, code, count, href, examples }) =>
       html`<li data-key="${key}"><strong data-text="code">${code}</strong> × ${text('count', count)}
+<a${shownBy('href', href)} data-href="href" href="${href}">Its lines</a>
 <ul data-list="examples">${rows(
         examples,
         BLANK_EXAMPLE,

@@ -2,12 +2,18 @@
 
 import { type EndpointStats, isThere, type PoolStats } from '../../../engine/asking/pool/pool-stats.ts';
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
+import { OTHER } from '../batches/batch-output.ts';
 import { type BatchRecord, type FailureGroup, isFinal, type Status } from '../batches/batch-state.ts';
 import type { Forecast } from '../batches/forecasts.ts';
 
 /** A row of a list that is updated in place has a key of its own. */
 export const BLANK_EXAMPLE = { key: '', id: '', message: '' };
-export const BLANK_FAILURE = { key: '', code: '', count: '', examples: [] as (typeof BLANK_EXAMPLE)[] };
+export const BLANK_FAILURE = {
+  ...{ key: '', code: '', count: '' },
+  /** where its lines are; empty where they are in no file */
+  href: '',
+  examples: [] as (typeof BLANK_EXAMPLE)[],
+};
 export type FailureView = typeof BLANK_FAILURE;
 
 export const BLANK_BATCH = {
@@ -75,7 +81,9 @@ export function batchView(record: BatchRecord, seen: Seen): BatchView {
     output: output === null ? '' : `${href}/output`,
     errors: error === null ? '' : `${href}/errors`,
     hasFailures: record.failures.length > 0 ? 'some' : '',
-    failures: [...record.failures].sort((one, other) => other.count - one.count).map(failureView),
+    failures: [...record.failures]
+      .sort((one, other) => other.count - one.count)
+      .map(group => failureView(group, href)),
   };
 }
 
@@ -104,9 +112,11 @@ export function nameOf({ id, metadata }: BatchRecord): string {
   return cut(metadata?.name || metadata?.title || metadata?.description || id, LONGEST);
 }
 
-function failureView({ code, count, examples }: FailureGroup): FailureView {
+function failureView({ code, count, examples }: FailureGroup, batch: string): FailureView {
+  // what came after the first thirty codes was counted together
+  const only = code === OTHER ? '' : `&code=${encodeURIComponent(code)}`;
   return {
-    ...{ key: code, code, count: number(count) },
+    ...{ key: code, code, count: number(count), href: `${batch}/results?of=errors${only}` },
     examples: examples.map(({ custom_id, message }, at) => ({ key: String(at), id: custom_id, message })),
   };
 }
