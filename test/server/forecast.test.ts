@@ -53,8 +53,8 @@ test('a batch says whether its window can be kept: not before anything was seen,
 
   // what users do is told apart: a cancel, and a model that nobody has
   const typo = await begin(openai, lineOf('r', { model: 'typo' }));
-  await expect.poll(metrics, { timeout: 10_000 }).toContain('\nfw_batches_waiting{reason="model"} 1\n');
-  expect((await see(typo.id)).forecast?.words).toContain('no endpoint serves typo');
+  await reached(openai, typo.id);
+  expect(await metrics()).toContain('\nfw_batch_items_total{outcome="refused"} 1\n');
   expect(await metrics()).toContain('\nfw_batch_items_total{outcome="failed"} 0\n');
   expect(await metrics()).toMatch(/\nfw_batch_items_total\{outcome="not_asked"\} [1-9]\d{3}\n/);
 });
