@@ -108,6 +108,11 @@ export class Forecasts {
     return this.#planned.get(record.id)?.weight ?? weightOf(record);
   }
 
+  /** Whether slack has it go before all others of its owner. */
+  isFirst(record: BatchRecord): boolean {
+    return this.#planned.get(record.id)?.isFirst === true;
+  }
+
   /** Whether it stands still, or will be late, by what its user did: asked for too little time, for a model that nobody has, or beyond his budget. */
   isUsers({ id }: BatchRecord): boolean {
     const reason = this.#open.get(id)?.waits?.reason;
