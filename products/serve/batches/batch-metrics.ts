@@ -46,7 +46,7 @@ export function batchMetrics(
         'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late. Of the same batches.',
       ],
       fw_batch_deadline_out_of_reach: [
-        'Batches whose windows cannot be kept: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
+        'Batches that will end behind their windows: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
         'reason',
       ],
     },
