@@ -68,7 +68,7 @@ export class Batches {
       waiting: record => this.waiting(record),
       servers: () => this.#answerers.servers(),
     });
-    this.#turns = new Turns(store, this.#answerers, record => this.forecasts.weightOf(record));
+    this.#turns = new Turns(store, this.#answerers, this.forecasts);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
