@@ -12,9 +12,12 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
+import { counted } from '../../engine/core/item/wording.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
+import { tellBatches } from './batches/batch-news.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
@@ -24,6 +27,7 @@ import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
+import { beginRun } from './last-run.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
 import type { Settings } from './serve-config.ts';
@@ -39,7 +43,7 @@ export interface Serving {
   settings: Settings;
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
   /** called once where it cannot continue */
   onBroken(error: Fatal): void;
   /** ms since 1970, in place of a clock that may be wrong */
@@ -64,6 +68,8 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
+/** Batches that are named at a start. */
+const MOST_NAMED = 5;
 /** ms between two looks for files whose time is over */
 const SWEEP = 60_000;
 
@@ -71,7 +77,8 @@ const SWEEP = 60_000;
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
-  const store = new BatchStore(data, { say });
+  const store = new BatchStore(data, { say, onMoved: tellBatches(say) });
+  sayOpen(store, say);
   const batches = new Batches({ ...parts, files, store });
   const uploads = uploadsInto(files, parts);
   const create = creator(parts, { files, store, batches });
@@ -84,7 +91,9 @@ const addApi: Routes = async (app, parts) => {
     try {
       files.sweep();
     } catch (error) {
-      say(`files that have expired could not be removed: ${(error as Error).message}`);
+      say(`files that have expired could not be removed: ${(error as Error).message}`, {
+        ...{ event: 'disk', level: 'warn' },
+      });
     }
   }, SWEEP);
   sweeping.unref();
@@ -95,6 +104,17 @@ const addApi: Routes = async (app, parts) => {
     },
   };
 };
+
+/** What was under way when the last server ended. */
+function sayOpen(store: BatchStore, say: Say): void {
+  const open = store.open();
+  if (open.length === 0) return;
+  const ids = open.slice(0, MOST_NAMED).map(({ id, status }) => `${id} (${status})`);
+  const more = open.length > MOST_NAMED ? [`and ${open.length - MOST_NAMED} more`] : [];
+  say(`taken up again: ${counted(open.length, 'batch', 'batches')}: ${[...ids, ...more].join(', ')}`, {
+    ...{ event: 'batches-resumed', batches: open.length },
+  });
+}
 
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
@@ -113,6 +133,7 @@ export async function startServer(serving: Serving): Promise<Server> {
   const lock = await lockOf(serving, closing.signal);
   const clock = clockOf(data, say, serving.clocks);
   const { now = clock.now, now: stamp = clock.stamp } = serving;
+  const run = beginRun(data, { now, say });
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
@@ -124,7 +145,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     const access = createAccess(keys, now);
     journal = new BudgetJournal(data, access.budgets, { now, say });
     const stops = { closing: closing.signal, over: over.signal };
-    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say, tell: say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
@@ -167,6 +188,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
+        run.end();
         lock.release();
       },
     };

@@ -1,6 +1,7 @@
 /** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
@@ -34,7 +35,7 @@ export interface Parts {
   now(): number;
   stamp(): number;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
 }
 
 /** Adds routes; what it returns ends them: it resolves when nothing of them is under way. */

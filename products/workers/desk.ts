@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { type DeskStats, statsOf } from './desk-stats.ts';
 import { GettingNowhere, type HeldPart, Keeping } from './getting-nowhere.ts';
 import { Workers } from './known-workers.ts';
@@ -36,7 +37,7 @@ export interface DeskOptions {
   /** ms of silence after which what a worker holds goes to others */
   lease: number;
   now?: () => number;
-  say(message: string): void;
+  say: Say;
 }
 
 /** ms between two looks at leases; ms between two hellos, at most */

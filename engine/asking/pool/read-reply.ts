@@ -10,6 +10,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Answer, type Call, CallFailure, type ReplySink } from '../../core/item/call.ts';
+import type { Say } from '../../core/item/say.ts';
 import { readCompletion } from '../endpoints/completion.ts';
 import {
   causeOf,
@@ -71,7 +72,7 @@ const WITHOUT_ID = 'HTTP 200 without the request id, from a server that repeats 
 interface ReadingOptions {
   endpoints: readonly Endpoint[];
   maxModelLength: number | undefined;
-  warn: (message: string) => void;
+  warn: Say;
 }
 
 /**
@@ -121,6 +122,7 @@ export class ReplyReader {
       this.#toldUnchecked.add(endpoint);
       this.#options.warn(
         `${endpoint.url} does not return X-Request-Id, so an answer to the wrong call would go unnoticed`,
+        { event: 'endpoint-without-ids', level: 'info', endpoint: endpoint.url },
       );
     }
     const { model } = read;
@@ -133,7 +135,7 @@ export class ReplyReader {
     const news = `${url} ${what}`;
     if (this.#told.has(news)) return;
     this.#told.add(news);
-    this.#options.warn(news);
+    this.#options.warn(news, { event: 'endpoint-answers', level: 'warn', endpoint: url });
   }
 
   #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
@@ -180,6 +182,7 @@ export class ReplyReader {
     const isLast = this.#toldRefusals.size > MAX_TOLD_REFUSALS;
     this.#options.warn(
       isLast ? 'further kinds of refusals are only counted' : `${url} refused a request: ${message}`,
+      { event: 'endpoint-refuses', level: 'info', endpoint: url },
     );
   }
 }

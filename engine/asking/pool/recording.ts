@@ -71,12 +71,14 @@ export function recordingOf(
       if (ledger === undefined) return done();
       const record = recordOf(ticket, endpoint, 'answer', { answer });
       onTry?.(record);
+      ticket.call.tried?.(record);
       ledger.append(record, done);
     },
     failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string): void {
       if (ledger === undefined) return;
       const record = recordOf(ticket, endpoint, outcome, { detail });
       onTry?.(record);
+      ticket.call.tried?.(record);
       ledger.append(record);
     },
   };

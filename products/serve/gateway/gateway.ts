@@ -19,6 +19,7 @@ import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
+import { nameIn, noteTry } from '../log/request-line.ts';
 import type { Parts, Routes } from '../server-context.ts';
 import { boundOf, promptBound } from '../token-bounds.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
@@ -81,7 +82,9 @@ class Gateway {
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
       onBroken: ({ message }) =>
-        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
+        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`, {
+          ...{ event: 'record-broken', level: 'error' },
+        }),
       onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
         if (outcome === 'answer') this.#cache?.note(item, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
@@ -130,6 +133,9 @@ class Gateway {
     if (this.#ledger.whyNot() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
+    const { noted } = request;
+    noted.model = nameIn(model);
+    if (name !== model) noted.alias = nameIn(name);
     if (!mayUse(rules, name)) throw noSuchModel(name);
     const live = limitsOf.get(model) ?? limits;
     const most = this.#part.maxModelLength;
@@ -152,6 +158,7 @@ class Gateway {
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
+      tried: one => noteTry(noted, one),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
@@ -159,6 +166,7 @@ class Gateway {
     const cached = question === null ? null : this.#cache?.find(question);
     if (cached) {
       release();
+      noted.cached = true;
       this.#ledger.append(recordOfCached(call, cached, now()));
       const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(cached.age / 1000)) };
       return reply.headers(headers).type('application/json').send(cached.text);
@@ -197,9 +205,11 @@ class Gateway {
       if (sink?.enough) raw.write(lastOf(text));
       raw.end();
     } catch (error) {
-      const { status, headers, body, log } = this.#failed(error, live);
+      const { status, headers, body, log, code } = this.#failed(error, live);
+      request.noted.error = code;
       if (!raw.headersSent) {
-        if (log !== undefined) this.#parts.say(log);
+        if (log !== undefined)
+          this.#parts.say(log, { event: 'endpoint-refuses-key', level: 'warn', request: request.id });
         return reply.code(status).headers(headers).type('application/json').send(body);
       }
       raw.end(sink?.lastOf(body));
@@ -207,6 +217,7 @@ class Gateway {
       release();
       raw.off('close', gone);
       if (asked.waited !== null) this.#waits.observe(asked.waited / 1000);
+      request.noted.waited_ms = asked.waited === null ? undefined : Math.round(asked.waited);
       this.#open.delete(asked);
       if (this.#open.size === 0) this.#idle();
     }
@@ -239,7 +250,7 @@ const tooMany = (): ApiError =>
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
   const usage = { prompt: 0, completion: 0 };
-  const { caller, callerKey, arm, ...rest } = call;
+  const { caller, callerKey, arm, tried: _tried, ...rest } = call;
   return {
     ...rest,
     ...(caller !== undefined && { caller }),
