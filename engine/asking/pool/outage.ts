@@ -82,7 +82,8 @@ export class Outages {
     if (endpoint.lostToldAt !== null && now - endpoint.lostToldAt < TELL_LOST_EVERY_MS) return;
     endpoint.lostToldAt = now;
     const others = endpoints.filter(({ state }) => state === 'up').length;
-    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints remain`, {
+    const all = endpoints.filter(({ leaving }) => !leaving).length;
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${all} endpoints remain`, {
       ...{ event: 'endpoint-down', level: 'warn', endpoint: endpoint.url, endpoints_up: others },
     });
   }
@@ -151,6 +152,14 @@ export class Outages {
     );
   }
 
+  /** It may be asked again, once it answers a look. */
+  join(endpoint: Endpoint, cause: string): void {
+    const { clock } = this.#options;
+    Object.assign(endpoint, { state: 'down', cause, probeAt: 0, lostAt: null, lostToldAt: null });
+    noteHeard(endpoint, clock.now());
+    if (!endpoint.probing) void this.#lookAgain(endpoint);
+  }
+
   close(): void {
     this.#closed = true;
   }
@@ -170,7 +179,7 @@ export class Outages {
     const before = endpoint.cause;
     const result = await probe(endpoint, this.#options);
     endpoint.probing = false;
-    if (this.#closed) return;
+    if (this.#closed || !this.#isLookedAt(endpoint)) return;
     settle(result, models);
     if (endpoint.state === 'up') {
       beginAgain(endpoint, clock.now());
