@@ -10,8 +10,8 @@ import type { Access, Caller } from './access.ts';
 import { type Connections, watchConnections } from './connections.ts';
 import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
 import { createRoom, readBody } from './http-body.ts';
-import { randomHex } from './ids.ts';
 import { type Noted, tellRequest } from './log/request-line.ts';
+import { newRequestId, requestIdOf } from './request-ids.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Parts } from './server-context.ts';
 
@@ -25,8 +25,6 @@ const IDLE = 75_000;
 const LINGER = 2_000;
 /** times `mostBody` that all bodies may take together which are read, or are asked */
 const BODIES = 64;
-
-const newRequestId = (): string => `req_${randomHex(12)}`;
 
 export interface HttpOptions {
   access: Access;
@@ -44,7 +42,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   const isClosing = (): boolean => stops?.closing.aborted === true;
   const app = fastify({
     logger: false,
-    genReqId: newRequestId,
+    genReqId: ({ headers }) => requestIdOf(headers),
     requestTimeout: 0,
     keepAliveTimeout: IDLE,
     return503OnClosing: false, // fastify's own words have neither the shape nor a Retry-After

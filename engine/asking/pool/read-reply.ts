@@ -52,9 +52,13 @@ const markOf = (key: string): string => key.slice(0, MARK_LENGTH);
 let tries = 0;
 
 /** The request of a try of `call`, with an id of its own. */
-export function requestOf({ path, body, key, raw, sink }: Call, { prefix }: Endpoint): Request {
-  const id = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
-  return { method: 'POST', path: raw ? pathBelow(prefix, path) : prefix + path, body, id, sink };
+export function requestOf(call: Call, { prefix }: Endpoint): Request {
+  const { path, body, key, raw, sink, requestId } = call;
+  const own = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
+  // ours comes first: what somebody else has made up is not read as one of ours
+  const id = requestId === undefined ? own : `${own}.${requestId}`;
+  const where = raw ? pathBelow(prefix, path) : prefix + path;
+  return { method: 'POST', path: where, body, id, sink, headers: call.headers?.() };
 }
 
 /** Aborts the exchange whose answer another call was given. */

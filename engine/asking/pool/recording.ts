@@ -50,6 +50,7 @@ export function recordingOf(
     caller: call.caller ?? whose,
     caller_key: call.callerKey,
     arm: call.arm,
+    trace: call.trace,
     ttft: answer?.ttft,
     detail,
     finish: answer?.finish,

@@ -44,6 +44,11 @@ export interface Call {
   caller?: string;
   callerKey?: string;
   arm?: string;
+  /** of a live call: the id that its request is known by, which servers see behind that of the try; what a header can carry */
+  requestId?: string;
+  /** of a live call: the trace that it belongs to, for the record, and further headers of its next try, by turns a name and a value */
+  trace?: string;
+  headers?: () => readonly string[];
   /** of a live call: told each try that has ended, as it goes on record */
   tried?: (one: Tried) => void;
   /** texts of the item that a ledger must not keep */

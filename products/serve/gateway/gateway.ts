@@ -20,6 +20,7 @@ import { isBeyond } from '../http.ts';
 import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
 import { nameIn, noteTry } from '../log/request-line.ts';
+import { headersOf, traceContextOf } from '../request-ids.ts';
 import type { Parts, Routes } from '../server-context.ts';
 import { boundOf, promptBound } from '../token-bounds.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
@@ -52,6 +53,8 @@ interface Live {
   request: FastifyRequest;
   reply: FastifyReply;
   asked: Asked;
+  /** the key of its call */
+  call: string;
   sink: Sink | undefined;
   /** the model as the client calls it */
   name: string;
@@ -85,8 +88,8 @@ class Gateway {
         say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`, {
           ...{ event: 'record-broken', level: 'error' },
         }),
-      onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
-        if (outcome === 'answer') this.#cache?.note(item, place);
+      onUsed: ({ key: used, outcome, usage, caller_key: key = null }, place) => {
+        if (outcome === 'answer') this.#cache?.note(used, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
         journal.note(place);
       },
@@ -136,6 +139,8 @@ class Gateway {
     const { noted } = request;
     noted.model = nameIn(model);
     if (name !== model) noted.alias = nameIn(name);
+    const trace = traceContextOf(request.headers);
+    noted.trace = trace?.trace;
     if (!mayUse(rules, name)) throw noSuchModel(name);
     const live = limitsOf.get(model) ?? limits;
     const most = this.#part.maxModelLength;
@@ -158,7 +163,8 @@ class Gateway {
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
-      tried: one => noteTry(noted, one),
+      ...{ requestId: request.id, tried: one => noteTry(noted, one) },
+      ...(trace !== null && { trace: trace.trace, headers: () => headersOf(trace.parent, trace.state) }),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
@@ -171,9 +177,9 @@ class Gateway {
       const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(cached.age / 1000)) };
       return reply.headers(headers).type('application/json').send(cached.text);
     }
-    if (question !== null) this.#cache?.expect(request.id, question);
+    if (question !== null) this.#cache?.expect(call.key, question);
     const asked: Asked = this.#part.ask(call);
-    return this.#answered({ request, reply, asked, sink, name, wait: live.place, release });
+    return this.#answered({ request, reply, asked, call: call.key, sink, name, wait: live.place, release });
   }
 
   async drain(): Promise<void> {
@@ -224,8 +230,8 @@ class Gateway {
     return reply.hijack();
   }
 
-  #failed(error: unknown, { request, name, wait }: Live): Said {
-    this.#cache?.forget(request.id);
+  #failed(error: unknown, { call, name, wait }: Live): Said {
+    this.#cache?.forget(call);
     const all = this.#endpoints;
     const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
     const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
@@ -250,7 +256,7 @@ const tooMany = (): ApiError =>
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
   const usage = { prompt: 0, completion: 0 };
-  const { caller, callerKey, arm, tried: _tried, ...rest } = call;
+  const { caller, callerKey, arm, tried: _tried, headers: _headers, requestId: _id, ...rest } = call;
   return {
     ...rest,
     ...(caller !== undefined && { caller }),

@@ -15,6 +15,8 @@ export interface Noted {
   key?: string;
   key_hash?: string;
   owner?: string;
+  /** of W3C's traceparent */
+  trace?: string | undefined;
   /** the model that was asked, and what the client calls it where that is another name */
   model?: string;
   alias?: string;
