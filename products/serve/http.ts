@@ -58,6 +58,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
+  app.decorateRequest('span', null);
   app.decorateRequest('noted', null as unknown as Noted);
   const giveBack = addBodies(app, mostBody);
   /** of those who are known: what has no whole answer yet */
@@ -66,7 +67,11 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
     void reply.header('x-request-id', request.id);
     request.noted = {};
     // an answer that nobody waits for any more has a close, and no end
-    if (tell !== undefined) reply.raw.once('close', () => tellRequest(tell, request, reply));
+    if (tell !== undefined)
+      reply.raw.once('close', () => {
+        tellRequest(tell, request, reply);
+        request.span?.end(request, reply);
+      });
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;
     // on a connection that was there before: no new one is taken

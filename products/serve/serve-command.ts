@@ -93,7 +93,7 @@ const POOL = { event: 'endpoints', level: 'warn' } as const;
 
 async function serve(
   options: ServeFlags & Values,
-  { data, settings, pool: file }: ReturnType<typeof settingsOf>,
+  { data, settings, otlp, pool: file }: ReturnType<typeof settingsOf>,
   say: Say,
 ): Promise<number> {
   const { startServer } = await import('./serve.ts');
@@ -102,6 +102,7 @@ async function serve(
   const server = await startServer({
     data: resolve(data),
     settings,
+    otlp,
     openPool: signal =>
       openLasting(options, {
         ...(file && { file }),

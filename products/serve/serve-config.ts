@@ -11,6 +11,7 @@ import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
 import type { Format } from './log/log.ts';
+import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
@@ -154,6 +155,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },
+    otlp: otlpOf(env),
     log: {
       format: flags.log ?? said.log ?? 'text',
       level: flags['log-level'] ?? said.log_level ?? 'info',

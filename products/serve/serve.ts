@@ -19,6 +19,7 @@ import { openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { tellBatches } from './batches/batch-news.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
+import { isFinal } from './batches/batch-state.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
@@ -39,6 +40,8 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
+import type { OtlpSettings } from './traces/otlp-settings.ts';
+import type { Tracer } from './traces/tracer.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -48,6 +51,8 @@ export interface Serving {
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
   say: Say;
+  /** where spans go; null and absent for nowhere */
+  otlp?: OtlpSettings | null;
   /** called once where it cannot continue */
   onBroken(error: Fatal): void;
   /** ms since 1970, in place of a clock that may be wrong */
@@ -79,7 +84,14 @@ const MOST_NAMED = 5;
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
-  const store = new BatchStore(data, { say, onMoved: tellBatches(say) });
+  const tell = tellBatches(say);
+  const store = new BatchStore(data, {
+    say,
+    onMoved(record) {
+      tell(record);
+      if (isFinal(record.status)) parts.tracer?.batch(record);
+    },
+  });
   sayOpen(store, say);
   const eraser = new Eraser(parts, { files, store });
   await eraser.finish();
@@ -136,6 +148,7 @@ export async function startServer(serving: Serving): Promise<Server> {
   let journal: BudgetJournal | undefined;
   let room: Room | undefined;
   try {
+    const tracer = await tracerOf(serving);
     room = new Room({ data, reserve: settings.diskReserve, say });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
@@ -150,7 +163,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     metrics.countHooks(webhooks);
     const parts: Parts = {
       ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, room, webhooks, workers },
-      ...{ ...stops, now, stamp, say },
+      ...{ ...stops, now, stamp, say, tracer },
     };
     addOwn(app, parts);
     if (workers !== null) {
@@ -188,6 +201,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
+        await tracer?.close();
         run.end();
         lock.release();
       },
@@ -201,6 +215,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     lock.release();
     throw error;
   }
+}
+
+/** What no collector is named for is not loaded. */
+async function tracerOf({ otlp = null, say }: Serving): Promise<Tracer | null> {
+  if (otlp === null) return null;
+  const { Tracer } = await import('./traces/tracer.ts');
+  return new Tracer(otlp, say);
 }
 
 /** One process a folder: two would ask everything twice. */

@@ -9,6 +9,7 @@ import type { Room } from './keep/room.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
+import type { Tracer } from './traces/tracer.ts';
 import type { Webhooks } from './webhooks.ts';
 
 export interface Parts {
@@ -34,6 +35,8 @@ export interface Parts {
   closing: AbortSignal;
   /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
   over: AbortSignal;
+  /** null where no collector is named */
+  tracer: Tracer | null;
   /** ms since 1970, as they are believed; and of what is made and will expire (wall-clock.ts) */
   now(): number;
   stamp(): number;

@@ -19,10 +19,10 @@ import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
-import { nameIn, noteTry } from '../log/request-line.ts';
-import { headersOf, traceContextOf } from '../request-ids.ts';
+import { nameIn } from '../log/request-line.ts';
 import type { Parts, Routes } from '../server-context.ts';
 import { boundOf, promptBound } from '../token-bounds.ts';
+import { traced } from '../traces/traced.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, noSuchModel, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
@@ -128,7 +128,7 @@ class Gateway {
   }
 
   async ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { access, adapters, settings, now } = this.#parts;
+    const { access, adapters, settings, now, tracer } = this.#parts;
     const { limits, limitsOf, runaway } = settings.gateway;
     const { budgets } = access;
     const { caller } = request;
@@ -139,8 +139,6 @@ class Gateway {
     const { noted } = request;
     noted.model = nameIn(model);
     if (name !== model) noted.alias = nameIn(name);
-    const trace = traceContextOf(request.headers);
-    noted.trace = trace?.trace;
     if (!mayUse(rules, name)) throw noSuchModel(name);
     const live = limitsOf.get(model) ?? limits;
     const most = this.#part.maxModelLength;
@@ -163,8 +161,7 @@ class Gateway {
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
-      ...{ requestId: request.id, tried: one => noteTry(noted, one) },
-      ...(trace !== null && { trace: trace.trace, headers: () => headersOf(trace.parent, trace.state) }),
+      ...traced(request, tracer, { path, model, isStream: stream }),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
