@@ -31,7 +31,7 @@ export interface HttpOptions {
   metrics: ServerMetrics;
   /** bytes of a body that is read whole */
   mostBody: number;
-  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over'>>;
+  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over' | 'isOurs'>>;
   /** told of what is a bug, with no text of a request */
   say(message: string): void;
 }
@@ -64,7 +64,7 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;
     // on a connection that was there before: no new one is taken
-    if (isClosing()) throw stopping();
+    if (isClosing() || stops?.isOurs?.() === false) throw stopping();
     request.caller = access.check(request.headers, scope);
   });
   app.addHook('preParsing', async (request, reply) => {

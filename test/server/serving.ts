@@ -8,6 +8,7 @@ import { openLasting } from '../../engine/running/open-pool.ts';
 import { type KeyRules, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
 import { type Server, startServer } from '../../products/serve/serve.ts';
 import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
+import type { Standing } from '../../products/serve/standby.ts';
 import type { Clocks } from '../../products/serve/wall-clock.ts';
 import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder } from '../fw.ts';
@@ -29,6 +30,7 @@ export interface ServedOptions {
   limit?: number;
   now?: () => number;
   clocks?: Clocks;
+  standing?: Standing;
 }
 
 export interface Served extends Server {
@@ -67,6 +69,7 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
     onBroken: error => void broken.push(error),
     ...(options.now && { now: options.now }),
     ...(options.clocks && { clocks: options.clocks }),
+    ...(options.standing && { standing: options.standing }),
   });
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {

@@ -22,7 +22,7 @@ import { validate } from './validate-lines.ts';
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
-  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
+  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
@@ -123,6 +123,8 @@ export class Batches {
   /** Moves a batch on for as long as something can be done about it. */
   #drive(id: string): void {
     if (this.#closing.signal.aborted || this.#driven.has(id) || isFinal(this.#store.of(id).status)) return;
+    // a run begins with output files in the place of those that are there
+    if (!this.#parts.isOurs()) return;
     const driving = this.#step(id)
       .catch(error => {
         const { code, message, stack } = error as NodeJS.ErrnoException;
