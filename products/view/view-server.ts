@@ -6,15 +6,15 @@
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { VERDICTS, type Verdict } from '../../engine/audit/labels-file.ts';
 import { Fatal } from '../../engine/core/item/failure.ts';
 import { type Html, html, NONE } from '../kit/html.ts';
 import { PAGE_HEADERS } from '../kit/page.ts';
 import { type Access, createAccess, hostText, type Place } from './access.ts';
-import { type Judging, LONGEST_NOTE } from './judging.ts';
+import { judge } from './judge.ts';
+import type { Judging } from './judging.ts';
 import { ASSETS, page, troublePage } from './layout.ts';
 import { LIVE } from './links.ts';
-import { judgedWords, type Known, keysOfOne, nextAddress, onePage } from './one-page.ts';
+import { judgedWords, type Known, keysOfOne, onePage } from './one-page.ts';
 import { chosenIn } from './pair-choice.ts';
 import { pairPage } from './pair-page.ts';
 import type { Pairs } from './pairs.ts';
@@ -219,7 +219,7 @@ class Pages {
 
   async #one(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view, judging, known } = this.#options;
-    const row = this.#rowOf(request);
+    const row = rowIn(view, request.params);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const selected = await view.select(queryIn(request));
     const { title, main } = await onePage({ view, judging, links: LIVE, known }, row, selected);
@@ -231,20 +231,11 @@ class Pages {
     });
   }
 
-  /** A sample is all that a judge is to see. */
-  #rowOf(request: FastifyRequest): number | null {
-    const { view } = this.#options;
-    const { row = '' } = request.params as { row?: string };
-    if (!/^\d{1,15}$/.test(row) || Number(row) >= view.run.state().rows) return null;
-    if (view.isSampling && !view.sample?.rows.includes(Number(row))) return null;
-    return Number(row);
-  }
-
   async #raw(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { view } = this.#options;
     if (view.hide.length > 0)
       return trouble(reply, 403, 'While columns are hidden, no line is given as it is: it would show them.');
-    const row = this.#rowOf(request);
+    const row = rowIn(view, request.params);
     if (row === null) return trouble(reply, 404, 'There is no such row.');
     const { text, trouble: why } = await view.run.read(row);
     if (text === null) return trouble(reply, 404, why ?? 'It is not there any more.');
@@ -255,62 +246,10 @@ class Pages {
   }
 
   async #label(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { view, judging } = this.#options;
-    const fields = (request.body ?? {}) as Record<string, unknown>;
-    const { row: at, path = '', verdict, note = '', query = '' } = fields;
-    if (
-      !['string', 'number', 'undefined'].includes(typeof at) ||
-      typeof path !== 'string' ||
-      typeof note !== 'string' ||
-      typeof query !== 'string' ||
-      note.length > LONGEST_NOTE
-    )
-      return trouble(reply, 400, 'Expected row, path, verdict, note and query as texts.');
-    const selected = await view.select(queryOf(query.replace(/^\?/, '')));
-    if (verdict === 'back') {
-      const row = judging.takeBack();
-      return this.#said(
-        request,
-        reply,
-        row === null ? LIVE.item(Number(at), selected.query) : LIVE.item(row, selected.query),
-      );
-    }
-    const row = this.#rowOf({ ...request, params: { row: String(at) } } as FastifyRequest);
-    if (row === null) return trouble(reply, 404, 'There is no such row.');
-    if (!VERDICTS.includes(verdict as Verdict) || (path !== '' && !path.startsWith('/')))
-      return trouble(
-        reply,
-        400,
-        `Expected a verdict that is ${VERDICTS.join(', ')}, of a line or of a place in it.`,
-      );
-    const { text, value } = await view.run.read(row);
-    const line = text === null ? null : value;
-    const refusal = judging.refusal(line);
-    if (line === null || refusal !== null)
-      return trouble(reply, 409, `It cannot be judged: ${refusal ?? ''}`);
-    const { sample } = view;
-    judging.say({
-      ...{ row, line, path, verdict: verdict as Verdict, note },
-      sample:
-        sample === null
-          ? undefined
-          : {
-              seed: sample.seed,
-              size: sample.size,
-              ...(sample.by !== undefined && { by: sample.by }),
-              of: sample.of,
-            },
-    });
-    return this.#said(
-      request,
-      reply,
-      path === '' ? nextAddress(selected, row) : LIVE.item(row, selected.query),
-    );
-  }
-
-  #said({ headers }: FastifyRequest, reply: FastifyReply, to: string): FastifyReply {
-    if (!(headers.accept ?? '').includes('application/json')) return reply.redirect(to, 303);
-    return reply.send({ to });
+    const judged = await judge((request.body ?? {}) as Record<string, unknown>, this.#options);
+    if ('status' in judged) return trouble(reply, judged.status, judged.message);
+    if (!(request.headers.accept ?? '').includes('application/json')) return reply.redirect(judged.to, 303);
+    return reply.send({ to: judged.to });
   }
 
   async #pairs(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -374,6 +313,9 @@ function queryIn(request: FastifyRequest): Query {
   if (request.routeOptions.url === '/rows') searchParams.delete('count');
   return queryOf(searchParams);
 }
+
+const rowIn = (view: View, params: unknown): number | null =>
+  view.shownRow((params as { row?: string }).row ?? '');
 
 const wholeIn = (text: string | null): number => (text !== null && /^\d{1,9}$/.test(text) ? Number(text) : 0);
 

@@ -114,6 +114,13 @@ export class View {
     return !known.has(column) && known.has(`in.${column}`) ? `in.${column}` : column;
   }
 
+  /** The row of a number as an address has it; null where there is none, or it is not in the sample: that is all that a judge is to see. */
+  shownRow(text: string): number | null {
+    if (!/^\d{1,15}$/.test(text) || Number(text) >= this.run.state().rows) return null;
+    if (this.isSampling && !this.#sample?.rows.includes(Number(text))) return null;
+    return Number(text);
+  }
+
   isHidden(column: string): boolean {
     return this.#hidden.has(column) || (column.startsWith('in.') && this.#hidden.has(column.slice(3)));
   }

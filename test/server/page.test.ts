@@ -94,6 +94,11 @@ test('a batch is cancelled, and one that has ended is not', async () => {
   expect(over.text).toContain('batch_cancelled');
   expect(over.text).toContain('hidden data-action="cancel"');
   expect((await at.get(`/ui/batches/${id}/results?of=errors`)).text).toContain('was cancelled');
+  // a failure leads to its lines, and to no others
+  const its = /data-href="href" href="([^"]+code=[^"]+)"/.exec(over.text)?.[1]?.replaceAll('&amp;', '&');
+  expect(its).toBe(`/ui/batches/${id}/results?of=errors&code=batch_cancelled`);
+  expect((await at.get(its as string)).text.match(/class="answer"/g)).toHaveLength(3);
+  expect((await at.get(`${its}x`)).text).toContain('No line is there yet.');
   const done = await begin(openai, '{}\n');
   await reachedOn(at, `/ui/batches/${done.id}`, /data-is="failed"/);
   expect((await at.post(`/ui/batches/${done.id}/cancel`)).status).toBe(400);

@@ -128,7 +128,8 @@ function held(path: string, holder: string, beat: number, onLost: LockOptions['o
     isLost = true;
     clearInterval(timer);
     const by = holderIn(readText(path) ?? '');
-    const found = by === null ? 'removed or taken over by another run' : `taken over by another run, ${wordsOf(by)}`;
+    const found =
+      by === null ? 'removed or taken over by another run' : `taken over by another run, ${wordsOf(by)}`;
     const error = `${path}: expected the lock of this run, found it ${found}`;
     onLost?.(ioError(`${error}: this one stops, so that nothing is paid for twice`));
   }

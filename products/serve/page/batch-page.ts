@@ -5,7 +5,7 @@ import { type BatchRecord, expiresAt, STATUSES } from '../batches/batch-state.ts
 import { type Result, resultOf } from './answer-view.ts';
 import type { Slice } from './file-part.ts';
 import { bar, rows, shownBy, table, text } from './layout.ts';
-import { actions, failureList } from './overview.ts';
+import { actions, failureList, forecastLine } from './overview.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './view-texts.ts';
 import { type ShardsView, shardSection } from './workers-view.ts';
 
@@ -67,7 +67,7 @@ function invalidOf({ errors }: BatchRecord): FailureView[] {
       ...{ key: String(at), message: cut(message, 300) },
       id: line === null ? 'file' : `line ${number(line)}`,
     }));
-    return { key: code, code, count: number(all.length), examples };
+    return { key: code, code, count: number(all.length), href: '', examples };
   });
 }
 
@@ -88,6 +88,7 @@ export function batchPage(batch: OneBatch, record: BatchRecord, isAdmin: boolean
 <span class="why"${shownBy('why', batch.why)} data-text="why">${batch.why}</span>
 <span class="dim" data-live role="status"></span></p>
 <div class="big"${shownBy('total', batch.total)}>${bar(batch.good, batch.bad, 'completed and failed')}</div>
+${forecastLine(batch)}
 <dl class="tiles">${[
     tile(
       'Completed',
@@ -129,23 +130,31 @@ export interface ResultsAt {
   record: BatchRecord;
   name: string;
   kind: 'answers' | 'errors';
+  /** the one code whose lines are wanted; null: all lines */
+  code: string | null;
+  /** where the slice was asked to begin */
+  from: number;
   slice: Slice;
 }
 
-export function resultsPage({ record, name, kind, slice }: ResultsAt): Html {
+export function resultsPage({ record, name, kind, code, from, slice }: ResultsAt): Html {
   const { lines, size, before, next } = slice;
   const base = `/ui/batches/${record.id}`;
-  const at = (place: number): string => `${base}/results?${kind === 'errors' ? 'of=errors&' : ''}at=${place}`;
-  const from = lines[0]?.at ?? 0;
+  const only = code === null ? '' : `code=${encodeURIComponent(code)}&`;
+  const at = (place: number): string =>
+    `${base}/results?${kind === 'errors' ? 'of=errors&' : ''}${only}at=${place}`;
   const where =
     lines.length === 0
-      ? 'No line is there yet.'
+      ? next === null
+        ? 'No line is there yet.'
+        : 'None in this part of the file.'
       : `${counted(lines.length, 'line')}, from ${percent(from, size)} of the file on. The file has ${number(size)} bytes.`;
   const pages = html`<nav class="pages" aria-label="Pages of the file">
-${before === null ? NONE : html`<a href="${at(0)}">First</a> <a href="${at(before)}" rel="prev">Before</a>`}
+${from === 0 ? NONE : html`<a href="${at(0)}">First</a>`}
+${before === null ? NONE : html`<a href="${at(before)}" rel="prev">Before</a>`}
 ${next === null ? NONE : html`<a href="${at(next)}" rel="next">Next</a>`}</nav>`;
   return html`<p class="up"><a href="/ui/">Batches</a> › <a href="${base}">${name}</a></p>
-<h1>${kind === 'errors' ? 'Errors' : 'Answers'} of ${name}</h1>
+<h1>${kind === 'errors' ? 'Errors' : 'Answers'} of ${name}${code === null ? '' : `: ${code}`}</h1>
 <p class="dim">${where}</p>
 ${pages}
 <ol class="results">${lines.map(line => resultItem(resultOf(line), kind))}</ol>

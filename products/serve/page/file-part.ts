@@ -26,16 +26,28 @@ const MOST_LINES = 4 * MOST_LINE;
 const MOST_SEARCHED = 64 * MOST_LINE;
 const NEWLINE = 0x0a;
 
-/** Up to `count` whole lines from `from` on; null where no line begins there. A last line without a newline is not whole. */
-export async function linesAt(path: string, from: number, count: number): Promise<Slice | null> {
-  const file = await open(path);
+/**
+ * Up to `count` whole lines from `from` on; null where no line begins there, or no file is. A last line without a newline is not whole.
+ * Of those that are `wanted` there may be none in what is read at once: then there is a next part, and none before is known.
+ */
+export async function linesAt(
+  path: string,
+  from: number,
+  count: number,
+  wanted?: (line: LineAt) => boolean,
+): Promise<Slice | null> {
+  const file = await open(path).catch(error => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null; // deleted meanwhile
+    throw error;
+  });
+  if (file === null) return null;
   try {
     const { size } = await file.stat();
     if (!Number.isSafeInteger(from) || from < 0 || from > size) return null;
     if (from > 0 && (await read(file, from - 1, 1))[0] !== NEWLINE) return null;
-    const { lines, end } = await forward(file, from, size, count);
-    const before = from === 0 ? null : await backward(file, from, count);
-    return { lines, size, before, next: end < size && lines.length > 0 ? end : null };
+    const { lines, end } = await forward(file, from, size, { count, wanted });
+    const before = from === 0 || wanted !== undefined ? null : await backward(file, from, count);
+    return { lines, size, before, next: end < size && end > from ? end : null };
   } finally {
     await file.close();
   }
@@ -46,7 +58,12 @@ async function read(file: FileHandle, at: number, length: number): Promise<Buffe
   return buffer.subarray(0, bytesRead);
 }
 
-async function forward(file: FileHandle, from: number, size: number, count: number) {
+async function forward(
+  file: FileHandle,
+  from: number,
+  size: number,
+  { count, wanted }: { count: number; wanted: ((line: LineAt) => boolean) | undefined },
+) {
   const lines: LineAt[] = [];
   let end = from; // behind the last whole line
   let kept: Buffer[] = [];
@@ -60,9 +77,12 @@ async function forward(file: FileHandle, from: number, size: number, count: numb
       start = stop + 1;
       if (found < 0) break;
       const length = at + stop - end;
-      lines.push({ at: end, length, text: length <= MOST_LINE ? Buffer.concat(kept).toString() : null });
+      const line = { at: end, length, text: length <= MOST_LINE ? Buffer.concat(kept).toString() : null };
+      if (wanted === undefined || wanted(line)) {
+        lines.push(line);
+        sum += Math.min(length, MOST_LINE);
+      }
       end = at + start;
-      sum += Math.min(length, MOST_LINE);
       kept = [];
       if (lines.length === count || sum >= MOST_LINES) return { lines, end };
     }

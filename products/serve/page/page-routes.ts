@@ -14,9 +14,10 @@ import { ApiError, badRequest, notFound } from '../errors.ts';
 import { sendFile, type Uploads } from '../file-routes.ts';
 import { readBody } from '../http-body.ts';
 import type { Parts } from '../server-context.ts';
+import { resultOf } from './answer-view.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
-import { linesAt } from './file-part.ts';
+import { type LineAt, linesAt } from './file-part.ts';
 import { ASSETS, errorPage, loginPage, page } from './layout.ts';
 import { countTraffic, isAdmin, Looking, type Stores } from './looking.ts';
 import { overviewPage } from './overview.ts';
@@ -189,11 +190,19 @@ class Pages {
       const kind = textIn(request.query, 'of') === 'errors' ? 'errors' : 'answers';
       const path = this.#looking.linesOf(record, kind === 'errors' ? 'error' : 'output');
       const at = textIn(request.query, 'at') ?? '0';
-      const slice = path === null || !/^\d{1,15}$/.test(at) ? null : await linesAt(path, Number(at), LINES);
+      const code = textIn(request.query, 'code')?.slice(0, 300) ?? null;
+      const wanted = code === null ? undefined : (line: LineAt) => resultOf(line).status === code;
+      const slice =
+        path === null || !/^\d{1,15}$/.test(at) ? null : await linesAt(path, Number(at), LINES, wanted);
       if (slice === null)
         throw notFound(`No ${kind} of this batch are there: none yet, or their file is gone.`);
       const name = nameOf(record);
-      return show(request, reply, `${kind} of ${name}`, resultsPage({ record, name, kind, slice }));
+      return show(
+        request,
+        reply,
+        `${kind} of ${name}`,
+        resultsPage({ record, name, kind, code, from: Number(at), slice }),
+      );
     });
     for (const [name, kind] of [
       ['output', 'output'],
