@@ -121,7 +121,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     journal = new BudgetJournal(data, access.budgets, { now, say, isOurs });
     const stops = { closing: closing.signal, over: over.signal, isOurs };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
-    const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env, disk };
+    const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {

@@ -60,7 +60,7 @@ test('while it stands by it is alive, not ready, and sends everybody else away; 
   if (standingNow === null) throw new Error('expected it to take over');
   const { url: after } = await served({ data: first.data, standing: standingNow });
   expect(after).toBe(url);
-  expect(await about('/ready')).toEqual([200, null, { status: 'ready', endpoints_up: 1 }]);
+  expect(await about('/ready')).toMatchObject([200, null, { status: 'ready', endpoints_up: 1 }]);
 });
 
 test('told to end while it stands by it does; an address that is another program’s is told at once', async () => {
