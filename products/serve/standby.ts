@@ -34,7 +34,7 @@ export interface StandbyOptions {
   data: string;
   place: Pick<Settings, 'host' | 'port'>;
   say(message: string): void;
-  /** told the URL once it listens, which is mostly before it serves */
+  /** told the URL once: when it serves, or listens while it has to wait */
   listening(url: string): void;
   /** called once where DIR is another's by now */
   onLost(error: Fatal): void;
@@ -59,12 +59,12 @@ export async function waitInStandby(options: StandbyOptions): Promise<Standing |
   server.maxConnections = MOST_CONNECTIONS;
   const taken = await begin(server, place).catch((error: NodeJS.ErrnoException) => error);
   if (taken !== undefined && taken.code !== 'EADDRINUSE') throw listenError(taken, place);
-  if (taken === undefined) listening(urlOf(server, place));
   let first = '';
   const lock = await standBy(data, 'serve', {
     waitsFor(holder) {
       const where = taken && `; it listens at ${place.host}:${place.port} once that is free`;
       say(`standby: ${data} is served by ${holder}, and is taken over when that one ends${where ?? ''}`);
+      if (taken === undefined && first === '') listening(urlOf(server, place));
       first = holder;
     },
     isSilent: (holder, ms) =>
@@ -89,7 +89,7 @@ export async function waitInStandby(options: StandbyOptions): Promise<Standing |
       // the socket that was listened on all the time: nobody is refused
       else app.server.listen(server, BACKLOG);
       const url = urlOf(app.server, place);
-      if (taken !== undefined) listening(url);
+      if (taken !== undefined || first === '') listening(url);
       return url;
     },
   };
