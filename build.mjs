@@ -130,7 +130,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|lock-waiting|record|request-texts|writer)\.ts/,
   },
 ];
 
@@ -141,7 +141,8 @@ const entries = [
   'answers.ts',
   'simulator.ts',
   'fixtures/applications.ts',
-  'products/view/rows/indexer.ts', // a thread begins with a file of its own
+  'products/serve/beating.ts', // a thread begins with a file of its own
+  'products/view/rows/indexer.ts',
 ];
 made.push(
   await build({

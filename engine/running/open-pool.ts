@@ -132,7 +132,7 @@ export async function makePool(
   if (!path) return createPool({ ...settings, ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
-  const { whenFree } = await import('../asking/ledger/lock.ts');
+  const { whenFree } = await import('../asking/ledger/lock-waiting.ts');
   let made: EndpointPool | null = null;
   const open = (gone: ReadonlySet<string>) =>
     openLedger({

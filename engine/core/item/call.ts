@@ -163,6 +163,8 @@ export class CallFailure extends Error {
 export interface OnRecord {
   /** the last round of --retry-failed that had an answer when the run began; 0 where none had */
   readonly lastRound: number;
+  /** answers when the run began; absent where nobody counted them */
+  readonly answers?: number;
   /** Whether there is an answer to the call of this key. */
   has(key: string): boolean;
   /** requests that name no model and were answered by another one before: how many, and the first such model */
@@ -175,6 +177,8 @@ export interface Begins {
   model: string;
   /** what the pool knows its calls by: the row that it shares with others, or its id */
   name: string;
+  /** There is an answer on record: nothing is asked. */
+  isKnown?: boolean;
   /** What it says, in the order in which a server reads it: made when it is asked for. */
   texts(): readonly string[];
 }
