@@ -126,6 +126,7 @@ async function serve(
       openLasting(options, {
         ...(file && { file }),
         reserve: settings.gateway.reserve,
+        liveTtft: settings.gateway.ttft,
         // workers have endpoints of their own
         needsNone: settings.queue !== null,
         warn: (message, about = POOL) => say(message, about),

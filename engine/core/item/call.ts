@@ -92,6 +92,8 @@ export interface ReplySink {
   end(): Answer | string;
   /** when the first token came, as performance.now() says it; null before that, and where nobody knows */
   readonly firstAt: number | null;
+  /** set by the pool: is told once, when it comes */
+  onFirst?: () => void;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
   /** Tokens of a reply that has begun and was broken off, as far as it came; null where nothing has come. */
