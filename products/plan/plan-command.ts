@@ -8,8 +8,10 @@ import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
+import { PRESET_OPTIONS, presetGiven } from '../simulator/preset-options.ts';
+import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
+import { explained } from './explain.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
 
@@ -21,22 +23,19 @@ export default command({
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
+    'fw plan --explain --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
   ],
   options: {
-    preset: {
-      type: 'string',
-      file: 'read',
-      description: `Model and GPU to simulate: a preset file, or one of ${PRESET_NAMES}.`,
-    },
+    ...PRESET_OPTIONS,
     ...SERVER_OPTIONS,
     endpoints: {
       type: 'integer',
       minimum: 1,
       maximum: 64,
       default: 1,
-      description: 'Number of servers with one GPU each, 1 to 64. For up to 4, the table also shows fewer.',
+      description: 'Number of servers, 1 to 64. For up to 4, the table also shows fewer.',
     },
     items: {
       type: 'integer',
@@ -77,16 +76,25 @@ export default command({
       file: 'write',
       description: 'Preset file for --calibrate to write. Default: standard output.',
     },
+    explain: {
+      type: 'boolean',
+      description: 'Show each term of the time of a step, with its formula and source, and plan nothing.',
+    },
     seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
   },
 
-  async run({ calibrate, preset, model, out, json, ...options }, [path, ...inputs]) {
-    if (preset === undefined)
+  async run({ calibrate, explain, model, out, json, ...options }, [path, ...inputs]) {
+    const told = presetGiven(options);
+    if (told === undefined)
       throw usageError(
-        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}`,
+        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}; or a model by --model-config and a card by --gpu`,
       );
-    const base = readPreset(preset);
+    const base = told.preset;
+    if (explain) {
+      await writePage(explained(told));
+      return EXIT.ok;
+    }
     if (calibrate !== undefined) {
       if (path !== undefined)
         throw usageError(

@@ -88,6 +88,7 @@ export class Scheduler {
   add(member: Member): boolean {
     const isNext = this.waiting.size === 0 && this.running.size < this.#limits.maxNumSeqs;
     this.#prefillTokens += tokensToCompute(member);
+    member.phase = 'waiting';
     this.waiting.putLast(member);
     return isNext;
   }
