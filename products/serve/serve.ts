@@ -24,6 +24,10 @@ import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
+import { Eraser } from './keep/eraser.ts';
+import { Retention } from './keep/retention.ts';
+import { Room } from './keep/room.ts';
+import { Storage } from './keep/storage.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
 import type { Settings } from './serve-config.ts';
@@ -64,33 +68,27 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
-/** ms between two looks for files whose time is over */
-const SWEEP = 60_000;
-
-/** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
+/** The Files and Batches API: its store is opened, its routes are added, and what is over is swept. */
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
   const store = new BatchStore(data, { say });
+  const eraser = new Eraser(parts, { files, store });
+  await eraser.finish();
+  const storage = new Storage(files, store);
   const batches = new Batches({ ...parts, files, store });
-  const uploads = uploadsInto(files, parts);
-  const create = creator(parts, { files, store, batches });
-  addFileRoutes(app, files, uploads);
+  const uploads = uploadsInto(files, storage, parts);
+  const create = creator(parts, { files, store, batches, storage });
+  addFileRoutes(app, { files, uploads, eraser });
   const rates = createRates(now);
   await addPage(app, parts, { files, store, batches, rates, uploads, create });
-  addBatchRoutes(app, { store, batches, create });
-  batchMetrics(parts, { store, batches, rates });
-  const sweeping = setInterval(() => {
-    try {
-      files.sweep();
-    } catch (error) {
-      say(`files that have expired could not be removed: ${(error as Error).message}`);
-    }
-  }, SWEEP);
-  sweeping.unref();
+  addBatchRoutes(app, { store, batches, create, eraser, parts });
+  batchMetrics(parts, { store, batches, rates, eraser });
+  const retention = new Retention(parts, { files, store, eraser, storage });
+  retention.start();
   return {
     async drain() {
-      clearInterval(sweeping);
+      await retention.stop();
       await batches.drain();
     },
   };
@@ -116,7 +114,9 @@ export async function startServer(serving: Serving): Promise<Server> {
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
+  let room: Room | undefined;
   try {
+    room = new Room({ data, reserve: settings.diskReserve, say });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
@@ -129,7 +129,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, webhooks, workers },
+      ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, room, webhooks, workers },
       ...{ ...stops, now, stamp, say },
     };
     addOwn(app, parts);
@@ -164,6 +164,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         webhooks.stop();
         memory.stop();
         clock.stop();
+        room?.stop();
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
@@ -172,6 +173,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     };
   } catch (error) {
     clock.stop();
+    room?.stop();
     await workers?.desk.close();
     await pool?.close();
     journal?.close();
@@ -195,7 +197,7 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
 }
 
 /** What says how the server is. */
-function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts): void {
+function addOwn(app: FastifyInstance, { pool, metrics, room, workers, closing }: Parts): void {
   app.get('/health', async () => ({ status: 'ok' }));
   app.get('/ready', async (_request, reply) => {
     const up = pool.stats().endpoints.filter(isThere).length;
@@ -205,6 +207,8 @@ function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts
     return reply.code(isReady ? 200 : 503).send({
       status: closing.aborted ? 'stopping' : isReady ? 'ready' : 'no endpoint is up',
       endpoints_up: up,
+      // also where no new batches are taken: chat goes on
+      disk: room.state,
       ...(workers !== null && { workers: alive, queue_up: isQueueUp }),
     });
   });

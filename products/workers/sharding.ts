@@ -147,6 +147,10 @@ export function remotePool(desk: Desk, work: () => PlannedWork | null): Endpoint
     abort() {},
     async close() {},
     tell: notHere,
+    setEndpoints: () => [],
+    drain: () => false,
+    resume: () => false,
+    wasServed: () => false,
     lookAtModels: async () => {},
   };
 }

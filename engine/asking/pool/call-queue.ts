@@ -72,13 +72,15 @@ export class Dispatch {
       servedBy: model => endpoints.filter(endpoint => serve(endpoint, model)).length,
       serves: (at, model) => serve(endpoints[at], model),
       isUp: at => endpoints[at]?.state === 'up',
-      inHand: at => this.#inHand(endpoints[at] as Endpoint),
+      inHand: at => this.#inHand(endpoints[at]),
       hungriest: may => this.#hungriest(may),
-      settle: (name, at) => this.#homes.note((hashOf(name) ^ salt) >>> 0, endpoints[at] as Endpoint),
+      settle: (name, at) => this.#homes.note((hashOf(name) ^ salt) >>> 0, endpoints[at]),
     };
   }
 
-  #inHand(endpoint: Endpoint): number {
+  /** of an endpoint that is gone: nothing */
+  #inHand(endpoint: Endpoint | undefined): number {
+    if (endpoint === undefined) return 0;
     return endpoint.running.length + this.#waiting.atHome(endpoint);
   }
 
@@ -125,6 +127,16 @@ export class Dispatch {
   /** A chain is at home where it was answered last; a row stays where it is. */
   noteHome({ hash, call }: Ticket, endpoint: Endpoint): void {
     if (call.row === undefined && !call.raw) this.#homes.note(hash, endpoint);
+  }
+
+  /** Nothing new goes to this endpoint: what waits there waits elsewhere. */
+  leaveHome(endpoint: Endpoint): void {
+    for (const ticket of this.#waiting.leave(endpoint)) this.push(ticket);
+  }
+
+  /** It is taken out of the endpoints, where it was at `at`. */
+  forget(at: number): void {
+    this.#homes.forget(at);
   }
 
   /** Takes out the calls that `isMeant`. */
@@ -308,6 +320,13 @@ export function createWaiting() {
       (which === 'new' ? siblings : later).get(home)?.first(),
     takeAtHome: (home: Endpoint, which: 'later' | 'new'): Ticket | undefined =>
       (which === 'new' ? siblings : later).get(home)?.take(),
+    /** takes out what waits for `home`, which has no queue from then on */
+    leave(home: Endpoint): Ticket[] {
+      const out = [...(later.get(home)?.withdraw(ALL) ?? []), ...(siblings.get(home)?.withdraw(ALL) ?? [])];
+      later.delete(home);
+      siblings.delete(home);
+      return out;
+    },
     /** the first calls of new chains, while `place` takes them; how many it took */
     offerNew: (place: Place): number => fresh.offer(place),
     /** takes out the calls that `isMeant` */
@@ -321,6 +340,8 @@ export function createWaiting() {
     },
   };
 }
+
+const ALL = (): boolean => true;
 
 /** Whether it took the call; it must not offer. */
 type Place = (ticket: Ticket) => boolean;

@@ -90,10 +90,18 @@ export function createHomes(endpoints: readonly Endpoint[]) {
       if (hashes[at] !== hash) return null;
       return endpoints[(homes[at] as number) - 1] ?? null;
     },
-    note(hash: number, endpoint: Endpoint): void {
+    note(hash: number, endpoint: Endpoint | undefined): void {
       const at = hash & (HOMES - 1);
       hashes[at] = hash;
-      homes[at] = endpoints.indexOf(endpoint) + 1;
+      homes[at] = endpoint === undefined ? 0 : endpoints.indexOf(endpoint) + 1;
+    },
+    /** The endpoint at `index` is taken out: those behind it move up. */
+    forget(index: number): void {
+      for (let at = 0; at < HOMES; at++) {
+        const home = homes[at] as number;
+        if (home === index + 1) homes[at] = 0;
+        else if (home > index + 1) homes[at] = home - 1;
+      }
     },
   };
 }

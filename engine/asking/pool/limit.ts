@@ -194,8 +194,8 @@ export interface Looking {
  */
 export function lookAtLoads({ endpoints, clock, timing, onLoad, onPage }: Looking): (now: number) => void {
   const looking = new Set<Endpoint>();
-  const next = new Map<Endpoint, number>();
-  const missed = new Map<Endpoint, number>(); // of those that have said something
+  const next = new WeakMap<Endpoint, number>();
+  const missed = new WeakMap<Endpoint, number>(); // of those that have said something
 
   function look(endpoint: Endpoint): void {
     looking.add(endpoint);
@@ -222,11 +222,15 @@ export function lookAtLoads({ endpoints, clock, timing, onLoad, onPage }: Lookin
 
   return now => {
     for (const endpoint of endpoints) {
-      if (endpoint.state !== 'up' || looking.has(endpoint)) continue;
+      if (!isAtWork(endpoint) || looking.has(endpoint)) continue;
       if (now >= (next.get(endpoint) ?? 0)) look(endpoint);
     }
   };
 }
+
+/** It may be asked, or has calls that are judged by what it says of itself. */
+const isAtWork = ({ state, running }: Endpoint): boolean =>
+  state === 'up' || (state === 'drained' && running.length > 0);
 
 /** Items that wait for calls of others, as a multiple of those that have calls: they too take memory. */
 const MOST_LISTENING = 8;

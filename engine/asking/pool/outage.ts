@@ -81,7 +81,8 @@ export class Outages {
     if (endpoint.lostToldAt !== null && now - endpoint.lostToldAt < TELL_LOST_EVERY_MS) return;
     endpoint.lostToldAt = now;
     const others = endpoints.filter(({ state }) => state === 'up').length;
-    warn(`${endpoint.url} is down: ${cause}; ${others} of ${endpoints.length} endpoints remain`);
+    const all = endpoints.filter(({ leaving }) => !leaving).length;
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${all} endpoints remain`);
   }
 
   /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
@@ -148,6 +149,14 @@ export class Outages {
     );
   }
 
+  /** It may be asked again, once it answers a look. */
+  join(endpoint: Endpoint, cause: string): void {
+    const { clock } = this.#options;
+    Object.assign(endpoint, { state: 'down', cause, probeAt: 0, lostAt: null, lostToldAt: null });
+    noteHeard(endpoint, clock.now());
+    if (!endpoint.probing) void this.#lookAgain(endpoint);
+  }
+
   close(): void {
     this.#closed = true;
   }
@@ -167,7 +176,7 @@ export class Outages {
     const before = endpoint.cause;
     const result = await probe(endpoint, this.#options);
     endpoint.probing = false;
-    if (this.#closed) return;
+    if (this.#closed || !this.#isLookedAt(endpoint)) return;
     settle(result, models);
     if (endpoint.state === 'up') {
       beginAgain(endpoint, clock.now());

@@ -12,6 +12,7 @@ import type { OpenWire } from '../endpoints/wire.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { CallRecord } from '../ledger/ledger-format.ts';
 import type { Sharing } from './limit.ts';
+import type { Membership } from './membership.ts';
 import type { Memory } from './memory.ts';
 import { createEnding } from './pool-ending.ts';
 import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './pool-state.ts';
@@ -19,6 +20,7 @@ import type { PoolStats } from './pool-stats.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
 import type { Telling } from './tell.ts';
 
+export type { Change } from './membership.ts';
 export type { KeptEndpoint, Memory } from './memory.ts';
 export type { Told } from './tell.ts';
 
@@ -68,7 +70,7 @@ export interface PoolOptions extends PoolSettings, PartOptions {
 }
 
 /** What a pool offers those who run it; those who ask see item's Pool alone. */
-export interface EndpointPool extends Pool, Telling, Sharing, Memory {
+export interface EndpointPool extends Pool, Telling, Sharing, Memory, Membership {
   /** For the record: what a further stage on this pool asks with. */
   asksWith(asksWith: AsksWith): void;
   /** Ends the run with `fatal`; `why` is what calls are told that are not answered: that the ledger is broken, unless given. */

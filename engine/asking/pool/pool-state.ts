@@ -77,8 +77,13 @@ export function createEndpoint(
     /** the calls that have a place there */
     running: [] as Ticket[],
 
-    /** `down`: probed now and then until it answers; `unusable`: it serves other models or refuses the key, and stays out */
-    state: 'down' as 'up' | 'down' | 'unusable',
+    /**
+     * `down`: probed now and then until it answers; `unusable`: it serves other models or refuses the key, and stays out;
+     * `drained`: somebody wants it to be asked nothing new, and what it has may finish (membership.ts)
+     */
+    state: 'down' as 'up' | 'down' | 'unusable' | 'drained',
+    /** it is to be forgotten once nothing of it is under way */
+    leaving: false,
     /** why it is not up, in words */
     cause: 'not probed yet',
     /** when it was found down, and when a person was told so last */
@@ -131,8 +136,8 @@ export type Endpoint = ReturnType<typeof createEndpoint>;
 export interface Share {
   owner: string;
   batch: string;
-  /** above 0; one of twice the weight gets two turns where another gets one */
-  weight: number;
+  /** above 0; one of twice the weight gets two turns where another gets one. Looked at for each turn: it may change. */
+  readonly weight: number;
 }
 
 /** Where the time of calls went, in ms, over all calls that have ended. */

@@ -18,7 +18,9 @@ export interface EndpointStats extends EndpointCounts {
   state: Endpoint['state'] | 'paused';
   /** why it is not up, in words */
   cause: string;
-  /** those that it serves, as it said last; empty while it was never seen up */
+  /** it is taken out, and goes once its calls have ended */
+  leaving?: true;
+  /** those that it serves, as it said last; empty while it was never seen up, and of one that leaves */
   models: string[];
   /** ms until a paused one is asked again */
   pausedFor: number;
@@ -73,16 +75,21 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
   let saturatedMs = 0;
   let noEndpointMs = 0;
   let suspendedMs = 0;
-  const byEndpoint = new Map(
-    endpoints.map(endpoint => [
-      endpoint,
-      { levels: [], loads: noLoads(), gpus: { ms: 0, use: 0, memory: 0 } } as Seen,
-    ]),
-  );
+  // of a server they come and go
+  const byEndpoint = new WeakMap<Endpoint, Seen>();
+  function seenOf(endpoint: Endpoint): Seen {
+    const seen = byEndpoint.get(endpoint) ?? {
+      levels: [],
+      loads: noLoads(),
+      gpus: { ms: 0, use: 0, memory: 0 },
+    };
+    byEndpoint.set(endpoint, seen);
+    return seen;
+  }
   return {
     /** `ticket` was answered at `now`, by the try that is under way. */
     answered({ sentAt, among }: Ticket, endpoint: Endpoint, { completion }: Usage, now: number): void {
-      noteLevel((byEndpoint.get(endpoint) as Seen).levels, among, now - sentAt, completion);
+      noteLevel(seenOf(endpoint).levels, among, now - sentAt, completion);
     },
     /** `ms` have passed since the last tick, with so many calls in the pool and of these waiting for a place. */
     tick(ms: number, now: number, calls: number, waiting: number): void {
@@ -93,7 +100,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
         // calls that run where the limit was cut, or that outlast a rest, have places too
         endpoint.counts.places +=
           ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
-        const seen = byEndpoint.get(endpoint) as Seen;
+        const seen = seenOf(endpoint);
         if (endpoint.load !== null) noteLoad(seen.loads, endpoint.load, ms);
         if (endpoint.gpu !== null) noteGpu(seen.gpus, endpoint.gpu, ms);
       }
@@ -106,7 +113,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
     },
     /** A copy, free to keep: of the whole pool, with the sums of one part of it. */
     stats(sums: Sums, waiting: number, now: number): PoolStats {
-      const each = endpoints.map(endpoint => endpointStats(endpoint, byEndpoint.get(endpoint) as Seen, now));
+      const each = endpoints.map(endpoint => endpointStats(endpoint, seenOf(endpoint), now));
       return {
         ...sums,
         waiting,
@@ -151,7 +158,8 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     url,
     state: state === 'up' && endpoint.pausedUntil > now ? 'paused' : state,
     cause,
-    models: [...models],
+    ...(endpoint.leaving && { leaving: true as const }),
+    models: endpoint.leaving ? [] : [...models],
     pausedFor: Math.max(0, endpoint.pausedUntil - now),
     inFlight: running.length,
     limit: Math.floor(limit),

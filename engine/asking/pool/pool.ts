@@ -28,6 +28,7 @@ import {
   type Sharing,
 } from './limit.ts';
 import { createLiveCalls } from './live-calls.ts';
+import { createMembership, type Membership } from './membership.ts';
 import { createMemory, type Memory } from './memory.ts';
 import { noteHeard, noteLooked } from './mute.ts';
 import { createSuspects, Outages } from './outage.ts';
@@ -71,7 +72,7 @@ class Carrier {
   readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #timing: Timing;
-  readonly #endpoints: readonly Endpoint[];
+  readonly #endpoints: Endpoint[];
   readonly #found: Found;
   readonly #parts = new Set<Part>();
   readonly #suspects = createSuspects();
@@ -84,9 +85,10 @@ class Carrier {
   readonly #tally: ReturnType<typeof createTally>;
   readonly #lag: Lag;
   /** what it offers beside calls */
-  readonly #telling: Telling & Sharing & Memory;
+  readonly #telling: Telling & Sharing & Memory & Membership;
+  readonly #membership: ReturnType<typeof createMembership>;
   readonly #look: (now: number) => void;
-  readonly #gpus: ReturnType<typeof lookAtGpus>;
+  #gpus: ReturnType<typeof lookAtGpus>;
   readonly #ticker: Ticker;
   /** calls of all parts that had to be sent, and those of them without an outcome */
   #sent = 0;
@@ -95,7 +97,7 @@ class Carrier {
   #opened = 0;
   #sweptAt: number;
 
-  constructor(options: PoolOptions, prober: Prober, endpoints: readonly Endpoint[], found: Found) {
+  constructor(options: PoolOptions, prober: Prober, endpoints: Endpoint[], found: Found) {
     const { warn, wait = 0, lasting = false, retryBudget, random = Math.random } = options;
     const { clock, timing } = prober;
     this.#options = options;
@@ -140,14 +142,19 @@ class Carrier {
         this.#pump();
       },
     });
-    this.#gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
+    this.#gpus = this.#lookAtGpus();
     this.#items = createItems(endpoints, options.inFlight, () =>
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
+    this.#membership = this.#createMembership(prober, () => {
+      recount();
+      this.#pump();
+    });
     this.#telling = {
+      ...this.#membership,
       ...createTelling(endpoints, prober, () => this.#pump()),
       ...createSharing(endpoints, clock, recount),
       ...createMemory(endpoints, clock, recount),
@@ -173,7 +180,9 @@ class Carrier {
     const why = whyNotAsked(ledger, endpoints, asked);
     if (why) ending.giveUp(why, 'it is not on record, and nothing can be asked');
     if (ending.reason) return Promise.reject(ending.reason);
-    const queued = routed(asked, endpoints);
+    let queued = routed(asked, endpoints);
+    // for a live call somebody waits; a batch has its window, in which the model may be back
+    if (queued instanceof Error && !asked.live && this.#membership.wasServed(asked.model)) queued = asked;
     if (queued instanceof Error) return Promise.reject(queued);
     counts.calls++;
     counts.outstanding++;
@@ -279,6 +288,7 @@ class Carrier {
     this.#look(now);
     this.#gpus.look(now);
     this.#items.recount();
+    this.#membership.sweep();
     const gone = this.#outages.sweep(now, this.#outstanding === 0, suspendedMs);
     if (gone) this.#giveUp(gone, 'no endpoint was there any more');
     for (const [model, why] of this.#outages.goneModels(now))
@@ -368,6 +378,29 @@ class Carrier {
         return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
       },
     };
+  }
+
+  #lookAtGpus(): ReturnType<typeof lookAtGpus> {
+    const { warn, openWire } = this.#options;
+    const world = { clock: this.#clock, timing: this.#timing, openWire };
+    return lookAtGpus({ ...world, endpoints: this.#endpoints, warn });
+  }
+
+  #createMembership({ clock }: Prober, onChange: () => void): ReturnType<typeof createMembership> {
+    const { endpoints: settings, key } = this.#options;
+    let made = settings.length;
+    return createMembership({
+      ...{ endpoints: this.#endpoints, settings, clock },
+      make: setting => createEndpoint(setting, made++, key, this.#options),
+      join: (endpoint, cause) => this.#outages.join(endpoint, cause),
+      leave: endpoint => this.#queue.leaveHome(endpoint),
+      forget: at => this.#queue.forget(at),
+      onChange: () => {
+        void this.#gpus.close();
+        this.#gpus = this.#lookAtGpus();
+        onChange();
+      },
+    });
   }
 
   async close(): Promise<void> {

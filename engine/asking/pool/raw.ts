@@ -43,8 +43,9 @@ export function meant(call: Call, model: string | null): Call {
  * model.
  */
 export function routed(call: Call, endpoints: readonly Endpoint[]): Call | CallFailure {
-  if (!call.raw || call.anywhere || endpoints.some(({ models }) => models.has(call.model))) return call;
-  const served = [...new Set(endpoints.flatMap(({ models }) => [...models]))];
+  const there = (one: Endpoint): boolean => !one.leaving && one.models.has(call.model);
+  if (!call.raw || call.anywhere || endpoints.some(there)) return call;
+  const served = [...new Set(endpoints.flatMap(({ models, leaving }) => (leaving ? [] : [...models])))];
   const more = served.length > MAX_NAMED ? [`and ${served.length - MAX_NAMED} more`] : [];
   const names = [...served.slice(0, MAX_NAMED), ...more].map(name => oneLine(name, 200)).join(', ');
   const asked = JSON.stringify(oneLine(call.model, 200));

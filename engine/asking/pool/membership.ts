@@ -1,0 +1,137 @@
+/**
+ * The endpoints of a pool that lasts come and go while it works: a server is told others, or an operator takes one out. What
+ * such an endpoint has in flight may finish; it is forgotten, with its connections, once that is over.
+ */
+import type { Clock } from '../endpoints/pool-clock.ts';
+import { type EndpointSetting, FIRST_LIMIT } from '../endpoints/settings.ts';
+import { setLimit } from './learner.ts';
+import type { Endpoint } from './pool-state.ts';
+
+export type Change =
+  | { url: string; what: 'added' | 'removed' | 'key' }
+  /** null: it is learned */
+  | { url: string; what: 'limit'; limit: number | null };
+
+export interface MembershipOptions {
+  /** of the whole pool: changed in its place, and what was said of them */
+  endpoints: Endpoint[];
+  settings: readonly EndpointSetting[];
+  clock: Clock;
+  make(setting: EndpointSetting): Endpoint;
+  /** Looks at it from now on, until it can be asked. */
+  join(endpoint: Endpoint, cause: string): void;
+  /** Nothing new goes there: what waits for it waits elsewhere. */
+  leave(endpoint: Endpoint): void;
+  /** It was at `at`, and is no more. */
+  forget(at: number): void;
+  /** There are others, or other limits. */
+  onChange(): void;
+}
+
+const GONE = 'it is no longer named';
+/** Models that a pool remembers to have had. */
+const MOST_MODELS = 1_000;
+
+export function createMembership(options: MembershipOptions) {
+  const { endpoints, settings: first, clock, make, join, leave, forget, onChange } = options;
+  const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
+  /** served by an endpoint that was taken out */
+  const gone = new Set<string>();
+  const find = (url: string): Endpoint | undefined => endpoints.find(one => one.url === url);
+
+  function takeOut(endpoint: Endpoint): void {
+    for (const model of endpoint.models) if (gone.size < MOST_MODELS) gone.add(model);
+    endpoint.leaving = true;
+    stop(endpoint, GONE);
+  }
+
+  function stop(endpoint: Endpoint, cause: string): void {
+    Object.assign(endpoint, { state: 'drained', cause, load: null });
+    leave(endpoint);
+  }
+
+  function add(setting: EndpointSetting): Change[] {
+    const known = find(setting.url);
+    if (known === undefined) {
+      const endpoint = make(setting);
+      said.set(endpoint, setting);
+      endpoints.push(endpoint);
+      join(endpoint, endpoint.cause);
+      return [{ url: setting.url, what: 'added' }];
+    }
+    const changes = adjust(known, setting);
+    if (!known.leaving) return changes;
+    known.leaving = false;
+    join(known, 'it is named again, and not probed yet');
+    return [{ url: setting.url, what: 'added' }];
+  }
+
+  /** `now` is said of an endpoint that is there. */
+  function adjust(endpoint: Endpoint, now: EndpointSetting): Change[] {
+    const { url, learner } = endpoint;
+    const before = said.get(endpoint);
+    said.set(endpoint, now);
+    const changes: Change[] = [];
+    endpoint.gpuSeen = now.gpu ?? null;
+    if (now.pinned !== before?.pinned || (now.pinned && now.limit !== before.limit)) {
+      const limit = now.pinned ? now.limit : null;
+      Object.assign(endpoint, { pinned: now.pinned, goal: 0 });
+      Object.assign(learner, { pinned: now.pinned, climb: null, isRecalled: false });
+      // one that nobody sets any more is learned from where it is
+      if (limit === null) learner.phase = 'grow';
+      setLimit(learner, limit ?? Math.max(FIRST_LIMIT, learner.limit), clock.now());
+      changes.push({ url, what: 'limit', limit });
+    }
+    if (now.key?.name !== before?.key?.name) {
+      const { wire } = endpoint;
+      const { key, wire: fresh } = make(now);
+      Object.assign(endpoint, { key, wire: fresh });
+      void wire.close(); // once its calls have ended
+      changes.push({ url, what: 'key' });
+    }
+    return changes;
+  }
+
+  return {
+    /** From now on these are the endpoints. Returns what is another than before. */
+    setEndpoints(settings: readonly EndpointSetting[]): Change[] {
+      const named = new Set(settings.map(({ url }) => url));
+      const out = endpoints.filter(({ url, leaving }) => !leaving && !named.has(url));
+      for (const endpoint of out) takeOut(endpoint);
+      const changes = settings.flatMap(add);
+      onChange();
+      return [...changes, ...out.map(({ url }) => ({ url, what: 'removed' as const }))];
+    },
+    /** Nothing new is asked there; calls in flight finish. False where no such endpoint is there. */
+    drain(url: string, cause: string): boolean {
+      const endpoint = find(url);
+      if (endpoint === undefined || endpoint.leaving) return false;
+      stop(endpoint, cause);
+      onChange();
+      return true;
+    },
+    /** False where it is not there, or nobody drained it. */
+    resume(url: string): boolean {
+      const endpoint = find(url);
+      if (endpoint?.state !== 'drained' || endpoint.leaving) return false;
+      join(endpoint, 'it is asked again, and not probed yet');
+      return true;
+    },
+    /** Whether an endpoint served it that was taken out, and none does now: what asks for it may wait. */
+    wasServed: (model: string): boolean =>
+      gone.has(model) && !endpoints.some(one => !one.leaving && one.models.has(model)),
+    /** Forgets those that were taken out and have nothing under way. */
+    sweep(): void {
+      for (let at = endpoints.length - 1; at >= 0; at--) {
+        const endpoint = endpoints[at] as Endpoint;
+        // most looks end here
+        if (!endpoint.leaving || endpoint.running.length > 0 || endpoint.probing) continue;
+        endpoints.splice(at, 1);
+        forget(at);
+        void endpoint.wire.close();
+      }
+    },
+  };
+}
+
+export type Membership = Omit<ReturnType<typeof createMembership>, 'sweep'>;
