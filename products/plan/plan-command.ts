@@ -8,8 +8,9 @@ import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_OPTIONS, presetGiven } from '../simulator/preset-options.ts';
+import { PRESET_OPTIONS, type PresetGiven, presetGiven } from '../simulator/preset-options.ts';
 import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
+import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
 import { makePlan } from './plan.ts';
@@ -24,6 +25,7 @@ export default command({
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
     'fw plan --explain --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
+    'fw plan --against measured.csv --calibrate first',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
   ],
@@ -65,7 +67,13 @@ export default command({
     calibrate: {
       type: 'string',
       description:
-        'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing.',
+        'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing. With --against: first or others, the stages to calibrate on.',
+    },
+    against: {
+      type: 'string',
+      file: 'read',
+      description:
+        'Foretell runs that were measured, CSV or fw bench --json, and show the error of each figure.',
     },
     model: {
       type: 'string',
@@ -84,7 +92,11 @@ export default command({
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
   },
 
-  async run({ calibrate, explain, model, out, json, ...options }, [path, ...inputs]) {
+  async run({ calibrate, explain, against: file, model, out, json, ...options }, [path, ...inputs]) {
+    if (file !== undefined) {
+      await writePage(againstPage(file, options, calibrate, json === true));
+      return EXIT.ok;
+    }
     const told = presetGiven(options);
     if (told === undefined)
       throw usageError(
@@ -122,3 +134,18 @@ export default command({
     return EXIT.ok;
   },
 });
+
+function againstPage(path: string, given: PresetGiven, calibrate: string | undefined, json: boolean): string {
+  const calibrating = CALIBRATIONS.find(name => name === calibrate);
+  if (calibrate !== undefined && calibrating === undefined)
+    throw usageError(
+      `--calibrate: expected ${CALIBRATIONS.join(' or ')} with --against, found "${calibrate}"`,
+    );
+  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined });
+  if (!json) return renderAgainst(replayed, path, calibrating);
+  const stages = replayed.map(({ run, preset, predicted, off }) => ({
+    ...{ place: run.place, model: run.model, preset: preset.name },
+    ...{ measured: run.measured, predicted, off },
+  }));
+  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, errors: summaryOf(replayed) }, null, 2)}\n`;
+}
