@@ -13,6 +13,7 @@ import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/pr
 import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
+import { LOAD_OPTIONS, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
 
@@ -24,6 +25,7 @@ export default command({
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
+    'fw plan --rate 2,5,10 --input-tokens 600 --output-tokens 250 --model-config Qwen/Qwen2.5-7B-Instruct --gpu h100-80g',
     'fw plan --explain --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
     'fw plan --against measured.csv --calibrate first',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
@@ -59,6 +61,7 @@ export default command({
       type: 'string',
       description: 'Base URL of a server that counts the tokens of a sample (/tokenize).',
     },
+    ...LOAD_OPTIONS,
     set: {
       type: 'array',
       items: { type: 'string' },
@@ -119,10 +122,20 @@ export default command({
         );
       return runCalibration({ url: calibrate, base, model, out });
     }
-    if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
     // as in products/kit/execute.ts: what is in flight outlives the young generation
     setFlagsFromString('--heap-growing-percent=200');
     const server = withServerOptions(base, options);
+    if (options.rate !== undefined || options.concurrency !== undefined) {
+      if (path !== undefined)
+        throw usageError(`expected --rate or --concurrency, or a pipeline, found both ("${path}")`);
+      const loads = planLoads(server, options);
+      await writePage(json ? `${JSON.stringify(loadsJson(loads), null, 2)}\n` : renderLoads(loads));
+      return EXIT.ok;
+    }
+    if (path === undefined)
+      throw usageError(
+        'expected a pipeline file, or --rate or --concurrency, found none: fw plan FILE [INPUT…]',
+      );
     const plan = await makePlan({
       ...options,
       outputTokens: options['output-tokens'],

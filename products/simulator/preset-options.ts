@@ -22,9 +22,7 @@ export const MACHINE_OPTIONS = {
     description: `Card that --model-config runs on: ${CARD_NAMES.join(', ')}.`,
   },
   tp: {
-    type: 'integer',
-    minimum: 1,
-    maximum: 16,
+    type: 'string',
     description: 'Cards that the model is split over (vLLM --tensor-parallel-size). Default: 1.',
   },
   quantization: {
@@ -104,14 +102,20 @@ export function readModel(
   }
 }
 
+/** Cards that a model is split over. @throws RangeError */
+function splitOf(text: string): number {
+  if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= 16) return Number(text);
+  throw new RangeError(`--tp: expected a whole number from 1 to 16, found "${text}"`);
+}
+
 /** Exit 64 on an unknown card, or where the model does not fit. */
 export function presetOn(
   model: ModelFacts,
   gpu: string,
-  { tp = 1, 'kv-cache-dtype': kv }: Pick<PresetGiven, 'tp' | 'kv-cache-dtype'>,
+  { tp = '1', 'kv-cache-dtype': kv }: Pick<PresetGiven, 'tp' | 'kv-cache-dtype'>,
 ): Made {
   try {
-    return presetOfFacts(model, { card: cardNamed(gpu), tp, kvBytes: kv === 'fp8' ? 1 : 2 });
+    return presetOfFacts(model, { card: cardNamed(gpu), tp: splitOf(tp), kvBytes: kv === 'fp8' ? 1 : 2 });
   } catch (error) {
     throw error instanceof RangeError ? usageError(error.message) : error;
   }

@@ -85,18 +85,23 @@ describe('presets from facts', () => {
       /expected 13\d\.\d GiB a card .*, found 71\.7 of 79\.6 at 0\.9: 6\d\.\d GiB too few; --tp 4 would fit|--tp 2/,
     );
     expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'l4' })).toThrow(/would fit/);
-    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: 3 })).toThrow(
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '3' })).toThrow(
       /divides its 64 attention heads/,
     );
   });
 
   test('FP8 halves the weights, and the KV cache where it is asked for', () => {
     const of = (more: object) =>
-      presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: 4, ...more })!.preset;
+      presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4', ...more })!.preset;
     expect(of({ quantization: 'fp8' }).step.weights / of({}).step.weights).toBeCloseTo(0.51, 1);
     expect(of({ 'kv-cache-dtype': 'fp8' }).step.perKvToken / of({}).step.perKvToken).toBeCloseTo(0.5);
     // an A100 computes in 16 bits whatever its weights are stored in
-    const a100 = presetGiven({ 'model-config': LLAMA, gpu: 'a100-80g', tp: 4, quantization: 'fp8' })!.preset;
+    const a100 = presetGiven({
+      'model-config': LLAMA,
+      gpu: 'a100-80g',
+      tp: '4',
+      quantization: 'fp8',
+    })!.preset;
     expect(a100.step.perToken / of({ quantization: 'fp8' }).step.perToken).toBeCloseTo(1979 / 312, 1);
   });
 
@@ -112,15 +117,17 @@ describe('presets from facts', () => {
   test('a config.json is a file', async () => {
     const path = join(folder(), 'config.json');
     writeFileSync(path, JSON.stringify(llama));
-    const { preset } = presetGiven({ 'model-config': path, gpu: 'h100-80g', tp: 4 })!;
-    expect(preset.step).toEqual(presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: 4 })!.preset.step);
+    const { preset } = presetGiven({ 'model-config': path, gpu: 'h100-80g', tp: '4' })!;
+    expect(preset.step).toEqual(
+      presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4' })!.preset.step,
+    );
     writeFileSync(path, '{');
     expect(() => presetGiven({ 'model-config': path, gpu: 'l4' })).toThrow(/expected JSON/);
   });
 });
 
 describe('the step', () => {
-  const given = (id: string) => presetGiven({ 'model-config': id, gpu: 'h100-80g', tp: 8 })!.preset;
+  const given = (id: string) => presetGiven({ 'model-config': id, gpu: 'h100-80g', tp: '8' })!.preset;
   const all = ['google/gemma-2-9b-it', 'openai/gpt-oss-120b', LLAMA].map(id => [id, given(id).step] as const);
 
   test.each(all)('%s: stretches are sums of steps, and steps are found in them', (_, times) => {

@@ -76,7 +76,7 @@ function presetOf(run: MeasuredRun, given: PresetGiven): Preset {
     );
   const { preset } = presetGiven(
     given.preset === undefined
-      ? { ...given, 'model-config': model, gpu, tp: given.tp ?? run.tp ?? 1 }
+      ? { ...given, 'model-config': model, gpu, tp: given.tp ?? String(run.tp ?? 1) }
       : given,
   ) as { preset: Preset };
   const { limits } = preset;

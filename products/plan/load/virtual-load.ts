@@ -3,6 +3,7 @@
  * sends each when it is due. What is measured has the names that fw bench gives it.
  */
 import { quantile } from '../../kit/agreement.ts';
+import type { Goal } from '../../kit/goal.ts';
 import { Engine } from '../../simulator/engine.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import type { Handle } from '../../simulator/sequence.ts';
@@ -50,8 +51,6 @@ export interface LoadFigures {
   /** share of the time in which a server had something to do, and tokens of KV cache that it held at most */
   busy: number;
 }
-
-export type Goal = Readonly<Partial<Record<'ttft' | 'tpot' | 'e2el', number>>>;
 
 /** @throws RangeError where a request would never fit into the KV cache */
 export function runLoad(load: VirtualLoad, goal: Goal = {}): LoadFigures {
