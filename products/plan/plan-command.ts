@@ -13,6 +13,7 @@ import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/pr
 import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
+import { compareCards, comparedJson, renderCompared } from './load/compare-cards.ts';
 import { LOAD_OPTIONS, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
@@ -27,6 +28,7 @@ export default command({
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
     'fw plan --rate 2,5,10 --input-tokens 600 --output-tokens 250 --model-config Qwen/Qwen2.5-7B-Instruct --gpu h100-80g',
     'fw plan --explain --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
+    'fw plan --compare 8xh100-80g,16xa100-80g --tp 2,4 --items 200000 --input-tokens 1500 --output-tokens 300 --model-config meta-llama/Llama-3.1-70B-Instruct',
     'fw plan --against measured.csv --calibrate first',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
@@ -72,6 +74,20 @@ export default command({
       description:
         'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing. With --against: first or others, the stages to calibrate on.',
     },
+    compare: {
+      type: 'string',
+      description:
+        'Compare cards for --items prompts, or for --rate within --goodput: a list such as h100-80g,16xa100-80g. --tp may be a list.',
+    },
+    price: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'With --compare: what a card costs an hour, e.g. h100-80g=2.5,l40s=0.9.',
+    },
+    within: {
+      type: 'string',
+      description: 'With --compare and --items: when all has to be done, e.g. 60h. Decides how many cards.',
+    },
     against: {
       type: 'string',
       file: 'read',
@@ -95,9 +111,20 @@ export default command({
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
   },
 
-  async run({ calibrate, explain, against: file, model, out, json, ...options }, [path, ...inputs]) {
+  async run({ calibrate, explain, compare, against: file, model, out, json, ...options }, [path, ...inputs]) {
     if (file !== undefined) {
       await writePage(againstPage(file, options, calibrate, json === true));
+      return EXIT.ok;
+    }
+    if (compare !== undefined) {
+      const comparing = {
+        ...{ cards: compare, tp: options.tp, prices: options.price, within: options.within },
+        ...{ items: options.items, given: { ...options, tp: undefined } },
+      };
+      const found = compareCards(comparing);
+      await writePage(
+        json ? `${JSON.stringify(comparedJson(found), null, 2)}\n` : renderCompared(found, comparing),
+      );
       return EXIT.ok;
     }
     const told = presetGiven(options);

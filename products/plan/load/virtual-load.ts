@@ -39,6 +39,8 @@ export interface LoadFigures {
   /** share of the prompts' tokens that the prefix cache had */
   cached: number;
   preemptions: number;
+  /** requests a second while the middle half of them ended: without beginning and end */
+  steady: number;
   /** in ms */
   ttft: Spread;
   tpot: Spread;
@@ -67,6 +69,7 @@ class Run {
   readonly #e2el: number[] = [];
   /** gaps between tokens: how long, and how many of them, in turn */
   readonly #gaps: number[] = [];
+  readonly #ends: number[] = [];
   #from = 0;
   #now = 0;
   #asked = 0;
@@ -105,6 +108,7 @@ class Run {
       outputTokens: this.#outputTokens,
       cached: this.#cachedTokens / this.#inputTokens,
       preemptions: grew('preemptions'),
+      steady: middleRate(this.#ends),
       ttft: spreadOf(this.#ttft),
       tpot: spreadOf(this.#tpot),
       itl: spreadOfGaps(this.#gaps),
@@ -191,6 +195,7 @@ class Run {
     this.#outputTokens += output;
     this.#cachedTokens += cachedTokens;
     this.#last = Math.max(this.#last, end);
+    this.#ends.push(end);
     const bounds: readonly (readonly [value: number, most: number | undefined])[] = [
       [ttft, this.#goal.ttft],
       [tpot, this.#goal.tpot],
@@ -224,6 +229,13 @@ function spreadOf(values: readonly number[]): Spread {
   const sorted = Float64Array.from(values).sort();
   const at = (q: number): number => quantile(sorted, q);
   return { mean: meanOf(sorted), p50: at(0.5), p90: at(0.9), p99: at(0.99) };
+}
+
+/** NaN of fewer than four. */
+function middleRate(ends: readonly number[]): number {
+  const sorted = Float64Array.from(ends).sort();
+  const [from, to] = [sorted.length >> 2, sorted.length - (sorted.length >> 2) - 1];
+  return (1000 * (to - from)) / ((sorted[to] as number) - (sorted[from] as number));
 }
 
 function meanOf(values: Float64Array): number {
