@@ -1,5 +1,5 @@
 /** Presets made of the facts of a model and a card: the facts, what is wrong with others, and the terms of a step. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { CARD_NAMES } from '../../products/simulator/cards.ts';
@@ -9,6 +9,7 @@ import { allParameters, factsOf, KNOWN_MODELS, parametersOf } from '../../produc
 import { presetGiven } from '../../products/simulator/preset-options.ts';
 import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
 import { lcg } from '../../products/simulator/random.ts';
+import { CONSTANTS } from '../../products/simulator/step-constants.ts';
 import {
   decodeMs,
   decodeStepsBy,
@@ -16,7 +17,7 @@ import {
   scaledTimes,
   stepMs,
 } from '../../products/simulator/steptime.ts';
-import { folder } from '../fw.ts';
+import { folder, ROOT } from '../fw.ts';
 import { drain, promptLike } from './closed-loop.ts';
 
 const LLAMA = 'meta-llama/Llama-3.1-70B-Instruct';
@@ -239,4 +240,12 @@ describe('async scheduling', () => {
     expect(done, `seed ${seed}`).toBeGreaterThanOrEqual(400 - left);
     expect(engine.state(now).running + engine.state(now).waiting, `seed ${seed}`).toBe(0);
   });
+});
+
+test('the page has every constant, card and model', () => {
+  const page = readFileSync(join(ROOT, 'docs/simulator.md'), 'utf8');
+  for (const { what, value, source } of Object.values(CONSTANTS))
+    expect(page).toContain(`| ${what} | ${value} | ${source} |`);
+  for (const name of CARD_NAMES) expect(page).toContain(`| \`${name}\` | `);
+  for (const id of KNOWN_MODELS) expect(page).toContain(`\`${id}\``);
 });
