@@ -30,7 +30,13 @@ async function start(...args: string[]): Promise<Server> {
     child.once('exit', code => failed(new Error(`fw ${args[0]} ended with ${code}`)));
     child.stdout.once('data', line => found((JSON.parse(String(line)) as { url: string }).url));
   });
-  return { url, stop: () => (child.kill(), new Promise(over => child.once('exit', over))) };
+  return {
+    url,
+    stop() {
+      child.kill();
+      return new Promise(over => child.once('exit', over));
+    },
+  };
 }
 
 let asked = 0;
