@@ -51,7 +51,7 @@ export class Retention {
 
   /** Sweeps now and then until `stop`, which resolves when nothing is under way. */
   start(): void {
-    this.#next(SWEEP);
+    this.#next(SOON);
   }
 
   async stop(): Promise<void> {
