@@ -11,10 +11,13 @@
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { expectManyRequests, sayAs } from '../kit/execute.ts';
+import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
+import type { ServeFlags, settingsOf } from './serve-config.ts';
 
 const NAME = 'serve';
 const {
@@ -55,6 +58,17 @@ export default command({
       type: 'string',
       description: 'Time for work in flight to finish after a stop signal. Default: 30s.',
     },
+    log: {
+      type: 'string',
+      enum: ['text', 'json'],
+      description: 'Form of the log on stderr. Default: text.',
+    },
+    'log-level': {
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error'],
+      description:
+        'Leave out log lines below this level; warn leaves out requests that went well. Default: info.',
+    },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
     ...QUEUE_OPTIONS,
   },
@@ -63,44 +77,64 @@ export default command({
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
-    const { startServer } = await import('./serve.ts');
-    const { data, settings, pool: file } = settingsOf(options, process.env);
-    const say = sayAs(`fw ${NAME}`);
-    const ending = stopped();
-    let broken: Fatal | undefined;
-    const server = await startServer({
-      data: resolve(data),
-      settings,
-      openPool: signal =>
-        openLasting(options, {
-          ...(file && { file }),
-          reserve: settings.gateway.reserve,
-          // workers have endpoints of their own
-          needsNone: settings.queue !== null,
-          warn: say,
-          signal,
-        }),
-      say,
-      onBroken(error) {
-        broken ??= error;
-        ending.end();
-      },
-    });
-    process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-    say(`listening at ${server.url}, data in ${data}`);
-    const signal = await ending.first;
-    if (signal !== null)
-      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
-    const again = await Promise.race([server.stop(), ending.again]);
-    if (broken !== undefined) throw broken;
-    if (typeof again === 'string') {
-      await server.stopAtOnce();
-      return 128 + constants.signals[again];
+    const settings = settingsOf(options, process.env);
+    const { openStderr } = await import('./log/stderr.ts');
+    const log = openStderr(`fw ${NAME}`, settings.log);
+    try {
+      return await serve(options, settings, log.say);
+    } finally {
+      await log.close();
     }
-    // a terminal that went away is no end that somebody asked for
-    return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
   },
 });
+
+/** What the pool says of itself where it says no more. */
+const POOL = { event: 'endpoints', level: 'warn' } as const;
+
+async function serve(
+  options: ServeFlags & Values,
+  { data, settings, otlp, pool: file }: ReturnType<typeof settingsOf>,
+  say: Say,
+): Promise<number> {
+  const { startServer } = await import('./serve.ts');
+  const ending = stopped();
+  let broken: Fatal | undefined;
+  const server = await startServer({
+    data: resolve(data),
+    settings,
+    otlp,
+    openPool: signal =>
+      openLasting(options, {
+        ...(file && { file }),
+        reserve: settings.gateway.reserve,
+        // workers have endpoints of their own
+        needsNone: settings.queue !== null,
+        warn: (message, about = POOL) => say(message, about),
+        signal,
+      }),
+    say,
+    onBroken(error) {
+      broken ??= error;
+      ending.end();
+    },
+  });
+  process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
+  say(`listening at ${server.url}, data in ${data}`, { event: 'listening', url: server.url });
+  const signal = await ending.first;
+  if (signal !== null)
+    say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
+      ...{ event: 'stopping', signal },
+    });
+  const again = await Promise.race([server.stop(), ending.again]);
+  if (broken !== undefined) throw broken;
+  if (typeof again === 'string') {
+    say(`${again} again: stopping at once`, { event: 'stopping', signal: again });
+    await server.stopAtOnce();
+    return 128 + constants.signals[again];
+  }
+  // a terminal that went away is no end that somebody asked for
+  return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
+}
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];

@@ -4,11 +4,14 @@ import { poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
+import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
+import type { Format } from './log/log.ts';
+import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
@@ -39,6 +42,12 @@ export interface Settings {
   queue: QueueSettings | null;
 }
 
+/** The log: its form, and the level below which lines are left out. */
+export interface LogSettings {
+  format: Format;
+  level: Level;
+}
+
 export interface GatewaySettings {
   models: Models;
   /** places at each endpoint that batches leave to requests of the gateway, at most half */
@@ -66,6 +75,8 @@ type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> &
 };
 
 type ServeFile = Interactive & {
+  log?: Format;
+  log_level?: Level;
   listen?: string;
   data?: string;
   grace?: string;
@@ -105,6 +116,8 @@ export interface ServeFlags extends QueueFlags {
   data?: string | undefined;
   listen?: string | undefined;
   grace?: string | undefined;
+  log?: Format | undefined;
+  'log-level'?: Level | undefined;
 }
 
 /** Exit 65 for a file that does not fit, 64 for a flag. */
@@ -146,6 +159,11 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },
+    otlp: otlpOf(env),
+    log: {
+      format: flags.log ?? said.log ?? 'text',
+      level: flags['log-level'] ?? said.log_level ?? 'info',
+    } satisfies LogSettings,
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
   };
 }

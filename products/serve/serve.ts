@@ -12,10 +12,14 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
+import { counted } from '../../engine/core/item/wording.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
+import { tellBatches } from './batches/batch-news.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
+import { isFinal } from './batches/batch-state.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
@@ -28,6 +32,7 @@ import { Eraser } from './keep/eraser.ts';
 import { Retention } from './keep/retention.ts';
 import { type Disk, Room } from './keep/room.ts';
 import { Storage } from './keep/storage.ts';
+import { beginRun } from './last-run.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
 import type { Settings } from './serve-config.ts';
@@ -35,6 +40,8 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
+import type { OtlpSettings } from './traces/otlp-settings.ts';
+import type { Tracer } from './traces/tracer.ts';
 import { uploadsInto } from './uploads.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { Webhooks } from './webhooks.ts';
@@ -44,7 +51,9 @@ export interface Serving {
   settings: Settings;
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
+  /** where spans go; null and absent for nowhere */
+  otlp?: OtlpSettings | null;
   /** called once where it cannot continue */
   onBroken(error: Fatal): void;
   /** ms since 1970, in place of a clock that may be wrong */
@@ -71,11 +80,22 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
+/** Batches that are named at a start. */
+const MOST_NAMED = 5;
+
 /** The Files and Batches API: its store is opened, its routes are added, and what is over is swept. */
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
-  const store = new BatchStore(data, { say });
+  const tell = tellBatches(say);
+  const store = new BatchStore(data, {
+    say,
+    onMoved(record) {
+      tell(record);
+      if (isFinal(record.status)) parts.tracer?.batch(record);
+    },
+  });
+  sayOpen(store, say);
   const eraser = new Eraser(parts, { files, store });
   await eraser.finish();
   const storage = new Storage(files, store);
@@ -97,6 +117,17 @@ const addApi: Routes = async (app, parts) => {
   };
 };
 
+/** What was under way when the last server ended. */
+function sayOpen(store: BatchStore, say: Say): void {
+  const open = store.open();
+  if (open.length === 0) return;
+  const ids = open.slice(0, MOST_NAMED).map(({ id, status }) => `${id} (${status})`);
+  const more = open.length > MOST_NAMED ? [`and ${open.length - MOST_NAMED} more`] : [];
+  say(`taken up again: ${counted(open.length, 'batch', 'batches')}: ${[...ids, ...more].join(', ')}`, {
+    ...{ event: 'batches-resumed', batches: open.length },
+  });
+}
+
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
@@ -114,11 +145,13 @@ export async function startServer(serving: Serving): Promise<Server> {
   const lock = await lockOf(serving, closing.signal);
   const clock = clockOf(data, say, serving.clocks);
   const { now = clock.now, now: stamp = clock.stamp } = serving;
+  const run = beginRun(data, { now, say });
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
   let room: Room | undefined;
   try {
+    const tracer = await tracerOf(serving);
     const look = serving.disk && { look: serving.disk };
     room = new Room({ data, reserve: settings.diskReserve, say, ...look });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
@@ -128,13 +161,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     const access = createAccess(keys, now);
     journal = new BudgetJournal(data, access.budgets, { now, say });
     const stops = { closing: closing.signal, over: over.signal };
-    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say, tell: say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
       ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, room, webhooks, workers },
-      ...{ ...stops, now, stamp, say },
+      ...{ ...stops, now, stamp, say, tracer },
     };
     addOwn(app, parts);
     if (workers !== null) {
@@ -172,6 +205,8 @@ export async function startServer(serving: Serving): Promise<Server> {
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
+        await tracer?.close();
+        run.end();
         lock.release();
       },
     };
@@ -184,6 +219,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     lock.release();
     throw error;
   }
+}
+
+/** What no collector is named for is not loaded. */
+async function tracerOf({ otlp = null, say }: Serving): Promise<Tracer | null> {
+  if (otlp === null) return null;
+  const { Tracer } = await import('./traces/tracer.ts');
+  return new Tracer(otlp, say);
 }
 
 /** One process a folder: two would ask everything twice. */

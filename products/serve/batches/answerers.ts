@@ -265,14 +265,18 @@ function answeredByWorkers(
     desk,
     workOf: sha256 => ({
       ...{ id, task, files: null, folder: join(root, sha256.slice(0, NAMED)) },
-      onAsked({ promptTokens, completionTokens, cachedTokens }) {
+      onAsked({ promptTokens, completionTokens, cachedTokens }, asked) {
         budget.charge(promptTokens + completionTokens);
         journal.flush(); // what workers hand in is on disk, and is not asked for again
         const usage = { prompt: promptTokens, completion: completionTokens, cached: cachedTokens };
-        metrics.calls.tokens('batch', models.length === 1 ? String(models[0]) : 'several', usage);
+        metrics.calls.tokens('batch', asked.length === 1 ? String(asked[0]) : 'several', usage);
       },
     }),
     spool: join(root, 'lines.unfinished'),
+    modelOf({ request }) {
+      const model = request?.body?.model;
+      return typeof model === 'string' ? model : '';
+    },
     onOpen(opened) {
       work = opened;
       journal.settle(record.key, id, opened.parts.tokens);

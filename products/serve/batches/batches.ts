@@ -68,7 +68,7 @@ export class Batches {
       waiting: record => this.waiting(record),
       servers: () => this.#answerers.servers(),
     });
-    this.#turns = new Turns(store, this.#answerers, record => this.forecasts.weightOf(record));
+    this.#turns = new Turns(store, this.#answerers, this.forecasts);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
@@ -150,7 +150,10 @@ export class Batches {
 
   #pause(id: string, why: string): void {
     const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
-    if (!this.#paused.has(id)) this.#parts.say(`${id} is paused, and is tried again: ${words}`);
+    if (!this.#paused.has(id))
+      this.#parts.say(`${id} is paused, and is tried again: ${words}`, {
+        ...{ event: 'batch-paused', level: 'warn', batch: id, owner: this.#store.of(id).owner },
+      });
     this.#paused.set(id, { until: performance.now() + AGAIN, why: words });
   }
 
@@ -230,7 +233,10 @@ export class Batches {
       };
       // one whose key has nothing left has ended as it would: lines that were not asked have an error
       const isWhole = run.ending === null || run.ending === 'spent';
-      if (run.ending === 'spent') this.#parts.say(`${id} ends: its key has used the tokens of its day`);
+      if (run.ending === 'spent')
+        this.#parts.say(`${id} ends: its key has used the tokens of its day`, {
+          ...{ event: 'batch-over-budget', batch: id, owner: record.owner, key: record.key },
+        });
       const isCompleted = last.status === 'in_progress' && isWhole;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       this.#paused.delete(id);
@@ -274,7 +280,9 @@ export class Batches {
 
   #stopOf(record: BatchRecord): void {
     this.cancel(record);
-    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
+    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`, {
+      ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key: record.key },
+    });
   }
 
   /** It writes nothing more than what is under way: what room there is left is for live calls. */
