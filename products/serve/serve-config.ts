@@ -48,6 +48,8 @@ export interface GatewaySettings {
   limitsOf: ReadonlyMap<string, LiveLimits>;
   /** ms that the answer to a request that is always answered alike is given again; null: never */
   cacheFor: number | null;
+  /** a request that cannot be put on record gets no answer */
+  isRecordRequired: boolean;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
@@ -75,6 +77,7 @@ type ServeFile = Interactive & {
   interactive_reserve?: number;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
+  record?: 'required' | 'best_effort';
   runaway?: Partial<Runaway>;
   redis?: string;
   redis_prefix?: string;
@@ -139,6 +142,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
           Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
         ),
         cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        isRecordRequired: said.record !== 'best_effort',
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },

@@ -20,13 +20,13 @@ import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
-import { addFileRoutes, uploadsInto } from './file-routes.ts';
+import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { Eraser } from './keep/eraser.ts';
 import { Retention } from './keep/retention.ts';
-import { Room } from './keep/room.ts';
+import { type Disk, Room } from './keep/room.ts';
 import { Storage } from './keep/storage.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
@@ -35,6 +35,7 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
+import { uploadsInto } from './uploads.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -50,6 +51,8 @@ export interface Serving {
   now?: () => number;
   /** what that clock is made of */
   clocks?: Clocks;
+  /** what the disk of a folder has, in place of what the system says */
+  disk?: (folder: string) => Disk;
 }
 
 export interface Server {
@@ -116,7 +119,8 @@ export async function startServer(serving: Serving): Promise<Server> {
   let journal: BudgetJournal | undefined;
   let room: Room | undefined;
   try {
-    room = new Room({ data, reserve: settings.diskReserve, say });
+    const look = serving.disk && { look: serving.disk };
+    room = new Room({ data, reserve: settings.diskReserve, say, ...look });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);

@@ -29,6 +29,8 @@ export interface Answering {
   stop(): void;
   /** Nothing is waited for any more. */
   abort(): void;
+  /** Of workers: they get nothing new until then (ms since 1970), and hand in what they have. */
+  hold?(until: number): void;
 }
 
 export interface AnsweringOptions {
@@ -295,5 +297,8 @@ function answeredByWorkers(
     openPool: () => remotePool(desk, () => work),
     stop: () => work?.end(),
     abort: () => work?.abort(),
+    hold(until) {
+      if (work !== null) work.opensAt = Math.max(work.opensAt, until);
+    },
   };
 }

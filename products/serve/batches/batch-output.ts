@@ -213,8 +213,23 @@ function lines(path: string) {
 /** Ids for what is there: a file without a line is none. `now` in ms. */
 export function outputsIn(folder: string, now: number): Outputs {
   const { output, error } = pathsIn(folder);
-  const idFor = (path: string): string | null => (statSync(path).size === 0 ? null : newFileId(now));
-  return { output: idFor(output), error: idFor(error) };
+  const bytes = { output: statSync(output).size, error: statSync(error).size };
+  const idFor = (size: number): string | null => (size === 0 ? null : newFileId(now));
+  return { output: idFor(bytes.output), error: idFor(bytes.error), bytes };
+}
+
+/** Whether all of these lines are there: in a copy that was made while they were written they may not be. */
+export function areWhole(
+  { owner }: BatchRecord,
+  outputs: Outputs,
+  folder: string,
+  files: FileStore,
+): boolean {
+  return (['output', 'error'] as const).every(kind => {
+    const file = outputs[kind];
+    if (file === null || files.get(owner, file) !== null || outputs.bytes === undefined) return true;
+    return statSync(pathsIn(folder)[kind], { throwIfNoEntry: false })?.size === outputs.bytes[kind];
+  });
 }
 
 /** Gives the lines their place among the files; done again, it is the same files. `folder` is that of the batch; `keep` and `now` in ms. */

@@ -82,6 +82,7 @@ export function startRun(
       return ending;
     },
     end,
+    hold: answering.hold,
     /** Stops where it is, to be run again. */
     pause(): void {
       isPaused = true;

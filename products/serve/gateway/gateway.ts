@@ -80,12 +80,11 @@ class Gateway {
     this.#cache = cacheFor === null ? null : createCache(cacheFor, now);
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
-      onBroken: ({ message }) =>
-        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
+      ...{ isRequired: settings.gateway.isRecordRequired, say },
       onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
-        if (outcome === 'answer') this.#cache?.note(item, place);
+        if (outcome === 'answer' && place !== null) this.#cache?.note(item, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
-        journal.note(place);
+        if (place !== null) journal.note(place);
       },
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };
@@ -93,6 +92,12 @@ class Gateway {
       ...{ ledger: this.#ledger, lasts: true, share },
       onTry: record => metrics.calls.tried('live', record),
     });
+    metrics.measure(
+      { fw_gateway_unrecorded_total: ['Requests that were answered without a record.'] },
+      () => ({
+        fw_gateway_unrecorded_total: this.#ledger.missed,
+      }),
+    );
     const unserved = new Unserved(this.#names, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
@@ -127,7 +132,7 @@ class Gateway {
     const { budgets } = access;
     const { caller } = request;
     const { key, rules } = caller;
-    if (this.#ledger.whyNot() !== null) throw notOnRecord();
+    if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
     if (!mayUse(rules, name)) throw noSuchModel(name);
