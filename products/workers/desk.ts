@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { type DeskStats, statsOf } from './desk-stats.ts';
 import { GettingNowhere, type HeldPart, Keeping } from './getting-nowhere.ts';
 import { type HadModels, hadModelsIn, Workers } from './known-workers.ts';
@@ -38,7 +39,7 @@ export interface DeskOptions {
   now?: () => number;
   /** models that workers had before; of this process alone unless given */
   had?: HadModels;
-  say(message: string): void;
+  say: Say;
 }
 
 /** ms between two looks at leases; ms between two hellos, at most */

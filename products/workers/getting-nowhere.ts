@@ -6,6 +6,7 @@
  * have the models of a work. Nor does work go on where the disk of the coordinator is full.
  */
 import { EXIT, fatalOf } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import type { Workers } from './known-workers.ts';
 import type { Lease, Part } from './part-states.ts';
@@ -37,7 +38,7 @@ interface Around {
   works: ReadonlyMap<string, PlannedWork>;
   workers: Workers;
   disk: Keeping;
-  say(message: string): void;
+  say: Say;
 }
 
 export class GettingNowhere {
@@ -60,7 +61,9 @@ export class GettingNowhere {
 
   /** A worker is lost with all that it has. Of several parts that it had begun nobody knows which was the cause. */
   lostWith(held: readonly HeldPart[], why: string): void {
-    this.#is.say(`${why}; what it has goes to others: ${partsWords(held)}`);
+    this.#is.say(`${why}; what it has goes to others: ${partsWords(held)}`, {
+      ...{ event: 'worker-lost', level: 'warn' },
+    });
     const begun = begunOf(held);
     for (const one of held) {
       if (begun.length === 1 && begun[0] === one) this.lost(one, why);
@@ -80,11 +83,15 @@ export class GettingNowhere {
     const { lines, tries, isSuspect, root } = part;
     if (lines.length === 1 && tries >= MOST_TRIES) {
       const message = `expected a worker that answers this line, found ${tries} that did not come back with it; the last: ${why}`;
-      say(`a line of shard ${root} of ${work.task.label} fails: ${message}`);
+      say(`a line of shard ${root} of ${work.task.label} fails: ${message}`, {
+        ...{ event: 'line-failed', level: 'warn', batch: work.task.label },
+      });
       disk.tried(() => work.fail(part, { stage: 'sharding', code: 'worker-lost', message }));
     } else if (lines.length > 1 && isSuspect) {
       const middle = Math.ceil(lines.length / 2);
-      say(`shard ${root} of ${work.task.label}, ${lines.length} lines of it, is cut in halves: ${why}`);
+      say(`shard ${root} of ${work.task.label}, ${lines.length} lines of it, is cut in halves: ${why}`, {
+        ...{ event: 'shard-cut', level: 'warn', batch: work.task.label },
+      });
       const halves = [lines.slice(0, middle), lines.slice(middle)].map(lines => ({ lines, isSuspect }));
       disk.tried(() => work.cut(part, halves));
     }
@@ -122,6 +129,7 @@ export class GettingNowhere {
       this.#is.say(
         `${worker} is connected but has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
           `what it has goes to others: ${partsWords(held)}`,
+        { event: 'worker-silent', level: 'warn', worker },
       );
       for (const [at, { work, part }] of held.entries()) {
         this.#left.set(part, { worker, times: (times[at] as number) + 1 });
@@ -146,6 +154,7 @@ export class GettingNowhere {
         this.#elsewhere.add(worker);
         say(
           `${worker} takes nothing, though there is work for it; does it wait at the same Redis (--redis, --redis-prefix)?`,
+          { event: 'worker-elsewhere', level: 'warn', worker },
         );
       }
     }
@@ -184,12 +193,13 @@ export class GettingNowhere {
     const wanted = models.length === 1 ? `the model ${models[0]}` : `all of the models ${models.join(', ')}`;
     const message = `expected a worker that serves ${wanted}, found none among ${counted(length, 'worker')} for two minutes or more`;
     const failure = { stage: 'sharding', code: 'no-such-model', message } as const;
+    const about = { event: 'model-unserved', level: 'warn', batch: work.task.label } as const;
     if (work.groups.size === 1) {
-      say(`${work.task.label}: ${message}; what is left of it fails`);
+      say(`${work.task.label}: ${message}; what is left of it fails`, about);
       return work.end(failure);
     }
     const name = `${work.id} ${group}`;
-    if (!this.#failing.has(name)) say(`${work.task.label}: ${message}; its lines for that fail`);
+    if (!this.#failing.has(name)) say(`${work.task.label}: ${message}; its lines for that fail`, about);
     this.#failing.add(name);
     disk.tried(() => {
       for (const part of open.slice(0, MOST_FAILED)) work.fail(part, failure);
@@ -227,11 +237,11 @@ const AGAIN = 60_000;
  * have and ask again, until there is room.
  */
 export class Keeping {
-  readonly #say: (message: string) => void;
+  readonly #say: Say;
   readonly #now: () => number;
   #toldAt: number | null = null;
 
-  constructor(say: (message: string) => void, now: () => number) {
+  constructor(say: Say, now: () => number) {
     this.#say = say;
     this.#now = now;
   }
@@ -260,6 +270,6 @@ export class Keeping {
   #tell(message: string): void {
     if (this.#toldAt !== null && Math.abs(this.#now() - this.#toldAt) < AGAIN) return;
     this.#toldAt = this.#now();
-    this.#say(`cannot write to disk, and workers wait for it: ${message}`);
+    this.#say(`cannot write to disk, and workers wait for it: ${message}`, { event: 'disk', level: 'error' });
   }
 }

@@ -106,6 +106,8 @@ export interface CallLine {
   caller_key?: string;
   arm?: string;
   ttft?: number;
+  /** … and the trace of W3C's traceparent that it belongs to */
+  trace?: string;
   /** what went wrong, in words */
   detail?: string;
   finish?: string;
@@ -159,10 +161,11 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   const named = record.unnamed ? ',"unnamed":true' : '';
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)}${named},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
-  const { caller, caller_key, arm, ttft } = record;
+  const { caller, caller_key, arm, trace, ttft } = record;
   if (caller !== undefined) line += `,"caller":${JSON.stringify(caller)}`;
   if (caller_key !== undefined) line += `,"caller_key":${JSON.stringify(caller_key)}`;
   if (arm !== undefined) line += `,"arm":${JSON.stringify(arm)}`;
+  if (trace !== undefined) line += `,"trace":${JSON.stringify(trace)}`;
   if (ttft !== undefined) line += `,"ttft":${Math.round(ttft)}`;
   if (detail !== undefined)
     line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;

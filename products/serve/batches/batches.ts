@@ -23,7 +23,7 @@ import type { Waiting } from './waiting.ts';
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
-  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
+  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
   room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
@@ -134,6 +134,8 @@ export class Batches {
   /** Moves a batch on for as long as something can be done about it. */
   #drive(id: string): void {
     if (this.#closing.signal.aborted || this.#driven.has(id) || isFinal(this.#store.of(id).status)) return;
+    // a run begins with output files in the place of those that are there
+    if (!this.#parts.isOurs()) return;
     const driving = this.#step(id)
       .catch(error => {
         const { code, message, stack } = error as NodeJS.ErrnoException;
@@ -150,7 +152,10 @@ export class Batches {
 
   #pause(id: string, why: string): void {
     const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
-    if (!this.#paused.has(id)) this.#parts.say(`${id} is paused, and is tried again: ${words}`);
+    if (!this.#paused.has(id))
+      this.#parts.say(`${id} is paused, and is tried again: ${words}`, {
+        ...{ event: 'batch-paused', level: 'warn', batch: id, owner: this.#store.of(id).owner },
+      });
     this.#paused.set(id, { until: performance.now() + AGAIN, why: words });
   }
 
@@ -230,7 +235,10 @@ export class Batches {
       };
       // one whose key has nothing left has ended as it would: lines that were not asked have an error
       const isWhole = run.ending === null || run.ending === 'spent';
-      if (run.ending === 'spent') this.#parts.say(`${id} ends: its key has used the tokens of its day`);
+      if (run.ending === 'spent')
+        this.#parts.say(`${id} ends: its key has used the tokens of its day`, {
+          ...{ event: 'batch-over-budget', batch: id, owner: record.owner, key: record.key },
+        });
       const isCompleted = last.status === 'in_progress' && isWhole;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       this.#paused.delete(id);
@@ -274,7 +282,9 @@ export class Batches {
 
   #stopOf(record: BatchRecord): void {
     this.cancel(record);
-    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
+    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`, {
+      ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key: record.key },
+    });
   }
 
   /** It writes nothing more than what is under way: what room there is left is for live calls. */

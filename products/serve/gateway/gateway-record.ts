@@ -16,6 +16,7 @@ import {
 import { createWriter, type Fsync, nameOf, type Writer } from '../../../engine/asking/ledger/writer.ts';
 import type { AsksWith } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 import type { Place } from './answer-cache.ts';
 
 export interface GatewayLedgerOptions {
@@ -29,7 +30,7 @@ export interface GatewayLedgerOptions {
   /** calls that cannot be put on record have no answer; else they are counted as `missed` */
   isRequired: boolean;
   /** told once that the disk takes nothing, until a file was begun again */
-  say(message: string): void;
+  say: Say;
   /** a try was written that has taken tokens, and where its line is; null where it could not be written */
   onUsed(record: CallRecord, place: Place | null): void;
 }
@@ -120,7 +121,11 @@ export class GatewayLedger implements Ledger {
 
   #mended(): void {
     const missed = this.#missed - this.#missedBefore;
-    if (missed > 0) this.#options.say(`requests are recorded again; ${missed} are not on record`);
+    if (missed > 0)
+      this.#options.say(`requests are recorded again; ${missed} are not on record`, {
+        event: 'record-again',
+        missed,
+      });
     this.#missedBefore = this.#missed;
     this.#broken = null;
   }
@@ -150,7 +155,8 @@ export class GatewayLedger implements Ledger {
   }
 
   #breakOff(error: Fatal): void {
-    if (this.#broken === null) this.#options.say(this.#words(error));
+    if (this.#broken === null)
+      this.#options.say(this.#words(error), { event: 'record-broken', level: 'error' });
     this.#broken = { error, since: performance.now() };
     if (this.#writer !== null) void this.#close(this.#writer);
     this.#writer = null;

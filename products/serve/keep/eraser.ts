@@ -177,7 +177,9 @@ export class Eraser {
     try {
       replaceFile(this.#path, JSON.stringify(this.#gone));
     } catch (error) {
-      this.#parts.say(`${this.#path} could not be written: ${(error as Error).message}`);
+      this.#parts.say(`${this.#path} could not be written: ${(error as Error).message}`, {
+        ...{ event: 'disk', level: 'warn' },
+      });
     }
   }
 }
