@@ -8,6 +8,7 @@
 #                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-simulator
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
+# make soak-gateway  20 minutes, or MINUTES=…, of full load on the gateway of fw serve: memory, descriptors, lost chunks
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
 # make batch4        the twelve orderings of batch 4, for all rows of CSV or the first LIMIT=96
@@ -24,7 +25,7 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites fuzz crash bench large-batch soak calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites fuzz crash bench large-batch soak soak-gateway calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -60,6 +61,8 @@ large-batch: dist/.built
 	LINES=$(or $(LINES),1000000) ALL=1 FW_BUILT=1 npx vitest run test/export/large-batch.test.ts
 
 soak: bench-soak
+
+soak-gateway: bench-soak-gateway
 
 calibration: bench-calibration
 
