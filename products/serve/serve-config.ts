@@ -52,11 +52,15 @@ export interface GatewaySettings {
   models: Models;
   /** places at each endpoint that batches leave to requests of the gateway, at most half */
   reserve: number;
+  /** ms to the first token of streams, which batches beside them follow; null: by what streams have alone */
+  ttft: number | null;
   /** how long a request may take, and of some models */
   limits: LiveLimits;
   limitsOf: ReadonlyMap<string, LiveLimits>;
   /** ms that the answer to a request that is always answered alike is given again; null: never */
   cacheFor: number | null;
+  /** a request that cannot be put on record gets no answer */
+  isRecordRequired: boolean;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
@@ -84,8 +88,10 @@ type ServeFile = Interactive & {
   models?: Models;
   webhooks?: WebhookTarget[];
   interactive_reserve?: number;
+  interactive_ttft?: string;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
+  record?: 'required' | 'best_effort';
   runaway?: Partial<Runaway>;
   redis?: string;
   redis_prefix?: string;
@@ -147,11 +153,14 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
+        ttft:
+          said.interactive_ttft === undefined ? null : durationOf(said.interactive_ttft, 'interactive_ttft'),
         limits,
         limitsOf: new Map(
           Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
         ),
         cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        isRecordRequired: said.record !== 'best_effort',
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },

@@ -6,7 +6,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { EXIT, Fatal, fatalOf } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
-import { coordinatorId, createDesk, type Desk } from '../workers/desk.ts';
+import { coordinatorId, createDesk, type Desk, hadModelsIn } from '../workers/desk.ts';
 import { createNews } from '../workers/desk-stats.ts';
 import type { PointerQueue } from '../workers/part-queue.ts';
 import { LEASE, type QueueSettings } from '../workers/queue-options.ts';
@@ -33,7 +33,8 @@ export async function openWorkers({ data, queue, now, say }: WorkersOptions): Pr
   if (queue === null && !hasBegun(join(data, 'batches'))) return null;
   const pointers = queue === null ? NO_QUEUE : await openQueue(queue, say);
   const lease = queue?.lease ?? LEASE;
-  const desk = createDesk({ queue: pointers, id: coordinatorId(data), lease, now, say });
+  const had = hadModelsIn(join(data, 'worker-models.json'));
+  const desk = createDesk({ queue: pointers, id: coordinatorId(data), lease, now, had, say });
   return { desk: queue === null ? desk : telling(desk, now, say), lease, takesNew: queue !== null };
 }
 

@@ -120,6 +120,8 @@ export interface CallLine {
   logprobs?: TokenLogprob[];
   /** texts were left out: the key is that of the request as it was sent, and cannot be made again from this one */
   redacted?: true;
+  /** texts of the request and of the answer were removed later: what it cost stays */
+  forgotten?: true;
   request:
     | ({ path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>)
     | { path: string; body: unknown };
@@ -128,7 +130,7 @@ export interface CallLine {
 export const ENDS: readonly string[] = ['ended', 'stopped', 'broken off'] satisfies End[];
 
 /** What the pool has to say of a try. */
-export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'request'> {
+export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'forgotten' | 'request'> {
   /** milliseconds since 1970 */
   time: number;
   path: string;
@@ -197,7 +199,7 @@ export function idOfText(content: string): string {
 
 export const CRC = ',"crc":"';
 /** `,"crc":"xxxxxxxx"}` */
-const SEAL_LENGTH = CRC.length + 8 + 2;
+export const SEAL_LENGTH = CRC.length + 8 + 2;
 const SEAL = Buffer.from(CRC);
 const OPEN_SEAL = SEAL[0] as number;
 

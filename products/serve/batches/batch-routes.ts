@@ -11,7 +11,6 @@ import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import type { Caller } from '../access.ts';
 import { badRequest, invalid, kept, notFound } from '../errors.ts';
-import { expiryOf } from '../file-routes.ts';
 import type { FileStore } from '../file-store.ts';
 import { readJson } from '../http-body.ts';
 import { BATCH_ID, FILE_ID, newBatchId } from '../ids.ts';
@@ -20,6 +19,7 @@ import { bytesWords } from '../keep/keep-settings.ts';
 import type { Storage } from '../keep/storage.ts';
 import { type ListQuery, pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
+import { expiryOf } from '../uploads.ts';
 import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -88,6 +88,7 @@ export function addBatchRoutes(
     const { files, bytes } = erased;
     parts.say(
       `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
+      { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
     );
     return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
   });

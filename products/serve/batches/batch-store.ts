@@ -122,6 +122,15 @@ export class BatchStore {
     }
   }
 
+  /** Whether its input is there. In a copy that was made while it ended it may not be: it is then taken from `file` again. */
+  hasInput({ id }: BatchRecord, file: string): boolean {
+    const input = this.inputOf(id);
+    if (existsSync(input)) return true;
+    if (!existsSync(file)) return false;
+    linked(file, input);
+    return true;
+  }
+
   /** Throws the error of the disk; what was there is then there still. */
   save(record: BatchRecord): void {
     replaceFile(join(this.folderOf(record.id), STATE), JSON.stringify(record), this.#disk);

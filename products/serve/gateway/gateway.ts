@@ -84,14 +84,11 @@ class Gateway {
     this.#cache = cacheFor === null ? null : createCache(cacheFor, now);
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
-      onBroken: ({ message }) =>
-        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`, {
-          ...{ event: 'record-broken', level: 'error' },
-        }),
+      ...{ isRequired: settings.gateway.isRecordRequired, say },
       onUsed: ({ key: used, outcome, usage, caller_key: key = null }, place) => {
-        if (outcome === 'answer') this.#cache?.note(used, place);
+        if (outcome === 'answer' && place !== null) this.#cache?.note(used, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
-        journal.note(place);
+        if (place !== null) journal.note(place);
       },
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };
@@ -99,6 +96,12 @@ class Gateway {
       ...{ ledger: this.#ledger, lasts: true, share },
       onTry: record => metrics.calls.tried('live', record),
     });
+    metrics.measure(
+      { fw_gateway_unrecorded_total: ['Requests that were answered without a record.'] },
+      () => ({
+        fw_gateway_unrecorded_total: this.#ledger.missed,
+      }),
+    );
     const unserved = new Unserved(this.#names, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
@@ -133,7 +136,7 @@ class Gateway {
     const { budgets } = access;
     const { caller } = request;
     const { key, rules } = caller;
-    if (this.#ledger.whyNot() !== null) throw notOnRecord();
+    if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
     const { noted } = request;
@@ -285,12 +288,15 @@ const LONGEST_NAME = 300;
 /** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
 function readRequest(sent: unknown, names: Names, standing: Standing): Request {
   const request = readObject(sent);
-  const { model, stream = false, user } = request;
+  const { model, stream = false, user, priority } = request;
   if (model === undefined)
     throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
   if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
     throw invalid('model', 'expected the name of a model');
   if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
+  // nobody goes before the others by asking for it
+  if (typeof priority === 'number' && priority < 0)
+    throw invalid('priority', 'expected 0 or more: 0 is what every request of the gateway has');
   const body = sent as Buffer;
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, standing);
