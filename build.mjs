@@ -121,7 +121,11 @@ const TOGETHER = [
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|page|permute|statistics)\.ts/ },
+  { name: 'figures', test: /\/products\/kit\/(agreement|arrivals|chart|goal|html|kappa|page|permute|statistics)\.ts/ },
+  {
+    name: 'presets',
+    test: /\/schemas\/preset\.schema|\/products\/simulator\/(facts\/|cards|kv-room|model-facts|preset-options|presets|step-|steptime|weight-storage)/,
+  },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {
@@ -130,7 +134,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|lock-waiting|record|request-texts|writer)\.ts/,
   },
 ];
 
@@ -141,7 +145,8 @@ const entries = [
   'answers.ts',
   'simulator.ts',
   'fixtures/applications.ts',
-  'products/view/rows/indexer.ts', // a thread begins with a file of its own
+  'products/serve/beating.ts', // a thread begins with a file of its own
+  'products/view/rows/indexer.ts',
 ];
 made.push(
   await build({

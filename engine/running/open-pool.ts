@@ -132,7 +132,7 @@ export async function makePool(
   if (!path) return createPool({ ...settings, ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
-  const { whenFree } = await import('../asking/ledger/lock.ts');
+  const { whenFree } = await import('../asking/ledger/lock-waiting.ts');
   let made: EndpointPool | null = null;
   const open = (gone: ReadonlySet<string>) =>
     openLedger({
@@ -166,17 +166,22 @@ export async function openLasting(
   {
     file,
     reserve,
+    liveTtft,
     needsNone = false,
     warn,
     signal,
-  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number; needsNone?: boolean },
+  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & {
+    reserve: number;
+    liveTtft?: number | null;
+    needsNone?: boolean;
+  },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../asking/pool/pool.ts');
   const { noneNamed } = await import('../asking/endpoints/settings.ts');
   const settings = await poolSettingsOf(values, file, warn);
   if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
   const maxBody = (values as Flags)['max-body'];
-  const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
+  const own = { lasting: true, lasts: true, needsDefault: false, reserve, liveTtft, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
 }
 
