@@ -209,9 +209,8 @@ class Carrier {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
     }
-    const exchange = endpoint.wire.send(requestOf(ticket.call, bodyFor(ticket, endpoint), endpoint), got => {
-      this.#settled(ticket, endpoint, got);
-    });
+    const request = requestOf(ticket.call, bodyFor(ticket, endpoint), endpoint);
+    const exchange = endpoint.wire.send(request, got => this.#settled(ticket, endpoint, got));
     // A request that failed on the spot is out of its place already.
     if (ticket.at === endpoint) ticket.exchange = exchange;
   }
@@ -367,9 +366,8 @@ class Carrier {
     });
     return {
       answer,
-      cancel: (why = 'Whoever asked has gone.') => {
-        if (ticket) this.#cancel(ticket, new CallFailure('interrupted', why));
-      },
+      cancel: (why = 'Whoever asked has gone.') =>
+        ticket && this.#cancel(ticket, new CallFailure('interrupted', why)),
       get waited() {
         return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
       },
