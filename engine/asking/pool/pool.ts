@@ -151,10 +151,7 @@ class Carrier {
     this.#shares = lasting ? new LiveShares(sharing) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
-    this.#membership = this.#createMembership(prober, () => {
-      recount();
-      pump();
-    });
+    this.#membership = this.#createMembership(prober);
     this.#telling = {
       ...this.#membership,
       ...createTelling(endpoints, prober, pump),
@@ -273,6 +270,9 @@ class Carrier {
     if (--this.#outstanding === 0) this.#ticker.hold(false);
   }
 
+  readonly #failAll = (part: Part, reason: CallFailure): void =>
+    this.#failWaiting(waiting => waiting.part === part, reason);
+
   #failWaiting(isMeant: (ticket: Ticket) => boolean, reason: CallFailure): void {
     for (const ticket of this.#queue.withdraw(isMeant)) this.#fail(ticket, reason);
   }
@@ -317,14 +317,11 @@ class Carrier {
 
   /** `closeAll` closes what the part does not share. */
   open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
-    const items = this.#items;
-    const found = this.#found;
+    const [items, found] = [this.#items, this.#found];
     // the first one has none: a run alone is its own only part
     const salt = this.#opened === 0 ? 0 : mix(this.#opened);
     this.#opened += 1;
-    const failWaiting = (which: Part, reason: CallFailure): void =>
-      this.#failWaiting(waiting => waiting.part === which, reason);
-    const part = createPart(partOptions, this.#endpoints, this.#clock, failWaiting, salt);
+    const part = createPart(partOptions, this.#endpoints, this.#clock, this.#failAll, salt);
     this.#parts.add(part);
     const { ledger, ending } = part;
     const left: (() => void)[] = []; // what lasts as long as the part
@@ -376,7 +373,7 @@ class Carrier {
     };
   }
 
-  #createMembership({ clock }: Prober, onChange: () => void): ReturnType<typeof createMembership> {
+  #createMembership({ clock }: Prober): ReturnType<typeof createMembership> {
     const { endpoints: settings, key } = this.#options;
     let made = settings.length;
     return createMembership({
@@ -387,7 +384,8 @@ class Carrier {
       forget: at => this.#queue.forget(at),
       onChange: () => {
         this.#gpus.renew();
-        onChange();
+        this.#items.recount();
+        this.#pump();
       },
     });
   }
