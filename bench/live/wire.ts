@@ -18,17 +18,25 @@ const MODEL = 'simulated-3b';
 
 interface Server {
   url: string;
-  stop(): void;
+  stop(): Promise<unknown>;
 }
 
 /** Starts a command of fw that prints its URL as JSON. */
 async function start(...args: string[]): Promise<Server> {
-  const child = spawn(process.execPath, ['dist/bin/fw.js', ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['dist/bin/fw.js', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const url = await new Promise<string>((found, failed) => {
     child.once('exit', code => failed(new Error(`fw ${args[0]} ended with ${code}`)));
     child.stdout.once('data', line => found((JSON.parse(String(line)) as { url: string }).url));
   });
-  return { url, stop: () => void child.kill() };
+  return {
+    url,
+    stop() {
+      child.kill();
+      return new Promise(over => child.once('exit', over));
+    },
+  };
 }
 
 let asked = 0;
@@ -124,8 +132,8 @@ async function once(policy: string): Promise<string[]> {
       `${ended.reduce((sum, { completed }) => sum + completed, 0)} of ${3 * LINES} lines, the last batch in ${Math.max(...ended.map(({ seconds }) => seconds))} s`,
     ];
   } finally {
-    server.stop();
-    simulator.stop();
+    await server.stop();
+    await simulator.stop();
     rmSync(data, { recursive: true, force: true });
   }
 }
@@ -133,7 +141,7 @@ async function once(policy: string): Promise<string[]> {
 /** A table of it, with both policies. */
 export async function wireRun(): Promise<string[]> {
   const rows = [['scheduling', 'alone', 'beside', 'P95 by alone', 'batches']];
-  for (const policy of ['fcfs', 'priority']) {
+  for (const policy of (process.env.POLICY ?? 'fcfs,priority').split(',')) {
     rows.push(await once(policy));
     console.error(rows.at(-1)?.join(' | '));
   }

@@ -255,7 +255,13 @@ export class VirtualServer {
   #get(path: string): Reply {
     const { models = [VIRTUAL_MODEL], context, metrics = true } = this.#settings;
     if (path === '/v1/models') {
-      const data = models.map(id => ({ id, object: 'model', root: id, max_model_len: context }));
+      const data = models.map(id => ({
+        id,
+        object: 'model',
+        owned_by: 'vllm',
+        root: id,
+        max_model_len: context,
+      }));
       return replyOf(200, JSON.stringify({ object: 'list', data }));
     }
     if (!metrics || path !== '/metrics') return replyOf(404, '');

@@ -78,7 +78,7 @@ test('alone it learns what they have; a batch begins with few places, gets more 
   await streams(20, 80);
   const few = share.state().places as number;
   expect(few).toBeLessThan(many / 2);
-  for (let tick = 0; tick < 90; tick++) {
+  for (let tick = 0; tick < 120; tick++) {
     await pass(100);
     share.sweep(clock.now());
   }

@@ -6,7 +6,7 @@
  *   nobody asks ──(a stream is asked for)──> shared: the places that went well last time, at first the fewest
  *        ^                                     │ a first token is late: a twentieth fewer; it is not: a little more, so that
  *        │                                     │ 5 of 100 are late; all come early: more
- *        └──(for 3 s nobody has; then twice as many each second)
+ *        └──(for 5 s nobody has; then twice as many each second)
  *
  * It is kept apart from what is learned of the server (limit.ts): a limit of which less is used stands still.
  */
@@ -30,7 +30,7 @@ const MOST_TURNS = 5;
 /** Places that are not used do not become more. */
 const USED = 0.7;
 /** ms without a stream after which nobody asks; then the places double in a second. */
-const QUIET_MS = 3_000;
+const QUIET_MS = 5_000;
 const DOUBLES_MS = 1_000;
 /** Of the time in which a place of batches is free again by Little's law: the next call waits so long for its turn. */
 const PACE = 1;

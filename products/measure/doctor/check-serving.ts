@@ -9,7 +9,16 @@ import {
 } from '../../../engine/asking/endpoints/server-load.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
 import type { Facts } from './endpoint-facts.ts';
-import { type Check, listed, note, type Observation, ok, shown, trouble } from './endpoint-facts.ts';
+import {
+  type Check,
+  isSilence,
+  listed,
+  note,
+  type Observation,
+  ok,
+  shown,
+  trouble,
+} from './endpoint-facts.ts';
 
 /** A chain hands all earlier answers on: its later prompts are some thousand tokens long. */
 const SHORT_CONTEXT = 4_096;
@@ -100,9 +109,25 @@ export const serving: Check[] = [
       );
     },
   },
+  {
+    name: 'scheduling',
+    expected: 'requests with a priority, for live calls beside batches',
+    look: scheduling,
+  },
   { name: 'batch', expected: "a limit that fits the server's batch", look: batch },
   { name: 'KV cache', expected: `room for ${number(USUAL_CALL)} tokens in each call in flight`, look: cache },
 ];
+
+/** What vLLM takes it may still pass over: its engine of today says nothing where it schedules as requests come. */
+function scheduling({ prioritised, key }: Facts): Observation | undefined {
+  if (prioritised === undefined) return undefined;
+  const advice = 'vllm serve --scheduling-policy priority, where chat and batches share this server';
+  if (!isSilence(prioritised))
+    return ok('taken; whether the server goes by it, vLLM does not say (--scheduling-policy priority does)');
+  const { late, status, cause } = prioritised;
+  if (late || status === undefined || status < 400 || status >= 500 || status === 429) return undefined;
+  return note(`first come, first served: ${shown(cause, key, 120)}`, advice);
+}
 
 /** Whether the pool moves the limit by what the server says of its load. */
 function follows({ setting, metrics: { before } }: Facts): boolean {

@@ -75,6 +75,8 @@ export interface Facts {
   guided: readonly Guided[];
   /** the same request twice */
   same: readonly Outcome[];
+  /** with a priority: whether it was answered, and what it said where it was not; undefined where it was not asked */
+  prioritised: Outcome | undefined;
   /** the same request with another seed, streamed */
   streamed: Outcome<Streamed> | undefined;
   /** the same long prompt twice */

@@ -88,6 +88,7 @@ function factsOf(setting: EndpointSetting, { wanted, modelMap }: Examiner, found
     trivial: undefined,
     guided: [],
     same: [],
+    prioritised: undefined,
     streamed: undefined,
     prefix: [],
     calls: 0,
@@ -131,6 +132,10 @@ async function look(facts: Facts, prefix: string, asking: Asking, examiner: Exam
     hasSeries(facts.metrics.before, 'vllm:')
   ) {
     facts.metrics.after = await scrape(facts, prefix, asking);
+  }
+  if (questions && !isSilence(facts.trivial) && facts.kind === 'vLLM' && asking.calls() + 2 < MOST_CALLS) {
+    const heard = await asking.post(path, { ...questions.trivial, priority: 1, max_tokens: 1 });
+    facts.prioritised = readAnswer(heard, facts.key);
   }
   // Last, because llama.cpp closes the connection behind a stream without having said so: the next request would be lost.
   if (questions && !isSilence(facts.trivial)) {

@@ -130,18 +130,25 @@ export const BLANK_ENDPOINT = {
 export type EndpointView = typeof BLANK_ENDPOINT;
 
 export function endpointView(endpoint: EndpointStats): EndpointView {
-  const { url, state, cause, models, inFlight, limit, load, gpu, answered, failed } = endpoint;
+  const { url, state, cause, models, inFlight, limit, share, load, gpu, answered, failed } = endpoint;
   return {
     ...{ key: url, url: shownUrl(url), status: state },
     state: state === 'up' || cause === '' ? state : `${state}: ${cut(cause, 200)}`,
     models: models.slice(0, 4).join(', ') + (models.length > 4 ? ` and ${models.length - 4} more` : ''),
-    flight: `${number(inFlight)} of ${number(limit)}`,
+    flight: `${number(inFlight)} of ${number(limit)}${shareWords(share)}`,
     waiting: load === null ? '' : number(load.waiting),
     kv: load === null ? '' : percent(load.kv),
     gpu: gpu === null ? '' : percent(gpu.use),
     answers: number(answered),
     failed: number(Object.values(failed).reduce((sum, count) => sum + count, 0)),
   };
+}
+
+/** Why batches do not have all places. */
+function shareWords(share: EndpointStats['share']): string {
+  if (share === undefined || share.places === null) return '';
+  const why = share.aim === null ? '' : ` in ${number(Math.round(share.aim))} ms`;
+  return `; batches have ${number(share.places)}: live calls want their first token${why}`;
 }
 
 /** A user and a password in it are nobody's to see. */
