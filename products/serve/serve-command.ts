@@ -11,10 +11,13 @@
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { expectManyRequests, sayAs } from '../kit/execute.ts';
+import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
+import type { ServeFlags, settingsOf } from './serve-config.ts';
 import type { Standing } from './standby.ts';
 
 const NAME = 'serve';
@@ -56,6 +59,17 @@ export default command({
       type: 'string',
       description: 'Time for work in flight to finish after a stop signal. Default: 30s.',
     },
+    log: {
+      type: 'string',
+      enum: ['text', 'json'],
+      description: 'Form of the log on stderr. Default: text.',
+    },
+    'log-level': {
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error'],
+      description:
+        'Leave out log lines below this level; warn leaves out requests that went well. Default: info.',
+    },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
     standby: {
       type: 'boolean',
@@ -69,64 +83,76 @@ export default command({
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
-    const { keysOf, startServer } = await import('./serve.ts');
-    const { data, settings, pool: file } = settingsOf(options, process.env);
-    const say = sayAs(`fw ${NAME}`);
-    const ending = stopped();
-    let broken: Fatal | undefined;
-    const onBroken = (error: Fatal): void => {
-      broken ??= error;
-      ending.end();
-    };
-    const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
-    const serving = { data: resolve(data), settings, say, onBroken };
-    let standing: Standing | null | undefined;
-    if (options.standby) {
-      keysOf(serving);
-      const { waitInStandby } = await import('./standby.ts');
-      const { data: folder } = serving;
-      const waiting = {
-        data: folder,
-        place: settings,
-        say,
-        listening,
-        onLost: onBroken,
-        signal: ending.asked,
-      };
-      standing = await waitInStandby(waiting);
+    const settings = settingsOf(options, process.env);
+    const { openStderr } = await import('./log/stderr.ts');
+    const log = openStderr(`fw ${NAME}`, settings.log);
+    try {
+      return await serve(options, settings, log.say);
+    } finally {
+      await log.close();
     }
-    if (standing === null) return exitOf(await ending.first);
-    const server = await startServer({
-      ...serving,
-      ...(standing && { standing }),
-      openPool: signal =>
-        openLasting(options, {
-          ...(file && { file }),
-          reserve: settings.gateway.reserve,
-          // workers have endpoints of their own
-          needsNone: settings.queue !== null,
-          warn: say,
-          signal,
-        }),
-    });
-    if (standing === undefined) listening(server.url);
-    say(`listening at ${server.url}, data in ${data}`);
-    const signal = await ending.first;
-    if (signal !== null)
-      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
-    const again = broken ? null : await Promise.race([server.stop(), ending.again]);
-    if (broken !== undefined) {
-      // whoever waits is told so, and nothing more is written: what is there is another's
-      void server.stopAtOnce();
-      throw broken;
-    }
-    if (typeof again === 'string') {
-      await server.stopAtOnce();
-      return 128 + constants.signals[again];
-    }
-    return exitOf(signal);
   },
 });
+
+/** What the pool says of itself where it says no more. */
+const POOL = { event: 'endpoints', level: 'warn' } as const;
+
+async function serve(
+  options: ServeFlags & Values,
+  { data: named, settings, otlp, pool: file }: ReturnType<typeof settingsOf>,
+  say: Say,
+): Promise<number> {
+  const { keysOf, startServer } = await import('./serve.ts');
+  const data = resolve(named);
+  const ending = stopped();
+  let broken: Fatal | undefined;
+  const onBroken = (error: Fatal): void => {
+    broken ??= error;
+    ending.end();
+  };
+  const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
+  let standing: Standing | null | undefined;
+  if (options.standby) {
+    keysOf({ data, settings, say });
+    const { waitInStandby } = await import('./standby.ts');
+    const { asked: signal } = ending;
+    standing = await waitInStandby({ data, place: settings, say, listening, onLost: onBroken, signal });
+  }
+  if (standing === null) return exitOf(await ending.first);
+  const server = await startServer({
+    ...{ data, settings, otlp, say, onBroken },
+    ...(standing && { standing }),
+    openPool: signal =>
+      openLasting(options, {
+        ...(file && { file }),
+        reserve: settings.gateway.reserve,
+        liveTtft: settings.gateway.ttft,
+        // workers have endpoints of their own
+        needsNone: settings.queue !== null,
+        warn: (message, about = POOL) => say(message, about),
+        signal,
+      }),
+  });
+  if (standing === undefined) listening(server.url);
+  say(`listening at ${server.url}, data in ${named}`, { event: 'listening', url: server.url });
+  const signal = await ending.first;
+  if (signal !== null)
+    say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
+      ...{ event: 'stopping', signal },
+    });
+  const again = broken ? null : await Promise.race([server.stop(), ending.again]);
+  if (broken !== undefined) {
+    // whoever waits is told so, and nothing more is written: what is there is another's
+    void server.stopAtOnce();
+    throw broken;
+  }
+  if (typeof again === 'string') {
+    say(`${again} again: stopping at once`, { event: 'stopping', signal: again });
+    await server.stopAtOnce();
+    return 128 + constants.signals[again];
+  }
+  return exitOf(signal);
+}
 
 /** A terminal that went away is no end that somebody asked for. */
 const exitOf = (signal: Signal | null): number =>
