@@ -158,6 +158,17 @@ export async function makePool(
 }
 
 /**
+ * Loads what `openLasting` needs: by this module, since Node looks for a file again where another one imports it. Who opens
+ * it much later may find the package replaced by another version.
+ */
+export async function loadLasting(): Promise<void> {
+  await import('../asking/pool/pool.ts');
+  await import('../asking/endpoints/settings.ts');
+  await import('../asking/endpoints/model-names.ts');
+  await import('../asking/endpoints/wire.ts');
+}
+
+/**
  * The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named, unless it needs
  * none.
  */
