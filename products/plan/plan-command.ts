@@ -10,7 +10,14 @@ import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
 import { PRESET_OPTIONS, type PresetGiven, presetGiven } from '../simulator/preset-options.ts';
 import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
-import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
+import {
+  against,
+  CALIBRATIONS,
+  type Calibrating,
+  renderAgainst,
+  summaryOf,
+  type Untold,
+} from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
 import { compareCards, comparedJson, renderCompared } from './load/compare-cards.ts';
@@ -181,11 +188,14 @@ function againstPage(path: string, given: PresetGiven, calibrate: string | undef
     throw usageError(
       `--calibrate: expected ${CALIBRATIONS.join(' or ')} with --against, found "${calibrate}"`,
     );
-  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined });
-  if (!json) return renderAgainst(replayed, path, calibrating);
+  const untold: Untold[] = [];
+  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined }, stage => {
+    untold.push(stage);
+  });
+  if (!json) return renderAgainst(replayed, path, calibrating, untold);
   const stages = replayed.map(({ run, preset, predicted, off }) => ({
     ...{ place: run.place, model: run.model, preset: preset.name },
     ...{ measured: run.measured, predicted, off },
   }));
-  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, errors: summaryOf(replayed) }, null, 2)}\n`;
+  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, untold, errors: summaryOf(replayed) }, null, 2)}\n`;
 }
