@@ -101,7 +101,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|keep\/keep-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',
@@ -134,7 +134,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|lock-waiting|record|request-texts|writer)\.ts/,
   },
 ];
 
@@ -145,7 +145,8 @@ const entries = [
   'answers.ts',
   'simulator.ts',
   'fixtures/applications.ts',
-  'products/view/rows/indexer.ts', // a thread begins with a file of its own
+  'products/serve/beating.ts', // a thread begins with a file of its own
+  'products/view/rows/indexer.ts',
 ];
 made.push(
   await build({

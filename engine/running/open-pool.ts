@@ -7,6 +7,7 @@ import { version } from '../core/config/package.ts';
 import { descriptors, socketsOf } from '../core/files/process.ts';
 import type { AskedTotals } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
+import type { Say } from '../core/item/say.ts';
 import { durationOf, grouped, type OptionsOf, type Values } from '../flow/options.ts';
 
 export const POOL_OPTIONS = {
@@ -102,7 +103,7 @@ export interface OpenPoolOptions {
   ledger?: string | false | undefined;
   /** the `pool:` of a pipeline file; flags win over it */
   file?: PoolFile;
-  warn(message: string): void;
+  warn: Say;
   /** called once when the pool gives up in the middle of the run */
   onGivenUp(): void;
   /** told the time of each answer, in ms */
@@ -131,7 +132,7 @@ export async function makePool(
   if (!path) return createPool({ ...settings, ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
-  const { whenFree } = await import('../asking/ledger/lock.ts');
+  const { whenFree } = await import('../asking/ledger/lock-waiting.ts');
   let made: EndpointPool | null = null;
   const open = (gone: ReadonlySet<string>) =>
     openLedger({
@@ -165,17 +166,22 @@ export async function openLasting(
   {
     file,
     reserve,
+    liveTtft,
     needsNone = false,
     warn,
     signal,
-  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & { reserve: number; needsNone?: boolean },
+  }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & {
+    reserve: number;
+    liveTtft?: number | null;
+    needsNone?: boolean;
+  },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../asking/pool/pool.ts');
   const { noneNamed } = await import('../asking/endpoints/settings.ts');
   const settings = await poolSettingsOf(values, file, warn);
   if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
   const maxBody = (values as Flags)['max-body'];
-  const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
+  const own = { lasting: true, lasts: true, needsDefault: false, reserve, liveTtft, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
 }
 

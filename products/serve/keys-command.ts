@@ -4,7 +4,8 @@
  *   fw keys add alice --data serve
  */
 import { join } from 'node:path';
-import { inTurn, takeLock } from '../../engine/asking/ledger/lock.ts';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { didYouMean } from '../../engine/core/item/wording.ts';

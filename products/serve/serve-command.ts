@@ -6,15 +6,19 @@
  *
  * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
  * SIGTERM, SIGINT or SIGHUP: then it takes nothing new, and what is under way has --grace. A second signal ends it at once;
- * either way whoever still waits is told so.
+ * either way whoever still waits is told so. With --standby it waits while another one has DIR, and takes over from it.
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { expectManyRequests, sayAs } from '../kit/execute.ts';
+import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
+import type { ServeFlags, settingsOf } from './serve-config.ts';
+import type { Standing } from './standby.ts';
 
 const NAME = 'serve';
 const {
@@ -55,7 +59,23 @@ export default command({
       type: 'string',
       description: 'Time for work in flight to finish after a stop signal. Default: 30s.',
     },
+    log: {
+      type: 'string',
+      enum: ['text', 'json'],
+      description: 'Form of the log on stderr. Default: text.',
+    },
+    'log-level': {
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error'],
+      description:
+        'Leave out log lines below this level; warn leaves out requests that went well. Default: info.',
+    },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
+    standby: {
+      type: 'boolean',
+      description:
+        'Wait while another server has --data, and take over within seconds when it ends. Give it to both.',
+    },
     ...QUEUE_OPTIONS,
   },
 
@@ -63,56 +83,99 @@ export default command({
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
-    const { startServer } = await import('./serve.ts');
-    const { data, settings, pool: file } = settingsOf(options, process.env);
-    const say = sayAs(`fw ${NAME}`);
-    const ending = stopped();
-    let broken: Fatal | undefined;
-    const server = await startServer({
-      data: resolve(data),
-      settings,
-      openPool: signal =>
-        openLasting(options, {
-          ...(file && { file }),
-          reserve: settings.gateway.reserve,
-          // workers have endpoints of their own
-          needsNone: settings.queue !== null,
-          warn: say,
-          signal,
-        }),
-      say,
-      onBroken(error) {
-        broken ??= error;
-        ending.end();
-      },
-    });
-    process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-    say(`listening at ${server.url}, data in ${data}`);
-    const signal = await ending.first;
-    if (signal !== null)
-      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
-    const again = await Promise.race([server.stop(), ending.again]);
-    if (broken !== undefined) throw broken;
-    if (typeof again === 'string') {
-      await server.stopAtOnce();
-      return 128 + constants.signals[again];
+    const settings = settingsOf(options, process.env);
+    const { openStderr } = await import('./log/stderr.ts');
+    const log = openStderr(`fw ${NAME}`, settings.log);
+    try {
+      return await serve(options, settings, log.say);
+    } finally {
+      await log.close();
     }
-    // a terminal that went away is no end that somebody asked for
-    return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
   },
 });
+
+/** What the pool says of itself where it says no more. */
+const POOL = { event: 'endpoints', level: 'warn' } as const;
+
+async function serve(
+  options: ServeFlags & Values,
+  { data: named, settings, otlp, pool: file }: ReturnType<typeof settingsOf>,
+  say: Say,
+): Promise<number> {
+  const { keysOf, startServer } = await import('./serve.ts');
+  const data = resolve(named);
+  const ending = stopped();
+  let broken: Fatal | undefined;
+  const onBroken = (error: Fatal): void => {
+    broken ??= error;
+    ending.end();
+  };
+  const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
+  let standing: Standing | null | undefined;
+  if (options.standby) {
+    keysOf({ data, settings, say });
+    const { waitInStandby } = await import('./standby.ts');
+    const { asked: signal } = ending;
+    standing = await waitInStandby({ data, place: settings, say, listening, onLost: onBroken, signal });
+  }
+  if (standing === null) return exitOf(await ending.first);
+  const server = await startServer({
+    ...{ data, settings, otlp, say, onBroken },
+    ...(standing && { standing }),
+    openPool: signal =>
+      openLasting(options, {
+        ...(file && { file }),
+        reserve: settings.gateway.reserve,
+        liveTtft: settings.gateway.ttft,
+        // workers have endpoints of their own
+        needsNone: settings.queue !== null,
+        warn: (message, about = POOL) => say(message, about),
+        signal,
+      }),
+  });
+  if (standing === undefined) listening(server.url);
+  say(`listening at ${server.url}, data in ${named}`, { event: 'listening', url: server.url });
+  const signal = await ending.first;
+  if (signal !== null)
+    say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
+      ...{ event: 'stopping', signal },
+    });
+  const again = broken ? null : await Promise.race([server.stop(), ending.again]);
+  if (broken !== undefined) {
+    // whoever waits is told so, and nothing more is written: what is there is another's
+    void server.stopAtOnce();
+    throw broken;
+  }
+  if (typeof again === 'string') {
+    say(`${again} again: stopping at once`, { event: 'stopping', signal: again });
+    await server.stopAtOnce();
+    return 128 + constants.signals[again];
+  }
+  return exitOf(signal);
+}
+
+/** A terminal that went away is no end that somebody asked for. */
+const exitOf = (signal: Signal | null): number =>
+  signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];
 
-/** The first and the second signal; `end` stops without one. */
+/** The first and the second signal, and whether there was one; `end` stops without one. */
 function stopped() {
+  const asked = new AbortController();
   const first = deferred<Signal | null>();
-  const again = deferred<Signal>();
+  const again = deferred<Signal | null>();
   let count = 0;
-  const onSignal = (signal: Signal): void => (count++ === 0 ? first : again).resolve(signal);
+  const onSignal = (signal: Signal): void => {
+    asked.abort();
+    (count++ === 0 ? first : again).resolve(signal);
+  };
   for (const signal of SIGNALS) process.on(signal, onSignal);
-  return { first: first.promise, again: again.promise, end: () => first.resolve(null) };
+  const end = (): void => {
+    for (const one of [first, again]) one.resolve(null);
+  };
+  return { first: first.promise, again: again.promise, asked: asked.signal, end };
 }
 
 function deferred<T>(): { promise: Promise<T>; resolve(value: T): void } {

@@ -4,11 +4,14 @@ import { poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
+import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
+import type { Format } from './log/log.ts';
+import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
@@ -39,15 +42,25 @@ export interface Settings {
   queue: QueueSettings | null;
 }
 
+/** The log: its form, and the level below which lines are left out. */
+export interface LogSettings {
+  format: Format;
+  level: Level;
+}
+
 export interface GatewaySettings {
   models: Models;
   /** places at each endpoint that batches leave to requests of the gateway, at most half */
   reserve: number;
+  /** ms to the first token of streams, which batches beside them follow; null: by what streams have alone */
+  ttft: number | null;
   /** how long a request may take, and of some models */
   limits: LiveLimits;
   limitsOf: ReadonlyMap<string, LiveLimits>;
   /** ms that the answer to a request that is always answered alike is given again; null: never */
   cacheFor: number | null;
+  /** a request that cannot be put on record gets no answer */
+  isRecordRequired: boolean;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
@@ -64,6 +77,8 @@ type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> &
 };
 
 type ServeFile = Interactive & {
+  log?: Format;
+  log_level?: Level;
   listen?: string;
   data?: string;
   grace?: string;
@@ -73,8 +88,10 @@ type ServeFile = Interactive & {
   models?: Models;
   webhooks?: WebhookTarget[];
   interactive_reserve?: number;
+  interactive_ttft?: string;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
+  record?: 'required' | 'best_effort';
   runaway?: Partial<Runaway>;
   redis?: string;
   redis_prefix?: string;
@@ -102,6 +119,8 @@ export interface ServeFlags extends QueueFlags {
   data?: string | undefined;
   listen?: string | undefined;
   grace?: string | undefined;
+  log?: Format | undefined;
+  'log-level'?: Level | undefined;
 }
 
 /** Exit 65 for a file that does not fit, 64 for a flag. */
@@ -134,14 +153,22 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
+        ttft:
+          said.interactive_ttft === undefined ? null : durationOf(said.interactive_ttft, 'interactive_ttft'),
         limits,
         limitsOf: new Map(
           Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
         ),
         cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        isRecordRequired: said.record !== 'best_effort',
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },
+    otlp: otlpOf(env),
+    log: {
+      format: flags.log ?? said.log ?? 'text',
+      level: flags['log-level'] ?? said.log_level ?? 'info',
+    } satisfies LogSettings,
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
   };
 }

@@ -1,6 +1,8 @@
 /** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { Disk } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
@@ -8,11 +10,14 @@ import type { Room } from './keep/room.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
+import type { Tracer } from './traces/tracer.ts';
 import type { Webhooks } from './webhooks.ts';
 
 export interface Parts {
   /** DIR: all that the server keeps */
   data: string;
+  /** what changes its state: only while DIR is ours */
+  disk: Disk;
   settings: Settings;
   /** of who asks; http.ts has checked the caller of each route before its handler runs */
   access: Access;
@@ -33,11 +38,15 @@ export interface Parts {
   closing: AbortSignal;
   /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
   over: AbortSignal;
+  /** null where no collector is named */
+  tracer: Tracer | null;
   /** ms since 1970, as they are believed; and of what is made and will expire (wall-clock.ts) */
   now(): number;
   stamp(): number;
+  /** whether DIR is ours still, which it may not be after this process stood still */
+  isOurs(surely?: boolean): boolean;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
 }
 
 /** Adds routes; what it returns ends them: it resolves when nothing of them is under way. */

@@ -44,8 +44,29 @@ export interface Call {
   caller?: string;
   callerKey?: string;
   arm?: string;
+  /** of a live call: the id that its request is known by, which servers see behind that of the try; what a header can carry */
+  requestId?: string;
+  /** of a live call: the trace that it belongs to, for the record, and further headers of its next try, by turns a name and a value */
+  trace?: string;
+  headers?: () => readonly string[];
+  /** of a live call: told each try that has ended, as it goes on record */
+  tried?: (one: Tried) => void;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
+}
+
+/** A try that has ended. */
+export interface Tried {
+  endpoint: string;
+  /** `answer`, or in words what stood in its way */
+  outcome: string;
+  /** ms since 1970 when it ended, and from sending to the end */
+  time: number;
+  ms: number;
+  /** ms to the first token of a streamed answer */
+  ttft?: number | undefined;
+  finish?: string | undefined;
+  usage?: Usage | undefined;
 }
 
 /** What a live call may take, in ms where nothing else is said. */
@@ -71,6 +92,8 @@ export interface ReplySink {
   end(): Answer | string;
   /** when the first token came, as performance.now() says it; null before that, and where nobody knows */
   readonly firstAt: number | null;
+  /** set by the pool: is told once, when it comes */
+  onFirst?: () => void;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
   /** Tokens of a reply that has begun and was broken off, as far as it came; null where nothing has come. */
@@ -142,6 +165,8 @@ export class CallFailure extends Error {
 export interface OnRecord {
   /** the last round of --retry-failed that had an answer when the run began; 0 where none had */
   readonly lastRound: number;
+  /** answers when the run began; absent where nobody counted them */
+  readonly answers?: number;
   /** Whether there is an answer to the call of this key. */
   has(key: string): boolean;
   /** requests that name no model and were answered by another one before: how many, and the first such model */
@@ -154,6 +179,8 @@ export interface Begins {
   model: string;
   /** what the pool knows its calls by: the row that it shares with others, or its id */
   name: string;
+  /** There is an answer on record: nothing is asked. */
+  isKnown?: boolean;
   /** What it says, in the order in which a server reads it: made when it is asked for. */
   texts(): readonly string[];
 }

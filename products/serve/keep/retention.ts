@@ -22,6 +22,8 @@ const SOON = 1_000;
 const MOST_FILES = 100;
 const MOST_BATCHES = 20;
 const MOST_RECORD_FILES = 100;
+/** Folders of batches whose bytes it counts: some 0.1 ms each. */
+const MOST_LOOKED_AT = 500;
 
 const DAY_NAME = /^\d{4}-\d{2}-\d{2}$/;
 const DAY = 24 * 3_600_000;
@@ -49,7 +51,7 @@ export class Retention {
 
   /** Sweeps now and then until `stop`, which resolves when nothing is under way. */
   start(): void {
-    this.#next(SWEEP);
+    this.#next(SOON);
   }
 
   async stop(): Promise<void> {
@@ -66,6 +68,7 @@ export class Retention {
         error => {
           this.#parts.say(
             `what is over could not all be removed, and is tried again: ${(error as Error).message}`,
+            { event: 'disk', level: 'warn' },
           );
           this.#next(SWEEP);
         },
@@ -82,6 +85,7 @@ export class Retention {
     if (bare.length > 0)
       this.#parts.say(
         `removed ${counted(bare.length, 'ledger')} of ended batches whose files are all deleted`,
+        { event: 'removed', ledgers: bare.length },
       );
     const isMoreAged = await this.#aged();
     const isMoreExcess = await this.#excess();
@@ -110,6 +114,7 @@ export class Retention {
     const { batchBytes: most } = this.#parts.settings.keep;
     if (most === null) return false;
     const ended = this.#ended();
+    if (!storage.knows(ended, MOST_LOOKED_AT)) return true;
     const bytesOf = (record: BatchRecord): number => {
       const { output, error } = record.outputs ?? {};
       const own = [output, error].map(id => (id ? (files.kept(id)?.bytes ?? 0) : 0));
@@ -180,7 +185,9 @@ export class Retention {
 
   #told(what: keyof typeof PLURALS, count: number, bytes: number, why: string): void {
     if (count > 0)
-      this.#parts.say(`removed ${counted(count, what, PLURALS[what])} (${bytesWords(bytes)}): ${why}`);
+      this.#parts.say(`removed ${counted(count, what, PLURALS[what])} (${bytesWords(bytes)}): ${why}`, {
+        ...{ event: 'removed', count, bytes },
+      });
   }
 }
 
