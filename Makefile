@@ -9,6 +9,7 @@
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
 # make standby       100,000 lines, or LINES=…, through two servers over one folder that are killed and frozen in turn; some minutes
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
+# make soak-gateway  20 minutes, or MINUTES=…, of full load on the gateway of fw serve: memory, descriptors, lost chunks
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
 # make batch4        the twelve orderings of batch 4, for all rows of CSV or the first LIMIT=96
@@ -25,7 +26,7 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites fuzz crash bench large-batch standby soak calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites fuzz crash bench large-batch standby soak soak-gateway calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -64,6 +65,8 @@ standby: dist/.built
 	LINES=$(or $(LINES),100000) ALL=1 FW_BUILT=1 npx vitest run test/server/standby.test.ts
 
 soak: bench-soak
+
+soak-gateway: bench-soak-gateway
 
 calibration: bench-calibration
 

@@ -101,7 +101,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys|keep\/keep-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|keep\/keep-settings|log\/(log|line-sink|stderr)|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',
@@ -121,7 +121,10 @@ const TOGETHER = [
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|arrivals|chart|goal|html|kappa|page|permute|statistics)\.ts/ },
+  {
+    name: 'figures',
+    test: /\/products\/kit\/(agreement|arrivals|chart|goal|html|kappa|page|permute|statistics)\.ts/,
+  },
   {
     name: 'presets',
     test: /\/schemas\/preset\.schema|\/products\/simulator\/(facts\/|cards|kv-room|model-facts|preset-options|presets|step-|steptime|weight-storage)/,

@@ -1,108 +1,117 @@
 /**
- * make bench-gateway: what the gateway of fw serve adds to asking the endpoint itself, in one run: the mock server of the
- * folder RIG answers at once; a client in this process asks it directly and through `fw serve`, in turn. With one user
- * the difference of the medians is what a user waits longer; with 32 the CPU of the server's process is what a call costs.
+ * make bench-gateway: what the gateway of fw serve adds, with its record and its log on: beside the server asked directly, and
+ * beside a bare proxy of Node, in turn, all of them processes of their own. Wall times mean something on a quiet machine
+ * alone, so the load is told with them; CPU times are those of each process.
+ *
+ *   make bench-gateway            some two minutes
+ *   make bench-gateway CALLS=4000 STREAMS=128
  */
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'undici';
+import { ask, quantile, stream } from './gateway/asking.ts';
+import { CHUNKS, isParty, type Party, serve, start } from './gateway/parties.ts';
 import { median } from './measure.ts';
-import { startMock } from './mock.ts';
 import { type Figure, machine, table, writeFigures } from './page.ts';
 
 const ROUNDS = 3;
-const CALLS = Number(process.env.CALLS ?? 20_000);
-const ALONE = Math.round(CALLS / 20);
+const CALLS = Number(process.env.CALLS || 20_000);
+const ALONE = Math.max(200, Math.round(CALLS / 10));
+const STREAMS = Number(process.env.STREAMS || 512);
 const USERS = 32;
-const RIG = process.env.RIG ?? '';
-/** Of /proc/PID/stat, in seconds: USER_HZ is 100 on Linux. */
-const TICK = 1 / 100;
+/** ms: an ACK that is delayed (40 ms) and a sender that waits for it would show here */
+const NAGLE = 35;
 
-if (!existsSync(join(RIG, 'mockd'))) {
-  console.error('bench-gateway: left out: RIG names no folder with mockd, the mock server');
+/** Seconds of user CPU of a process: field 14 of proc(5) stat, in ticks of which Linux has 100 a second. */
+function userCpu(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[11]) / 100;
+}
+
+interface Measured {
+  alone: number[];
+  costs: number[];
+  single: number[];
+  delays: number[];
+  lost: number;
+}
+
+async function round({ url, pid }: Party, into: Measured): Promise<void> {
+  into.alone.push(...(await ask(url, ALONE, 1)));
+  const before = userCpu(pid);
+  await ask(url, CALLS, USERS);
+  into.costs.push((userCpu(pid) - before) / CALLS);
+  into.single.push(...(await stream(url, 1)).delays);
+  const { delays, lost } = await stream(url, STREAMS);
+  into.delays.push(...delays);
+  into.lost += lost;
+}
+
+async function main(): Promise<void> {
+  const data = mkdtempSync(join(tmpdir(), 'fw-bench-gateway-'));
+  process.on('exit', () => rmSync(data, { recursive: true, force: true }));
+  const self = process.argv[1] as string;
+  const mock = await start('the server', [self, 'mock']);
+  const proxy = await start('a bare proxy', [self, 'proxy', mock.url]);
+  const quiet = ['--log-level', 'warn'];
+  const parties = [
+    mock,
+    proxy,
+    await serve('fw serve', join(data, 'a'), mock.url),
+    await serve('without a line a request', join(data, 'b'), mock.url, quiet),
+  ];
+  const measured = parties.map((): Measured => ({ alone: [], costs: [], single: [], delays: [], lost: 0 }));
+  for (const { url } of parties) await ask(url, CALLS / 4, USERS);
+  const loads: number[] = [];
+  for (let n = 0; n < ROUNDS; n++)
+    for (const [at, party] of parties.entries()) {
+      await round(party, measured[at] as Measured);
+      loads.push(loadavg()[0] as number);
+    }
+  report(
+    measured,
+    `load ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)} on ${availableParallelism()} cores`,
+  );
+}
+
+function report(measured: readonly Measured[], load: string): void {
+  const [direct, bare, gateway, quiet] = measured as [Measured, Measured, Measured, Measured];
+  const ms = (value: number): string => `${value.toFixed(2)} ms`;
+  const cost = (of: Measured): number => median(of.costs);
+  const added = (of: Measured, share: number): string =>
+    ms(quantile(of.alone, share) - quantile(direct.alone, share));
+  const chunk = (of: Measured, share: number): string =>
+    ms(quantile(of.delays, share) - quantile(direct.delays, share));
+  const nagled = gateway.single.filter(delay => delay >= NAGLE).length;
+  const rows: Figure[] = [
+    [`added at P50, one caller (${load})`, added(gateway, 0.5), '≤ 1 ms'],
+    ['added at P99, one caller', added(gateway, 0.99), '≤ 0.3 ms on a quiet machine'],
+    ['added at P50 and P99 by a bare proxy of Node', `${added(bare, 0.5)}, ${added(bare, 0.99)}`],
+    [`user CPU per call, ${USERS} callers`, `${(cost(gateway) * 1e6).toFixed(0)} µs`],
+    ['calls per second of a core', Math.round(1 / cost(gateway)).toLocaleString('en'), '≥ 8,000'],
+    ['… of which a line in the log', `${((cost(gateway) / cost(quiet) - 1) * 100).toFixed(1)} %`, '≤ 3 %'],
+    ['user CPU per call of a bare proxy', `${(cost(bare) * 1e6).toFixed(0)} µs`],
+    [`chunks lost, ${STREAMS} streams of ${CHUNKS}`, `${gateway.lost} of ${ROUNDS * STREAMS * CHUNKS}`, '0'],
+    [`added to a chunk of ${STREAMS} streams at P50, P99`, `${chunk(gateway, 0.5)}, ${chunk(gateway, 0.99)}`],
+    ['… by a bare proxy', `${chunk(bare, 0.5)}, ${chunk(bare, 0.99)}`],
+    [
+      `chunks of one stream that took ${NAGLE} ms or more`,
+      `${nagled} of ${gateway.single.length}`,
+      '0 on a quiet machine',
+    ],
+  ];
+  const own = rows.map(([what, ...more]): Figure => [`gateway: ${what}`, ...more]);
+  const shown = [['', 'measured', 'bound'], ...rows.map(([what, found, bound = '']) => [what, found, bound])];
+  writeFigures('gateway', own, [
+    '## The gateway of fw serve',
+    '',
+    ...table(shown),
+    '',
+    `${load}; ${machine()}`,
+  ]);
+}
+
+if (!isParty()) {
+  await main();
   process.exit(0);
 }
-const mock = await startMock(RIG, 0);
-const endpoint = `http://127.0.0.1:${mock.port}`;
-const data = mkdtempSync(join(tmpdir(), 'fw-bench-gateway-'));
-const line = ['dist/bin/fw.js', 'serve', '--data', data, '--listen', '127.0.0.1:0'];
-const server = spawn('node', [...line, '--endpoint', `${endpoint}/v1`], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
-process.on('exit', () => {
-  server.kill('SIGKILL');
-  mock.process.kill();
-  rmSync(data, { recursive: true, force: true });
-});
-const gateway = await new Promise<string>(resolve => {
-  server.stdout.once('data', (bytes: Buffer) =>
-    resolve((JSON.parse(bytes.toString()) as { url: string }).url),
-  );
-});
-const models = (await (await fetch(`${endpoint}/v1/models`)).json()) as { data: { id: string }[] };
-const body = JSON.stringify({
-  model: models.data[0]?.id,
-  messages: [{ role: 'user', content: 'A loan is asked for. '.repeat(38) }],
-  max_tokens: 200,
-});
-
-/** ms of each of `calls`, by `users` that ask one after the other. */
-async function ask(origin: string, calls: number, users: number): Promise<number[]> {
-  const times: number[] = [];
-  let left = calls;
-  await Promise.all(
-    Array.from({ length: users }, async () => {
-      const client = new Client(origin, { pipelining: 1 });
-      while (left-- > 0) {
-        const from = performance.now();
-        const reply = await client.request({
-          path: '/v1/chat/completions',
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body,
-        });
-        await reply.body.arrayBuffer();
-        if (reply.statusCode !== 200) throw new Error(`HTTP ${reply.statusCode}`);
-        times.push(performance.now() - from);
-      }
-      await client.close();
-    }),
-  );
-  return times;
-}
-
-/** Seconds of CPU that the server's process has taken. */
-function cpu(): number {
-  const fields = readFileSync(`/proc/${server.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * TICK;
-}
-
-for (const origin of [endpoint, gateway]) await ask(origin, CALLS / 4, USERS);
-const direct: number[] = [];
-const through: number[] = [];
-const costs: number[] = [];
-for (let round = 0; round < ROUNDS; round++) {
-  direct.push(median(await ask(endpoint, ALONE, 1)));
-  through.push(median(await ask(gateway, ALONE, 1)));
-  const before = cpu();
-  await ask(gateway, CALLS, USERS);
-  costs.push((cpu() - before) / CALLS);
-}
-const added = median(through.map((one, round) => one - (direct[round] as number)));
-const perCall = median(costs);
-const rows = [
-  ['', 'measured', 'bound'],
-  ['P50 with one user, direct', `${median(direct).toFixed(2)} ms`, ''],
-  ['P50 with one user, through the gateway', `${median(through).toFixed(2)} ms`, ''],
-  ['added at P50', `${added.toFixed(2)} ms`, '≤ 1 ms'],
-  [`CPU per call, ${USERS} users`, `${(perCall * 1e6).toFixed(0)} µs`, ''],
-  ['calls per second and core', Math.round(1 / perCall).toLocaleString('en'), '≥ 4,000'],
-];
-writeFigures(
-  'gateway',
-  rows.slice(1).map(([what = '', found = '', bound]): Figure => [`gateway: ${what}`, found, bound]),
-  ['## The gateway of fw serve', '', ...table(rows), '', machine()],
-);
-process.exit(0);

@@ -16,6 +16,7 @@ import { standBy } from '../../engine/asking/ledger/lock-waiting.ts';
 import { packageRoot } from '../../engine/core/config/package.ts';
 import { DISK, type Disk, makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { BeatingData } from './beating.ts';
 import { bodyOfError, comeAgain, stopping } from './errors.ts';
 import { BACKLOG, listenError, urlOf } from './listening.ts';
@@ -33,7 +34,7 @@ const MOST_CONNECTIONS = 1_000;
 export interface StandbyOptions {
   data: string;
   place: Pick<Settings, 'host' | 'port'>;
-  say(message: string): void;
+  say: Say;
   /** told the URL once: when it serves, or listens while it has to wait */
   listening(url: string): void;
   /** called once where DIR is another's by now */
@@ -63,12 +64,16 @@ export async function waitInStandby(options: StandbyOptions): Promise<Standing |
   const lock = await standBy(data, 'serve', {
     waitsFor(holder) {
       const where = taken && `; it listens at ${place.host}:${place.port} once that is free`;
-      say(`standby: ${data} is served by ${holder}, and is taken over when that one ends${where ?? ''}`);
+      say(`standby: ${data} is served by ${holder}, and is taken over when that one ends${where ?? ''}`, {
+        event: 'standby',
+      });
       if (taken === undefined && first === '') listening(urlOf(server, place));
       first = holder;
     },
     isSilent: (holder, ms) =>
-      say(`${holder}, has not renewed its lock for ${ms / 1000} s: it is frozen, or its machine is gone`),
+      say(`${holder}, has not renewed its lock for ${ms / 1000} s: it is frozen, or its machine is gone`, {
+        ...{ event: 'standby-silence', level: 'warn' },
+      }),
     ...{ beat: BEAT, onLost, signal },
   });
   if (lock === null) {
@@ -80,7 +85,7 @@ export async function waitInStandby(options: StandbyOptions): Promise<Standing |
     lock.release();
     throw listenError(taken, place);
   }
-  if (first !== '') say(`takes over ${data} from ${first}`);
+  if (first !== '') say(`takes over ${data} from ${first}`, { event: 'standby-takes-over', level: 'warn' });
   return {
     lock: beating(lock),
     async listen(app) {
@@ -182,6 +187,7 @@ async function whenFree(
       say(
         `${place.host}:${place.port} is still in use, as it seems by ${first}, if that is frozen: batches go on here, ` +
           'and calls are answered once it has ended; kill -9 ends it',
+        { event: 'standby-port', level: 'warn' },
       );
     await pause(AGAIN, undefined, { signal }).catch(() => {});
   }

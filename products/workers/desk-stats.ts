@@ -62,6 +62,7 @@ function workStatsOf(
   let [running, unserved] = [0, 0];
   /** models of lines that wait and that nobody here may take; null where there are none */
   let lacking: string[] | null = null;
+  let canGoOn = false;
   const offers = new Map<string, Part[]>();
   for (const part of parts.out)
     if (part.lease === null) offers.set(part.group, [...(offers.get(part.group) ?? []), part]);
@@ -69,7 +70,8 @@ function workStatsOf(
     const waiting = parts.waitingIn(group);
     const offered = offers.get(group) ?? [];
     if (waiting.list.length + offered.length === 0) continue;
-    if (!here.some(one => mayTake(one, models))) lacking = [...(lacking ?? []), ...models];
+    if (here.some(one => mayTake(one, models))) canGoOn = true;
+    else lacking = [...(lacking ?? []), ...models];
     if (isUnserved(models) && !isEnded) {
       sums.unserved += waiting.list.length + offered.length;
       unserved += offered.reduce((sum, one) => sum + one.lines.length, waiting.lines);
@@ -92,6 +94,8 @@ function workStatsOf(
     running,
     /** that no worker will take, as far as is known; and the models that nobody here has, of lines that wait */
     ...{ unserved, lacking },
+    /** nobody has any of it, and nobody here may take what waits */
+    isStuck: lacking !== null && !canGoOn && running === 0,
     done: parts.done.lines,
     shardsDone: parts.done.shards,
     /** that hold parts of it */

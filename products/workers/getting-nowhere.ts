@@ -191,7 +191,7 @@ export class GettingNowhere {
     const { workers, say, disk } = this.#is;
     const { length } = workers.alive(now).filter(({ isStopping }) => !isStopping);
     const wanted = models.length === 1 ? `the model ${models[0]}` : `all of the models ${models.join(', ')}`;
-    const message = `expected a worker that serves ${wanted}, found none among ${counted(length, 'worker')} for minutes`;
+    const message = `expected a worker that serves ${wanted}, found none among ${counted(length, 'worker')} for two minutes or more`;
     const failure = { stage: 'sharding', code: 'no-such-model', message } as const;
     const about = { event: 'model-unserved', level: 'warn', batch: work.task.label } as const;
     if (work.groups.size === 1) {

@@ -247,6 +247,20 @@ test('killed at every step of a deletion: the batch is there with all it had, or
     const store = new BatchStore(data, told);
     return { files, store, eraser: new Eraser({ ...told, data, journal: { flush() {} } }, { files, store }) };
   };
+  const isFull = Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
+  const full = join(folder(), 'full');
+  cpSync(made.data, full, { recursive: true });
+  const told = { now: Date.now, say: () => {} };
+  const write = () => {
+    throw isFull;
+  };
+  const files = openFiles(full, told);
+  const store = new BatchStore(full, { ...told, disk: { ...DISK, write } });
+  const erased = await new Eraser({ ...told, data: full, journal: { flush() {} } }, { files, store }).batch(
+    store.of(id),
+  );
+  expect([erased.files.length, canariesIn(full)]).toEqual([2, []]); // a full disk is where it is needed most
+
   const outcomes = new Set<string>();
   for (let steps = 0; ; steps++) {
     const data = join(folder(), 'copy');

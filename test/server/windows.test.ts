@@ -1,4 +1,6 @@
 /** Windows of batches in virtual time: what is forecast, who goes first, and what the servers' speed is taken for. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
@@ -7,9 +9,11 @@ import { createPart } from '../../engine/asking/pool/part.ts';
 import type { Ticket } from '../../engine/asking/pool/pool-state.ts';
 import { type BatchRun, MOST_RUNNING, Turns } from '../../products/serve/batches/batch-run.ts';
 import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
+import { firstLines } from '../../products/serve/batches/first-lines.ts';
 import { Groups, Speeds } from '../../products/serve/batches/speeds.ts';
 import { type OpenWork, planOf } from '../../products/serve/batches/window-plan.ts';
 import { runs } from '../all.ts';
+import { folder } from '../fw.ts';
 
 /** lines that the servers answer in a second */
 const SPEED = 20;
@@ -239,4 +243,21 @@ test('a speed is known once enough was seen, stays for the next batch, and the e
   for (let n = 0; n < 6_000; n++) look(900, 0);
   expect(speeds.of(['m'])).toBeGreaterThanOrEqual(0);
   expect(speeds.of(['m'])).toBeLessThan(1e-3);
+});
+
+test('what the beginning of a file says of all of it', () => {
+  const at = join(folder(), 'in.jsonl');
+  const said = (text: string) => {
+    writeFileSync(at, text);
+    return firstLines(at);
+  };
+  const line = `${JSON.stringify({ custom_id: 'r', body: { model: 'm', messages: ['x'.repeat(100)] } })}\n`;
+  expect(said(line.repeat(3))).toEqual({ lines: 3, model: 'm' });
+  expect(said(line.repeat(3).trimEnd())).toEqual({ lines: 3, model: 'm' });
+  expect(said(line.repeat(10_000))).toEqual({ lines: 10_000, model: 'm' });
+  expect(said('')).toEqual({ lines: 0, model: null });
+  expect(said('[1\nno')).toEqual({ lines: 2, model: null });
+  expect(said('{"body":null}')).toEqual({ lines: 1, model: null });
+  expect(said('{"body":{"model":7}}\n')).toEqual({ lines: 1, model: null });
+  expect(said('x'.repeat(100_000))).toEqual({ lines: null, model: null }); // a line longer than what is looked at
 });

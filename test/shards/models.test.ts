@@ -130,6 +130,7 @@ test('each worker gets the lines of its models; those of a mistyped one fail soo
   }
   expect(at.desk.stats()).toMatchObject({ queuedLines: 0, unservedLines: 1, queuedSeconds: 0 });
   expect(at.desk.stats().shards).toMatchObject({ unserved: 1, planned: 0, offered: 0, done: 3 });
+  expect(at.desk.stats().works[0]).toMatchObject({ isStuck: true, lacking: ['typo'] });
   for (let left = 130; left > 0; left -= 10) {
     at.hello('wa', ['a']);
     at.hello('wb', ['b']);

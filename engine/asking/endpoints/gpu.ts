@@ -102,15 +102,18 @@ const runSmi: Smi = (args, timeout, done) => {
 
 /** `look` is called at each tick. A page is read once for all endpoints that name it. */
 export function lookAtGpus({ endpoints, clock, timing, warn, ...world }: LookingAtGpus) {
-  const sources = [...new Set(endpoints.flatMap(({ gpuSeen }) => gpuSeen?.from ?? []))].map(from => ({
-    from,
-    wire: from === SMI ? null : (world.openWire ?? openWire)(new URL(from).origin, undefined),
-    ofIt: endpoints.filter(({ gpuSeen }) => gpuSeen?.from === from),
-    next: 0,
-    isLooking: false,
-    isTold: false,
-  }));
-  type Source = (typeof sources)[number];
+  const found = () =>
+    [...new Set(endpoints.flatMap(({ gpuSeen }) => gpuSeen?.from ?? []))].map(from => ({
+      from,
+      wire: from === SMI ? null : (world.openWire ?? openWire)(new URL(from).origin, undefined),
+      ofIt: endpoints.filter(({ gpuSeen }) => gpuSeen?.from === from),
+      next: 0,
+      isLooking: false,
+      isTold: false,
+    }));
+  type Source = ReturnType<typeof found>[number];
+  let sources = found();
+  const close = (): Promise<unknown> => Promise.all(sources.map(({ wire }) => wire?.close()));
 
   function look(source: Source): void {
     source.isLooking = true;
@@ -162,7 +165,12 @@ export function lookAtGpus({ endpoints, clock, timing, warn, ...world }: Looking
     look(now: number): void {
       for (const source of sources) if (!source.isLooking && now >= source.next) look(source);
     },
-    close: () => Promise.all(sources.map(({ wire }) => wire?.close())),
+    /** There are other endpoints, or they are seen elsewhere. */
+    renew(): void {
+      void close();
+      sources = found();
+    },
+    close,
   };
 }
 

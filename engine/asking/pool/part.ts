@@ -111,6 +111,27 @@ export const LEDGER_BROKEN = 'the ledger could not be written';
 /** How the message of a call begins that no server took in time; what the servers did follows it. */
 export const NO_PLACE = 'no server had a place in time';
 
+/** What a pool offers that is of one part alone. */
+export function ofPart({ ledger, ending, times }: Part) {
+  const own: Pick<
+    EndpointPool,
+    'onRecord' | 'stop' | 'abort' | 'judge' | 'asksWith' | 'acceptedBefore' | 'giveUp' | 'verdict'
+  > = {
+    onRecord: ledger,
+    stop: ending.stop,
+    abort: ending.abort,
+    judge(key, rung, code, mending) {
+      times.mending += mending;
+      ledger?.judge(key, rung, code);
+    },
+    asksWith: asksWith => ledger?.stage(asksWith),
+    acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
+    giveUp: (fatal, why = LEDGER_BROKEN) => ending.breakOff(fatal, why),
+    verdict: ending.verdict,
+  };
+  return own;
+}
+
 /** `failWaiting` fails the calls of a part that wait for a place. */
 export function createPart(
   { ledger, model, share = ALONE, lasts = false, onTry, onGivenUp }: PartOptions,

@@ -38,6 +38,7 @@ import {
   createPart,
   type EndpointPool,
   LEDGER_BROKEN,
+  ofPart,
   type PartOptions,
   type PoolOptions,
 } from './part.ts';
@@ -92,7 +93,7 @@ class Carrier {
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
   readonly #look: (now: number) => void;
-  #gpus: ReturnType<typeof lookAtGpus>;
+  readonly #gpus: ReturnType<typeof lookAtGpus>;
   readonly #ticker: Ticker;
   /** calls of all parts that had to be sent, and those of them without an outcome */
   #sent = 0;
@@ -104,6 +105,8 @@ class Carrier {
   constructor(options: PoolOptions, prober: Prober, endpoints: Endpoint[], found: Found) {
     const { warn, wait = 0, lasting = false, retryBudget, random = Math.random } = options;
     const { clock, timing } = prober;
+    const world = { ...prober, endpoints, warn };
+    const pump = (): void => this.#pump();
     this.#options = options;
     this.#clock = clock;
     this.#timing = timing;
@@ -113,57 +116,48 @@ class Carrier {
     this.#queue = new Dispatch(endpoints, this.#suspects, (...going) => this.#send(...going));
     this.#reader = new ReplyReader({ endpoints, warn, maxModelLength: found.maxModelLength });
     this.#outages = new Outages({
-      ...{ ...prober, endpoints, models: found.models, lasting, warn },
+      ...{ ...world, models: found.models, lasting },
       giveUp: lasting ? Infinity : Math.max(wait, timing.giveUp),
       onLost: endpoint => {
         for (const there of this.#suspects.noteDeath(endpoint, clock.now())) this.#reactions.giveBack(there);
       },
-      onBack: () => this.#pump(),
+      onBack: pump,
     });
     this.#reactions = new Reactions({
-      ...{
-        ...prober,
-        endpoints,
-        random,
-        warn,
-        retryBudget,
-        suspects: this.#suspects,
-        outages: this.#outages,
-      },
+      ...{ ...world, random, retryBudget, suspects: this.#suspects, outages: this.#outages },
       sent: () => this.#sent,
       giveUp: (fatal, why) => this.#giveUp(fatal, why),
       sleep: ticket => this.#queue.sleep(ticket),
       fail: (ticket, reason) => this.#fail(ticket, reason),
     });
     this.#look = lookAtLoads({
-      ...{ ...prober, endpoints },
+      ...world,
       onPage(endpoint, page) {
         noteLook(endpoint, page, clock.now());
         noteLooked(endpoint, page !== undefined, clock.now());
       },
       onLoad: (endpoint, load) => {
         followLoad(endpoint, load, clock.now());
-        this.#pump();
+        pump();
       },
     });
-    this.#gpus = this.#lookAtGpus();
+    this.#gpus = lookAtGpus({ ...world, openWire: options.openWire });
     this.#items = createItems(endpoints, options.inFlight, () =>
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
-    const objective = options.liveTtft ?? null;
-    const onRoom = (): void => this.#pump();
+    const sharing = { clock, lag: this.#lag, objective: options.liveTtft ?? null, onRoom: pump };
     // a run has nobody who waits beside it
-    this.#shares = lasting ? new LiveShares({ clock, lag: this.#lag, objective, onRoom }) : null;
+    this.#shares = lasting ? new LiveShares(sharing) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
     this.#membership = this.#createMembership(prober, () => {
       recount();
-      this.#pump();
+      pump();
     });
     this.#telling = {
       ...this.#membership,
-      ...createTelling(endpoints, prober, () => this.#pump()),
+      ...createTelling(endpoints, prober, pump),
       ...createSharing(endpoints, clock, recount),
       ...createMemory(endpoints, clock, recount),
     };
@@ -352,17 +346,7 @@ class Carrier {
         );
         return this.open(more, async () => {});
       },
-      onRecord: ledger,
-      stop: ending.stop,
-      abort: ending.abort,
-      judge(key, rung, code, mending) {
-        part.times.mending += mending;
-        ledger?.judge(key, rung, code);
-      },
-      asksWith: asksWith => ledger?.stage(asksWith),
-      acceptedBefore: asksWith => ledger?.acceptedBefore(asksWith) ?? [],
-      giveUp: (fatal, why = LEDGER_BROKEN) => ending.breakOff(fatal, why),
-      verdict: ending.verdict,
+      ...ofPart(part),
       ...this.#telling,
       stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now()),
       close: async how => {
@@ -392,12 +376,6 @@ class Carrier {
     };
   }
 
-  #lookAtGpus(): ReturnType<typeof lookAtGpus> {
-    const { warn, openWire } = this.#options;
-    const world = { clock: this.#clock, timing: this.#timing, openWire };
-    return lookAtGpus({ ...world, endpoints: this.#endpoints, warn });
-  }
-
   #createMembership({ clock }: Prober, onChange: () => void): ReturnType<typeof createMembership> {
     const { endpoints: settings, key } = this.#options;
     let made = settings.length;
@@ -408,8 +386,7 @@ class Carrier {
       leave: endpoint => this.#queue.leaveHome(endpoint),
       forget: at => this.#queue.forget(at),
       onChange: () => {
-        void this.#gpus.close();
-        this.#gpus = this.#lookAtGpus();
+        this.#gpus.renew();
         onChange();
       },
     });

@@ -95,7 +95,7 @@ export class Answerers {
   missing(record: BatchRecord): Waiting | null {
     const { status, models } = record;
     const desk = this.#deskOf(record);
-    if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, models) : null;
+    if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, record) : null;
     if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up'))
       return { reason: 'endpoint', words: 'no endpoint is up' };
     if (status !== 'in_progress' || this.#isServedHere(models)) return null;
@@ -132,13 +132,15 @@ export class Answerers {
     return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
   }
 
-  #missingAt(desk: Desk, models: readonly string[]): Waiting | null {
+  #missingAt(desk: Desk, { id, models }: BatchRecord): Waiting | null {
     if (this.#parts.workers?.takesNew === false)
       return { reason: 'queue', words: 'workers have begun it, and wait for a server with --redis' };
-    const { isQueueUp, alive } = desk.stats();
+    const { isQueueUp, alive, works } = desk.stats();
     if (!isQueueUp) return { reason: 'queue', words: 'Redis is away: workers get nothing new' };
     if (alive === 0) return { reason: 'worker', words: 'no worker is there' };
-    return desk.isServed(models) ? null : { reason: 'model', words: `no worker serves ${named(models)}` };
+    // what is left of it may be of one model, while others of its models are served
+    const { isStuck = !desk.isServed(models), lacking = models } = works.find(one => one.id === id) ?? {};
+    return isStuck ? { reason: 'model', words: `no worker serves ${named(lacking ?? models)}` } : null;
   }
 }
 

@@ -88,6 +88,7 @@ export function addBatchRoutes(
     const { files, bytes } = erased;
     parts.say(
       `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
+      { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
     );
     return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
   });

@@ -3,7 +3,7 @@
  * gone. What it had is removed then, or by the next start, so that a kill in between leaves nothing that is half there.
  */
 import { join } from 'node:path';
-import { replaceFile } from '../../../engine/core/files/durable.ts';
+import { isFull, replaceFile } from '../../../engine/core/files/durable.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { type Outcomes, outcomesOf } from '../batches/batch-output.ts';
 import { type BatchRecord, isFinal } from '../batches/batch-state.ts';
@@ -97,12 +97,22 @@ export class Eraser {
     // what was spent is counted by what is on record, until it is written down
     this.#parts.journal.flush();
     const ids = files.map(one => one.id);
-    if (ids.length > 0 || record.leaving !== undefined) this.#store.save({ ...record, leaving: ids });
+    if (ids.length > 0 || record.leaving !== undefined) this.#note({ ...record, leaving: ids });
     this.#store.leave(id);
     this.#count(record);
     for (const file of ids) this.#removeFile(file);
     await this.#removeRest(id);
     return { files: ids, bytes };
+  }
+
+  /** A full disk does not take even this, and deleting is what makes room: the files go first then. */
+  #note(record: BatchRecord): void {
+    try {
+      this.#store.save(record);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      for (const file of record.leaving ?? []) this.#removeFile(file);
+    }
   }
 
   /**
@@ -119,6 +129,10 @@ export class Eraser {
       else if (!isInput) this.#store.save({ ...record, forgotten: null });
     }
     await Promise.all(forgotten.map(record => this.#forget(record)));
+    for (const record of forgotten)
+      this.#parts.say(`the ledger of ${record.id} was removed: ${owner} has deleted its files`, {
+        ...{ event: 'removed', batch: record.id, owner },
+      });
     return forgotten.map(record => record.id);
   }
 

@@ -2,7 +2,7 @@
  * What `keep` of the config says: how long, and how much of it, a server keeps of what it stores; and how much room it leaves
  * on its disk. A number alone is the days of files, as it was before there was anything else to say.
  */
-import { Fatal, usageError } from '../../../engine/core/item/failure.ts';
+import { usageError } from '../../../engine/core/item/failure.ts';
 
 export interface Keep {
   /** ms that output files are kept; and input files, unless they say so themselves */
@@ -59,7 +59,3 @@ export function bytesWords(bytes: number): string {
   const unit = ['bytes', 'kB', 'MB', 'GB', 'TB'][step];
   return step === 0 ? `${bytes} bytes` : `${Number((bytes / 1000 ** step).toPrecision(3))} ${unit}`;
 }
-
-/** Whether `error` is one that a person can mend, as what a disk says is. */
-export const isExpected = (error: unknown): boolean =>
-  error instanceof Fatal || (error as NodeJS.ErrnoException).code !== undefined;
