@@ -90,21 +90,21 @@ const FORM = 64 * 1024;
 
 /** What keeps the file of a multipart form; 400, 413, 429 or 507 where it is not kept. */
 export function uploadsInto(files: FileStore, { settings, stamp }: Pick<Parts, 'settings' | 'stamp'>) {
-  const { limits, keep } = settings;
-  const uploads = createRoom(limits.uploads);
+  const uploads = createRoom(settings.limits.uploads);
 
   function recordOf(id: string, owner: string, { filename, bytes, fields }: Uploaded): FileRecord {
     const purpose = fields.get('purpose');
     if (purpose === undefined) throw missing('purpose');
     if (purpose !== 'batch') throw invalid('purpose', "this server takes 'batch'");
     const created_at = Math.floor(stamp() / 1000);
-    const expires_at = created_at + secondsKept(fields, keep);
+    const expires_at = created_at + secondsKept(fields, settings.keep);
     const record = { id, owner, filename, purpose, bytes, created_at, expires_at } as const;
     kept(() => files.add(record));
     return record;
   }
 
   return async (request: IncomingMessage, { owner }: Caller) => {
+    const { limits } = settings; // which may change meanwhile
     if (Number(request.headers['content-length']) > limits.file + FORM) throw tooLong(limits.file);
     if (!uploads.take(owner, 1))
       throw comeAgain(

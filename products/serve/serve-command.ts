@@ -5,16 +5,18 @@
  *   fw serve --data serve --endpoint http://gpu1:8005/v1
  *
  * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
- * SIGTERM, SIGINT or SIGHUP: then it takes nothing new, and what is under way has --grace. A second signal ends it at once;
- * either way whoever still waits is told so.
+ * SIGTERM or SIGINT: then it takes nothing new, and what is under way has --grace. A second signal ends it at once; either
+ * way whoever still waits is told so. SIGHUP reads --config and --pool again. Without these it is a terminal that went away,
+ * which ends a server that was started there; one without a terminal (nohup, systemd, a container) goes on.
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { lastingSettings, openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { expectManyRequests, sayAs } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
+import type { Told } from './serve-config.ts';
 
 const NAME = 'serve';
 const {
@@ -64,28 +66,43 @@ export default command({
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
     const { startServer } = await import('./serve.ts');
-    const { data, settings, pool: file } = settingsOf(options, process.env);
     const say = sayAs(`fw ${NAME}`);
-    const ending = stopped();
+    const read = async (warn: (message: string) => void): Promise<Told> => {
+      const { pool: file, ...told } = settingsOf(options, process.env);
+      const { queue, discover } = told.settings;
+      // workers have endpoints of their own
+      const needsNone = queue !== null || discover.length > 0;
+      const pool = await lastingSettings(options, { ...(file && { file }), needsNone, warn });
+      return { ...told, data: resolve(told.data), pool };
+    };
+    const first = await read(say);
+    const { data } = first;
+    const settings = { ...first.settings };
+    const files = [options.config, options.pool].filter(path => path !== undefined);
+    const hasTerminal = process.stdin.isTTY === true;
+    let reload = (): void => {};
+    const ending = stopped(signal => {
+      if (signal !== 'SIGHUP' || (files.length === 0 && hasTerminal)) return true;
+      reload();
+      return false;
+    });
     let broken: Fatal | undefined;
     const server = await startServer({
-      data: resolve(data),
+      data,
       settings,
+      told: { first, sources: { files, read: () => read(() => {}) } },
       openPool: signal =>
-        openLasting(options, {
-          ...(file && { file }),
-          reserve: settings.gateway.reserve,
-          // workers have endpoints of their own
-          needsNone: settings.queue !== null,
-          warn: say,
-          signal,
-        }),
+        openLasting(options, { settings: first.pool, reserve: settings.gateway.reserve, warn: say, signal }),
       say,
       onBroken(error) {
         broken ??= error;
         ending.end();
       },
     });
+    reload = () => {
+      if (server.reload !== null) void server.reload('SIGHUP');
+      else say('SIGHUP: there is no --config and no --pool to read again; the server goes on');
+    };
     process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
     say(`listening at ${server.url}, data in ${data}`);
     const signal = await ending.first;
@@ -105,12 +122,14 @@ export default command({
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];
 
-/** The first and the second signal; `end` stops without one. */
-function stopped() {
+/** The first and the second signal by which it ends; `end` stops without one. */
+function stopped(ends: (signal: Signal) => boolean) {
   const first = deferred<Signal | null>();
   const again = deferred<Signal>();
   let count = 0;
-  const onSignal = (signal: Signal): void => (count++ === 0 ? first : again).resolve(signal);
+  const onSignal = (signal: Signal): void => {
+    if (ends(signal)) (count++ === 0 ? first : again).resolve(signal);
+  };
   for (const signal of SIGNALS) process.on(signal, onSignal);
   return { first: first.promise, again: again.promise, end: () => first.resolve(null) };
 }

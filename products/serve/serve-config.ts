@@ -1,11 +1,12 @@
 /** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
 
-import { poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
+import { type PoolSettings, poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
+import { checkDiscover, type Discover } from './discovery/entries.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import type { WebhookTarget } from './webhooks.ts';
@@ -33,8 +34,19 @@ export interface Settings {
   limits: Limits;
   gateway: GatewaySettings;
   webhooks: readonly WebhookTarget[];
+  /** where endpoints are looked for, beside those that are named */
+  discover: readonly Discover[];
   /** batches are done by workers that it points to; null where the endpoints do them */
   queue: QueueSettings | null;
+}
+
+/** All that a server is told. */
+export interface Told {
+  data: string;
+  settings: Settings;
+  pool: PoolSettings;
+  /** what the file says */
+  said: ServeFile;
 }
 
 export interface GatewaySettings {
@@ -61,7 +73,8 @@ type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> &
   interactive_tries?: number;
 };
 
-type ServeFile = Interactive & {
+/** What the file says, as it is written. */
+export type ServeFile = Interactive & {
   listen?: string;
   data?: string;
   grace?: string;
@@ -69,6 +82,7 @@ type ServeFile = Interactive & {
   limits?: Partial<Limits>;
   models?: Models;
   webhooks?: WebhookTarget[];
+  discover?: Discover[];
   interactive_reserve?: number;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
@@ -109,6 +123,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
   const said = (file?.value ?? {}) as ServeFile;
   if (file && said.models) checkModels(said.models, file);
+  if (file && said.discover) checkDiscover(said.discover, file, env);
   const data = flags.data ?? said.data;
   if (data === undefined) throw usageError('expected a data folder for the server, found none: --data DIR');
   const limits = limitsOf(said, LIVE);
@@ -122,6 +137,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       keep: (said.keep ?? KEEP_DAYS) * DAY,
       limits: { ...LIMITS, ...said.limits },
       webhooks: said.webhooks ?? [],
+      discover: said.discover ?? [],
       queue: queueOf(
         {
           redis: flags.redis ?? said.redis,
@@ -142,6 +158,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       },
     },
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
+    said,
   };
 }
 

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
+import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
@@ -19,6 +20,8 @@ import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
+import { createDiscovery } from './discovery/discover.ts';
+import { EndpointList } from './endpoint-list.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
 import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
@@ -26,17 +29,22 @@ import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
-import type { Settings } from './serve-config.ts';
+import { createReload, type Sources } from './reload.ts';
+import type { Settings, Told } from './serve-config.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
+import { watchFiles } from './watch-files.ts';
 import { Webhooks } from './webhooks.ts';
 
 export interface Serving {
   data: string;
+  /** they change in their place where they are read again */
   settings: Settings;
+  /** the endpoints that are named, and where all settings are read again; absent: they are not */
+  told?: { first: Told; sources: Sources };
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
   say(message: string): void;
@@ -50,6 +58,8 @@ export interface Serving {
 
 export interface Server {
   url: string;
+  /** Reads settings again; `by` wants it. Null where they came from nothing that could be read again. */
+  reload: ((by: string) => Promise<void>) | null;
   /** Takes nothing new and resolves when all that was under way is finished or its grace is over. */
   stop(): Promise<void>;
   /** The same without a grace, and without waiting for batches: the next start continues them. */
@@ -116,10 +126,18 @@ export async function startServer(serving: Serving): Promise<Server> {
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
+  let changes: ReturnType<typeof openChanges> | undefined;
   try {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
+    const endpoints = new EndpointList({
+      data,
+      pool,
+      named: serving.told?.first.pool.endpoints ?? [],
+      now,
+      say,
+    });
     const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
     journal = new BudgetJournal(data, access.budgets, { now, say });
@@ -129,7 +147,18 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{ data, settings, access, journal, pool, adapters: new Map(), metrics, webhooks, workers },
+      ...{
+        data,
+        settings,
+        access,
+        journal,
+        pool,
+        endpoints,
+        adapters: new Map(),
+        metrics,
+        webhooks,
+        workers,
+      },
       ...{ ...stops, now, stamp, say },
     };
     addOwn(app, parts);
@@ -139,10 +168,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     }
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
+    const opened = openChanges(serving, parts);
+    changes = opened;
     const url = await listen(app, settings);
     let closed: Promise<unknown> | undefined;
     const close = (): Promise<unknown> => {
       closing.abort();
+      opened.stop();
       closed ??= Promise.resolve(app.close());
       return closed;
     };
@@ -155,6 +187,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     }
     return {
       url,
+      reload: opened.reload,
       stopAtOnce: endAll,
       async stop() {
         const all = close();
@@ -171,6 +204,7 @@ export async function startServer(serving: Serving): Promise<Server> {
       },
     };
   } catch (error) {
+    changes?.stop();
     clock.stop();
     await workers?.desk.close();
     await pool?.close();
@@ -178,6 +212,35 @@ export async function startServer(serving: Serving): Promise<Server> {
     lock.release();
     throw error;
   }
+}
+
+/** What changes the server while it runs: its files, and servers that are found. */
+function openChanges({ told }: Serving, parts: Parts) {
+  const { settings, endpoints, webhooks, metrics, say } = parts;
+  if (told === undefined) return { reload: null, stop() {} };
+  const discovery = createDiscovery({
+    ...{ clock: systemClock, env: process.env, say },
+    found: (name, found) => endpoints.setFound(name, found),
+  });
+  discovery.set(settings.discover);
+  if (told.sources.files.length === 0) return { reload: null, stop: discovery.stop };
+  const { first, sources } = told;
+  const reload = createReload({
+    ...{ sources, first, settings, endpoints, webhooks, say },
+    onChange: () => discovery.set(settings.discover),
+  });
+  metrics.measure(
+    { fw_config_ok: ['Whether the config and pool files, when they were last read, were right: 1 or 0.'] },
+    () => ({ fw_config_ok: reload.isGood() ? 1 : 0 }),
+  );
+  const watch = watchFiles(sources.files, { clock: systemClock, onChange: () => void reload.again(null) });
+  return {
+    reload: (by: string) => reload.again(by),
+    stop(): void {
+      watch.stop();
+      discovery.stop();
+    },
+  };
 }
 
 /** One process a folder: two would ask everything twice. */

@@ -4,6 +4,7 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { Access, Caller } from './access.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
+import type { EndpointList } from './endpoint-list.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
@@ -19,6 +20,8 @@ export interface Parts {
   journal: Pick<BudgetJournal, 'note' | 'settleBatch' | 'settle' | 'flush'>;
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
+  /** those that are named, found and drained */
+  endpoints: EndpointList;
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
   adapters: Map<string, number>;
   metrics: ServerMetrics;

@@ -102,14 +102,17 @@ const runSmi: Smi = (args, timeout, done) => {
 
 /** `look` is called at each tick. A page is read once for all endpoints that name it. */
 export function lookAtGpus({ endpoints, clock, timing, warn, ...world }: LookingAtGpus) {
-  const sources = [...new Set(endpoints.flatMap(({ gpuSeen }) => gpuSeen?.from ?? []))].map(from => ({
-    from,
-    wire: from === SMI ? null : (world.openWire ?? openWire)(new URL(from).origin, undefined),
-    ofIt: endpoints.filter(({ gpuSeen }) => gpuSeen?.from === from),
-    next: 0,
-    isLooking: false,
-    isTold: false,
-  }));
+  const sourcesNow = () =>
+    [...new Set(endpoints.flatMap(({ gpuSeen }) => gpuSeen?.from ?? []))].map(from => ({
+      from,
+      wire: from === SMI ? null : (world.openWire ?? openWire)(new URL(from).origin, undefined),
+      ofIt: endpoints.filter(({ gpuSeen }) => gpuSeen?.from === from),
+      next: 0,
+      isLooking: false,
+      isTold: false,
+    }));
+  let sources = sourcesNow();
+  const close = () => Promise.all(sources.map(({ wire }) => wire?.close()));
   type Source = (typeof sources)[number];
 
   function look(source: Source): void {
@@ -162,7 +165,12 @@ export function lookAtGpus({ endpoints, clock, timing, warn, ...world }: Looking
     look(now: number): void {
       for (const source of sources) if (!source.isLooking && now >= source.next) look(source);
     },
-    close: () => Promise.all(sources.map(({ wire }) => wire?.close())),
+    /** There are other endpoints now. */
+    follow(): void {
+      void close();
+      sources = sourcesNow();
+    },
+    close,
   };
 }
 

@@ -2,6 +2,7 @@
  * The endpoints of a pool that lasts come and go while it works: a server is told others, or an operator takes one out. What
  * such an endpoint has in flight may finish; it is forgotten, with its connections, once that is over.
  */
+import type { Call } from '../../core/item/call.ts';
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { type EndpointSetting, FIRST_LIMIT } from '../endpoints/settings.ts';
 import { setLimit } from './learner.ts';
@@ -18,12 +19,9 @@ export interface MembershipOptions {
   settings: readonly EndpointSetting[];
   clock: Clock;
   make(setting: EndpointSetting): Endpoint;
-  /** Looks at it from now on, until it can be asked. */
-  join(endpoint: Endpoint, cause: string): void;
-  /** Nothing new goes there: what waits for it waits elsewhere. */
-  leave(endpoint: Endpoint): void;
-  /** It was at `at`, and is no more. */
-  forget(at: number): void;
+  /** of outage.ts and call-queue.ts */
+  outages: { join(endpoint: Endpoint, cause: string): void };
+  queue: { leaveHome(endpoint: Endpoint): void; forget(at: number): void };
   /** There are others, or other limits. */
   onChange(): void;
 }
@@ -33,7 +31,7 @@ const GONE = 'it is no longer named';
 const MOST_MODELS = 1_000;
 
 export function createMembership(options: MembershipOptions) {
-  const { endpoints, settings: first, clock, make, join, leave, forget, onChange } = options;
+  const { endpoints, settings: first, clock, make, outages, queue, onChange } = options;
   const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
   /** served by an endpoint that was taken out */
   const gone = new Set<string>();
@@ -47,7 +45,7 @@ export function createMembership(options: MembershipOptions) {
 
   function stop(endpoint: Endpoint, cause: string): void {
     Object.assign(endpoint, { state: 'drained', cause, load: null });
-    leave(endpoint);
+    queue.leaveHome(endpoint);
   }
 
   function add(setting: EndpointSetting): Change[] {
@@ -56,13 +54,13 @@ export function createMembership(options: MembershipOptions) {
       const endpoint = make(setting);
       said.set(endpoint, setting);
       endpoints.push(endpoint);
-      join(endpoint, endpoint.cause);
+      outages.join(endpoint, endpoint.cause);
       return [{ url: setting.url, what: 'added' }];
     }
     const changes = adjust(known, setting);
     if (!known.leaving) return changes;
     known.leaving = false;
-    join(known, 'it is named again, and not probed yet');
+    outages.join(known, 'it is named again, and not probed yet');
     return [{ url: setting.url, what: 'added' }];
   }
 
@@ -114,12 +112,16 @@ export function createMembership(options: MembershipOptions) {
     resume(url: string): boolean {
       const endpoint = find(url);
       if (endpoint?.state !== 'drained' || endpoint.leaving) return false;
-      join(endpoint, 'it is asked again, and not probed yet');
+      outages.join(endpoint, 'it is asked again, and not probed yet');
       return true;
     },
     /** Whether an endpoint served it that was taken out, and none does now: what asks for it may wait. */
     wasServed: (model: string): boolean =>
       gone.has(model) && !endpoints.some(one => !one.leaving && one.models.has(model)),
+    /** Somebody waits for a live call; a batch has its window, in which a model that is out may be back. */
+    mayWait({ live, model }: Pick<Call, 'live' | 'model'>): boolean {
+      return live === undefined && this.wasServed(model);
+    },
     /** Forgets those that were taken out and have nothing under way. */
     sweep(): void {
       for (let at = endpoints.length - 1; at >= 0; at--) {
@@ -127,11 +129,11 @@ export function createMembership(options: MembershipOptions) {
         // most looks end here
         if (!endpoint.leaving || endpoint.running.length > 0 || endpoint.probing) continue;
         endpoints.splice(at, 1);
-        forget(at);
+        queue.forget(at);
         void endpoint.wire.close();
       }
     },
   };
 }
 
-export type Membership = Omit<ReturnType<typeof createMembership>, 'sweep'>;
+export type Membership = Omit<ReturnType<typeof createMembership>, 'sweep' | 'mayWait'>;

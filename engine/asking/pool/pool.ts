@@ -72,7 +72,7 @@ class Carrier {
   readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #timing: Timing;
-  readonly #endpoints: Endpoint[];
+  readonly #endpoints: readonly Endpoint[];
   readonly #found: Found;
   readonly #parts = new Set<Part>();
   readonly #suspects = createSuspects();
@@ -88,7 +88,7 @@ class Carrier {
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
   readonly #look: (now: number) => void;
-  #gpus: ReturnType<typeof lookAtGpus>;
+  readonly #gpus: ReturnType<typeof lookAtGpus>;
   readonly #ticker: Ticker;
   /** calls of all parts that had to be sent, and those of them without an outcome */
   #sent = 0;
@@ -142,16 +142,22 @@ class Carrier {
         this.#pump();
       },
     });
-    this.#gpus = this.#lookAtGpus();
+    this.#gpus = lookAtGpus({ ...prober, endpoints, warn, openWire: options.openWire });
     this.#items = createItems(endpoints, options.inFlight, () =>
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
-    this.#membership = this.#createMembership(prober, () => {
-      recount();
-      this.#pump();
+    let made = endpoints.length;
+    this.#membership = createMembership({
+      ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
+      make: setting => createEndpoint(setting, made++, options.key, options),
+      onChange: () => {
+        recount();
+        this.#gpus.follow();
+        this.#pump();
+      },
     });
     this.#telling = {
       ...this.#membership,
@@ -181,8 +187,7 @@ class Carrier {
     if (why) ending.giveUp(why, 'it is not on record, and nothing can be asked');
     if (ending.reason) return Promise.reject(ending.reason);
     let queued = routed(asked, endpoints);
-    // for a live call somebody waits; a batch has its window, in which the model may be back
-    if (queued instanceof Error && !asked.live && this.#membership.wasServed(asked.model)) queued = asked;
+    if (queued instanceof Error && this.#membership.mayWait(asked)) queued = asked;
     if (queued instanceof Error) return Promise.reject(queued);
     counts.calls++;
     counts.outstanding++;
@@ -378,29 +383,6 @@ class Carrier {
         return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
       },
     };
-  }
-
-  #lookAtGpus(): ReturnType<typeof lookAtGpus> {
-    const { warn, openWire } = this.#options;
-    const world = { clock: this.#clock, timing: this.#timing, openWire };
-    return lookAtGpus({ ...world, endpoints: this.#endpoints, warn });
-  }
-
-  #createMembership({ clock }: Prober, onChange: () => void): ReturnType<typeof createMembership> {
-    const { endpoints: settings, key } = this.#options;
-    let made = settings.length;
-    return createMembership({
-      ...{ endpoints: this.#endpoints, settings, clock },
-      make: setting => createEndpoint(setting, made++, key, this.#options),
-      join: (endpoint, cause) => this.#outages.join(endpoint, cause),
-      leave: endpoint => this.#queue.leaveHome(endpoint),
-      forget: at => this.#queue.forget(at),
-      onChange: () => {
-        void this.#gpus.close();
-        this.#gpus = this.#lookAtGpus();
-        onChange();
-      },
-    });
   }
 
   async close(): Promise<void> {
