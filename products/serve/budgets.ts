@@ -15,6 +15,9 @@ export interface KeyLimits {
   tokens_per_day?: number | undefined;
   /** live calls at a time */
   parallel?: number | undefined;
+  /** bytes of files and batches of its owner, and batches of its owner that have not ended */
+  storage?: number | undefined;
+  batches?: number | undefined;
 }
 
 /** What is kept of a key. */

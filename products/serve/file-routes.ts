@@ -8,20 +8,25 @@ import { open } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { OWNER_ONLY, openKept } from '../../engine/core/files/durable.ts';
 import { show } from '../../engine/core/json/show.ts';
 import type { Caller } from './access.ts';
 import { ApiError, badRequest, comeAgain, invalid, kept, missing, notFound, ofDisk } from './errors.ts';
 import type { FileRecord, FileStore } from './file-store.ts';
 import { createRoom, tooSlow, watchSender } from './http-body.ts';
 import { FILE_ID, newFileId } from './ids.ts';
+import type { Eraser } from './keep/eraser.ts';
+import type { Storage } from './keep/storage.ts';
 import { pageOf } from './owned.ts';
 import type { Parts } from './server-context.ts';
 
 const LIST = { id: FILE_ID, most: 10_000, usual: 10_000 };
 type One = FastifyRequest<{ Params: { id: string } }>;
 
-export function addFileRoutes(app: FastifyInstance, files: FileStore, uploads: Uploads): void {
+export function addFileRoutes(
+  app: FastifyInstance,
+  { files, uploads, eraser }: { files: FileStore; uploads: Uploads; eraser: Pick<Eraser, 'afterFile'> },
+): void {
   const config = { scope: 'batch' } as const;
 
   app.post('/v1/files', { config }, async ({ raw, caller }) => shown((await uploads(raw, caller)).record));
@@ -49,9 +54,15 @@ export function addFileRoutes(app: FastifyInstance, files: FileStore, uploads: U
     return sendFile(reply, record, files);
   });
   app.delete('/v1/files/:id', { config }, async (request: One) => {
-    const { id } = found(request);
+    const record = found(request);
+    const { id } = record;
     files.remove(id);
-    return { id, object: 'file', deleted: true };
+    const forgotten = await eraser.afterFile(record);
+    return {
+      ...{ id, object: 'file', deleted: true },
+      // beyond OpenAI: the ledgers that had prompts and answers of it
+      ...(forgotten.length > 0 && { forgotten_batches: forgotten }),
+    };
   });
 }
 
@@ -64,7 +75,17 @@ export function sendFile(reply: FastifyReply, { id, bytes }: FileRecord, files: 
       'content-disposition': `attachment; filename="${id}.jsonl"`,
       'x-content-type-options': 'nosniff',
     })
-    .send(createReadStream(files.pathOf(id)));
+    .send(createReadStream('', { fd: openedOf(id, files) }));
+}
+
+/** Opened now: what is deleted while it is sent is sent to its end. */
+function openedOf(id: string, files: FileStore): number {
+  try {
+    return openKept(files.pathOf(id));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw notFound(`No such File object: ${id}`);
+  }
 }
 
 /** As OpenAI shows a file. */
@@ -89,23 +110,32 @@ const KEPT_MOST = 30 * 24 * 3_600;
 const FORM = 64 * 1024;
 
 /** What keeps the file of a multipart form; 400, 413, 429 or 507 where it is not kept. */
-export function uploadsInto(files: FileStore, { settings, stamp }: Pick<Parts, 'settings' | 'stamp'>) {
+export function uploadsInto(
+  files: FileStore,
+  storage: Pick<Storage, 'refuse'>,
+  { settings, room, stamp }: Pick<Parts, 'settings' | 'room' | 'stamp'>,
+) {
   const uploads = createRoom(settings.limits.uploads);
 
-  function recordOf(id: string, owner: string, { filename, bytes, fields }: Uploaded): FileRecord {
+  function recordOf(id: string, { owner, rules }: Caller, { filename, bytes, fields }: Uploaded): FileRecord {
     const purpose = fields.get('purpose');
     if (purpose === undefined) throw missing('purpose');
     if (purpose !== 'batch') throw invalid('purpose', "this server takes 'batch'");
     const created_at = Math.floor(stamp() / 1000);
-    const expires_at = created_at + secondsKept(fields, settings.keep);
+    const expires_at = created_at + secondsKept(fields, settings.keep.files);
+    storage.refuse(owner, rules, bytes); // what it says of its length is believed by nobody
     const record = { id, owner, filename, purpose, bytes, created_at, expires_at } as const;
     kept(() => files.add(record));
     return record;
   }
 
-  return async (request: IncomingMessage, { owner }: Caller) => {
+  return async (request: IncomingMessage, caller: Caller) => {
+    const { owner, rules } = caller;
     const { limits } = settings; // which may change meanwhile
-    if (Number(request.headers['content-length']) > limits.file + FORM) throw tooLong(limits.file);
+    const length = Number(request.headers['content-length'] ?? 0) || 0;
+    if (length > limits.file + FORM) throw tooLong(limits.file);
+    room.refuse(length);
+    storage.refuse(owner, rules, Math.max(0, length - FORM));
     if (!uploads.take(owner, 1))
       throw comeAgain(
         429,
@@ -117,7 +147,7 @@ export function uploadsInto(files: FileStore, { settings, stamp }: Pick<Parts, '
     const id = newFileId(stamp());
     try {
       const uploaded = await takeUpload(request, files.spoolOf(id), { file: limits.file, form: FORM });
-      return { record: recordOf(id, owner, uploaded), fields: uploaded.fields };
+      return { record: recordOf(id, caller, uploaded), fields: uploaded.fields };
     } finally {
       uploads.give(owner, 1);
       files.discard(id);

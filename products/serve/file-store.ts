@@ -88,6 +88,8 @@ export function openFiles(
     /** the same, and those whose time is over */
     ids: (owner: string): readonly string[] => known.ids(owner),
     get,
+    /** of whatever is kept, also where its time is over */
+    kept: (id: string): FileRecord | null => known.get(id) ?? null,
     pathOf,
     spoolOf,
     /** Takes the finished file at `spoolOf(id)`, which was forced to disk. One that is there is replaced. */
@@ -99,9 +101,18 @@ export function openFiles(
     /** Removes what is left at `spoolOf(id)`. */
     discard: (id: string): void => disk.remove(spoolOf(id)),
     remove,
-    /** Removes what has expired. */
-    sweep(): void {
-      for (const { id } of [...known.values()].filter(isOver)) remove(id);
+    /** bytes of all files of an owner */
+    bytesOf: (owner: string): number =>
+      known.ids(owner).reduce((sum, id) => sum + (known.get(id)?.bytes ?? 0), 0),
+    /** Removes what has expired, at most so many; what it was. */
+    sweep(most = Number.POSITIVE_INFINITY): FileRecord[] {
+      const over: FileRecord[] = [];
+      for (const record of known.values()) {
+        if (over.length >= most) break;
+        if (isOver(record)) over.push(record);
+      }
+      for (const { id } of over) remove(id);
+      return over;
     },
   };
 }

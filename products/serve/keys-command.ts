@@ -11,6 +11,7 @@ import { didYouMean } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import { type KeyRecord, keysPath, makeKey, readKeys, SCOPES, type Scope, writeKeys } from './api-keys.ts';
+import { bytesOf } from './keep/keep-settings.ts';
 
 const NAME = 'keys';
 const DATA = {
@@ -47,6 +48,15 @@ const add = command({
       minimum: 1,
       description: 'Maximum interactive requests at a time. Default: no limit.',
     },
+    storage: {
+      type: 'string',
+      description: 'Maximum bytes of files and batches of NAME, e.g. 10GB. Default: no limit.',
+    },
+    batches: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Maximum batches of NAME that have not ended. Default: no limit.',
+    },
     models: {
       type: 'array',
       items: { type: 'string' },
@@ -59,7 +69,7 @@ const add = command({
     },
   },
   async run(flags, [name, ...more]) {
-    const { data, scope = [...USUAL], rpm, tpm, parallel, models, expires } = flags;
+    const { data, scope = [...USUAL], rpm, tpm, parallel, storage, batches, models, expires } = flags;
     const perDay = flags['tokens-per-day'];
     if (name === undefined || more.length > 0)
       throw usageError('expected one NAME: fw keys add NAME --data DIR');
@@ -76,6 +86,8 @@ const add = command({
       ...(tpm !== undefined && { tpm }),
       ...(perDay !== undefined && { tokens_per_day: perDay }),
       ...(parallel !== undefined && { parallel }),
+      ...(storage !== undefined && { storage: bytesOf(storage, '--storage') }),
+      ...(batches !== undefined && { batches }),
       ...(models !== undefined && { models: namesIn(models) }),
       ...(expires !== undefined && { expires: expiryOf(expires, Date.now()) }),
     };

@@ -6,7 +6,7 @@ import type { WebhookTarget } from './webhooks.ts';
 /** Of the file: said below in their own words. */
 const OWN: ReadonlySet<string> = new Set([
   ...['listen', 'data', 'redis', 'redis_prefix', 'lease'],
-  ...['models', 'webhooks', 'discover', 'limits', 'pool', 'grace'],
+  ...['models', 'webhooks', 'discover', 'limits', 'pool', 'grace', 'disk_reserve'],
 ]);
 
 const textOf = (value: unknown): string => JSON.stringify(value) ?? '';
@@ -32,6 +32,7 @@ function laterIn(before: Told, after: Told): string[] {
     data,
     listen: [settings.host, settings.port],
     'redis, redis_prefix or lease': settings.queue,
+    disk_reserve: settings.diskReserve,
     'limits.body': settings.limits.body,
     'limits.uploads': settings.limits.uploads,
     'pool.model': pool.model,

@@ -9,6 +9,7 @@ import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-o
 import { checkDiscover, type Discover } from './discovery/entries.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
+import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
@@ -29,8 +30,9 @@ export interface Settings {
   port: number;
   /** ms for what is under way when the server is told to stop */
   grace: number;
-  /** ms that output files are kept; and input files, unless they say so themselves */
-  keep: number;
+  keep: Keep;
+  /** bytes that are left free on the disk of DIR; null for what is usual */
+  diskReserve: number | null;
   limits: Limits;
   gateway: GatewaySettings;
   webhooks: readonly WebhookTarget[];
@@ -78,7 +80,8 @@ export type ServeFile = Interactive & {
   listen?: string;
   data?: string;
   grace?: string;
-  keep?: number;
+  keep?: number | KeepFile;
+  disk_reserve?: number | string;
   limits?: Partial<Limits>;
   models?: Models;
   webhooks?: WebhookTarget[];
@@ -96,8 +99,6 @@ const MiB = 1024 * 1024;
 const LIMITS: Limits = { file: 1024 * MiB, lines: 1_000_000, line: 8 * MiB, body: 16 * MiB, uploads: 16 };
 const LISTEN = '127.0.0.1:8080';
 const GRACE = '30s';
-/** As at OpenAI: 30 days. */
-const KEEP_DAYS = 30;
 /** Places at each endpoint that batches leave to requests of the gateway. */
 const RESERVE = 32;
 /** Clients of OpenAI wait for ten minutes: an error has to come before that. ms. */
@@ -109,7 +110,6 @@ const LIVE: LiveLimits = {
   tries: 3,
 };
 const RUNAWAY: Runaway = { repeats: true, blanks: 2_000 };
-const DAY = 24 * 3_600_000;
 
 export interface ServeFlags extends QueueFlags {
   config?: string | undefined;
@@ -134,7 +134,8 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       host,
       port,
       grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
-      keep: (said.keep ?? KEEP_DAYS) * DAY,
+      keep: keepOf(said.keep),
+      diskReserve: said.disk_reserve === undefined ? null : bytesOf(said.disk_reserve, 'disk_reserve'),
       limits: { ...LIMITS, ...said.limits },
       webhooks: said.webhooks ?? [],
       discover: said.discover ?? [],

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
@@ -20,23 +19,26 @@ import { addBatchRoutes, creator } from './batches/batch-routes.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
-import { createDiscovery } from './discovery/discover.ts';
+import { openChanges } from './changes.ts';
 import { EndpointList } from './endpoint-list.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
 import { addFileRoutes, uploadsInto } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
+import { Eraser } from './keep/eraser.ts';
+import { Retention } from './keep/retention.ts';
+import { Room } from './keep/room.ts';
+import { Storage } from './keep/storage.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
-import { createReload, type Sources } from './reload.ts';
+import type { Sources } from './reload.ts';
 import type { Settings, Told } from './serve-config.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
-import { watchFiles } from './watch-files.ts';
 import { Webhooks } from './webhooks.ts';
 
 export interface Serving {
@@ -74,33 +76,27 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
-/** ms between two looks for files whose time is over */
-const SWEEP = 60_000;
-
-/** The Files and Batches API: its store is opened, its routes are added, and what has expired is swept. */
+/** The Files and Batches API: its store is opened, its routes are added, and what is over is swept. */
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
   const store = new BatchStore(data, { say });
+  const eraser = new Eraser(parts, { files, store });
+  await eraser.finish();
+  const storage = new Storage(files, store);
   const batches = new Batches({ ...parts, files, store });
-  const uploads = uploadsInto(files, parts);
-  const create = creator(parts, { files, store, batches });
-  addFileRoutes(app, files, uploads);
+  const uploads = uploadsInto(files, storage, parts);
+  const create = creator(parts, { files, store, batches, storage });
+  addFileRoutes(app, { files, uploads, eraser });
   const rates = createRates(now);
   await addPage(app, parts, { files, store, batches, rates, uploads, create });
-  addBatchRoutes(app, { store, batches, create });
-  batchMetrics(parts, { store, batches, rates });
-  const sweeping = setInterval(() => {
-    try {
-      files.sweep();
-    } catch (error) {
-      say(`files that have expired could not be removed: ${(error as Error).message}`);
-    }
-  }, SWEEP);
-  sweeping.unref();
+  addBatchRoutes(app, { store, batches, create, eraser, parts });
+  batchMetrics(parts, { store, batches, rates, eraser });
+  const retention = new Retention(parts, { files, store, eraser, storage });
+  retention.start();
   return {
     async drain() {
-      clearInterval(sweeping);
+      await retention.stop();
       await batches.drain();
     },
   };
@@ -127,7 +123,9 @@ export async function startServer(serving: Serving): Promise<Server> {
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
   let changes: ReturnType<typeof openChanges> | undefined;
+  let room: Room | undefined;
   try {
+    room = new Room({ data, reserve: settings.diskReserve, say });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
@@ -147,18 +145,8 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{
-        data,
-        settings,
-        access,
-        journal,
-        pool,
-        endpoints,
-        adapters: new Map(),
-        metrics,
-        webhooks,
-        workers,
-      },
+      ...{ data, settings, access, journal, pool, endpoints, adapters: new Map() },
+      ...{ metrics, room, webhooks, workers },
       ...{ ...stops, now, stamp, say },
     };
     addOwn(app, parts);
@@ -168,7 +156,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     }
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
-    const opened = openChanges(serving, parts);
+    const opened = openChanges(serving.told, parts);
     changes = opened;
     const url = await listen(app, settings);
     let closed: Promise<unknown> | undefined;
@@ -197,6 +185,7 @@ export async function startServer(serving: Serving): Promise<Server> {
         webhooks.stop();
         memory.stop();
         clock.stop();
+        room?.stop();
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
@@ -206,41 +195,13 @@ export async function startServer(serving: Serving): Promise<Server> {
   } catch (error) {
     changes?.stop();
     clock.stop();
+    room?.stop();
     await workers?.desk.close();
     await pool?.close();
     journal?.close();
     lock.release();
     throw error;
   }
-}
-
-/** What changes the server while it runs: its files, and servers that are found. */
-function openChanges({ told }: Serving, parts: Parts) {
-  const { settings, endpoints, webhooks, metrics, say } = parts;
-  if (told === undefined) return { reload: null, stop() {} };
-  const discovery = createDiscovery({
-    ...{ clock: systemClock, env: process.env, say },
-    found: (name, found) => endpoints.setFound(name, found),
-  });
-  discovery.set(settings.discover);
-  if (told.sources.files.length === 0) return { reload: null, stop: discovery.stop };
-  const { first, sources } = told;
-  const reload = createReload({
-    ...{ sources, first, settings, endpoints, webhooks, say },
-    onChange: () => discovery.set(settings.discover),
-  });
-  metrics.measure(
-    { fw_config_ok: ['Whether the config and pool files, when they were last read, were right: 1 or 0.'] },
-    () => ({ fw_config_ok: reload.isGood() ? 1 : 0 }),
-  );
-  const watch = watchFiles(sources.files, { clock: systemClock, onChange: () => void reload.again(null) });
-  return {
-    reload: (by: string) => reload.again(by),
-    stop(): void {
-      watch.stop();
-      discovery.stop();
-    },
-  };
 }
 
 /** One process a folder: two would ask everything twice. */
@@ -258,7 +219,7 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
 }
 
 /** What says how the server is. */
-function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts): void {
+function addOwn(app: FastifyInstance, { pool, metrics, room, workers, closing }: Parts): void {
   app.get('/health', async () => ({ status: 'ok' }));
   app.get('/ready', async (_request, reply) => {
     const up = pool.stats().endpoints.filter(isThere).length;
@@ -268,6 +229,8 @@ function addOwn(app: FastifyInstance, { pool, metrics, workers, closing }: Parts
     return reply.code(isReady ? 200 : 503).send({
       status: closing.aborted ? 'stopping' : isReady ? 'ready' : 'no endpoint is up',
       endpoints_up: up,
+      // also where no new batches are taken: chat goes on
+      disk: room.state,
       ...(workers !== null && { workers: alive, queue_up: isQueueUp }),
     });
   });

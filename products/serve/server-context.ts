@@ -5,6 +5,7 @@ import type { Access, Caller } from './access.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
 import type { EndpointList } from './endpoint-list.ts';
+import type { Room } from './keep/room.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
@@ -25,6 +26,8 @@ export interface Parts {
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
   adapters: Map<string, number>;
   metrics: ServerMetrics;
+  /** of the disk of DIR */
+  room: Room;
   /** tells owners that their batches have ended; told before the state of the batch says so, for a crash between */
   webhooks: Webhooks;
   /** null where all batches are done over the pool */

@@ -33,6 +33,8 @@ export interface ChatSettings extends ContentSettings {
   model: string;
   maxModelLength: number;
   faults: Shares;
+  /** it schedules by the priority of requests, which it refuses otherwise */
+  byPriority?: boolean;
   /** the length of an answer is all that is wanted: fields that cannot be heard are passed over */
   forLength?: boolean;
 }
@@ -54,6 +56,8 @@ export interface Reply {
   chances: readonly TokenChances[] | null;
   /** `cached` is known when the answer is there */
   usage: { prompt: number; completion: number; cached: number };
+  /** lower runs sooner */
+  priority: number;
   stream: boolean;
   includeUsage: boolean;
   /** of a stream: each event tells the usage so far */
@@ -69,6 +73,7 @@ export const NOTHING_SAID = {
   finish: 'stop',
   stopReason: null,
   chances: null,
+  priority: 0,
   stream: false,
   includeUsage: false,
   usageInEach: false,
@@ -80,7 +85,7 @@ export const NOTHING_SAID = {
 export function replyTo(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
-  if (!settings.forLength) checkFields(question, 'chat');
+  if (!settings.forLength) checkFields(question, 'chat', settings.byPriority);
   const messages = messagesOf(question.messages);
   const prompt = promptTokensOf(messages);
   const most = mostTokens(question, prompt, settings.maxModelLength);
@@ -98,7 +103,7 @@ const COMPLETION_TOKENS = 16;
 export function completionOf(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
-  if (!settings.forLength) checkFields(question, 'completion');
+  if (!settings.forLength) checkFields(question, 'completion', settings.byPriority);
   const given =
     Array.isArray(question.prompt) && question.prompt.length === 1 ? question.prompt[0] : question.prompt;
   if (typeof given !== 'string') {
@@ -118,6 +123,9 @@ export function completionOf(body: string, request: Buffer, settings: ChatSettin
   return { kind: 'completion', id, model, prompts: [given], ...said, usage: { prompt, ...said.usage } };
 }
 
+/** It was checked with the other fields. */
+export const priorityOf = ({ priority }: Schema): number => (typeof priority === 'number' ? priority : 0);
+
 /** As vLLM: what the request calls itself; the X-Request-Id goes before it. */
 export const idOf = ({ request_id: own }: Schema, request: Buffer): string =>
   typeof own === 'string' && own !== '' ? own : request.toString('hex', 0, 16);
@@ -129,6 +137,7 @@ export interface Unserved {
   /** shares of faulty answers, as `fw simulate --faults` takes them */
   faults?: string;
   forLength?: boolean;
+  byPriority?: boolean;
 }
 
 export interface Replies {
@@ -144,9 +153,17 @@ export function repliesOf({
   maxModelLength = 131_072,
   faults = 'none',
   forLength = false,
+  byPriority = false,
 }: Unserved): Replies {
   const schemaOf = schemaCache();
-  const settings = { maxModelLength, faults: faultsFrom(faults), draws: drawsOf(seed), schemaOf, forLength };
+  const settings = {
+    maxModelLength,
+    faults: faultsFrom(faults),
+    draws: drawsOf(seed),
+    schemaOf,
+    forLength,
+    byPriority,
+  };
   return {
     reply: (body, model) => replyTo(body.toString(), sha256(body), { ...settings, model }),
     fits(question) {
@@ -187,6 +204,7 @@ function say(question: Schema, { conversation, most, top }: Saying, request: Buf
     stopReason,
     chances: top === undefined ? null : chancesOf(said, top, draws(request, PURPOSE.logprobs)),
     usage: { completion: tokens, cached: 0 },
+    priority: priorityOf(question),
     stream: question.stream === true,
     includeUsage: atEnd,
     usageInEach: inEach,

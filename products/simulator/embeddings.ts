@@ -2,7 +2,7 @@
  * POST /v1/embeddings without the wire. A vector is made of the words of its text, so that texts that share words lie
  * near each other; it has length 1, and the same text has the same vector on every server.
  */
-import { type ChatSettings, idOf, NOTHING_SAID, type Reply } from './chat.ts';
+import { type ChatSettings, idOf, NOTHING_SAID, priorityOf, type Reply } from './chat.ts';
 import { modelAsked, parseObject, tooLong } from './question.ts';
 import { sha256 } from './random.ts';
 import { badRequest } from './refusal.ts';
@@ -19,7 +19,7 @@ const SPREAD = 8;
 export function embeddingsOf(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
-  checkFields(question, 'embedding');
+  checkFields(question, 'embedding', settings.byPriority);
   const { input } = question;
   const dimensions = question.dimensions ?? DIMENSIONS;
   const format = question.encoding_format ?? 'float';
@@ -52,6 +52,7 @@ export function embeddingsOf(body: string, request: Buffer, settings: ChatSettin
   return {
     ...NOTHING_SAID,
     kind: 'embedding',
+    priority: priorityOf(question),
     id: `embd-${idOf(question, request)}`,
     model,
     prompts: texts,

@@ -159,15 +159,18 @@ const EMBEDDING: ReadonlyMap<string, Check> = new Map([
 
 export const FIELDS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING };
 
-/** @throws Refusal at the first field that cannot be heard */
-export function checkFields(question: Schema, kind: keyof typeof FIELDS): void {
+/** @throws Refusal at the first field that cannot be heard; `byPriority`: a priority can be */
+export function checkFields(question: Schema, kind: keyof typeof FIELDS, byPriority = false): void {
   for (const name of Object.keys(question)) {
     const value = question[name];
     if (value === null) continue;
-    const wrong = FIELDS[kind].get(name)?.(value, question);
+    const check = byPriority && name === 'priority' ? anyPriority : FIELDS[kind].get(name);
+    const wrong = check?.(value, question);
     if (wrong !== undefined) throw badRequest(`${name} ${wrong}`);
   }
 }
+
+const anyPriority = whole('an integer', Number.isSafeInteger);
 
 function stops(value: unknown): string | undefined {
   const texts: unknown[] = Array.isArray(value) ? value : [value];

@@ -4,6 +4,9 @@
  * preempted; waiting ones come in only if none was preempted, while there are places and tokens left. What the prefix
  * cache has of a prompt is not computed.
  *
+ * With `--scheduling-policy priority` who waits is in the order of (priority, arrival), and the last in that order of all
+ * that run is preempted. A place is taken from nobody: the most urgent one waits for a sequence to end like any other.
+ *
  *   waiting ─(a place, blocks)─> prefill in chunks ─> decode, one token a step ─> over
  *      ^───────────────── preempted: starts again, its tokens are kept ──┘
  */
@@ -17,6 +20,8 @@ export interface Limits {
   maxNumBatchedTokens: number;
   /** tokens that the KV cache holds */
   kvTokens: number;
+  /** by the priority of sequences, and not by their arrival alone */
+  byPriority?: boolean;
 }
 
 /** What a step works on: the terms of its duration. */
@@ -86,10 +91,10 @@ export class Scheduler {
 
   /** Whether one that waits could come in at the next step: whoever waits already could not. */
   add(member: Member): boolean {
-    const isNext = this.waiting.size === 0 && this.running.size < this.#limits.maxNumSeqs;
     this.#prefillTokens += tokensToCompute(member);
-    this.waiting.putLast(member);
-    return isNext;
+    if (this.#limits.byPriority) this.waiting.putBefore(member, other => isAfter(other, member));
+    else this.waiting.putLast(member);
+    return this.waiting.first === member && this.running.size < this.#limits.maxNumSeqs;
   }
 
   remove(member: Member): void {
@@ -109,7 +114,8 @@ export class Scheduler {
     const { maxNumSeqs, maxNumBatchedTokens } = this.#limits;
     const step = counts.steps + 1;
     const preemptions = counts.preemptions;
-    while (decoding.blocks(step, 1) > blocks.free) this.#preemptLast();
+    while (decoding.blocks(step, 1) > blocks.free) this.#preempt();
+    const chunk = this.#chunkWithin(maxNumBatchedTokens - decoding.count, step);
     blocks.take(decoding.blocks(step, 1));
     const decoders = decoding.count;
     const plan: Step = {
@@ -120,14 +126,9 @@ export class Scheduler {
       alike: 1,
     };
     const chunking = this.#chunking;
-    if (chunking && plan.tokens < maxNumBatchedTokens) {
-      const left = tokensToCompute(chunking) - chunking.computed;
-      const tokens = Math.min(left, maxNumBatchedTokens - plan.tokens);
-      if (blocksOf(chunking.computed + tokens) - chunking.taken > blocks.free) this.#preemptLast();
-      else {
-        this.#compute(chunking, tokens);
-        addChunk(plan, chunking, tokens);
-      }
+    if (chunking && chunk > 0) {
+      this.#compute(chunking, chunk);
+      addChunk(plan, chunking, chunk);
     }
     const admitting = counts.preemptions === preemptions;
     while (admitting && waiting.first && plan.tokens < maxNumBatchedTokens && running.size < maxNumSeqs) {
@@ -194,13 +195,29 @@ export class Scheduler {
     member.phase = phase;
   }
 
-  #preemptLast(): void {
-    const member = this.running.last!;
+  /** Tokens of the unfinished prompt that `step` computes, at most `budget`; makes room for them, unless it has to go itself. */
+  #chunkWithin(budget: number, step: number): number {
+    const chunking = this.#chunking;
+    if (chunking === null || budget <= 0) return 0;
+    const { blocks, decoding } = this;
+    const tokens = Math.min(tokensToCompute(chunking) - chunking.computed, budget);
+    const needed = blocksOf(chunking.computed + tokens) - chunking.taken;
+    while (decoding.blocks(step, 1) + needed > blocks.free) {
+      this.#preempt();
+      if (this.#chunking === null) return 0;
+    }
+    return tokens;
+  }
+
+  #preempt(): void {
+    const { running, waiting } = this;
+    const member = this.#limits.byPriority ? leastUrgent(running) : running.last!;
     this.#leave(member, 'waiting');
     member.preemptions++;
     this.counts.preemptions++;
     this.#prefillTokens += tokensToCompute(member);
-    this.waiting.putFirst(member);
+    if (this.#limits.byPriority) waiting.putBefore(member, other => isAfter(other, member));
+    else waiting.putFirst(member);
   }
 
   /** Computes `tokens` more of a prompt; the caller has seen that there are blocks. */
@@ -251,6 +268,17 @@ export class Scheduler {
     this.#compute(member, tokens);
     return tokens;
   }
+}
+
+/** In the order of (priority, arrival). */
+function isAfter(one: Member, other: Member): boolean {
+  return one.priority === other.priority ? one.number > other.number : one.priority > other.priority;
+}
+
+function leastUrgent(running: List): Member {
+  let last = running.first!;
+  for (let one = last.later; one !== null; one = one.later) if (isAfter(one, last)) last = one;
+  return last;
 }
 
 function addChunk(plan: Step, member: Member, tokens: number): void {

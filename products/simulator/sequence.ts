@@ -10,6 +10,8 @@ export interface Sequence {
   prompt: Prompt;
   /** tokens that it will generate, at least 1 */
   output: number;
+  /** where the engine schedules by priority: lower runs sooner; 0 unless given */
+  priority?: number;
   firstToken?(at: number): void;
   /** called at each `every` tokens, but not for the last one: for answers that are streamed */
   progress?: { every: number; tokens(at: number, made: number): void };
@@ -58,6 +60,10 @@ export class Member implements Entry, Handle {
   earlier: Member | null = null;
   later: Member | null = null;
 
+  get priority(): number {
+    return this.sequence.priority ?? 0;
+  }
+
   constructor(sequence: Sequence, number: number, arrived: number) {
     this.sequence = sequence;
     this.number = number;
@@ -89,6 +95,19 @@ export class List {
     if (this.first) this.first.earlier = member;
     else this.last = member;
     this.first = member;
+    this.size++;
+  }
+
+  /** Behind those that `isBehind` is not true of: the others are the last ones of the list. */
+  putBefore(member: Member, isBehind: (other: Member) => boolean): void {
+    let next: Member | null = null;
+    for (let other = this.last; other !== null && isBehind(other); other = other.earlier) next = other;
+    if (next === null) return this.putLast(member);
+    if (next === this.first) return this.putFirst(member);
+    member.earlier = next.earlier;
+    member.later = next;
+    (next.earlier as Member).later = member;
+    next.earlier = member;
     this.size++;
   }
 

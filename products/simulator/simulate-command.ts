@@ -12,7 +12,7 @@ import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
 import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './presets.ts';
-import { type Simulator, startSimulator } from './simulator.ts';
+import { SCHEDULING_POLICIES, type Simulator, startSimulator } from './simulator.ts';
 import { METRIC_NAMES } from './vllm-metrics.ts';
 
 /** Options of the engine that a preset describes. */
@@ -95,6 +95,13 @@ export default command({
         'Answer 503 while this many prompt tokens wait to be computed. Needs --preset. Default: no limit.',
     },
     ...SERVER_OPTIONS,
+    'scheduling-policy': {
+      type: 'string',
+      enum: SCHEDULING_POLICIES,
+      default: 'fcfs',
+      description:
+        'Order of waiting requests (vLLM --scheduling-policy): as they come, or by their field `priority`, lower first. With fcfs a priority other than 0 is refused.',
+    },
     'startup-delay': {
       type: 'string',
       default: '0ms',
@@ -156,6 +163,7 @@ export default command({
         maxQueuedRequests: options['max-num-queued-reqs'],
         maxQueuedTokens: options['max-num-queued-tokens'],
         startupDelay: options['startup-delay'],
+        schedulingPolicy: options['scheduling-policy'],
         metricNames: options['metric-names'],
         admin: options.admin === true,
         schedule: options.schedule === undefined ? undefined : readSchedule(options.schedule),

@@ -54,6 +54,8 @@ export interface SimulatorOptions {
   maxQueuedTokens?: number;
   /** for so long after it began to listen every route answers 503 */
   startupDelay?: string;
+  /** `fcfs` (the default), or by the priority of requests, which are refused otherwise where they have one */
+  schedulingPolicy?: SchedulingPolicy;
   metricNames?: MetricNames;
   /** whether POST /admin/config changes settings */
   admin?: boolean;
@@ -65,6 +67,10 @@ export interface SimulatorOptions {
   onRequest?: (request: ReceivedRequest) => void;
   clock?: Clock;
 }
+
+/** vLLM's --scheduling-policy. */
+export const SCHEDULING_POLICIES = ['fcfs', 'priority'] as const;
+export type SchedulingPolicy = (typeof SCHEDULING_POLICIES)[number];
 
 export interface Simulator {
   /** base URL of the API, such as `http://127.0.0.1:8101/v1` */
@@ -90,6 +96,7 @@ const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const { host = '127.0.0.1', seed = 7, model = 'simulated-3b', maxModelLength = 8_192, preset } = options;
   const { clock = systemClock, metricNames: names = 'new', admin = false } = options;
+  const byPriority = options.schedulingPolicy === 'priority';
   const startupDelay = durationFrom(options.startupDelay ?? '0ms');
   const draws = drawsOf(seed);
   const first = controlAtStart(options, startupDelay);
@@ -119,7 +126,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const coreOf = (): Core => {
     const latency = () => controls.now.latency;
     const backend = preset
-      ? engineBackend(preset, clock, maxModelLength)
+      ? engineBackend(preset, clock, maxModelLength, byPriority)
       : delayBackend({ latency, draws, clock, maxModelLength });
     backend.slow(controls.now.slowdown);
     return { backend, metrics: new Metrics({ model, maxModelLength, names, kvBlocks: backend.kvBlocks }) };
@@ -130,6 +137,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     model,
     maxModelLength,
     draws,
+    byPriority,
     schemaOf: schemaCache(),
     biases: (options.biases ?? []).map(biasFrom),
     ...(options.outcome && { outcome: options.outcome }),

@@ -15,6 +15,8 @@ export interface Work {
   asked: PromptInput;
   promptTokens: number;
   outputTokens: number;
+  /** lower runs sooner, where the server schedules by priority */
+  priority: number;
   /** the hash of its body */
   request: Buffer;
   streamed: boolean;
@@ -54,7 +56,7 @@ export interface Backend {
  */
 export function startAll(
   backend: Backend,
-  { prompts, usage }: Pick<Reply, 'prompts' | 'usage'>,
+  { prompts, usage, priority }: Pick<Reply, 'prompts' | 'usage' | 'priority'>,
   request: Buffer,
   streamed: boolean,
   listener: Listener,
@@ -63,6 +65,7 @@ export function startAll(
     asked,
     promptTokens,
     outputTokens,
+    priority,
     request,
     streamed,
   });
@@ -186,14 +189,19 @@ export function delayBackend({ latency, draws, clock, maxModelLength }: DelaySet
  * An engine in real time: its steps are due on a clock, and one timer is set for the next of them.
  * @throws RangeError where a context of full length does not fit into the KV cache: vLLM would not start either
  */
-export function engineBackend(preset: Preset, clock: Clock, maxModelLength: number): Backend {
+export function engineBackend(
+  preset: Preset,
+  clock: Clock,
+  maxModelLength: number,
+  byPriority = false,
+): Backend {
   const kvBlocks = Math.floor(preset.limits.kvTokens / BLOCK);
   if (maxModelLength > kvBlocks * BLOCK) {
     throw new RangeError(
       `expected a context length of at most ${kvBlocks * BLOCK} tokens, the KV cache of ${preset.name}, found ${maxModelLength}: a shorter --max-model-len, or more memory by --gpu-memory-utilization`,
     );
   }
-  const engine = new Engine(preset);
+  const engine = new Engine(preset, { byPriority });
   let set: number | null = null;
   let callOff = () => {};
 
@@ -228,11 +236,12 @@ export function engineBackend(preset: Preset, clock: Clock, maxModelLength: numb
       engine.slow(factor, now());
       arm();
     },
-    start({ asked, outputTokens, streamed }, listener) {
+    start({ asked, outputTokens, priority, streamed }, listener) {
       const handle = engine.add(
         {
           prompt: promptOf(asked),
           output: outputTokens,
+          priority,
           firstToken: () => listener.firstToken(),
           ...(streamed
             ? {

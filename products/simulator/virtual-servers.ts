@@ -49,6 +49,8 @@ export interface PlannedReply {
   more?: readonly Prompt[];
   /** output tokens of each, at least 1 */
   tokens: number;
+  /** lower runs sooner, where the engines schedule by priority (`limits`) */
+  priority?: number;
   /** the reply, once it is known how many tokens of the prompt were cached */
   bodyOf(cached: number): Buffer;
 }
@@ -74,15 +76,17 @@ export function virtualServers(clock: VirtualClock, settings: VirtualSettings): 
 function simulatedAnswers({
   seed,
   faults,
+  limits: { byPriority = false } = {},
   models: [model = VIRTUAL_MODEL] = [],
 }: VirtualSettings): Answering {
-  const replies = repliesOf({ seed, ...(faults && { faults }) });
+  const replies = repliesOf({ seed, byPriority, ...(faults && { faults }) });
   return body => {
     const reply = replies.reply(body, model);
     return {
       prompt: promptOf(reply.prompts[0] as PromptInput),
       more: reply.prompts.slice(1).map(asked => promptOf(asked)),
       tokens: Math.max(1, reply.usage.completion),
+      priority: reply.priority,
       bodyOf: cached => Buffer.from(wholeBody({ ...reply, usage: { ...reply.usage, cached } }, 0)),
     };
   };
@@ -194,7 +198,8 @@ export class VirtualServer {
     return exchange;
   }
 
-  #ask({ body, id }: Request, settle: Settle): Exchange {
+  /** A sink hears of the first token and of the end: what comes between is no event of virtual time. */
+  #ask({ body, id, sink }: Request, settle: Settle): Exchange {
     let planned: PlannedReply;
     try {
       planned = this.#answer(body as Buffer);
@@ -203,7 +208,7 @@ export class VirtualServer {
       return this.#later(() => settle(replyOf(error.status, refusalBody(error))));
     }
     if (this.admits !== null && this.#open.size >= this.admits) return this.#later(() => settle(FULL));
-    const { prompt, more = [], tokens: output } = planned;
+    const { prompt, more = [], tokens: output, priority = 0 } = planned;
     const { late } = this.#settings;
     const asked = this.#clock.now();
     let left = 1 + more.length;
@@ -214,20 +219,32 @@ export class VirtualServer {
       if (!this.#open.delete(settle)) return; // it broke off when the server died in this very moment
       this.#answered++;
       const come = (): void => settle({ ...replyOf(200, planned.bodyOf(cached)), requestId: id });
-      if (late === undefined) come();
+      if (sink !== undefined) settle(replyOf(200, ''));
+      else if (late === undefined) come();
       else this.#clock.after(late(this.#clock.now() - asked), come);
     };
-    const added = [prompt, ...more].map(one => this.#engine.add({ prompt: one, output, done }, this.#now()));
+    const firstToken = (): void => {
+      if (sink === undefined || !this.#open.has(settle)) return;
+      exchange.passedOn = true;
+      sink.head({}, FLOWS);
+      sink.data(FIRST_TOKEN);
+      this.#answered++;
+    };
+    const added = [prompt, ...more].map(one =>
+      this.#engine.add({ prompt: one, output, priority, firstToken, done }, this.#now()),
+    );
     this.#open.set(settle, added);
-    return {
+    const exchange = {
       received: null,
       overrun: null,
-      abort: reason => {
+      passedOn: false,
+      abort: (reason: Error) => {
         if (!this.#open.delete(settle)) return;
         for (const handle of added) this.#engine.remove(handle, this.#now());
         settle(reason);
       },
     };
+    return exchange;
   }
 
   /** An answer comes after the request has been sent, never while it is. */
@@ -258,6 +275,9 @@ const replyOf = (status: number, body: string | Buffer): Reply => ({
   retryAfter: undefined,
   body: typeof body === 'string' ? Buffer.from(body) : body,
 });
+
+const FLOWS = { pause() {}, resume() {} };
+const FIRST_TOKEN = Buffer.from('data: {}\n\n');
 
 const FULL = replyOf(
   503,

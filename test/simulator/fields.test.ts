@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { replyTo } from '../../products/simulator/chat.ts';
+import { repliesOf, replyTo } from '../../products/simulator/chat.ts';
 import { NO_FAULTS } from '../../products/simulator/faults.ts';
 import { drawsOf, sha256 } from '../../products/simulator/random.ts';
 import { FIELDS } from '../../products/simulator/request-fields.ts';
@@ -478,6 +478,17 @@ const HEARD = new Set(
     /\s+/,
   ),
 );
+
+test('a server that schedules by priority takes one, and refuses what is none', () => {
+  const settings = { seed: 7, byPriority: true };
+  const chat = (priority: unknown) =>
+    Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'a' }], priority }));
+  expect(repliesOf(settings).reply(chat(-3), 'm').priority).toBe(-3);
+  expect(() => repliesOf(settings).reply(chat('high'), 'm')).toThrow(
+    'priority must be an integer, got "high"',
+  );
+  expect(() => repliesOf({ seed: 7 }).reply(chat(-3), 'm')).toThrow('not enabled');
+});
 
 test('a plan, which wants the length of an answer, passes over what is refused', () => {
   const body = JSON.stringify({ ...ASKED.chat, logit_bias: { 5: 1 }, bad_words: ['a'], max_tokens: 50 });

@@ -14,6 +14,8 @@ export interface Request {
   /** names of its whole blocks */
   blocks: string[];
   progress?: number;
+  /** lower runs sooner, where the engine goes by it */
+  priority?: number;
   /** when its client goes away */
   removeAt?: number;
 }
@@ -42,6 +44,7 @@ interface Block {
 }
 
 interface Running {
+  number: number;
   request: Request;
   told: Told;
   made: number;
@@ -55,7 +58,16 @@ interface Running {
 }
 
 export function referenceRun(requests: readonly Request[], preset: Preset): { told: Told[]; totals: Totals } {
-  const { maxNumSeqs, maxNumBatchedTokens, kvTokens } = preset.limits;
+  const { maxNumSeqs, maxNumBatchedTokens, kvTokens, byPriority = false } = preset.limits;
+  /** In the order of their arrival, which is that of members, or of (priority, arrival). */
+  const isSooner = (one: Running, other: Running): boolean => {
+    const [mine = 0, theirs = 0] = [one.request.priority, other.request.priority];
+    return mine === theirs ? one.number < other.number : mine < theirs;
+  };
+  const queue = (member: Running): void => {
+    const at = waiting.findIndex(other => isSooner(member, other));
+    waiting.splice(at < 0 ? waiting.length : at, 0, member);
+  };
   const free: Block[] = Array.from({ length: Math.floor(kvTokens / BLOCK) }, () => ({
     name: null,
     holders: 0,
@@ -71,6 +83,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     busyMs: 0,
     kvRead: 0,
   };
+  let arrived = 0;
   let waiting: Running[] = [];
   let running: Running[] = [];
   const leaving: Running[] = [];
@@ -113,6 +126,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     while (arrivals[0] && arrivals[0].request.at <= now) {
       const { request, index } = arrivals.shift()!;
       const member = {
+        number: arrived++,
         request,
         told: told[index]!,
         made: 0,
@@ -124,7 +138,8 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
         decodes: false,
       };
       members.set(request, member);
-      waiting.push(member);
+      if (byPriority) queue(member);
+      else waiting.push(member);
     }
     const going = [...members.values()].filter(
       ({ request }) => (request.removeAt ?? Number.POSITIVE_INFINITY) <= now,
@@ -150,17 +165,29 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
       const member = running[index]!;
       const tokens = Math.min(target(member) - member.computed, budget);
       while (!grow(member, tokens)) {
-        const last = running.pop()!;
+        const last = byPriority
+          ? running.reduce((one, other) => (isSooner(one, other) ? other : one))
+          : running.at(-1)!;
+        const place = running.indexOf(last);
+        running.splice(place, 1);
+        // one that has its tokens of this step gives them back
+        if (place < index) index--;
+        budget += scheduled.get(last) ?? 0;
+        scheduled.delete(last);
         release(last);
         last.computed = 0;
         last.decodes = false;
         last.preemptions++;
         totals.preemptions++;
         preempted = true;
-        waiting.unshift(last);
+        if (byPriority) queue(last);
+        else waiting.unshift(last);
         if (last === member) break;
       }
-      if (!running.includes(member)) break;
+      if (!running.includes(member)) {
+        index--;
+        continue;
+      }
       scheduled.set(member, tokens);
       budget -= tokens;
     }

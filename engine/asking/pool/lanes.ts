@@ -7,7 +7,7 @@
  * Of the lanes of an owner the one with the least pass is next, and a turn adds 1/weight to it (stride scheduling, after
  * Waldspurger and Weihl, 1995).
  */
-import type { Ticket } from './pool-state.ts';
+import type { Share, Ticket } from './pool-state.ts';
 
 /** A class, since a lane that is empty goes: a run with room has a new one for each item that begins. */
 export class Queue {
@@ -57,17 +57,21 @@ class Lane extends Queue {
   /** of the batch and the model */
   readonly name: string;
   readonly model: string;
-  /** 1/weight */
-  readonly stride: number;
+  /** its weight may change from one turn to the next */
+  readonly share: Share;
   pass: number;
 
-  constructor(owner: Owner, name: string, model: string, stride: number) {
+  constructor(owner: Owner, name: string, model: string, share: Share) {
     super();
     this.owner = owner;
     this.name = name;
     this.model = model;
-    this.stride = stride;
-    this.pass = owner.pass + stride;
+    this.share = share;
+    this.pass = owner.pass + this.stride;
+  }
+
+  get stride(): number {
+    return 1 / this.share.weight;
   }
 }
 
@@ -85,7 +89,8 @@ export function createLanes() {
   let size = 0;
 
   function push(ticket: Ticket): void {
-    const { owner: own, batch, weight } = ticket.part.share;
+    const { share } = ticket.part;
+    const { owner: own, batch } = share;
     const { model, caller: whose = own } = ticket.call;
     let owner = owners.get(whose);
     if (owner === undefined) {
@@ -95,7 +100,7 @@ export function createLanes() {
     const name = `${batch}\0${model}`;
     let lane = owner.lanes.get(name);
     if (lane === undefined) {
-      lane = new Lane(owner, name, model, 1 / weight);
+      lane = new Lane(owner, name, model, share);
       owner.lanes.set(name, lane);
     }
     lane.push(ticket);

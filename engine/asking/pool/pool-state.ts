@@ -136,8 +136,8 @@ export type Endpoint = ReturnType<typeof createEndpoint>;
 export interface Share {
   owner: string;
   batch: string;
-  /** above 0; one of twice the weight gets two turns where another gets one */
-  weight: number;
+  /** above 0; one of twice the weight gets two turns where another gets one. Looked at for each turn: it may change. */
+  readonly weight: number;
 }
 
 /** Where the time of calls went, in ms, over all calls that have ended. */

@@ -16,9 +16,10 @@ import type { CallMetrics } from '../call-metrics.ts';
 import { shardsIn } from '../serve-workers.ts';
 import type { Parts } from '../server-context.ts';
 import type { Ending } from './batch-output.ts';
-import { type BatchRecord, weightOf } from './batch-state.ts';
+import type { BatchRecord } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import { lineBudget } from './line-budget.ts';
+import type { Waiting } from './waiting.ts';
 
 /** What answers the lines of one batch. */
 export interface Answering {
@@ -45,6 +46,8 @@ export interface AnsweringOptions {
   onSpent(): void;
   /** its part of all places of the pool, where every batch has requests: 1 of one that is alone */
   share(): number;
+  /** … and beside other batches of its owner, as it is at the moment */
+  weight(): number;
 }
 
 /** bytes that an answer may have on the wire at most, and of an item beside its request and its answer */
@@ -87,14 +90,22 @@ export class Answerers {
     return this.#deskOf(record) !== null || this.#isServedHere(record.models);
   }
 
-  /** Why nobody answers it now, in words; null where somebody may. */
-  missing(record: BatchRecord): string | null {
+  /** Why nobody answers it now; null where somebody may. */
+  missing(record: BatchRecord): Waiting | null {
     const { status, models } = record;
     const desk = this.#deskOf(record);
     if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, models) : null;
-    if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up')) return 'no endpoint is up';
-    if (status !== 'in_progress') return null;
-    return this.#isServedHere(models) ? null : `no endpoint serves ${named(models)}`;
+    if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up'))
+      return { reason: 'endpoint', words: 'no endpoint is up' };
+    if (status !== 'in_progress' || this.#isServedHere(models)) return null;
+    return { reason: 'model', words: `no endpoint serves ${named(models)}` };
+  }
+
+  /** The models of each endpoint, and of each worker. */
+  servers(): readonly (readonly string[])[] {
+    const { pool, workers } = this.#parts;
+    const here = workers?.desk.stats().here ?? [];
+    return [...pool.stats().endpoints, ...here].map(({ models }) => models);
   }
 
   answering(options: AnsweringOptions): Answering {
@@ -123,13 +134,13 @@ export class Answerers {
     return endpoints.every(one => one.models.length > 0 || isSettled(one)) && served.size > 0;
   }
 
-  #missingAt(desk: Desk, models: readonly string[]): string | null {
+  #missingAt(desk: Desk, models: readonly string[]): Waiting | null {
     if (this.#parts.workers?.takesNew === false)
-      return 'workers have begun it, and wait for a server with --redis';
+      return { reason: 'queue', words: 'workers have begun it, and wait for a server with --redis' };
     const { isQueueUp, alive } = desk.stats();
-    if (!isQueueUp) return 'Redis is away: workers get nothing new';
-    if (alive === 0) return 'no worker is there';
-    return desk.isServed(models) ? null : `no worker serves ${named(models)}`;
+    if (!isQueueUp) return { reason: 'queue', words: 'Redis is away: workers get nothing new' };
+    if (alive === 0) return { reason: 'worker', words: 'no worker is there' };
+    return desk.isServed(models) ? null : { reason: 'model', words: `no worker serves ${named(models)}` };
   }
 }
 
@@ -138,7 +149,7 @@ function answeredHere(
   options: AnsweringOptions,
   { pool, access, journal, metrics }: AnswererParts,
 ): Answering {
-  const { record, folder, input, maxLine, grace, ending, onSpent, share } = options;
+  const { record, folder, input, maxLine, grace, ending, onSpent, share, weight } = options;
   const budget = lineBudget(record, access, onSpent);
   let isStopped = false;
   let part: EndpointPool | undefined;
@@ -156,7 +167,12 @@ function answeredHere(
     const own = pool.part({
       ledger,
       model: record.model ?? '',
-      share: { owner: record.owner, batch: record.id, weight: weightOf(record) },
+      share: {
+        ...{ owner: record.owner, batch: record.id },
+        get weight() {
+          return weight();
+        },
+      },
       lasts: true,
       onTry: tried => metrics.calls.tried('batch', tried),
       onGivenUp,
@@ -231,7 +247,7 @@ function answeredByWorkers(
   desk: Desk,
   { access, journal, now, metrics }: AnswererParts,
 ): Answering {
-  const { record, folder, maxLine, grace, ending, onSpent } = options;
+  const { record, folder, maxLine, grace, ending, onSpent, weight } = options;
   const budget = lineBudget(record, access, onSpent);
   const { id, models, owner } = record;
   const most = { 'max-line': withAnswer(maxLine) };
@@ -241,7 +257,9 @@ function answeredByWorkers(
     files: null,
     models,
     owner,
-    weight: weightOf(record),
+    get weight() {
+      return weight();
+    },
   };
   const root = shardsIn(folder);
   let work: PlannedWork | null = null;

@@ -1,7 +1,8 @@
 /** What Prometheus is told of batches: by state, never by id or owner; and how fast they go. */
-import { statfsSync } from 'node:fs';
+
+import type { Eraser } from '../keep/eraser.ts';
 import type { Parts } from '../server-context.ts';
-import { isNotAsked } from './batch-output.ts';
+import { outcomesOf } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, STATUSES } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
@@ -10,10 +11,12 @@ interface Measured {
   store: BatchStore;
   batches: Batches;
   rates: Rates;
+  /** of those that were deleted: a counter never falls */
+  eraser: Pick<Eraser, 'items'>;
 }
 
 export function batchMetrics(
-  { metrics, data, now }: Pick<Parts, 'metrics' | 'data' | 'now'>,
+  { metrics, room, now }: Pick<Parts, 'metrics' | 'room' | 'now'>,
   measured: Measured,
 ): void {
   metrics.measure(
@@ -22,46 +25,55 @@ export function batchMetrics(
       fw_batch_items_left: ['Lines of batches that have not ended, and have not come back.'],
       fw_batch_left_seconds: ['Time until all of these have come back, at the rate of the last minute.'],
       fw_data_free_bytes: ['Room on the disk of the folder that the server keeps all in.'],
+      fw_data_reserve_bytes: [
+        'Below so much room new files and batches are refused, and below half of it batches wait.',
+      ],
       fw_batch_oldest_seconds: ['Age of the oldest batch in a state that is not final.', 'state'],
       fw_batch_deadline_seconds: ['Time until the first window of a batch that has not ended is over.'],
       fw_batch_items_total: ['Lines of batches that have come back.', 'outcome'],
       fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],
+      fw_batch_least_slack_seconds: [
+        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late.',
+      ],
+      fw_batch_deadline_out_of_reach: [
+        'Batches whose windows cannot be kept: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
+        'reason',
+      ],
     },
     () => {
       const { counts, items, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
-      const { bavail, bsize } = statfsSync(data);
+      const { late, leastSlack } = measured.batches.forecasts.sums();
       return {
         fw_batches: counts,
         fw_batch_items_left: left,
         // while nothing comes back nobody knows
         fw_batch_left_seconds: left === 0 ? 0 : rate > 0 ? left / rate : null,
-        fw_data_free_bytes: bavail * bsize,
+        fw_data_free_bytes: room.free,
+        fw_data_reserve_bytes: room.reserve,
         fw_batch_oldest_seconds: oldest,
         fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
         fw_batch_items_total: items,
         fw_batches_paused: measured.batches.paused,
+        fw_batch_least_slack_seconds: leastSlack,
+        fw_batch_deadline_out_of_reach: late,
       };
     },
   );
 }
 
 /** Over all batches; `seconds` is now. */
-function sumsOf({ store, batches, rates }: Measured, seconds: number) {
+function sumsOf({ store, batches, rates, eraser }: Measured, seconds: number) {
   const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
-  const items = new Map<string, number>();
+  const items = new Map<string, number>(Object.entries(eraser.items));
   const oldest = new Map<string, number>();
   let [left, rate, deadline] = [0, 0, Number.POSITIVE_INFINITY];
   const add = (to: Map<string, number>, key: string, count: number): void =>
     void to.set(key, (to.get(key) ?? 0) + count);
   for (const record of store.all().map(one => batches.seen(one))) {
-    const { id, status, created_at, failures } = record;
+    const { id, status, created_at } = record;
     const { total, completed, failed } = record.counts;
     add(counts, status, 1);
-    add(items, 'completed', completed);
-    // what was cancelled or expired before it was asked says nothing of servers or answers
-    const unasked = failures.reduce((sum, { code, count }) => sum + (isNotAsked(code) ? count : 0), 0);
-    add(items, 'failed', failed - unasked);
-    add(items, 'not_asked', unasked);
+    for (const [outcome, count] of Object.entries(outcomesOf(record))) add(items, outcome, count);
     if (isFinal(status)) continue;
     left += total - completed - failed;
     rate += rates.of(id) ?? 0;

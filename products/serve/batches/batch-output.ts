@@ -34,6 +34,14 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
 
 export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);
 
+/** Lines of batches that have come back: what was cancelled or expired before it was asked says nothing of servers or answers. */
+export type Outcomes = Record<'completed' | 'failed' | 'not_asked', number>;
+
+export function outcomesOf({ counts, failures }: BatchRecord): Outcomes {
+  const not_asked = failures.reduce((sum, { code, count }) => sum + (isNotAsked(code) ? count : 0), 0);
+  return { completed: counts.completed, failed: counts.failed - not_asked, not_asked };
+}
+
 export interface Tally {
   counts: Omit<Counts, 'total'>;
   usage: BatchUsage;

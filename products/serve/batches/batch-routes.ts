@@ -3,9 +3,10 @@
  * looked at later; one that is asked for again is found.
  */
 import { hash } from 'node:crypto';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { ownValidator } from '../../../engine/core/config/package.ts';
+import { counted } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import type { Caller } from '../access.ts';
@@ -14,29 +15,51 @@ import { expiryOf } from '../file-routes.ts';
 import type { FileStore } from '../file-store.ts';
 import { readJson } from '../http-body.ts';
 import { BATCH_ID, FILE_ID, newBatchId } from '../ids.ts';
+import type { Erased, Eraser } from '../keep/eraser.ts';
+import { bytesWords } from '../keep/keep-settings.ts';
+import type { Storage } from '../keep/storage.ts';
 import { type ListQuery, pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
 import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
+import { forecastHeader } from './forecasts.ts';
 
 const LIST = { id: BATCH_ID, most: 100, usual: 20 };
 
 type One = FastifyRequest<{ Params: { id: string } }>;
 
+interface BatchRouteParts {
+  store: BatchStore;
+  batches: Batches;
+  create: Create;
+  eraser: Pick<Eraser, 'batch'>;
+  parts: Pick<Parts, 'workers' | 'say'>;
+}
+
 export function addBatchRoutes(
   app: FastifyInstance,
-  { store, batches, create }: { store: BatchStore; batches: Batches; create: Create },
+  { store, batches, create, eraser, parts }: BatchRouteParts,
 ): void {
   const config = { scope: 'batch' } as const;
-  const see = (record: BatchRecord) => shown(batches.seen(record));
+  const see = (record: BatchRecord): JsonObject => {
+    const forecast = batches.forecasts.of(record);
+    const batch = shown(batches.seen(record));
+    return forecast === null ? batch : { ...batch, fw_forecast: { ...forecast } };
+  };
+  /** A client that knows OpenAI's fields alone reads what was forecast in a header. */
+  const seeOne = (record: BatchRecord, reply: FastifyReply): JsonObject => {
+    const forecast = batches.forecasts.of(record);
+    if (forecast !== null) reply.header('x-fw-forecast', forecastHeader(forecast));
+    return see(record);
+  };
 
-  app.post('/v1/batches', { config }, async request => {
+  app.post('/v1/batches', { config }, async (request, reply) => {
     const { caller, body, headers } = request;
     const idempotency = textOf(headers['idempotency-key']);
     const isRetry = Number(textOf(headers['x-stainless-retry-count'])) > 0;
-    return see(create({ body, idempotency, caller, isRetry }));
+    return seeOne(create({ body, idempotency, caller, isRetry }), reply);
   });
 
   app.get('/v1/batches', { config }, async request => {
@@ -54,10 +77,30 @@ export function addBatchRoutes(
     if (record === null) throw notFound(`No batch found with id '${params.id.slice(0, 100)}'.`);
     return record;
   };
-  app.get('/v1/batches/:id', { config }, async (request: One) => see(found(request)));
+  app.get('/v1/batches/:id', { config }, async (request: One, reply) => seeOne(found(request), reply));
   app.post('/v1/batches/:id/cancel', { config }, async (request: One) =>
     kept(() => see(batches.cancel(found(request)))),
   );
+  // OpenAI has no such route
+  app.delete('/v1/batches/:id', { config }, async (request: One) => {
+    const { id, owner } = found(request);
+    const erased = await eraser.batch(store.of(id));
+    const { files, bytes } = erased;
+    parts.say(
+      `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
+    );
+    return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
+  });
+}
+
+/** What a client is told that is still there. */
+function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): string[] {
+  return [
+    ...(input === null ? [] : [`the input ${input.input}, which ${input.batch} names too`]),
+    'counts of lines, calls and tokens, without texts',
+    ...(workers === null ? [] : ['ledgers of workers on other machines, of lines that they answered']),
+    'backups and what was sent elsewhere',
+  ];
 }
 
 /** A header that is given once, at most 255 characters of it. */
@@ -86,9 +129,16 @@ export interface Asked {
 /** Makes the batch, or finds the one that this request has made already. Throws as `recordOf`, 429, and 507 for a full disk. */
 export type Create = (asked: Asked) => BatchRecord;
 
+interface CreatorParts {
+  files: FileStore;
+  store: BatchStore;
+  batches: Batches;
+  storage: Pick<Storage, 'refuse' | 'refuseBatch'>;
+}
+
 export function creator(
-  { access, stamp }: Pick<Parts, 'access' | 'stamp'>,
-  { files, store, batches }: { files: FileStore; store: BatchStore; batches: Batches },
+  { access, room, stamp }: Pick<Parts, 'access' | 'room' | 'stamp'>,
+  { files, store, batches, storage }: CreatorParts,
 ): Create {
   /**
    * The batch that this request has made already: the answer was lost, and the client asks again. It says so by a count of
@@ -111,7 +161,11 @@ export function creator(
     const record = recordOf(asked, files, stamp());
     const before = repeated(record, asked.isRetry);
     if (before !== undefined) return before;
-    access.budgets.refuseSpent(asked.caller.key, asked.caller.rules);
+    const { owner, key, rules } = asked.caller;
+    room.refuse();
+    access.budgets.refuseSpent(key, rules);
+    storage.refuseBatch(owner, rules);
+    storage.refuse(owner, rules, 0);
     return kept(() => batches.add(record));
   };
 }

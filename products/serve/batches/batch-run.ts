@@ -10,7 +10,7 @@ import type { Names } from '../gateway/served-models.ts';
 import { aliasLines } from './alias-lines.ts';
 import type { Answerers, AnsweringOptions } from './answerers.ts';
 import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
-import { type BatchRecord, weightOf } from './batch-state.ts';
+import type { BatchRecord } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 
 export type Outcome = 'whole' | 'paused' | { broken: string };
@@ -105,10 +105,12 @@ export class Turns {
   readonly #served = new Map<string, boolean>();
   readonly #store: BatchStore;
   readonly #answerers: Answerers;
+  readonly #weightOf: (record: BatchRecord) => number;
 
-  constructor(store: BatchStore, answerers: Answerers) {
+  constructor(store: BatchStore, answerers: Answerers, weightOf: (record: BatchRecord) => number) {
     this.#store = store;
     this.#answerers = answerers;
+    this.#weightOf = weightOf;
   }
 
   begin(record: BatchRecord, run: BatchRun): void {
@@ -136,13 +138,16 @@ export class Turns {
     return others.length < most || others.every(other => other.owner !== owner || other.id === id);
   }
 
-  /** As the pool gives places: owners in equal parts, and each to its batches by their weight. */
+  /**
+   * As the pool gives places: owners in equal parts, and each to its batches by their weight; but no less than an equal part,
+   * so that the others fill the places that one before them leaves free.
+   */
   shareOf(record: BatchRecord): number {
     const all = [...this.running.keys()].map(id => this.#store.of(id));
     const owners = new Set(all.map(({ owner }) => owner)).size;
     const own = all.filter(({ owner }) => owner === record.owner);
-    const sum = own.reduce((total, one) => total + weightOf(one), 0);
-    return sum === 0 ? 1 : weightOf(record) / (owners * sum);
+    const sum = own.reduce((total, one) => total + this.#weightOf(one), 0);
+    return sum === 0 ? 1 : Math.max(this.#weightOf(record) / sum, 1 / own.length) / owners;
   }
 
   /** Who answers them may have come or gone. */

@@ -95,6 +95,13 @@ export interface BatchRecord {
   outputs: Outputs | null;
   /** SHA-256 of the body that made it, and the key that a client gave: one that is sent again makes no second batch */
   asked: { body: string; idempotency: string | null };
+  /**
+   * When its ledger was removed, for its owner has deleted all of its files; null: as soon as the last of them is gone too.
+   * Absent: nobody has asked for it.
+   */
+  forgotten?: number | null;
+  /** Of one that is being deleted: files that go with it. */
+  leaving?: string[];
 }
 
 /** The record in its next state. A step that the API does not know is a bug. */
@@ -111,6 +118,10 @@ export function moved(
   const times = { ...record.times, [`${status}_at`]: Math.floor(now / 1000) };
   return { ...record, ...more, status, times };
 }
+
+/** Unix seconds; of one that has not ended it is 0. */
+export const endedAt = ({ status, times }: BatchRecord): number =>
+  isFinal(status) ? (times[`${status}_at`] ?? 0) : 0;
 
 export const expiresAt = ({ created_at, window }: BatchRecord): number => created_at + window;
 

@@ -1,7 +1,8 @@
 /**
  * The batches of a server: DIR/batches/<id>/state.json, replaced whole at each change before anybody is told of it. Beside
  * it are the input (a link to the uploaded file, which may be deleted meanwhile), the ledger, and the lines that are being
- * written. One without a state.json was never answered for, and is removed at the start.
+ * written. One without a state.json was never answered for, and is removed at the start. One that was deleted is
+ * <id>.gone until all that it had is removed.
  */
 import { copyFileSync, existsSync, linkSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,12 +16,15 @@ import {
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
+import { removeFolder } from '../keep/folder-bytes.ts';
 import { createOwned } from '../owned.ts';
 import { readRecord } from '../small-files.ts';
 import { type BatchRecord, isFinal, STATUSES } from './batch-state.ts';
 
 const STATE = 'state.json';
 const INPUT = 'input.jsonl';
+const LEDGER = 'ledger';
+const GONE = '.gone';
 
 export class BatchStore {
   readonly #root: string;
@@ -35,6 +39,7 @@ export class BatchStore {
   readonly list = (owner: string): BatchRecord[] => this.ids(owner).map(this.of);
   /** of an owner, or of all (null); oldest first */
   readonly ids = (owner: string | null): readonly string[] => this.#records.ids(owner);
+  readonly ended = (): BatchRecord[] => this.all().filter(({ status }) => isFinal(status));
   /** those that have not ended, oldest first */
   readonly open = (): BatchRecord[] => [...this.#open].map(this.of);
   readonly of = (id: string): BatchRecord => this.#records.get(id) as BatchRecord;
@@ -49,6 +54,37 @@ export class BatchStore {
     makeFolder(this.#root, OWNER_ONLY.folder);
     const ids = readdirSync(this.#root).filter(name => BATCH_ID.test(name));
     for (const id of ids.sort()) this.#load(id, say);
+  }
+
+  /** Those that were deleted, of which not all is removed. One whose state is gone, too, has no record. */
+  leaving(): { id: string; record: BatchRecord | null }[] {
+    const ids = readdirSync(this.#root).filter(name => name.endsWith(GONE));
+    return ids.map(name => {
+      const path = join(this.#root, name, STATE);
+      const record = existsSync(path) ? readRecord<BatchRecord>(path, isBatch) : null;
+      return { id: name.slice(0, -GONE.length), record };
+    });
+  }
+
+  /** Takes a batch away, in one step: it is not there from then on, also after a crash. */
+  leave(id: string): void {
+    this.#disk.rename(this.folderOf(id), this.folderOf(id) + GONE);
+    this.#records.delete(id);
+    this.#open.delete(id);
+    this.#behind.delete(id);
+    syncFolder(this.#root, this.#disk);
+  }
+
+  /** Removes what there still is of one that was taken away. */
+  async removeRest(id: string): Promise<void> {
+    await removeFolder(this.folderOf(id) + GONE);
+    syncFolder(this.#root, this.#disk);
+  }
+
+  /** Removes the ledger of one whose record says so already. */
+  async removeLedger(id: string): Promise<void> {
+    await removeFolder(join(this.folderOf(id), LEDGER));
+    syncFolder(this.folderOf(id), this.#disk);
   }
 
   /** null where there is none, or it is another owner's */
@@ -87,11 +123,13 @@ export class BatchStore {
     this.#note(record);
   }
 
-  /** Removes what only a batch that runs needs; its ledger stays. */
+  /** Removes what only a batch that runs needs; its ledger stays, unless it is forgotten. */
   clean(id: string): void {
     const folder = this.folderOf(id);
+    const isForgotten = typeof this.of(id).forgotten === 'number';
     for (const name of readdirSync(folder))
-      if (name !== STATE && name !== 'ledger') rmSync(join(folder, name), { recursive: true, force: true });
+      if (name !== STATE && (name !== LEDGER || isForgotten))
+        rmSync(join(folder, name), { recursive: true, force: true });
   }
 
   #note(record: BatchRecord): void {
@@ -105,10 +143,7 @@ export class BatchStore {
     const path = join(folder, STATE);
     if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
     removeUnfinished(folder);
-    const record = readRecord<BatchRecord>(
-      path,
-      one => one?.id === id && typeof one.owner === 'string' && STATUSES.includes(one.status),
-    );
+    const record = readRecord<BatchRecord>(path, one => isBatch(one) && one?.id === id);
     if (record === null)
       return say(`${path}: expected the state of a batch, found something else; the batch is left out`);
     this.#note(record);
@@ -116,6 +151,9 @@ export class BatchStore {
     if (isFinal(record.status)) this.clean(id);
   }
 }
+
+const isBatch = (one: BatchRecord | null): boolean =>
+  BATCH_ID.test(one?.id ?? '') && typeof one?.owner === 'string' && STATUSES.includes(one.status);
 
 /** A second name of the same bytes; a copy where the file system has no such names. */
 export function linked(from: string, to: string): void {

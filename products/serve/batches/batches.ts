@@ -3,7 +3,6 @@
  * server finds where each batch was: it is validated again, runs again with its ledger, or has its files placed again.
  * What the disk does not take pauses a batch, which is looked at again.
  */
-import { statfsSync } from 'node:fs';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
@@ -14,15 +13,18 @@ import { following, type Models, type Names, namesOf } from '../gateway/served-m
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
-import { MOST_RUNNING, startRun, Turns } from './batch-run.ts';
+import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
+import { Forecasts } from './forecasts.ts';
 import { validate } from './validate-lines.ts';
+import type { Waiting } from './waiting.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
@@ -34,9 +36,8 @@ export interface BatchesParts
 /** ms between two looks at windows, models and the disk; between two savings of counts */
 const LOOK = 250;
 const SAVE = 10_000;
-/** ms until a batch that was broken off is tried again, and bytes that the disk has to have then */
+/** ms until a batch that was broken off is tried again */
 const AGAIN = 5_000;
-const ROOM = 32 * 1024 * 1024;
 /** Batches that are validated at once: each has blocks of its file in memory. */
 const MOST_VALIDATING = 4;
 
@@ -46,6 +47,7 @@ export class Batches {
   readonly #answerers: Answerers;
   readonly #turns: Turns;
   readonly #names: () => Names;
+  readonly forecasts: Forecasts;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
   readonly #paused = new Map<string, { until: number; why: string }>();
@@ -60,7 +62,13 @@ export class Batches {
     this.#store = store;
     this.#answerers = new Answerers(parts, store);
     this.#names = following(() => parts.settings.gateway.models, namesOf);
-    this.#turns = new Turns(store, this.#answerers);
+    this.forecasts = new Forecasts({
+      ...{ store, now: parts.now, modelsOf: name => this.#names().modelsOf(name) },
+      seen: record => this.seen(record),
+      waiting: record => this.waiting(record),
+      servers: () => this.#answerers.servers(),
+    });
+    this.#turns = new Turns(store, this.#answerers, record => this.forecasts.weightOf(record));
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
@@ -99,17 +107,20 @@ export class Batches {
     return this.#store.of(id);
   }
 
-  /** Why one that has not ended is not asked now, in words; null where it is. */
-  waits(record: BatchRecord): string | null {
+  /** Why one that has not ended is not asked now; null where it is. */
+  waiting(record: BatchRecord): Waiting | null {
     const { id, status } = record;
     const broken = this.#paused.get(id)?.why;
     if (isFinal(status)) return null;
-    if (broken !== undefined) return `paused, and tried again: ${broken}`;
+    if (broken !== undefined) return { reason: 'disk', words: `paused, and tried again: ${broken}` };
     const missing = this.#answerers.missing(record);
     if (missing !== null || status !== 'in_progress') return missing;
     const { budgets, rulesOf } = this.#parts.access;
-    if (this.#turns.running.has(id)) return budgets.waits(record.key, rulesOf(record.key));
-    return this.#turns.hasTurn(record) ? null : `waits until one of the ${MOST_RUNNING} that run has ended`;
+    const [isRunning, isNext] = [this.#turns.running.has(id), this.#turns.hasTurn(record)];
+    const words = isRunning ? budgets.waits(record.key, rulesOf(record.key)) : null;
+    if (words !== null) return { reason: 'budget', words };
+    if (isRunning || isNext) return null;
+    return { reason: 'turn', words: `waits until one of the ${MOST_RUNNING} that run has ended` };
   }
 
   /** Stops all of them where they are; resolves when nothing is under way. */
@@ -199,6 +210,7 @@ export class Batches {
       ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
       names: record.aliases === undefined ? this.#names() : namesOf(record.aliases),
       share: () => turns.shareOf(record),
+      weight: () => this.forecasts.weightOf(record),
     };
     const run = startRun(options, this.#answerers, ending);
     turns.begin(record, run);
@@ -237,7 +249,7 @@ export class Batches {
   #place(record: BatchRecord, outputs: Outputs): boolean {
     const { files, settings, stamp } = this.#parts;
     const folder = this.#store.folderOf(record.id);
-    placeOutputs(record, outputs, { files, folder, keep: settings.keep, now: stamp() });
+    placeOutputs(record, outputs, { files, folder, keep: settings.keep.files, now: stamp() });
     const { status } = record;
     const last = status === 'finalizing' ? 'completed' : status === 'cancelling' ? 'cancelled' : 'expired';
     this.#finish(record, last);
@@ -264,6 +276,13 @@ export class Batches {
     this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
   }
 
+  /** It writes nothing more than what is under way: what room there is left is for live calls. */
+  #yield(id: string, run: BatchRun): void {
+    if (this.#paused.has(id)) return;
+    this.#pause(id, this.#parts.room.why);
+    run.pause();
+  }
+
   #save(id: string): void {
     const record = this.#store.of(id);
     const now = this.seen(record);
@@ -273,11 +292,12 @@ export class Batches {
 
   /** What only time brings. */
   #look(): void {
-    const { access } = this.#parts;
+    const { access, room } = this.#parts;
     const time = performance.now();
     const isDue = time - this.#savedAt >= SAVE;
     if (isDue) this.#savedAt = time;
     this.#turns.look();
+    this.forecasts.look();
     for (const record of this.#store.open()) {
       const { id } = record;
       const run = this.#turns.running.get(id);
@@ -288,15 +308,11 @@ export class Batches {
         if (this.#isToStop(record)) this.#stopOf(record);
         if (run !== undefined && isDue) this.#save(id);
         const until = this.#paused.get(id)?.until;
-        if (until === undefined || (time >= until && hasRoom(this.#parts.data))) this.#drive(id);
+        if (run !== undefined && room.state === 'full') this.#yield(id, run);
+        else if (until === undefined ? room.state !== 'full' : time >= until && room.isBack) this.#drive(id);
       } catch (error) {
         this.#pause(id, (error as Error).message);
       }
     }
   }
-}
-
-function hasRoom(folder: string): boolean {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize >= ROOM;
 }

@@ -5,7 +5,7 @@ import { type BatchRecord, expiresAt, STATUSES } from '../batches/batch-state.ts
 import { type Result, resultOf } from './answer-view.ts';
 import type { Slice } from './file-part.ts';
 import { bar, rows, shownBy, table, text } from './layout.ts';
-import { actions, failureList } from './overview.ts';
+import { actions, failureList, forecastLine } from './overview.ts';
 import { type BatchView, batchView, type FailureView, type Seen, timeOf } from './view-texts.ts';
 import { type ShardsView, shardSection } from './workers-view.ts';
 
@@ -88,6 +88,7 @@ export function batchPage(batch: OneBatch, record: BatchRecord, isAdmin: boolean
 <span class="why"${shownBy('why', batch.why)} data-text="why">${batch.why}</span>
 <span class="dim" data-live role="status"></span></p>
 <div class="big"${shownBy('total', batch.total)}>${bar(batch.good, batch.bad, 'completed and failed')}</div>
+${forecastLine(batch)}
 <dl class="tiles">${[
     tile(
       'Completed',

@@ -27,6 +27,19 @@ const RETRY = 2_000;
 /** Texts of an update are put in as they are, and are to look as those of the page. */
 const asShown = (_key: string, value: unknown): unknown => (typeof value === 'string' ? shown(value) : value);
 
+/** What the open page of something is told that was deleted meanwhile. */
+const GONE = 'Not live: this was deleted.';
+
+/** null where what is looked at is gone */
+function snapshotOf(viewer: Viewer): string | null {
+  try {
+    return JSON.stringify(viewer.values(), asShown);
+  } catch (error) {
+    if (error instanceof ApiError) return null;
+    throw error;
+  }
+}
+
 export function createEvents() {
   const viewers = new Map<Viewer, { sent: string; quiet: number }>();
   let id = 0;
@@ -46,7 +59,12 @@ export function createEvents() {
         continue;
       }
       if (response.writableLength > WAITING) continue;
-      const text = made.get(name) ?? JSON.stringify(viewer.values(), asShown);
+      const text = made.get(name) ?? snapshotOf(viewer);
+      if (text === null) {
+        response.write(`event: gone\ndata: ${JSON.stringify(GONE)}\n\n`);
+        end(viewer);
+        continue;
+      }
       made.set(name, text);
       const state = viewers.get(viewer) as { sent: string; quiet: number };
       if (text === state.sent) {

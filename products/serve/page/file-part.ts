@@ -27,7 +27,7 @@ const MOST_SEARCHED = 64 * MOST_LINE;
 const NEWLINE = 0x0a;
 
 /**
- * Up to `count` whole lines from `from` on; null where no line begins there. A last line without a newline is not whole.
+ * Up to `count` whole lines from `from` on; null where no line begins there, or no file is. A last line without a newline is not whole.
  * Of those that are `wanted` there may be none in what is read at once: then there is a next part, and none before is known.
  */
 export async function linesAt(
@@ -36,7 +36,11 @@ export async function linesAt(
   count: number,
   wanted?: (line: LineAt) => boolean,
 ): Promise<Slice | null> {
-  const file = await open(path);
+  const file = await open(path).catch(error => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null; // deleted meanwhile
+    throw error;
+  });
+  if (file === null) return null;
   try {
     const { size } = await file.stat();
     if (!Number.isSafeInteger(from) || from < 0 || from > size) return null;

@@ -143,8 +143,9 @@ export class Looking {
     const { rates, batches } = this.#stores;
     const there = (kind: Kind): string | null => this.fileOf(record, kind)?.id ?? null;
     return {
-      ...{ rate: rates.of(record.id), why: batches.waits(record), now: this.#parts.now() },
+      ...{ rate: rates.of(record.id), why: batches.waiting(record)?.words ?? null, now: this.#parts.now() },
       ...{ output: there('output'), error: there('error') },
+      forecast: batches.forecasts.of(record),
     };
   }
 

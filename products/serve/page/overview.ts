@@ -73,11 +73,18 @@ function batchRow(batch: BatchView, isAdmin: boolean): Html {
 <span class="state" data-is="${status}" data-state="status" data-text="state">${state}</span>
 <span class="why"${shownBy('why', batch.why)} data-text="why">${batch.why}</span></th>
 ${isAdmin ? cell('Owner', 'owner', owner) : NONE}
-<td data-label="Progress">${progress(batch)}</td>
+<td data-label="Progress">${progress(batch)}
+${forecastLine(batch)}</td>
 ${cell('Rate', 'rate', batch.rate, 'n')}
 ${cell('Time left', 'left', batch.left, 'n')}
 ${cell('Age', 'age', batch.age, 'n')}
 <td data-label="Actions" class="actions">${actions(batch)}</td></tr>`;
+}
+
+/** When it ends, and whether that is within its window. */
+export function forecastLine({ forecast, isLate }: BatchView): Html {
+  return html`<p class="forecast"${shownBy('forecast', forecast)}><span class="state" data-is="${isLate}" data-state="isLate" data-text="isLate"${shownBy('isLate', isLate)}>${isLate}</span>
+${text('forecast', forecast)}</p>`;
 }
 
 /** The bar, the counts, and behind a fold the failures by code. */

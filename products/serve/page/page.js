@@ -66,6 +66,10 @@ function listen() {
     fill(main, JSON.parse(event.data));
     if (told) told.textContent = 'Live.';
   };
+  source.addEventListener('gone', event => {
+    if (told) told.textContent = JSON.parse(event.data);
+    source.close();
+  });
   source.onerror = () => {
     if (told) told.textContent = 'Not live: the server does not answer.';
     // the server said no (logged out): a browser gives up then, and who reloads is led to the log-in

@@ -4,6 +4,7 @@ import { type EndpointStats, isThere, type PoolStats } from '../../../engine/ask
 import { counted, cut, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
 import { OTHER } from '../batches/batch-output.ts';
 import { type BatchRecord, type FailureGroup, isFinal, type Status } from '../batches/batch-state.ts';
+import type { Forecast } from '../batches/forecasts.ts';
 
 /** A row of a list that is updated in place has a key of its own. */
 export const BLANK_EXAMPLE = { key: '', id: '', message: '' };
@@ -23,6 +24,8 @@ export const BLANK_BATCH = {
   /** widths of 100, and where the second begins */
   ...{ good: 0, bad: 0 },
   ...{ completed: '', failed: '', total: '', rate: '', left: '', age: '' },
+  /** whether its window can be kept, and `late` where it cannot */
+  ...{ forecast: '', isLate: '' },
   /** where to send what cancels it, and where its files are; empty where there is none */
   ...{ cancel: '', output: '', errors: '' },
   /** `some`, or empty */
@@ -35,6 +38,8 @@ export interface Seen {
   /** lines a second; null where it is not known */
   rate: number | null;
   why: string | null;
+  /** null once it is ending */
+  forecast: Forecast | null;
   /** ids of its files that are still there */
   output: string | null;
   error: string | null;
@@ -46,7 +51,8 @@ const CANCELLABLE: readonly Status[] = ['validating', 'in_progress'];
 /** characters of a name */
 const LONGEST = 100;
 
-export function batchView(record: BatchRecord, { rate, why, output, error, now }: Seen): BatchView {
+export function batchView(record: BatchRecord, seen: Seen): BatchView {
+  const { rate, why, forecast, output, error, now } = seen;
   const { id, owner, status, created_at, counts } = record;
   const { total, completed, failed } = counts;
   const done = completed + failed;
@@ -67,7 +73,9 @@ export function batchView(record: BatchRecord, { rate, why, output, error, now }
     bad: total === 0 ? 0 : (100 * failed) / total,
     ...{ completed: number(completed), failed: number(failed), total: total === 0 ? '' : number(total) },
     rate: rate === null || isOver ? '' : `${rateWords(rate)} /s`,
-    left: isOver || rate === null || rate === 0 ? '' : timeWords((1000 * (total - done)) / rate),
+    left: isOver ? '' : leftWords(total - done, seen),
+    forecast: forecast?.words ?? '',
+    isLate: forecast?.verdict === 'late' ? 'late' : '',
     age: timeWords(Math.max(0, now - created_at * 1000)),
     cancel: CANCELLABLE.includes(status) && record.outputs === null ? `${href}/cancel` : '',
     output: output === null ? '' : `${href}/output`,
@@ -77,6 +85,12 @@ export function batchView(record: BatchRecord, { rate, why, output, error, now }
       .sort((one, other) => other.count - one.count)
       .map(group => failureView(group, href)),
   };
+}
+
+/** By the forecast, which knows what else there is to do; else by its own rate. */
+function leftWords(lines: number, { rate, forecast, now }: Seen): string {
+  if (forecast?.end != null) return timeWords(Math.max(0, forecast.end * 1000 - now));
+  return rate === null || rate === 0 ? '' : timeWords((1000 * lines) / rate);
 }
 
 /** `completed in 12 min` */
