@@ -13,6 +13,8 @@ import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { createAccess, isLoopback } from './access.ts';
+import { createActs } from './admin/acts.ts';
+import { addAdmin } from './admin/admin-routes.ts';
 import { openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
@@ -90,6 +92,7 @@ const addApi: Routes = async (app, parts) => {
   addFileRoutes(app, { files, uploads, eraser });
   const rates = createRates(now);
   await addPage(app, parts, { files, store, batches, rates, uploads, create });
+  addAdmin(app, parts, { store, batches });
   addBatchRoutes(app, { store, batches, create, eraser, parts });
   batchMetrics(parts, { store, batches, rates, eraser });
   const retention = new Retention(parts, { files, store, eraser, storage });
@@ -145,7 +148,16 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{ data, settings, access, journal, pool, endpoints, adapters: new Map() },
+      ...{
+        data,
+        settings,
+        access,
+        journal,
+        pool,
+        endpoints,
+        adapters: new Map(),
+        acts: createActs(data, { now, say }),
+      },
       ...{ metrics, room, webhooks, workers },
       ...{ ...stops, now, stamp, say },
     };

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { Access, Caller } from './access.ts';
+import type { Acts } from './admin/acts.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
 import type { EndpointList } from './endpoint-list.ts';
@@ -25,6 +26,8 @@ export interface Parts {
   endpoints: EndpointList;
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
   adapters: Map<string, number>;
+  /** the record of what admins do */
+  acts: Acts;
   metrics: ServerMetrics;
   /** of the disk of DIR */
   room: Room;
