@@ -14,6 +14,7 @@ import { ApiError, badRequest, notFound } from '../errors.ts';
 import { sendFile, type Uploads } from '../file-routes.ts';
 import { readBody } from '../http-body.ts';
 import type { Parts } from '../server-context.ts';
+import { addAdminPage } from './admin-page-routes.ts';
 import { resultOf } from './answer-view.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
@@ -105,6 +106,7 @@ class Pages {
     this.#addViews(ui);
     this.#addFiles(ui);
     this.#addActions(ui);
+    addAdminPage(ui, this.#parts, { show, formOf });
   }
 
   #callerOf({ headers, socket }: FastifyRequest): Caller | null {
@@ -244,8 +246,13 @@ class Pages {
       return toBatch(reply, started(request, fields, fields.get('input_file_id') ?? ''));
     });
     ui.post('/batches/:id/cancel', async (request: One, reply) => {
-      const { id } = this.#batchOf(request);
+      const { id, owner } = this.#batchOf(request);
       batches.cancel(store.of(id));
+      if (owner !== request.caller.owner)
+        this.#parts.acts.note(request, 'batch.cancelled', `cancelled ${id} of ${owner}`, {
+          target: id,
+          owner,
+        });
       return toBatch(reply, id);
     });
   }
@@ -259,7 +266,7 @@ function show(
   events?: string,
 ): FastifyReply {
   const caller: Caller | null = request.caller;
-  const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null };
+  const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null, isAdmin: isAdmin(caller) };
   return reply
     .type('text/html; charset=utf-8')
     .send(page({ title, main, viewer, ...(events !== undefined && { events }) }));
