@@ -6,7 +6,7 @@ import { COUNTS } from '../admin/admin-keys.ts';
 import { type KeyRecord, SCOPES } from '../api-keys.ts';
 import { bytesWords } from '../keep/keep-settings.ts';
 import { table } from './layout.ts';
-import { timeOf } from './view-texts.ts';
+import { stateWords, timeOf } from './view-texts.ts';
 
 export const ADMIN = '/ui/admin';
 
@@ -91,7 +91,7 @@ ${table(
   ],
   html`${endpoints.map(
     one => html`<tr><th scope="row" data-label="Endpoint">${one.url}</th>
-<td data-label="State"><span class="state" data-is="${one.state}">${one.cause === '' ? one.state : `${one.state}: ${one.cause.slice(0, 200)}`}</span></td>
+<td data-label="State"><span class="state" data-is="${one.state}">${stateWords(one.state, one.cause)}</span></td>
 <td data-label="Models">${one.models.slice(0, 4).join(', ')}</td>
 <td data-label="In flight" class="n">${number(one.in_flight)} of ${number(one.limit)}</td>
 <td data-label="Actions" class="actions">${act(one)}</td></tr>`,
@@ -103,7 +103,7 @@ function limitWords(key: KeyRecord, now: number): string {
   const { storage, models, expires } = key;
   const counts = COUNTS.flatMap(name => {
     const count = key[name];
-    return count === undefined ? [] : [`${LABELS[name].toLowerCase()}: ${number(count)}`];
+    return count === undefined ? [] : [`${LABELS[name]}: ${number(count)}`];
   });
   const left = expires === undefined ? 0 : expires * 1000 - now;
   return [
@@ -121,11 +121,11 @@ function limitFields(key: KeyRecord | null): Html {
   const field = (name: string, label: string, hint: string, value: string, kind = 'text'): Html =>
     html`<label for="${name}">${label} <span class="dim">${hint}</span></label>
 <input id="${name}" name="${name}" value="${value}" autocomplete="off" maxlength="4000"${kind === 'numeric' ? html` inputmode="numeric"` : NONE}>`;
-  return html`<p class="dim">A field that is empty is no limit.</p>
+  return html`<div class="fields"><p class="dim">A field that is empty is no limit.</p>
 ${COUNTS.map(name => field(name, LABELS[name], '', String(key?.[name] ?? ''), 'numeric'))}
 ${field('storage', 'Storage', '(10GB)', String(key?.storage ?? ''))}
 ${field('models', 'Models', '(with commas between)', key?.models?.join(', ') ?? '')}
-${field('expires', 'Ends', '(30d, 12h or 2027-01-31)', key?.expires === undefined ? '' : dayOf(key.expires))}`;
+${field('expires', 'Ends', '(30d, 12h or 2027-01-31)', key?.expires === undefined ? '' : dayOf(key.expires))}</div>`;
 }
 
 /** As the form shows and takes the end of a key: of one that ends within a day too. */

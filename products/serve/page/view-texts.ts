@@ -133,7 +133,7 @@ export function endpointView(endpoint: EndpointStats): EndpointView {
   const { url, state, cause, models, inFlight, limit, load, gpu, answered, failed } = endpoint;
   return {
     ...{ key: url, url: shownUrl(url), status: state },
-    state: state === 'up' || cause === '' ? state : `${state}: ${cut(cause, 200)}`,
+    state: stateWords(state, cause),
     models: models.slice(0, 4).join(', ') + (models.length > 4 ? ` and ${models.length - 4} more` : ''),
     flight: `${number(inFlight)} of ${number(limit)}`,
     waiting: load === null ? '' : number(load.waiting),
@@ -142,6 +142,12 @@ export function endpointView(endpoint: EndpointStats): EndpointView {
     answers: number(answered),
     failed: number(Object.values(failed).reduce((sum, count) => sum + count, 0)),
   };
+}
+
+/** Why it is so, unless the cause says the state itself. */
+export function stateWords(state: string, cause: string): string {
+  if (state === 'up' || cause === '') return state;
+  return cause.startsWith(state) ? cut(cause, 200) : `${state}: ${cut(cause, 200)}`;
 }
 
 /** A user and a password in it are nobody's to see. */
