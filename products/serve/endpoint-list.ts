@@ -18,7 +18,7 @@ interface Drain {
 
 export interface EndpointListOptions {
   data: string;
-  pool: Pick<EndpointPool, 'setEndpoints' | 'drain' | 'resume' | 'stats'>;
+  pool: Pick<EndpointPool, 'setEndpoints' | 'setReserve' | 'drain' | 'resume' | 'stats'>;
   named: readonly EndpointSetting[];
   /** ms since 1970 */
   now(): number;
@@ -47,8 +47,9 @@ export class EndpointList {
     }
   }
 
-  /** Those of the flags and files are these now. */
-  setNamed(settings: readonly EndpointSetting[]): Change[] {
+  /** Those of the flags and files are these now; `reserve`: places at each that are kept free for live calls. */
+  setNamed(settings: readonly EndpointSetting[], reserve: number): Change[] {
+    this.#options.pool.setReserve(reserve);
     this.#named = settings;
     return this.#apply();
   }

@@ -61,7 +61,7 @@ export function createReload({
     const { changed, later } = differences(running, told);
     webhooks.follow(told.settings.webhooks, secrets);
     Object.assign(settings, fixedFrom(settings, told.settings));
-    const moved = endpoints.setNamed(told.pool.endpoints).map(changeInWords);
+    const moved = endpoints.setNamed(told.pool.endpoints, settings.gateway.reserve).map(changeInWords);
     const wasGood = isGood;
     isGood = true;
     complaint = '';

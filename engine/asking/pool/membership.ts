@@ -19,6 +19,8 @@ export interface MembershipOptions {
   settings: readonly EndpointSetting[];
   clock: Clock;
   make(setting: EndpointSetting): Endpoint;
+  /** places at each that are kept free for live calls */
+  reserve?: number | undefined;
   /** of outage.ts and call-queue.ts */
   outages: { join(endpoint: Endpoint, cause: string): void };
   queue: { leaveHome(endpoint: Endpoint): void; forget(at: number): void };
@@ -32,6 +34,7 @@ const MOST_MODELS = 1_000;
 
 export function createMembership(options: MembershipOptions) {
   const { endpoints, settings: first, clock, make, outages, queue, onChange } = options;
+  let { reserve = 0 } = options;
   const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
   /** served by an endpoint that was taken out */
   const gone = new Set<string>();
@@ -53,6 +56,7 @@ export function createMembership(options: MembershipOptions) {
     if (known === undefined) {
       const endpoint = make(setting);
       said.set(endpoint, setting);
+      endpoint.learner.reserve = reserve;
       endpoints.push(endpoint);
       outages.join(endpoint, endpoint.cause);
       return [{ url: setting.url, what: 'added' }];
@@ -99,6 +103,12 @@ export function createMembership(options: MembershipOptions) {
       const changes = settings.flatMap(add);
       onChange();
       return [...changes, ...out.map(({ url }) => ({ url, what: 'removed' as const }))];
+    },
+    /** Places at each endpoint that are kept free for live calls, at most half. */
+    setReserve(places: number): void {
+      reserve = places;
+      for (const { learner } of endpoints) learner.reserve = places;
+      onChange();
     },
     /** Nothing new is asked there; calls in flight finish. False where no such endpoint is there. */
     drain(url: string, cause: string): boolean {

@@ -153,6 +153,7 @@ class Carrier {
     this.#membership = createMembership({
       ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
       make: setting => createEndpoint(setting, made++, options.key, options),
+      reserve: options.reserve,
       onChange: () => {
         recount();
         this.#gpus.follow();
