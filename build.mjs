@@ -101,7 +101,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|keep\/keep-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',
