@@ -29,19 +29,21 @@ export interface MembershipOptions {
 }
 
 const GONE = 'it is no longer named';
-/** Models that a pool remembers to have had. */
+/** Models that a pool remembers to have had, and ms for which it does: what asks for one later is told that there is none. */
 const MOST_MODELS = 1_000;
+const REMEMBERED = 24 * 3_600_000;
 
 export function createMembership(options: MembershipOptions) {
   const { endpoints, settings: first, clock, make, outages, queue, onChange } = options;
   let { reserve = 0 } = options;
   const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
-  /** served by an endpoint that was taken out */
-  const gone = new Set<string>();
+  /** served by an endpoint that was taken out, and when that was */
+  const gone = new Map<string, number>();
   const find = (url: string): Endpoint | undefined => endpoints.find(one => one.url === url);
 
   function takeOut(endpoint: Endpoint): void {
-    for (const model of endpoint.models) if (gone.size < MOST_MODELS) gone.add(model);
+    for (const model of endpoint.models)
+      if (gone.size < MOST_MODELS || gone.has(model)) gone.set(model, clock.now());
     endpoint.leaving = true;
     stop(endpoint, GONE);
   }
@@ -127,13 +129,15 @@ export function createMembership(options: MembershipOptions) {
     },
     /** Whether an endpoint served it that was taken out, and none does now: what asks for it may wait. */
     wasServed: (model: string): boolean =>
-      gone.has(model) && !endpoints.some(one => !one.leaving && one.models.has(model)),
+      clock.now() - (gone.get(model) ?? Number.NEGATIVE_INFINITY) < REMEMBERED &&
+      !endpoints.some(one => !one.leaving && one.models.has(model)),
     /** Somebody waits for a live call; a batch has its window, in which a model that is out may be back. */
     mayWait({ live, model }: Pick<Call, 'live' | 'model'>): boolean {
       return live === undefined && this.wasServed(model);
     },
     /** Forgets those that were taken out and have nothing under way. */
     sweep(): void {
+      for (const [model, at] of gone) if (clock.now() - at >= REMEMBERED) gone.delete(model);
       for (let at = endpoints.length - 1; at >= 0; at--) {
         const endpoint = endpoints[at] as Endpoint;
         // most looks end here
