@@ -4,7 +4,8 @@
  *   $ printf 'id,question\n7,"Shall we, or not?"\n' | fw ingest --prompt question
  *   {"id":"7","row":1,"input":{"id":"7","question":"Shall we, or not?"},"prompt":"Shall we, or not?"}
  *
- * Reads   CSV, TSV, JSON or NDJSON; JSON lines that are items already pass as they are. With --format legacy the results
+ * Reads   CSV, TSV, JSON, NDJSON or Parquet; JSON lines that are items already pass as they are. Text may be compressed by
+ *         gzip, and in another encoding (--encoding). With --format legacy the results
  *         of earlier runs, as lines or whole documents, which become the items that they were made of. With --format
  *         openai-batch lines { custom_id, method, url, body }, all of which are checked before the first is passed on
  * Writes  { id, row, input: { columns }, prompt, ordering?, sample? }, one for each row, ordering and sample; messages in place
@@ -37,9 +38,10 @@ const OPTIONS = { ...INGEST_OPTIONS, ...AGENTS_OPTION } as const;
 
 export default stage({
   name: 'ingest',
-  summary: 'Turn the rows of a CSV, TSV, JSON or NDJSON table into items.',
+  summary: 'Turn the rows of a CSV, TSV, JSON, NDJSON or Parquet table into items.',
   examples: [
     'fw ingest prompts.csv --orderings batch4 --shard 1/8',
+    "fw ingest 'data/train-*.parquet' --prompt text --limit 1000",
     "fw ingest 'parts/*.csv' --id name --template ask.liquid --limit 20",
     "fw ingest --format legacy --source prompts.csv 'out/*_legacy.json' | fw select --failed",
   ],

@@ -63,7 +63,7 @@ export default stage({
     }
     const again = twiceIn(files);
     if (again !== null) throw usageError(`expected different files, found ${again}`);
-    refuseTables(files, 'merge', true);
+    refuseTables(files, 'merge', { documents: true, inPlace: true });
     return () => mergeFiles(files, { ...merging(options, base), signal, account });
   },
 
@@ -74,7 +74,7 @@ export default stage({
     const paths = expectResults(await expandPaths(old));
     const again = twiceIn(paths);
     if (again !== null) throw usageError(`--old: expected different files, found ${again}`);
-    refuseTables(paths, 'merge', true);
+    refuseTables(paths, 'merge', { documents: true, inPlace: true });
     return mergeInto(paths, { ...merging(options, base), account });
   },
 });

@@ -31,7 +31,8 @@ if ! page=$(header | curl --config - --fail --silent --show-error --max-time 20 
   exit 69
 fi
 # Seconds that one worker would take for all that waits and all that runs. Before the first result no rate is known: then a line counts as a second.
-work=$(awk '/^fw_shard_work_seconds\{/ { seconds += $NF; isKnown = 1 } /^fw_shard_lines\{/ { lines += $NF; isThere = 1 }
+# Lines of a model that no worker has (unserved) start none.
+work=$(awk '/^fw_shard_work_seconds\{/ { seconds += $NF; isKnown = 1 } /^fw_shard_lines\{/ { if (!/"unserved"/) lines += $NF; isThere = 1 }
   END { if (isKnown || isThere) printf "%d", (isKnown ? seconds : lines) + 0.999 }' <<< "$page")
 if [ -z "$work" ]; then
   say "expected fw_shard_lines at $FW_SERVER/metrics: does the server run with --redis?" >&2

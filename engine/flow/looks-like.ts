@@ -4,6 +4,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { refuseForeign } from '../core/files/encoding.ts';
+import { isUnpackable } from '../core/files/unpacked.ts';
 import { dataError, type Fatal } from '../core/item/failure.ts';
 import { cut } from '../core/item/wording.ts';
 import { visible } from '../core/json/visible.ts';
@@ -74,9 +75,14 @@ export function noIds(first: string, name: string): string | null {
 
 /**
  * Looks at the beginnings of files before any line of them is read, so that nothing is asked or written for a part of
- * them. What cannot be opened, or is no file, is left to who reads it.
+ * them. What cannot be opened, or is no file, is left to who reads it; so is what is compressed, unless lines are to be read
+ * `inPlace`, from where they stand in the file.
  */
-export function refuseTables(paths: readonly string[], stage: string, documents: boolean): void {
+export function refuseTables(
+  paths: readonly string[],
+  stage: string,
+  { documents, inPlace = false }: { documents: boolean; inPlace?: boolean },
+): void {
   const block = Buffer.allocUnsafe(HEAD + 1);
   for (const path of paths) {
     if (path === '-') continue;
@@ -88,8 +94,10 @@ export function refuseTables(paths: readonly string[], stage: string, documents:
     }
     try {
       if (!fstatSync(file).isFile()) continue;
-      const length = readSync(file, block, 0, block.length, 0);
-      const found = notLines(block.subarray(0, length), { name: path, stage }, documents);
+      const head = block.subarray(0, readSync(file, block, 0, block.length, 0));
+      // what is within is looked at by who reads it
+      if (!inPlace && isUnpackable(head)) continue;
+      const found = notLines(head, { name: path, stage }, documents);
       if (found) throw found;
     } finally {
       closeSync(file);

@@ -7,6 +7,7 @@ import { version } from '../core/config/package.ts';
 import { descriptors, socketsOf } from '../core/files/process.ts';
 import type { AskedTotals } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
+import type { Say } from '../core/item/say.ts';
 import { durationOf, grouped, type OptionsOf, type Values } from '../flow/options.ts';
 
 export const POOL_OPTIONS = {
@@ -102,7 +103,7 @@ export interface OpenPoolOptions {
   ledger?: string | false | undefined;
   /** the `pool:` of a pipeline file; flags win over it */
   file?: PoolFile;
-  warn(message: string): void;
+  warn: Say;
   /** called once when the pool gives up in the middle of the run */
   onGivenUp(): void;
   /** told the time of each answer, in ms */

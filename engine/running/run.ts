@@ -86,7 +86,7 @@ function prepare(run: Run) {
   const makesItems = first !== undefined && isSource(first.stage, first.options);
   if (first && !makesItems && !first.stage.positional) {
     const documents = row.some(({ stage }) => stage.documents);
-    refuseTables(run.files, first.stage.name, documents);
+    refuseTables(run.files, first.stage.name, { documents });
   }
   // a source whose arguments are no lines to read opens them itself
   const inputs = makesItems && first.stage.positional ? [] : (run.inputs ?? inputsOf(run.files));

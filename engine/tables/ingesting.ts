@@ -1,5 +1,6 @@
 /** The options of ingest, and how what they name is read: as the rows of a table, or as the requests of a batch file. */
 
+import { encodingNamed } from '../core/files/decoded.ts';
 import { usageError } from '../core/item/failure.ts';
 import { COMMON } from '../flow/join.ts';
 import type { OptionSchemas, OptionsOf } from '../flow/options.ts';
@@ -28,6 +29,11 @@ export const INGEST_OPTIONS = {
   delimiter: {
     type: 'string',
     description: "Field delimiter of CSV, one character or '\\t'. Default: a comma; for TSV a tab.",
+  },
+  encoding: {
+    type: 'string',
+    description:
+      'Encoding of the text, e.g. utf-16le (Excel\'s "Unicode text") or windows-1252. Default: UTF-8.',
   },
   schema: {
     type: 'string',
@@ -118,6 +124,7 @@ export async function openTable(options: IngestOptions, tools: Tools, orderings:
   const reading: TableOptions = {
     format: format === 'legacy' ? undefined : format,
     delimiter: delimiterFor(options),
+    encoding: encodingOf(options),
     maxLine: maxLineOf(options),
     // an option that says where to look says that the lines are rows
     takesItems: !looksElsewhere(options),
@@ -150,6 +157,14 @@ function maxLineOf(options: IngestOptions): number {
   return (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
 }
 
+function encodingOf({ encoding, format }: IngestOptions): string | undefined {
+  if (encoding === undefined) return undefined;
+  if (format === 'openai-batch' || format === 'legacy')
+    throw usageError(`--encoding: expected a table, found --format ${format}, which is UTF-8`);
+  // rows that are no UTF-8 are failed rows, where it is the default
+  return encodingNamed(encoding) === 'utf-8' ? undefined : encoding;
+}
+
 /** Exit 64 where the format has no fields, and so no delimiter. */
 function delimiterFor({ format, delimiter, source }: IngestOptions): number | undefined {
   if (delimiter === undefined) return undefined;
@@ -172,7 +187,10 @@ export async function countItems(
   const { format } = options;
   if (format === 'legacy') return tools.rows ?? null;
   const { files, signal } = tools;
-  const reading = { format, delimiter: delimiterFor(options), maxLine: maxLineOf(options), signal };
+  const reading = {
+    ...{ format, delimiter: delimiterFor(options), encoding: encodingOf(options) },
+    ...{ maxLine: maxLineOf(options), signal },
+  };
   const rows = tools.rows ?? (await countRows(files, reading));
   return rows && selectRows(options).of(rows) * (orderings()?.length ?? 1) * (options.samples ?? 1);
 }

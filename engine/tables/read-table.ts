@@ -8,6 +8,7 @@
  * source unusable (no header, no rows, no text) ends the run with 65. Rows are read a batch at a time, when they are asked for.
  */
 import _ from 'highland';
+import { decodedInput } from '../core/files/decoded.ts';
 import type { ByteInput } from '../core/files/input-files.ts';
 import type { Batch } from '../core/files/ndjson-out.ts';
 import { type MadeOf, rememberMade } from '../core/files/origin.ts';
@@ -15,6 +16,7 @@ import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { counted, shown } from '../core/item/wording.ts';
+import { openTableOf, parquetPath, parquetRows } from './parquet-table.ts';
 import { requestsAgain } from './requests.ts';
 import type { RowSplitter } from './row-bytes.ts';
 import type { LineWriter } from './row-lines.ts';
@@ -93,19 +95,27 @@ export async function* tableBatches(
   options: TableOptions,
   linesOf?: LinesOf,
 ): AsyncGenerator<Batch, undefined> {
-  const { lastRow, signal, format, maxLine } = options;
+  const { lastRow, signal, format, maxLine, encoding } = options;
   const first: { header: Header | null } = { header: null };
   const batches = new Batches(options, linesOf);
-  for (const input of inputs) {
+  for (const source of inputs) {
+    const input = encoding === undefined ? source : decodedInput(source, encoding);
     // while a read of a pipe waits, nothing else is heard; closing the input ends the read
     const stop = (): void => {
       if (!input.regular) input.close();
     };
     signal.addEventListener('abort', stop, { once: true });
     try {
+      const parquet = format === undefined ? parquetPath(input) : null;
+      if (parquet !== null) {
+        yield* parquetBatches(parquet, input.name, batches, options);
+        if (signal.aborted || batches.row >= lastRow) return;
+        continue;
+      }
       const { bytes, at } = await firstBytes(input, format === 'openai-batch');
       const decoder = decoderFor(bytes, input.name, options, first);
-      batches.again = input.reopened?.() ? (options.again ?? null) : null; // standard input has no name
+      // standard input has no name, and what was compressed no places
+      batches.again = !input.isPacked && input.reopened?.() ? (options.again ?? null) : null;
       const rowsBefore = batches.row;
       for await (const _fed of feeding(decoder.pieces, bytes, input, at)) {
         if (decoder.table?.columns === null && decoder.pieces.isTooLong())
@@ -125,6 +135,22 @@ export async function* tableBatches(
       input.close();
     }
   }
+}
+
+async function* parquetBatches(
+  path: string,
+  source: string,
+  batches: Batches,
+  { expect, maxLine, lastRow, signal, warn }: TableOptions,
+): AsyncGenerator<Batch, undefined> {
+  const file = await openTableOf(path);
+  expect(file.columns, source);
+  for await (const rows of parquetRows(file, source, maxLine)) {
+    if (signal.aborted) return;
+    yield* batches.rows(rows, source);
+    if (batches.row >= lastRow) break;
+  }
+  for (const note of file.notes()) warn(note);
 }
 
 /** The rows of all sources, one after the other, as items and as lines. */
@@ -178,6 +204,18 @@ class Batches {
     yield* this.#left();
   }
 
+  /** Those of a source that has no bytes to be cut. */
+  *rows(rows: readonly Row[], source: string): Generator<Batch, undefined> {
+    this.#writer = null;
+    this.again = null;
+    for (const row of rows) {
+      if (this.row >= this.#options.lastRow) break;
+      this.#add(row, source);
+      if (this.#items.length >= ITEMS) yield* this.#left();
+    }
+    yield* this.#left();
+  }
+
   /** What has not been passed on: where there are lines, there are no items. */
   *#left(): Generator<Batch, undefined> {
     const lines = this.#writer?.taken();
@@ -214,11 +252,18 @@ function numbersDiffer(source: string, line: number, lastLine: number, swallowed
 /** How many rows there are. They are cut as for reading, a block in each turn of the event loop; throws as reading does. */
 export async function countTableRows(
   inputs: readonly ByteInput[],
-  { signal, ...options }: Pick<TableOptions, 'format' | 'delimiter' | 'maxLine' | 'signal'>,
+  { signal, ...options }: Pick<TableOptions, 'format' | 'delimiter' | 'encoding' | 'maxLine' | 'signal'>,
 ): Promise<number> {
   let count = 0;
-  for (const input of inputs) {
+  for (const source of inputs) {
+    const input = options.encoding === undefined ? source : decodedInput(source, options.encoding);
     try {
+      const parquet = options.format === undefined ? parquetPath(input) : null;
+      if (parquet !== null) {
+        const { groups } = await openTableOf(parquet);
+        count += groups.reduce((sum, rows) => sum + rows, 0);
+        continue;
+      }
       const { bytes, at } = await firstBytes(input, options.format === 'openai-batch');
       const opening = { ...options, takesItems: true, expect: () => {}, warn: () => {} };
       const { pieces, table } = decoderFor(bytes, input.name, opening, { header: null });

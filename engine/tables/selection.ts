@@ -2,6 +2,7 @@
 import { fstatSync, statSync } from 'node:fs';
 import { inputsOf } from '../core/files/input-files.ts';
 import { openLines } from '../core/files/line-places.ts';
+import { isPackedFile } from '../core/files/unpacked.ts';
 import { usageError } from '../core/item/failure.ts';
 import { countTableRows } from './read-table.ts';
 import type { Format } from './source-kind.ts';
@@ -10,6 +11,7 @@ export interface Counting {
   /** as in readTable; `lines` where the files are no table */
   format?: Format | 'lines' | undefined;
   delimiter?: number | undefined;
+  encoding?: string | undefined;
   maxLine: number;
   signal: AbortSignal;
 }
@@ -31,6 +33,7 @@ export async function countRows(files: readonly string[], counting: Counting): P
     if (bytes > MOST_BYTES || kinds.some(kind => !kind.isFile())) return null;
     const { format, maxLine, signal } = counting;
     if (format !== 'lines') return await countTableRows(inputsOf(paths), { ...counting, format });
+    if (paths.some(isPackedFile)) return null;
     return await countLines(paths, { maxLine, signal });
   } catch {
     return null;

@@ -2,6 +2,7 @@
 
 import { foreignKind, SIGNATURE_BYTES } from '../core/files/encoding.ts';
 import type { ByteInput } from '../core/files/input-files.ts';
+import { nameWithin } from '../core/files/unpacked.ts';
 import { dataError } from '../core/item/failure.ts';
 import { COMMA, doubtOf, mayBeSepLine, sepLine, TAB, written } from './delimiter.ts';
 import { requestDecoder } from './requests.ts';
@@ -24,6 +25,8 @@ export interface Opening extends DecoderOptions {
   format?: Format | undefined;
   /** the delimiter of CSV, as a byte; default: that of the format */
   delimiter?: number | undefined;
+  /** of the text; default: UTF-8 */
+  encoding?: string | undefined;
   /** told what a person should know and what stops nothing */
   warn(message: string): void;
 }
@@ -102,7 +105,7 @@ export function decoderFor(
 
 /** The format that the ending of the name says, else that of the first byte that is no space. */
 function formatBy(name: string, begin: string): Format {
-  const ending = /\.([a-z]{1,8})$/i.exec(name)?.[1]?.toLowerCase();
+  const ending = /\.([a-z]{1,8})$/i.exec(nameWithin(name))?.[1]?.toLowerCase();
   const named = ending === 'jsonl' ? 'ndjson' : FORMATS.find(format => format === ending);
   return named ?? (begin === '[' ? 'json' : begin === '{' ? 'ndjson' : 'csv');
 }

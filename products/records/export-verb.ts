@@ -191,7 +191,8 @@ interface From extends Exporting {
 function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, path, texts }: From) {
   const { call, at, header } = line;
   const { key, item, agent, round, attempt, time, ms, endpoint, model, outcome } = call;
-  const { detail, redacted, answer, whole, logprobs, finish, usage, caller, caller_key, arm, ttft } = call;
+  const { detail, redacted, answer, whole, logprobs, finish, usage, caller, caller_key, arm, trace, ttft } =
+    call;
   const isAnswer = answer !== undefined;
   const name = nameOfCall(call, header);
   const isFirst = isAnswer && answers.isFirst(name, file, at);
@@ -208,6 +209,7 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
     ...(caller !== undefined && { owner: caller }),
     ...(caller_key !== undefined && { owner_key: caller_key }),
     ...(arm !== undefined && { arm }),
+    ...(trace !== undefined && { trace }),
     endpoint,
     model,
     outcome,

@@ -1,4 +1,4 @@
-/** ledger prune: removes old days. */
+/** ledger prune: removes old days, or the texts of an owner. */
 
 import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,32 +8,60 @@ import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
+import { forgetOwner } from './forget-owner.ts';
 import { LEDGER, placeOf } from './reading-options.ts';
 
 export default command({
   name: 'ledger prune',
-  summary: 'Delete the days of a ledger before a date. Answers that only they had are asked for again.',
+  summary: 'Delete the days of a ledger before a date, or the texts of what a key of a server has asked.',
   examples: [
     'fw ledger prune --before 2026-11-01',
     'fw ledger prune --before 2026-11-01 --ledger serve/gateway',
+    'fw ledger prune --owner alice --ledger serve/gateway',
   ],
   options: {
     ...LEDGER,
-    before: { type: 'string', description: 'First day to keep (UTC), e.g. 2026-11-01.' },
+    before: {
+      type: 'string',
+      description:
+        'First day to keep (UTC), e.g. 2026-11-01. Answers that only the days before it had are asked for again.',
+    },
+    owner: {
+      type: 'string',
+      description:
+        'Remove only texts of calls of this owner (fw keys): requests, answers and errors. Times, tokens and counts stay.',
+    },
   },
 
-  async run({ ledger, before }) {
-    if (before === undefined)
-      throw usageError('expected a day, found none: fw ledger prune --before 2026-11-01');
+  async run({ ledger, before, owner }) {
+    if (before === undefined && owner === undefined)
+      throw usageError('expected a day or an owner, found none: fw ledger prune --before 2026-11-01');
     const at = placeOf(ledger);
     if (!existsSync(at)) throw usageError(`${at}: expected the folder of a ledger, found none`);
-    const { days, files, bytes } = pruneLedger(at, before, new Date().toISOString().slice(0, 10));
+    if (owner !== undefined) return forget(at, owner, before ?? null);
+    const { days, files, bytes } = pruneLedger(at, before as string, new Date().toISOString().slice(0, 10));
     await writePage(
       `${visible(at)}: removed ${number(days)} days · files ${number(files)} · bytes ${number(bytes)}\n`,
     );
     return EXIT.ok;
   },
 });
+
+async function forget(at: string, owner: string, before: string | null): Promise<number> {
+  if (before !== null) checkDay(before, new Date().toISOString().slice(0, 10));
+  refuseHeld(at);
+  let unread = 0;
+  const { calls, files, bytes } = forgetOwner(at, owner, before, ({ path, message, kind }) => {
+    if (kind === 'torn') return; // a server is writing it, or was killed: nobody has used it
+    unread += 1;
+    process.stderr.write(`fw ledger prune: ${visible(path)}: ${visible(message)}\n`);
+  });
+  await writePage(
+    `${visible(at)}: removed the texts of ${number(calls)} calls of ${visible(owner)} · files ${number(files)} · bytes ${number(bytes)}\n`,
+  );
+  // what cannot be read may be his, too
+  return unread > 0 ? EXIT.failed : EXIT.ok;
+}
 
 export interface Pruned {
   days: number;
@@ -48,13 +76,8 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
  * with its folder. Exit 64 where a run has the ledger.
  */
 export function pruneLedger(path: string, before: string, today: string): Pruned {
-  if (!DAY.test(before) || Number.isNaN(Date.parse(before)) || before > today)
-    throw usageError(
-      `--before: expected a day up to today, such as ${today}, found '${before.slice(0, 40)}'`,
-    );
-  const holder = holdersIn(join(path, 'locks')).find(one => stateOf(one) !== 'gone');
-  if (holder)
-    throw usageError(`${path}: the ledger is in use by ${wordsOf(holder)}; prune it when that has ended`);
+  checkDay(before, today);
+  refuseHeld(path);
   const pruned: Pruned = { days: 0, files: 0, bytes: 0 };
   for (const entry of readdirSync(path, { withFileTypes: true })) {
     if (!entry.isDirectory() || !DAY.test(entry.name) || entry.name >= before) continue;
@@ -70,4 +93,16 @@ export function pruneLedger(path: string, before: string, today: string): Pruned
     if (own.length === names.length) rmdirSync(folder);
   }
   return pruned;
+}
+
+function checkDay(before: string, today: string): void {
+  if (DAY.test(before) && !Number.isNaN(Date.parse(before)) && before <= today) return;
+  throw usageError(`--before: expected a day up to today, such as ${today}, found '${before.slice(0, 40)}'`);
+}
+
+/** A run that has it relies on what it has read; the record of a server is read by nobody but its cache, which looks again. */
+function refuseHeld(path: string): void {
+  const holder = holdersIn(join(path, 'locks')).find(one => stateOf(one) !== 'gone');
+  if (holder)
+    throw usageError(`${path}: the ledger is in use by ${wordsOf(holder)}; prune it when that has ended`);
 }

@@ -5,9 +5,10 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import { type KeyRecord, type KeyRing, type KeyRules, SCOPES, type Scope } from './api-keys.ts';
+import { hashOf, type KeyRecord, type KeyRing, type KeyRules, SCOPES, type Scope } from './api-keys.ts';
 import { Budgets } from './budgets.ts';
 import { ApiError } from './errors.ts';
+import type { Noted } from './log/request-line.ts';
 
 export type { KeyRules };
 
@@ -23,6 +24,8 @@ export interface Caller {
 
 const NONE: KeyRules = {};
 const LOCAL: Caller = { owner: 'local', key: null, scopes: new Set(SCOPES), rules: NONE };
+/** characters of a hash by which a key that was refused can be told from others, and not be found */
+const HASH_SHOWN = 8;
 /** a key has 46 characters */
 const LONGEST_KEY = 200;
 
@@ -31,17 +34,21 @@ export function createAccess(keys: KeyRing, now: () => number, budgets = new Bud
 
   return {
     budgets,
-    /** Throws 401, 403 or 429. */
+    /** Throws 401, 403 or 429, and notes for the log whom it concerns. */
     check(
       { authorization, host, origin }: Pick<IncomingHttpHeaders, 'authorization' | 'host' | 'origin'>,
       scope: Scope | null,
+      noted: Pick<Noted, 'key' | 'key_hash' | 'owner'> = {},
     ): Caller {
       if (!keys.isThere) {
         refuseForeignHost(host);
         if (origin !== undefined) refuseForeignOrigin(origin);
         return LOCAL;
       }
-      const found = keys.find(keyIn(authorization));
+      const shown = keyIn(authorization);
+      const found = keys.find(shown);
+      if (found === null) noted.key_hash = hashOf(shown).slice(0, HASH_SHOWN);
+      else Object.assign(noted, { key: found.id, owner: found.name });
       if (found === null || isOver(found))
         throw new ApiError(401, 'Incorrect API key provided.', { code: 'invalid_api_key' });
       const { id, scopes } = found;

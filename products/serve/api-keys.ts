@@ -7,6 +7,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
+import type { About, Say } from '../../engine/core/item/say.ts';
 import type { KeyLimits } from './budgets.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
@@ -36,7 +37,7 @@ export const keysPath = (data: string): string => join(data, 'keys.json');
 /** 43 characters of base64url are 256 bits. */
 const PREFIX = 'fw_';
 
-const hashOf = (key: string): string => hash('sha256', key);
+export const hashOf = (key: string): string => hash('sha256', key);
 
 /** A new key, to be shown once, and what is kept of it. */
 export function makeKey(
@@ -106,10 +107,12 @@ export interface KeyRing {
  * Follows the key file. Where it cannot be read any more, or is gone, `warn` is told and no key is valid: a server that
  * had keys never lets everybody in.
  */
-export function openKeys(data: string, warn: (message: string) => void): KeyRing {
+export function openKeys(data: string, warn: Say): KeyRing {
   let seen = '';
   /** those that are not revoked, by hash and by id */
   let keys: Map<string, KeyRecord> | null = null;
+  /** by id, as the file had them when it was last read; null before that */
+  let known: Map<string, string> | null = null;
   /** by id, of those whose end is known */
   let ends = new Map<string, number>();
 
@@ -121,6 +124,8 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       const read = readKeys(data);
       if (read === null && keys !== null)
         throw dataError(`${keysPath(data)}: expected the keys of fw keys, found no file`);
+      if (known !== null) for (const [words, about] of changesOf(known, read ?? [])) warn(words, about);
+      known = new Map(read?.map(one => [one.id, JSON.stringify(one)]));
       const valid = read?.filter(({ revoked }) => revoked === undefined);
       keys = valid
         ? new Map(valid.flatMap(one => [[one.sha256, one] as const, [one.id, one] as const]))
@@ -133,7 +138,9 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       );
     } catch (error) {
       keys = new Map();
-      warn(`${(error as Error).message}; no key is valid until that is fixed`);
+      warn(`${(error as Error).message}; no key is valid until that is fixed`, {
+        ...{ event: 'keys-unreadable', level: 'error' },
+      });
     }
   }
 
@@ -155,6 +162,22 @@ export function openKeys(data: string, warn: (message: string) => void): KeyRing
       return ends.get(id) ?? null;
     },
   };
+}
+
+/** What is to be told of a key file that has changed: of each key, and never its hash. */
+function* changesOf(
+  before: ReadonlyMap<string, string>,
+  keys: readonly KeyRecord[],
+): Generator<[words: string, about: About]> {
+  for (const one of keys) {
+    const was = before.get(one.id);
+    if (was === JSON.stringify(one)) continue;
+    const what = one.revoked !== undefined ? 'revoked' : was === undefined ? 'added' : 'changed';
+    yield [`key ${one.id} of ${one.name} is ${what}`, { event: `key-${what}`, key: one.id, owner: one.name }];
+  }
+  const left = new Set(keys.map(({ id }) => id));
+  for (const id of before.keys())
+    if (!left.has(id)) yield [`key ${id} is no longer in the file`, { event: 'key-removed', key: id }];
 }
 
 /** Changes with the file. */

@@ -9,6 +9,7 @@ import { join, relative, sep } from 'node:path';
 import { isCall } from '../../engine/asking/ledger/ledger-format.ts';
 import { callIn, callsOf, ledgerFiles, linesOf, parsed } from '../../engine/asking/ledger/read-ledger.ts';
 import { OWNER_ONLY, readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import type { Budgets, Snapshot } from './budgets.ts';
 
@@ -32,7 +33,7 @@ export class BudgetJournal {
   readonly #path: string;
   readonly #record: string;
   readonly #budgets: Budgets;
-  readonly #say: (message: string) => void;
+  readonly #say: Say;
   readonly #timer: NodeJS.Timeout;
   #mark: Mark | null = null;
   #bytes = 0;
@@ -41,7 +42,7 @@ export class BudgetJournal {
   readonly wasKilled: boolean;
 
   /** Adds up what an earlier server has left under `data`. */
-  constructor(data: string, budgets: Budgets, { now, say }: { now(): number; say(message: string): void }) {
+  constructor(data: string, budgets: Budgets, { now, say }: { now(): number; say: Say }) {
     this.#path = join(data, 'budgets.jsonl');
     this.#record = join(data, 'gateway');
     this.#budgets = budgets;
@@ -145,7 +146,9 @@ export class BudgetJournal {
   /** All of it is written anew later; a server that ends before that adds it up from the record. */
   #broken(error: unknown): void {
     if (!this.#isBroken)
-      this.#say(`budgets: expected to write ${this.#path}, found ${(error as Error).message}; tried again`);
+      this.#say(`budgets: expected to write ${this.#path}, found ${(error as Error).message}; tried again`, {
+        ...{ event: 'disk', level: 'warn' },
+      });
     this.#isBroken = true;
   }
 }

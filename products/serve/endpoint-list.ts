@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
 import type { Change, EndpointPool } from '../../engine/asking/pool/part.ts';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { MOST } from './discovery/entries.ts';
 
@@ -22,7 +23,7 @@ export interface EndpointListOptions {
   named: readonly EndpointSetting[];
   /** ms since 1970 */
   now(): number;
-  say(message: string): void;
+  say: Say;
 }
 
 const wordsOf = (by: string): string => `drained by ${by}`;
@@ -43,7 +44,9 @@ export class EndpointList {
     this.#drained = read(this.#path, say);
     for (const [url, { by }] of this.#drained) {
       if (!pool.drain(url, wordsOf(by))) continue;
-      say(`endpoint ${url} stays drained (by ${by}): it is asked nothing until it is resumed`);
+      say(`endpoint ${url} stays drained (by ${by}): it is asked nothing until it is resumed`, {
+        ...{ event: 'endpoint-drained', endpoint: url },
+      });
     }
   }
 
@@ -59,7 +62,8 @@ export class EndpointList {
     if (settings.length === 0) this.#found.delete(source);
     else this.#found.set(source, settings);
     const words = this.#apply().map(changeInWords);
-    if (words.length > 0) this.#options.say(`${source}: ${words.join('; ')}`);
+    if (words.length > 0)
+      this.#options.say(`${source}: ${words.join('; ')}`, { event: 'endpoints', from: source });
   }
 
   whoDrained(url: string): Drain | null {
@@ -131,7 +135,7 @@ export function changeInWords(change: Change): string {
 }
 
 /** A file that is none costs what it said. */
-function read(path: string, say: (message: string) => void): Map<string, Drain> {
+function read(path: string, say: Say): Map<string, Drain> {
   const drained = new Map<string, Drain>();
   try {
     if (!existsSync(path)) return drained;

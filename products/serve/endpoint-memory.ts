@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
 import { readKept } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { keepFile } from './small-files.ts';
 
@@ -12,19 +13,21 @@ const LOOK = 10_000;
 const MOST_CALLS = 65_535;
 
 /** Begins with what is kept, and keeps what changes until `stop`. A file that cannot be read or written costs nothing but that. */
-export function keepEndpoints(data: string, pool: Memory, say: (message: string) => void): { stop(): void } {
+export function keepEndpoints(data: string, pool: Memory, say: Say): { stop(): void } {
   const path = join(data, 'endpoints.json');
   try {
     if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
   } catch (error) {
-    say(`${path} is ignored, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`);
+    say(`${path} is ignored, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`, {
+      ...{ event: 'file-ignored', level: 'warn' },
+    });
   }
 
   return keepFile(
     path,
     () => JSON.stringify(pool.kept()),
     LOOK,
-    why => say(`what was learned about endpoints cannot be saved: ${why}`),
+    why => say(`what was learned about endpoints cannot be saved: ${why}`, { event: 'disk', level: 'warn' }),
   );
 }
 

@@ -14,6 +14,7 @@ import {
   removeUnfinished,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { FILE_ID, noteId } from './ids.ts';
 import { createOwned } from './owned.ts';
 import { readRecord } from './small-files.ts';
@@ -32,10 +33,7 @@ export interface FileRecord {
 }
 
 /** Exit 74 where the folder cannot be read. */
-export function openFiles(
-  data: string,
-  { now, say, disk = DISK }: { now(): number; say(message: string): void; disk?: Disk },
-) {
+export function openFiles(data: string, { now, say, disk = DISK }: { now(): number; say: Say; disk?: Disk }) {
   const folder = join(data, 'files');
   makeFolder(folder, OWNER_ONLY.folder);
   const known = createOwned<FileRecord>();
@@ -55,6 +53,7 @@ export function openFiles(
       if (record === null)
         say(
           `${join(folder, name)}: expected a file of this server, found something else; it is left as it is`,
+          { event: 'file-ignored', level: 'error' },
         );
       else {
         known.set(record);

@@ -79,6 +79,28 @@ export function readBody(
   });
 }
 
+/**
+ * Reads the body away, up to `most` bytes, of a request that is refused before it has sent all: clients send first and read
+ * then, and one whose connection ends meanwhile never learns why.
+ */
+export function dropBody(request: IncomingMessage, most: number): Promise<void> {
+  return new Promise(resolve => {
+    let bytes = 0;
+    const end = (): void => {
+      stop();
+      request.off('data', count).off('end', end).off('error', end).off('close', end);
+      resolve();
+    };
+    const count = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes > most) end();
+    };
+    const stop = watchSender(request, end);
+    if (request.complete) return end();
+    request.on('data', count).on('end', end).on('error', end).on('close', end);
+  });
+}
+
 /** The JSON object in a body, which fits `fits`; an empty body is `{}`. 400 names the field that is wrong. */
 export function readJson(body: unknown, fits: ValidateFunction): JsonObject {
   const value = readObject(body);

@@ -5,11 +5,13 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import { type Connections, watchConnections } from './connections.ts';
 import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
 import { createRoom, readBody } from './http-body.ts';
-import { randomHex } from './ids.ts';
+import { type Noted, tellRequest } from './log/request-line.ts';
+import { newRequestId, requestIdOf } from './request-ids.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Parts } from './server-context.ts';
 
@@ -24,8 +26,6 @@ const LINGER = 2_000;
 /** times `mostBody` that all bodies may take together which are read, or are asked */
 const BODIES = 64;
 
-const newRequestId = (): string => `req_${randomHex(12)}`;
-
 export interface HttpOptions {
   access: Access;
   metrics: ServerMetrics;
@@ -33,14 +33,16 @@ export interface HttpOptions {
   mostBody: number;
   stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over'>>;
   /** told of what is a bug, with no text of a request */
-  say(message: string): void;
+  say: Say;
+  /** told each request that is over, where there is a log of them */
+  tell?: Say | undefined;
 }
 
-export function createHttp({ access, metrics, mostBody, stops, say }: HttpOptions): FastifyInstance {
+export function createHttp({ access, metrics, mostBody, stops, say, tell }: HttpOptions): FastifyInstance {
   const isClosing = (): boolean => stops?.closing.aborted === true;
   const app = fastify({
     logger: false,
-    genReqId: newRequestId,
+    genReqId: ({ headers }) => requestIdOf(headers),
     requestTimeout: 0,
     keepAliveTimeout: IDLE,
     return503OnClosing: false, // fastify's own words have neither the shape nor a Retry-After
@@ -56,16 +58,25 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
+  app.decorateRequest('span', null);
+  app.decorateRequest('noted', null as unknown as Noted);
   const giveBack = addBodies(app, mostBody);
   /** of those who are known: what has no whole answer yet */
   const open = new Set<FastifyReply>();
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id);
+    request.noted = {};
+    // an answer that nobody waits for any more has a close, and no end
+    if (tell !== undefined)
+      reply.raw.once('close', () => {
+        tellRequest(tell, request, reply);
+        request.span?.end(request, reply);
+      });
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;
     // on a connection that was there before: no new one is taken
     if (isClosing()) throw stopping();
-    request.caller = access.check(request.headers, scope);
+    request.caller = access.check(request.headers, scope, request.noted);
   });
   app.addHook('preParsing', async (request, reply) => {
     if ((request.caller as Caller | null) === null) return;
@@ -93,7 +104,9 @@ export function createHttp({ access, metrics, mostBody, stops, say }: HttpOption
     if (error instanceof ApiError) return answer(reply, error);
     const { statusCode = 500, message } = error as Error & { statusCode?: number };
     if (statusCode < 500) return answer(reply, new ApiError(statusCode, message));
-    say(`${request.method} ${request.routeOptions.url} (${request.id}): ${(error as Error).stack}`);
+    say(`${request.method} ${request.routeOptions.url} (${request.id}): ${(error as Error).stack}`, {
+      ...{ event: 'bug', level: 'error', request: request.id },
+    });
     return answer(reply, new ApiError(500, 'The server had an error while processing your request.'));
   });
   app.setNotFoundHandler((request, reply) => {
@@ -142,6 +155,9 @@ const tooMuch = (): ApiError =>
   );
 
 function answer(reply: FastifyReply, error: ApiError): FastifyReply {
+  // a path that no router reads has come to no hook
+  const noted = reply.request.noted as Noted | undefined;
+  if (noted) noted.error = error.code ?? error.type;
   return reply
     .code(error.status)
     .headers(error.headers)

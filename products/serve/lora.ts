@@ -73,7 +73,13 @@ export const addLora: Routes = async (app, { data, pool, adapters, acts, closing
     const news = refusal ?? 'it is loaded again';
     if (told.get(`${name}\n${url}`) === news) return;
     told.set(`${name}\n${url}`, news);
-    say(`adapter ${JSON.stringify(name)} at ${url}: ${news}`);
+    const level = refusal === null ? 'info' : 'warn';
+    say(`adapter ${JSON.stringify(name)} at ${url}: ${news}`, {
+      event: 'adapter',
+      level,
+      model: name,
+      endpoint: url,
+    });
   }
 
   function look(): void {

@@ -7,6 +7,7 @@ import type { WebhookTarget } from './webhooks.ts';
 const OWN: ReadonlySet<string> = new Set([
   ...['listen', 'data', 'redis', 'redis_prefix', 'lease'],
   ...['models', 'webhooks', 'discover', 'limits', 'pool', 'grace', 'disk_reserve'],
+  ...['record', 'log', 'log_level'],
 ]);
 
 const textOf = (value: unknown): string => JSON.stringify(value) ?? '';
@@ -28,11 +29,13 @@ export function differences(before: Told, after: Told): { changed: string[]; lat
 }
 
 function laterIn(before: Told, after: Told): string[] {
-  const fixed = ({ data, settings, pool }: Told): Record<string, unknown> => ({
+  const fixed = ({ data, settings, pool, log }: Told): Record<string, unknown> => ({
     data,
     listen: [settings.host, settings.port],
     'redis, redis_prefix or lease': settings.queue,
     disk_reserve: settings.diskReserve,
+    record: settings.gateway.isRecordRequired,
+    'log or log_level': log,
     'limits.body': settings.limits.body,
     'limits.uploads': settings.limits.uploads,
     'pool.model': pool.model,

@@ -3,6 +3,7 @@
  * where something is wrong nothing changes. What cannot change while it runs is said by its name.
  */
 import { readFileSync } from 'node:fs';
+import type { Say } from '../../engine/core/item/say.ts';
 import { changeInWords, type EndpointList } from './endpoint-list.ts';
 import { differences } from './reload-words.ts';
 import type { Settings, Told } from './serve-config.ts';
@@ -25,7 +26,7 @@ export interface ReloadOptions {
   webhooks: Pick<Webhooks, 'secretsOf' | 'follow'>;
   /** told after a change */
   onChange(): void;
-  say(message: string): void;
+  say: Say;
 }
 
 export function createReload({
@@ -56,7 +57,8 @@ export function createReload({
       isGood = false;
       if (by === null && why === complaint) return;
       complaint = why;
-      return say(`${by ?? 'a changed file'}: nothing is changed, the settings of before go on: ${why}`);
+      const words = `${by ?? 'a changed file'}: nothing is changed, the settings of before go on: ${why}`;
+      return say(words, { event: 'reload-failed', level: 'error' });
     }
     const { changed, later } = differences(running, told);
     webhooks.follow(told.settings.webhooks, secrets);
@@ -66,14 +68,19 @@ export function createReload({
     isGood = true;
     complaint = '';
     // what could not be changed is said until it is as it runs
-    running = { ...told, ...{ data: running.data, pool: { ...running.pool, endpoints: [] } } };
+    running = {
+      ...told,
+      ...{ data: running.data, log: running.log, pool: { ...running.pool, endpoints: [] } },
+    };
     running.settings = { ...settings };
     onChange();
     const words = [...moved, ...changed];
     const fixed = later.length === 0 ? [] : [`only a restart changes ${later.join(', ')}`];
     if (words.length + fixed.length === 0 && by === null && wasGood) return;
     const none = wasGood ? 'nothing has changed' : 'the files are right again, and as before';
-    say(`${by ?? 'a changed file'}: ${[...(words.length === 0 ? [none] : words), ...fixed].join('; ')}`);
+    say(`${by ?? 'a changed file'}: ${[...(words.length === 0 ? [none] : words), ...fixed].join('; ')}`, {
+      event: 'reload',
+    });
   }
 
   let turn: Promise<void> = Promise.resolve();
@@ -92,9 +99,12 @@ export type Reload = ReturnType<typeof createReload>;
 
 /** With what cannot change while the server runs as it is. */
 function fixedFrom(now: Settings, next: Settings): Settings {
-  const { host, port, queue, limits } = now;
+  const { host, port, queue, limits, diskReserve, gateway } = now;
   const { body, uploads } = limits;
-  return { ...next, host, port, queue, limits: { ...next.limits, body, uploads } };
+  return {
+    ...{ ...next, host, port, queue, diskReserve, limits: { ...next.limits, body, uploads } },
+    gateway: { ...next.gateway, isRecordRequired: gateway.isRecordRequired },
+  };
 }
 
 /** One that is not there is a text, too. */

@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { lockFolder } from '../../engine/asking/ledger/lock.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { coordinatorId, createDesk, type Desk, type PlannedWork } from '../workers/desk.ts';
 import { openPointers } from '../workers/part-queue.ts';
 import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
@@ -26,7 +27,7 @@ export interface CoordinatorOptions {
   place: { host: string; port: number };
   /** null: for this machine alone */
   key: string | null;
-  say(message: string): void;
+  say: Say;
   /** called once where the folder is another process's by now */
   onLost(error: Fatal): void;
 }

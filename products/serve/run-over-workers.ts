@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import type { PoolAsked } from '../../engine/running/run.ts';
 import type { Start, Unplaced } from '../../engine/running/to-files.ts';
@@ -19,7 +20,7 @@ export interface OverWorkers {
   run: Unplaced & { sets: readonly string[] };
   queue: QueueSettings;
   listen: string | undefined;
-  say(message: string): void;
+  say: Say;
 }
 
 const LISTEN = '127.0.0.1:8080';

@@ -12,11 +12,13 @@
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
 import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
+import type { Values } from '../../engine/flow/options.ts';
 import { lastingSettings, openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
-import { expectManyRequests, sayAs } from '../kit/execute.ts';
+import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
-import type { Told } from './serve-config.ts';
+import type { ServeFlags, settingsOf, Told } from './serve-config.ts';
 
 const NAME = 'serve';
 const {
@@ -57,6 +59,17 @@ export default command({
       type: 'string',
       description: 'Time for work in flight to finish after a stop signal. Default: 30s.',
     },
+    log: {
+      type: 'string',
+      enum: ['text', 'json'],
+      description: 'Form of the log on stderr. Default: text.',
+    },
+    'log-level': {
+      type: 'string',
+      enum: ['debug', 'info', 'warn', 'error'],
+      description:
+        'Leave out log lines below this level; warn leaves out requests that went well. Default: info.',
+    },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
     ...QUEUE_OPTIONS,
   },
@@ -65,59 +78,81 @@ export default command({
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
-    const { startServer } = await import('./serve.ts');
-    const say = sayAs(`fw ${NAME}`);
-    const read = async (warn: (message: string) => void): Promise<Told> => {
-      const { pool: file, ...told } = settingsOf(options, process.env);
-      const { queue, discover } = told.settings;
+    const { openStderr } = await import('./log/stderr.ts');
+    const told = settingsOf(options, process.env);
+    const log = openStderr(`fw ${NAME}`, told.log);
+    const read = async (warn: Say): Promise<Told> => {
+      const { pool: file, otlp: _otlp, ...now } = settingsOf(options, process.env);
+      const { queue, discover } = now.settings;
       // workers have endpoints of their own
       const needsNone = queue !== null || discover.length > 0;
       const pool = await lastingSettings(options, { ...(file && { file }), needsNone, warn });
-      return { ...told, data: resolve(told.data), pool };
+      return { ...now, data: resolve(now.data), pool };
     };
-    const first = await read(say);
-    const { data } = first;
-    const settings = { ...first.settings };
-    const files = [options.config, options.pool].filter(path => path !== undefined);
-    const hasTerminal = process.stdin.isTTY === true;
-    let reload = (): void => {};
-    const ending = stopped(signal => {
-      if (signal !== 'SIGHUP' || (files.length === 0 && hasTerminal)) return true;
-      reload();
-      return false;
-    });
-    let broken: Fatal | undefined;
-    const server = await startServer({
-      data,
-      settings,
-      told: { first, sources: { files, read: () => read(() => {}) } },
-      openPool: signal =>
-        openLasting(options, { settings: first.pool, reserve: settings.gateway.reserve, warn: say, signal }),
-      say,
-      onBroken(error) {
-        broken ??= error;
-        ending.end();
-      },
-    });
-    reload = () => {
-      if (server.reload !== null) void server.reload('SIGHUP');
-      else say('SIGHUP: there is no --config and no --pool to read again; the server goes on');
-    };
-    process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-    say(`listening at ${server.url}, data in ${data}`);
-    const signal = await ending.first;
-    if (signal !== null)
-      say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`);
-    const again = await Promise.race([server.stop(), ending.again]);
-    if (broken !== undefined) throw broken;
-    if (typeof again === 'string') {
-      await server.stopAtOnce();
-      return 128 + constants.signals[again];
+    try {
+      return await serve(options, { read, otlp: told.otlp }, log.say);
+    } finally {
+      await log.close();
     }
-    // a terminal that went away is no end that somebody asked for
-    return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
   },
 });
+
+/** What the pool says of itself where it says no more. */
+const POOL = { event: 'endpoints', level: 'warn' } as const;
+
+interface Start extends Pick<ReturnType<typeof settingsOf>, 'otlp'> {
+  /** Reads flags and files; `warn` hears what is odd in them. */
+  read(warn: Say): Promise<Told>;
+}
+
+async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: Say): Promise<number> {
+  const { startServer } = await import('./serve.ts');
+  const warn: Say = (message, about = POOL) => say(message, about);
+  const first = await read(warn);
+  const settings = { ...first.settings };
+  const files = [options.config, options.pool].filter(path => typeof path === 'string');
+  const hasTerminal = process.stdin.isTTY === true;
+  let reload = (): void => {};
+  const ending = stopped(signal => {
+    if (signal !== 'SIGHUP' || (files.length === 0 && hasTerminal)) return true;
+    reload();
+    return false;
+  });
+  let broken: Fatal | undefined;
+  const server = await startServer({
+    ...{ data: first.data, settings, otlp, say },
+    told: { first, sources: { files, read: () => read(() => {}) } },
+    openPool: signal =>
+      openLasting(options, { settings: first.pool, reserve: settings.gateway.reserve, warn, signal }),
+    onBroken(error) {
+      broken ??= error;
+      ending.end();
+    },
+  });
+  reload = () => {
+    if (server.reload !== null) void server.reload('SIGHUP');
+    else
+      say('SIGHUP: there is no --config and no --pool to read again; the server goes on', {
+        event: 'reload',
+      });
+  };
+  process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
+  say(`listening at ${server.url}, data in ${first.data}`, { event: 'listening', url: server.url });
+  const signal = await ending.first;
+  if (signal !== null)
+    say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
+      ...{ event: 'stopping', signal },
+    });
+  const again = await Promise.race([server.stop(), ending.again]);
+  if (broken !== undefined) throw broken;
+  if (typeof again === 'string') {
+    say(`${again} again: stopping at once`, { event: 'stopping', signal: again });
+    await server.stopAtOnce();
+    return 128 + constants.signals[again];
+  }
+  // a terminal that went away is no end that somebody asked for
+  return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
+}
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];

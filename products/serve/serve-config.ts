@@ -4,12 +4,15 @@ import { type PoolSettings, poolOfPipeline } from '../../engine/asking/endpoints
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
+import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
 import { checkDiscover, type Discover } from './discovery/entries.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
+import type { Format } from './log/log.ts';
+import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
 export interface Limits {
@@ -47,8 +50,15 @@ export interface Told {
   data: string;
   settings: Settings;
   pool: PoolSettings;
+  log: LogSettings;
   /** what the file says */
   said: ServeFile;
+}
+
+/** The log: its form, and the level below which lines are left out. */
+export interface LogSettings {
+  format: Format;
+  level: Level;
 }
 
 export interface GatewaySettings {
@@ -60,6 +70,8 @@ export interface GatewaySettings {
   limitsOf: ReadonlyMap<string, LiveLimits>;
   /** ms that the answer to a request that is always answered alike is given again; null: never */
   cacheFor: number | null;
+  /** a request that cannot be put on record gets no answer */
+  isRecordRequired: boolean;
   /** streams are cut off by these; null where none are */
   runaway: Runaway | null;
 }
@@ -77,6 +89,8 @@ type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> &
 
 /** What the file says, as it is written. */
 export type ServeFile = Interactive & {
+  log?: Format;
+  log_level?: Level;
   listen?: string;
   data?: string;
   grace?: string;
@@ -89,6 +103,7 @@ export type ServeFile = Interactive & {
   interactive_reserve?: number;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
+  record?: 'required' | 'best_effort';
   runaway?: Partial<Runaway>;
   redis?: string;
   redis_prefix?: string;
@@ -116,6 +131,8 @@ export interface ServeFlags extends QueueFlags {
   data?: string | undefined;
   listen?: string | undefined;
   grace?: string | undefined;
+  log?: Format | undefined;
+  'log-level'?: Level | undefined;
 }
 
 /** Exit 65 for a file that does not fit, 64 for a flag. */
@@ -155,9 +172,15 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
           Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
         ),
         cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        isRecordRequired: said.record !== 'best_effort',
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
     },
+    otlp: otlpOf(env),
+    log: {
+      format: flags.log ?? said.log ?? 'text',
+      level: flags['log-level'] ?? said.log_level ?? 'info',
+    } satisfies LogSettings,
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
     said,
   };

@@ -2,7 +2,7 @@
  * /metrics of a server, for Prometheus. Labels are routes, states and endpoints, never a key, an owner, a batch or a file:
  * those have no bound.
  */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type EndpointStats, isThere, type PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { CallMetrics } from './call-metrics.ts';
 import type { Webhooks } from './webhooks.ts';
@@ -35,22 +35,38 @@ export class ServerMetrics {
   });
 
   constructor(stats: () => PoolStats) {
+    // of the process: CPU, memory, how late the event loop is, under the names that all Node programs have
+    collectDefaultMetrics({ register: this.#registry });
     this.measure(
       {
         fw_endpoint_up: ['Whether an endpoint is available: 1 or 0.', 'endpoint'],
         fw_calls_in_flight: ['Calls in flight at an endpoint.', 'endpoint'],
         fw_calls_limit: ['Concurrency limit of an endpoint.', 'endpoint'],
         fw_calls_waiting: ['Calls that wait for a place at an endpoint.'],
+        fw_server_requests_running: ['Requests in the batch, as the server says.', 'endpoint'],
+        fw_server_requests_waiting: ['Requests that wait in the server, as it says.', 'endpoint'],
+        fw_server_kv_cache_usage_ratio: ['Share of the KV cache in use, as the server says.', 'endpoint'],
+        fw_gpu_use_ratio: ['Share of the time in which the GPUs of an endpoint are busy.', 'endpoint'],
+        fw_gpu_memory_used_ratio: ['Share of the memory of the GPUs of an endpoint.', 'endpoint'],
       },
       () => {
         const { endpoints, waiting } = stats();
-        const each = (of: (one: EndpointStats) => number): Values =>
-          endpoints.map(one => [one.url, of(one)] as const);
+        // what a server does not say is not shown
+        const each = (of: (one: EndpointStats) => number | null | undefined): Values =>
+          endpoints.flatMap(one => {
+            const value = of(one);
+            return value == null ? [] : [[one.url, value] as const];
+          });
         return {
           fw_endpoint_up: each(one => (isThere(one) ? 1 : 0)),
           fw_calls_in_flight: each(({ inFlight }) => inFlight),
           fw_calls_limit: each(({ limit }) => limit),
           fw_calls_waiting: waiting,
+          fw_server_requests_running: each(({ load }) => load?.running),
+          fw_server_requests_waiting: each(({ load }) => load?.waiting),
+          fw_server_kv_cache_usage_ratio: each(({ load }) => load?.kv),
+          fw_gpu_use_ratio: each(({ gpu }) => gpu?.use),
+          fw_gpu_memory_used_ratio: each(({ gpu }) => gpu?.memory),
         };
       },
     );

@@ -5,7 +5,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { EXIT, Fatal, fatalOf } from '../../engine/core/item/failure.ts';
-import { coordinatorId, createDesk, type Desk } from '../workers/desk.ts';
+import type { Say } from '../../engine/core/item/say.ts';
+import { coordinatorId, createDesk, type Desk, hadModelsIn } from '../workers/desk.ts';
 import { createNews } from '../workers/desk-stats.ts';
 import type { PointerQueue } from '../workers/part-queue.ts';
 import { LEASE, type QueueSettings } from '../workers/queue-options.ts';
@@ -25,14 +26,15 @@ export interface WorkersOptions {
   data: string;
   queue: QueueSettings | null;
   now(): number;
-  say(message: string): void;
+  say: Say;
 }
 
 export async function openWorkers({ data, queue, now, say }: WorkersOptions): Promise<Workers | null> {
   if (queue === null && !hasBegun(join(data, 'batches'))) return null;
   const pointers = queue === null ? NO_QUEUE : await openQueue(queue, say);
   const lease = queue?.lease ?? LEASE;
-  const desk = createDesk({ queue: pointers, id: coordinatorId(data), lease, now, say });
+  const had = hadModelsIn(join(data, 'worker-models.json'));
+  const desk = createDesk({ queue: pointers, id: coordinatorId(data), lease, now, had, say });
   return { desk: queue === null ? desk : telling(desk, now, say), lease, takesNew: queue !== null };
 }
 
@@ -44,7 +46,7 @@ const HOW = 'fw work --redis URL --server URL --endpoint URL';
 function telling(desk: Desk, now: () => number, say: WorkersOptions['say']): Desk {
   const news = createNews(HOW);
   const looking = setInterval(() => {
-    for (const words of news.look(desk.stats(), now())) say(words);
+    for (const words of news.look(desk.stats(), now())) say(words, { event: 'workers' });
   }, LOOK);
   looking.unref();
   const close = (): Promise<void> => {
@@ -54,6 +56,7 @@ function telling(desk: Desk, now: () => number, say: WorkersOptions['say']): Des
   return { ...desk, close };
 }
 
+const REDIS = { event: 'redis', level: 'warn' } as const;
 /** ms between two tries of a server that began while Redis was away */
 const AGAIN = 2_000;
 
@@ -65,7 +68,7 @@ async function openQueue({ url, prefix }: QueueSettings, say: WorkersOptions['sa
     return await open();
   } catch (error) {
     if (!(error instanceof Fatal) || error.exit !== EXIT.unavailable) throw error;
-    say(`${error.message.split('\n', 1)[0]}; it is tried again, and batches wait for it`);
+    say(`${error.message.split('\n', 1)[0]}; it is tried again, and batches wait for it`, REDIS);
     return laterQueue(open, say);
   }
 }
@@ -89,7 +92,7 @@ function laterQueue(open: () => Promise<PointerQueue>, say: WorkersOptions['say'
         const { exit, message } = fatalOf(error);
         if (exit === EXIT.unavailable || told.has(message)) return;
         told.add(message);
-        say(message);
+        say(message, REDIS);
       })
       .finally(() => {
         opening = null;

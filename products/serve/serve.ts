@@ -12,26 +12,31 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
+import { counted } from '../../engine/core/item/wording.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { createActs } from './admin/acts.ts';
 import { addAdmin } from './admin/admin-routes.ts';
 import { openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
+import { tellBatches } from './batches/batch-news.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
+import { isFinal } from './batches/batch-state.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
 import { openChanges } from './changes.ts';
 import { EndpointList } from './endpoint-list.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
-import { addFileRoutes, uploadsInto } from './file-routes.ts';
+import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
 import { addGateway } from './gateway/gateway.ts';
 import { createHttp } from './http.ts';
 import { Eraser } from './keep/eraser.ts';
 import { Retention } from './keep/retention.ts';
-import { Room } from './keep/room.ts';
+import { type Disk, Room } from './keep/room.ts';
 import { Storage } from './keep/storage.ts';
+import { beginRun } from './last-run.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
 import type { Sources } from './reload.ts';
@@ -40,6 +45,9 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
+import type { OtlpSettings } from './traces/otlp-settings.ts';
+import type { Tracer } from './traces/tracer.ts';
+import { uploadsInto } from './uploads.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -51,13 +59,17 @@ export interface Serving {
   told?: { first: Told; sources: Sources };
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
+  /** where spans go; null and absent for nowhere */
+  otlp?: OtlpSettings | null;
   /** called once where it cannot continue */
   onBroken(error: Fatal): void;
   /** ms since 1970, in place of a clock that may be wrong */
   now?: () => number;
   /** what that clock is made of */
   clocks?: Clocks;
+  /** what the disk of a folder has, in place of what the system says */
+  disk?: (folder: string) => Disk;
 }
 
 export interface Server {
@@ -78,11 +90,22 @@ const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
+/** Batches that are named at a start. */
+const MOST_NAMED = 5;
+
 /** The Files and Batches API: its store is opened, its routes are added, and what is over is swept. */
 const addApi: Routes = async (app, parts) => {
   const { data, now, say } = parts;
   const files = openFiles(data, { now, say });
-  const store = new BatchStore(data, { say });
+  const tell = tellBatches(say);
+  const store = new BatchStore(data, {
+    say,
+    onMoved(record) {
+      tell(record);
+      if (isFinal(record.status)) parts.tracer?.batch(record);
+    },
+  });
+  sayOpen(store, say);
   const eraser = new Eraser(parts, { files, store });
   await eraser.finish();
   const storage = new Storage(files, store);
@@ -105,6 +128,17 @@ const addApi: Routes = async (app, parts) => {
   };
 };
 
+/** What was under way when the last server ended. */
+function sayOpen(store: BatchStore, say: Say): void {
+  const open = store.open();
+  if (open.length === 0) return;
+  const ids = open.slice(0, MOST_NAMED).map(({ id, status }) => `${id} (${status})`);
+  const more = open.length > MOST_NAMED ? [`and ${open.length - MOST_NAMED} more`] : [];
+  say(`taken up again: ${counted(open.length, 'batch', 'batches')}: ${[...ids, ...more].join(', ')}`, {
+    ...{ event: 'batches-resumed', batches: open.length },
+  });
+}
+
 /** All of the API, in the order in which it is added. */
 const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 
@@ -122,13 +156,16 @@ export async function startServer(serving: Serving): Promise<Server> {
   const lock = await lockOf(serving, closing.signal);
   const clock = clockOf(data, say, serving.clocks);
   const { now = clock.now, now: stamp = clock.stamp } = serving;
+  const run = beginRun(data, { now, say });
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
   let changes: ReturnType<typeof openChanges> | undefined;
   let room: Room | undefined;
   try {
-    room = new Room({ data, reserve: settings.diskReserve, say });
+    const tracer = await tracerOf(serving);
+    const look = serving.disk && { look: serving.disk };
+    room = new Room({ data, reserve: settings.diskReserve, say, ...look });
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
@@ -143,23 +180,14 @@ export async function startServer(serving: Serving): Promise<Server> {
     const access = createAccess(keys, now);
     journal = new BudgetJournal(data, access.budgets, { now, say });
     const stops = { closing: closing.signal, over: over.signal };
-    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say });
+    const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say, tell: say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{
-        data,
-        settings,
-        access,
-        journal,
-        pool,
-        endpoints,
-        adapters: new Map(),
-        acts: createActs(data, { now, say }),
-      },
-      ...{ metrics, room, webhooks, workers },
-      ...{ ...stops, now, stamp, say },
+      ...{ data, settings, access, journal, pool, endpoints, adapters: new Map() },
+      ...{ acts: createActs(data, { now, say }), metrics, room, webhooks, workers },
+      ...{ ...stops, now, stamp, say, tracer },
     };
     addOwn(app, parts);
     if (workers !== null) {
@@ -201,6 +229,8 @@ export async function startServer(serving: Serving): Promise<Server> {
         await workers?.desk.close();
         await pool?.close();
         journal?.close();
+        await tracer?.close();
+        run.end();
         lock.release();
       },
     };
@@ -214,6 +244,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     lock.release();
     throw error;
   }
+}
+
+/** What no collector is named for is not loaded. */
+async function tracerOf({ otlp = null, say }: Serving): Promise<Tracer | null> {
+  if (otlp === null) return null;
+  const { Tracer } = await import('./traces/tracer.ts');
+  return new Tracer(otlp, say);
 }
 
 /** One process a folder: two would ask everything twice. */

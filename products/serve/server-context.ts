@@ -1,6 +1,7 @@
 /** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import type { Acts } from './admin/acts.ts';
 import type { Scope } from './api-keys.ts';
@@ -10,6 +11,7 @@ import type { Room } from './keep/room.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Workers } from './serve-workers.ts';
+import type { Tracer } from './traces/tracer.ts';
 import type { Webhooks } from './webhooks.ts';
 
 export interface Parts {
@@ -39,11 +41,13 @@ export interface Parts {
   closing: AbortSignal;
   /** aborted when what is under way ends too: the grace is over, or it was told to stop at once */
   over: AbortSignal;
+  /** null where no collector is named */
+  tracer: Tracer | null;
   /** ms since 1970, as they are believed; and of what is made and will expire (wall-clock.ts) */
   now(): number;
   stamp(): number;
   /** one line to the operator */
-  say(message: string): void;
+  say: Say;
 }
 
 /** Adds routes; what it returns ends them: it resolves when nothing of them is under way. */

@@ -91,10 +91,13 @@ export function shardMetrics(
     {
       fw_workers: ['Workers that were heard of within a lease.'],
       fw_shards: [
-        'Shards of open batches, or the parts that they were cut into: planned, offered in the queue, with a worker, done.',
+        'Shards of open batches, or the parts that they were cut into: planned, offered in the queue, unserved (of models that no worker has), with a worker, done.',
         'state',
       ],
-      fw_shard_lines: ['Lines of open batches without an answer: queued, and with workers.', 'state'],
+      fw_shard_lines: [
+        'Lines of open batches without an answer: queued, unserved, and with workers.',
+        'state',
+      ],
       fw_shard_work_seconds: [
         'Time that one worker would need for the lines that are queued, and that workers have.',
         'state',
@@ -110,7 +113,11 @@ export function shardMetrics(
       return {
         fw_workers: alive,
         fw_shards: Object.entries(shards),
-        fw_shard_lines: Object.entries({ queued: work.queuedLines, running: work.runningLines }),
+        fw_shard_lines: Object.entries({
+          queued: work.queuedLines,
+          unserved: work.unservedLines,
+          running: work.runningLines,
+        }),
         fw_shard_work_seconds: isKnown
           ? Object.entries({ queued: queuedSeconds, running: runningSeconds })
           : null,

@@ -6,6 +6,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { keepFile } from './small-files.ts';
 
 /** ms: less is a correction, and is followed at once */
@@ -24,7 +25,7 @@ export interface Clocks {
   /** the time that was believed last, before this process; null where none is known */
   seen?: number | null;
   /** told of a jump, and that it is believed */
-  say?: (message: string) => void;
+  say?: Say;
 }
 
 export function believedClock({
@@ -47,6 +48,7 @@ export function believedClock({
     say(
       `the clock says ${timeOf(said)}, expected about ${timeOf(believed)}: it is trusted once it has lasted for ` +
         `${LASTS / 60_000} minutes, and until then nothing expires by it`,
+      { event: 'clock-doubted', level: 'warn' },
     );
   }
 
@@ -60,7 +62,7 @@ export function believedClock({
     }
     if (Math.abs(said - offset) < JUMP || passed - jumped.at >= LASTS) {
       offset = said;
-      if (isOpen) say(`the clock is trusted: ${timeOf(said + passed)}`);
+      if (isOpen) say(`the clock is trusted: ${timeOf(said + passed)}`, { event: 'clock-trusted' });
       isOpen = false;
     }
     return offset + passed;
@@ -75,11 +77,13 @@ export function believedClock({
 }
 
 /** … of a folder: begins with the time that was kept there, and keeps it until `stop`. */
-export function clockOf(data: string, say: (message: string) => void, clocks: Clocks = {}) {
+export function clockOf(data: string, say: Say, clocks: Clocks = {}) {
   const path = join(data, 'clock.json');
   const clock = believedClock({ ...clocks, seen: seenIn(data, path), say });
   const text = (): string => JSON.stringify({ seen: Math.floor(clock.now()) });
-  const { keep, stop } = keepFile(path, text, KEEP, why => say(`the time cannot be saved: ${why}`));
+  const { keep, stop } = keepFile(path, text, KEEP, why =>
+    say(`the time cannot be saved: ${why}`, { event: 'disk', level: 'warn' }),
+  );
   keep();
   return { ...clock, stop };
 }

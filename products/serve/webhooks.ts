@@ -17,6 +17,7 @@ import {
   replaceFile,
 } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 
 export const EVENTS = ['batch.completed', 'batch.failed', 'batch.expired', 'batch.cancelled'] as const;
 export type WebhookEvent = (typeof EVENTS)[number];
@@ -48,7 +49,7 @@ export interface WebhookOptions {
   targets: readonly WebhookTarget[];
   env: Readonly<Record<string, string | undefined>>;
   now(): number;
-  say(message: string): void;
+  say: Say;
   random?: () => number;
   /** ms before each try */
   waits?: readonly number[];
@@ -196,7 +197,10 @@ export class Webhooks {
     if (next === undefined) return this.#giveUp(delivery, `${refusal}, after ${delivery.tries} tries`);
     const ms = Math.max(next * (1 + random() / 10), retryAfter);
     delivery.next = now() + ms;
-    if (delivery.tries === 1) say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; retrying for a day`);
+    if (delivery.tries === 1)
+      say(`webhook to ${originOf(url)} of ${owner}: ${refusal}; retrying for a day`, {
+        ...{ event: 'webhook-refused', level: 'warn', webhook: delivery.id, owner },
+      });
     this.#onDisk(() => this.#keep(delivery));
     this.#wait(delivery, ms);
   }
@@ -223,7 +227,9 @@ export class Webhooks {
   #giveUp(delivery: Delivery, why: string): void {
     const { id, url, owner } = delivery;
     this.#givenUp++;
-    this.#options.say(`webhook to ${originOf(url)} of ${owner} was given up (${id}): ${why}`);
+    this.#options.say(`webhook to ${originOf(url)} of ${owner} was given up (${id}): ${why}`, {
+      ...{ event: 'webhook-given-up', level: 'error', webhook: id, owner },
+    });
     this.#end(delivery);
   }
 
@@ -246,7 +252,9 @@ export class Webhooks {
     try {
       act();
     } catch (error) {
-      say(`webhooks: expected to write to ${folder}, found ${(error as Error).message}`);
+      say(`webhooks: expected to write to ${folder}, found ${(error as Error).message}`, {
+        ...{ event: 'disk', level: 'warn' },
+      });
     }
   }
 }

@@ -5,6 +5,7 @@
 import { counted, number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { type KnownWorker, mayTake, type Workers } from './known-workers.ts';
+import type { Part } from './part-states.ts';
 import type { PlannedWork } from './shard-work.ts';
 
 export type { KnownWorker };
@@ -24,10 +25,14 @@ interface Sources {
 export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }: Sources) {
   const rate = workers.rate(now);
   const here = workers.alive(now);
-  const shards = { planned: 0, offered: 0, running: 0, done: 0 };
-  const all = works.map(work => workStatsOf(work, shards));
+  const shards = { planned: 0, offered: 0, unserved: 0, running: 0, done: 0 };
+  // of models that none who is there has, nor anybody had: nothing is to be started for them
+  const isUnserved = (models: readonly string[]): boolean =>
+    workers.lack(models, now) && !workers.haveHad(models);
+  const all = works.map(work => workStatsOf(work, shards, { here, isUnserved }));
   const running = all.reduce((sum, one) => sum + one.running, 0);
-  const queued = all.reduce((sum, one) => sum + one.lines - one.done, 0) - running;
+  const unserved = all.reduce((sum, one) => sum + one.unserved, 0);
+  const queued = all.reduce((sum, one) => sum + one.lines - one.done, 0) - running - unserved;
   return {
     workers: workers.all(),
     /** those that were heard of within a lease */
@@ -36,6 +41,7 @@ export function statsOf(works: readonly PlannedWork[], { workers, now, ...said }
     shards,
     queuedLines: queued,
     runningLines: running,
+    unservedLines: unserved,
     /** seconds that one worker would need; null while no rate is known */
     queuedSeconds: secondsOf(queued, rate),
     runningSeconds: secondsOf(running, rate),
@@ -48,17 +54,32 @@ const secondsOf = (lines: number, rate: number | null): number | null =>
   lines === 0 ? 0 : rate === null ? null : lines / rate;
 
 function workStatsOf(
-  { id, task, parts, lines, shards }: PlannedWork,
-  sums: Record<'planned' | 'offered' | 'running' | 'done', number>,
+  { id, task, parts, lines, shards, groups, isEnded }: PlannedWork,
+  sums: Record<'planned' | 'offered' | 'unserved' | 'running' | 'done', number>,
+  { here, isUnserved }: { here: readonly KnownWorker[]; isUnserved(models: readonly string[]): boolean },
 ) {
   const holders = new Set<string>();
-  let running = 0;
-  sums.planned += parts.waiting.parts;
-  for (const { lease, lines } of parts.out) {
-    if (lease === null) {
-      sums.offered += 1;
-      continue;
+  let [running, unserved] = [0, 0];
+  /** models of lines that wait and that nobody here may take; null where there are none */
+  let lacking: string[] | null = null;
+  const offers = new Map<string, Part[]>();
+  for (const part of parts.out)
+    if (part.lease === null) offers.set(part.group, [...(offers.get(part.group) ?? []), part]);
+  for (const [group, models] of groups) {
+    const waiting = parts.waitingIn(group);
+    const offered = offers.get(group) ?? [];
+    if (waiting.list.length + offered.length === 0) continue;
+    if (!here.some(one => mayTake(one, models))) lacking = [...(lacking ?? []), ...models];
+    if (isUnserved(models) && !isEnded) {
+      sums.unserved += waiting.list.length + offered.length;
+      unserved += offered.reduce((sum, one) => sum + one.lines.length, waiting.lines);
+    } else {
+      sums.planned += waiting.list.length;
+      sums.offered += offered.length;
     }
+  }
+  for (const { lease, lines } of parts.out) {
+    if (lease === null) continue;
     sums.running += 1;
     holders.add(lease.worker);
     running += Math.max(0, lines.length - lease.done);
@@ -69,6 +90,8 @@ function workStatsOf(
     ...{ id, label, owner, models, lines, shards },
     /** lines that workers have, without those that are answered */
     running,
+    /** that no worker will take, as far as is known; and the models that nobody here has, of lines that wait */
+    ...{ unserved, lacking },
     done: parts.done.lines,
     shardsDone: parts.done.shards,
     /** that hold parts of it */
@@ -116,8 +139,8 @@ export function createNews(how: string, isAwaited = false) {
     look({ here, works, isQueueUp }: DeskStats, now: number): string[] {
       const lines = comeAndGo(here, now);
       const isServed = ({ models }: { models: readonly string[] }) => here.some(one => mayTake(one, models));
-      const lacking = works.filter(work => work.done < work.lines && !isServed(work));
-      const wanted = [...new Set(lacking.flatMap(({ models }) => models))];
+      const lacking = works.flatMap(work => (work.lacking === null ? [] : [work.lacking]));
+      const wanted = [...new Set(lacking.flat())];
       const isEarly = isAwaited && works.length === 0 && !isServed({ models: [] });
       if ((lacking.length === 0 && !isEarly) || !isQueueUp) idleSince = null;
       else {

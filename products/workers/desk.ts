@@ -6,9 +6,10 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { type DeskStats, statsOf } from './desk-stats.ts';
 import { GettingNowhere, type HeldPart, Keeping } from './getting-nowhere.ts';
-import { Workers } from './known-workers.ts';
+import { type HadModels, hadModelsIn, Workers } from './known-workers.ts';
 import { Offers } from './offers.ts';
 import type { PointerQueue } from './part-queue.ts';
 import type { Lease, Part } from './part-states.ts';
@@ -27,7 +28,7 @@ import {
 import type { Plan } from './shard-plan.ts';
 import { PlannedWork, type Work } from './shard-work.ts';
 
-export type { PlannedWork };
+export { hadModelsIn, type PlannedWork };
 
 export interface DeskOptions {
   queue: PointerQueue;
@@ -36,7 +37,9 @@ export interface DeskOptions {
   /** ms of silence after which what a worker holds goes to others */
   lease: number;
   now?: () => number;
-  say(message: string): void;
+  /** models that workers had before; of this process alone unless given */
+  had?: HadModels;
+  say: Say;
 }
 
 /** ms between two looks at leases; ms between two hellos, at most */
@@ -62,11 +65,11 @@ class OpenDesk {
   #lookedAt: number;
   #lastResult: number | null = null;
 
-  constructor({ queue, id, lease, now = Date.now, say }: DeskOptions) {
+  constructor({ queue, id, lease, now = Date.now, had, say }: DeskOptions) {
     this.#queue = queue;
     this.#lease = lease;
     this.#now = now;
-    this.#workers = new Workers(lease);
+    this.#workers = new Workers(lease, had);
     this.#disk = new Keeping(say, now);
     const own = { works: this.#works, workers: this.#workers, disk: this.#disk };
     this.#offers = new Offers({ ...own, queue, id, lease, now });
@@ -150,9 +153,11 @@ class OpenDesk {
     return part.lines.length;
   };
 
-  /** whether a worker is alive that serves all of these */
+  /** whether a worker is alive that serves one of these, or any where there are none */
   readonly isServed = (models: readonly string[]): boolean =>
-    this.#workers.serving(models, this.#now()).length > 0;
+    (models.length === 0 ? [[]] : models.map(model => [model])).some(
+      wanted => this.#workers.serving(wanted, this.#now()).length > 0,
+    );
 
   readonly stats = (): DeskStats =>
     statsOf([...this.#works.values()], {

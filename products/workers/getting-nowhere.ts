@@ -6,8 +6,9 @@
  * have the models of a work. Nor does work go on where the disk of the coordinator is full.
  */
 import { EXIT, fatalOf } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 import { counted } from '../../engine/core/item/wording.ts';
-import { mayTake, type Workers } from './known-workers.ts';
+import type { Workers } from './known-workers.ts';
 import type { Lease, Part } from './part-states.ts';
 import { NotKept } from './protocol.ts';
 import type { PlannedWork } from './shard-work.ts';
@@ -24,14 +25,20 @@ const STILL = 3_600_000;
 /** ms that a pointer waits for a worker that has nothing to do, before it is said */
 const UNTAKEN = 30_000;
 const MOST_TOLD = 10_000;
-/** ms beside workers without the models of a work; a worker has a model to load, too */
-const UNSERVED = 10 * 60_000;
+/**
+ * ms beside workers without the models of lines. Where one that is there does not know its own yet, or where others had these
+ * models before, a worker may be on its way, and has a model to load: that time counts a fifth, which makes ten minutes.
+ */
+const UNSERVED = 2 * 60_000;
+const EXPECTED = 1 / 5;
+/** parts that fail in one look: each is read from the disk, and others wait */
+const MOST_FAILED = 50;
 
 interface Around {
   works: ReadonlyMap<string, PlannedWork>;
   workers: Workers;
   disk: Keeping;
-  say(message: string): void;
+  say: Say;
 }
 
 export class GettingNowhere {
@@ -42,8 +49,11 @@ export class GettingNowhere {
   readonly #left = new WeakMap<Part, { worker: string | null; times: number }>();
   /** workers that were said to wait at another Redis */
   readonly #elsewhere = new Set<string>();
-  /** ms that a work waited beside workers without its models */
-  readonly #waited = new WeakMap<PlannedWork, number>();
+  /** ms that lines of a work waited beside workers without their models, by group */
+  readonly #waited = new WeakMap<PlannedWork, Map<string, number>>();
+
+  /** those whose lines are failing now: told of once */
+  readonly #failing = new Set<string>();
 
   constructor(around: Around) {
     this.#is = around;
@@ -51,7 +61,9 @@ export class GettingNowhere {
 
   /** A worker is lost with all that it has. Of several parts that it had begun nobody knows which was the cause. */
   lostWith(held: readonly HeldPart[], why: string): void {
-    this.#is.say(`${why}; what it has goes to others: ${partsWords(held)}`);
+    this.#is.say(`${why}; what it has goes to others: ${partsWords(held)}`, {
+      ...{ event: 'worker-lost', level: 'warn' },
+    });
     const begun = begunOf(held);
     for (const one of held) {
       if (begun.length === 1 && begun[0] === one) this.lost(one, why);
@@ -71,11 +83,15 @@ export class GettingNowhere {
     const { lines, tries, isSuspect, root } = part;
     if (lines.length === 1 && tries >= MOST_TRIES) {
       const message = `expected a worker that answers this line, found ${tries} that did not come back with it; the last: ${why}`;
-      say(`a line of shard ${root} of ${work.task.label} fails: ${message}`);
+      say(`a line of shard ${root} of ${work.task.label} fails: ${message}`, {
+        ...{ event: 'line-failed', level: 'warn', batch: work.task.label },
+      });
       disk.tried(() => work.fail(part, { stage: 'sharding', code: 'worker-lost', message }));
     } else if (lines.length > 1 && isSuspect) {
       const middle = Math.ceil(lines.length / 2);
-      say(`shard ${root} of ${work.task.label}, ${lines.length} lines of it, is cut in halves: ${why}`);
+      say(`shard ${root} of ${work.task.label}, ${lines.length} lines of it, is cut in halves: ${why}`, {
+        ...{ event: 'shard-cut', level: 'warn', batch: work.task.label },
+      });
       const halves = [lines.slice(0, middle), lines.slice(middle)].map(lines => ({ lines, isSuspect }));
       disk.tried(() => work.cut(part, halves));
     }
@@ -113,6 +129,7 @@ export class GettingNowhere {
       this.#is.say(
         `${worker} is connected but has answered nothing for ${Math.round((now - since) / 60_000)} minutes; ` +
           `what it has goes to others: ${partsWords(held)}`,
+        { event: 'worker-silent', level: 'warn', worker },
       );
       for (const [at, { work, part }] of held.entries()) {
         this.#left.set(part, { worker, times: (times[at] as number) + 1 });
@@ -124,15 +141,20 @@ export class GettingNowhere {
   /** Workers that say hello and take nothing, though there is something for them: each is told of once. */
   lookElsewhere(now: number): void {
     const { works, workers, say } = this.#is;
-    for (const { task, parts, isEnded } of works.values()) {
-      const offers = [...parts.out].flatMap(({ offer, lease }) => (lease === null && offer ? offer.at : []));
-      if (isEnded || !offers.some(at => now - at > UNTAKEN)) continue;
-      for (const { worker, held, since, endpoints } of workers.serving(task.models, now)) {
+    for (const work of works.values()) {
+      if (work.isEnded) continue;
+      const old = [...work.parts.out].filter(
+        ({ offer, lease }) => lease === null && offer !== null && now - offer.at > UNTAKEN,
+      );
+      const groups = new Map(old.map(part => [part.group, work.modelsOf(part)]));
+      const able = [...groups.values()].flatMap(models => workers.serving(models, now));
+      for (const { worker, held, since, endpoints } of able) {
         if (held.length > 0 || now - since < UNTAKEN || this.#elsewhere.has(worker)) continue;
         if (!endpoints.some(({ isUp }) => isUp)) continue; // it has said itself why it waits
         this.#elsewhere.add(worker);
         say(
           `${worker} takes nothing, though there is work for it; does it wait at the same Redis (--redis, --redis-prefix)?`,
+          { event: 'worker-elsewhere', level: 'warn', worker },
         );
       }
     }
@@ -140,29 +162,49 @@ export class GettingNowhere {
   }
 
   /**
-   * Work of models that no worker has. While nobody is there it waits, since the worker that has them may be on its way. Where
-   * workers are there, and none has them for ten minutes in all, nobody will: a name was mistyped, or the lines name
-   * models of different workers. Then its lines fail, and it keeps nothing started any more. `elapsed`: ms since the last look.
+   * Lines of models that no worker has. While nobody is there they wait, since the worker that has them may be on its way. Where
+   * workers are there, and none has them for so long in all, nobody will: a name was mistyped. Then these lines fail, others of
+   * the work go on, and they keep nothing started any more. `elapsed`: ms since the last look.
    */
   lookForUnserved(now: number, elapsed: number): void {
-    const { works, workers, say } = this.#is;
-    // one that names none is still finding out
-    const here = workers.alive(now).filter(({ models, isStopping }) => models.length > 0 && !isStopping);
-    if (here.length === 0) return;
+    const { works, workers } = this.#is;
+    const isFindingOut = workers
+      .alive(now)
+      .some(({ models, isStopping }) => models.length === 0 && !isStopping);
     for (const work of works.values()) {
-      const { models } = work.task;
-      if (work.isEnded || models.length === 0) continue;
-      const isServed = here.some(one => mayTake(one, models));
-      const isHeld = [...work.parts.out].some(({ lease }) => lease !== null);
-      const waited = isServed || isHeld ? 0 : (this.#waited.get(work) ?? 0) + elapsed;
+      if (work.isEnded) continue;
+      const waited = this.#waited.get(work) ?? new Map<string, number>();
       this.#waited.set(work, waited);
-      if (waited < UNSERVED) continue;
-      const wanted =
-        models.length === 1 ? `the model ${models[0]}` : `all of the models ${models.join(', ')}`;
-      const message = `expected a worker that serves ${wanted}, found none among ${counted(here.length, 'worker')} for ${UNSERVED / 60_000} minutes`;
-      say(`${work.task.label}: ${message}; what is left of it fails`);
-      work.end({ stage: 'sharding', code: 'no-such-model', message });
+      for (const [group, models] of work.groups) {
+        const isHeld = [...work.parts.out].some(part => part.group === group && part.lease !== null);
+        const counts = isFindingOut || workers.haveHad(models) ? EXPECTED : 1;
+        const ms = isHeld || !workers.lack(models, now) ? 0 : (waited.get(group) ?? 0) + counts * elapsed;
+        waited.set(group, ms);
+        if (ms >= UNSERVED) this.#failUnserved(work, group, models, now);
+      }
     }
+  }
+
+  #failUnserved(work: PlannedWork, group: string, models: readonly string[], now: number): void {
+    const open = [...work.parts.waitingIn(group).list, ...work.parts.out].filter(one => one.group === group);
+    if (open.length === 0) return;
+    const { workers, say, disk } = this.#is;
+    const { length } = workers.alive(now).filter(({ isStopping }) => !isStopping);
+    const wanted = models.length === 1 ? `the model ${models[0]}` : `all of the models ${models.join(', ')}`;
+    const message = `expected a worker that serves ${wanted}, found none among ${counted(length, 'worker')} for minutes`;
+    const failure = { stage: 'sharding', code: 'no-such-model', message } as const;
+    const about = { event: 'model-unserved', level: 'warn', batch: work.task.label } as const;
+    if (work.groups.size === 1) {
+      say(`${work.task.label}: ${message}; what is left of it fails`, about);
+      return work.end(failure);
+    }
+    const name = `${work.id} ${group}`;
+    if (!this.#failing.has(name)) say(`${work.task.label}: ${message}; its lines for that fail`, about);
+    this.#failing.add(name);
+    disk.tried(() => {
+      for (const part of open.slice(0, MOST_FAILED)) work.fail(part, failure);
+    });
+    if (open.length <= MOST_FAILED) this.#failing.delete(name);
   }
 }
 
@@ -195,11 +237,11 @@ const AGAIN = 60_000;
  * have and ask again, until there is room.
  */
 export class Keeping {
-  readonly #say: (message: string) => void;
+  readonly #say: Say;
   readonly #now: () => number;
   #toldAt: number | null = null;
 
-  constructor(say: (message: string) => void, now: () => number) {
+  constructor(say: Say, now: () => number) {
     this.#say = say;
     this.#now = now;
   }
@@ -228,6 +270,6 @@ export class Keeping {
   #tell(message: string): void {
     if (this.#toldAt !== null && Math.abs(this.#now() - this.#toldAt) < AGAIN) return;
     this.#toldAt = this.#now();
-    this.#say(`cannot write to disk, and workers wait for it: ${message}`);
+    this.#say(`cannot write to disk, and workers wait for it: ${message}`, { event: 'disk', level: 'error' });
   }
 }

@@ -1,4 +1,5 @@
 /** The workers that a coordinator has heard of, and what may be said of them: who is alive, how fast they are, who shares an endpoint. */
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { type Hello, TooMany, type WorkerEndpoint } from './protocol.ts';
 
 export interface KnownWorker extends Hello {
@@ -14,6 +15,53 @@ export interface KnownWorker extends Hello {
 /** Workers that are remembered after they have gone, so that a page can show them; and that are there at a time. */
 const MOST_GONE = 100;
 const MOST_ALIVE = 2_000;
+/** Models that workers had: they are remembered when the workers have gone, and may come again. */
+export interface HadModels {
+  has(model: string): boolean;
+  note(models: readonly string[]): void;
+}
+
+/** models that are remembered */
+const MOST_HAD = 1_000;
+
+function inMemory(): HadModels {
+  const had = new Set<string>();
+  return {
+    has: model => had.has(model),
+    note(models) {
+      for (const model of models) if (had.size < MOST_HAD) had.add(model);
+    },
+  };
+}
+
+/** The same on disk, for a coordinator that is started anew. What is damaged, or is not taken by the disk, is no more than forgotten. */
+export function hadModelsIn(path: string): HadModels {
+  const had = inMemory();
+  const kept: string[] = [];
+  try {
+    const before: unknown = JSON.parse(readKept(path).toString());
+    if (Array.isArray(before)) kept.push(...before.filter(model => typeof model === 'string'));
+  } catch {
+    // none is there yet
+  }
+  had.note(kept);
+  return {
+    has: had.has,
+    note(models) {
+      const news = models.filter(model => !had.has(model));
+      had.note(news);
+      const added = news.filter(had.has);
+      if (added.length === 0) return;
+      kept.push(...added);
+      try {
+        replaceFile(path, `${JSON.stringify(kept)}\n`);
+      } catch {
+        // a full disk: they are known for as long as this process lives
+      }
+    },
+  };
+}
+
 /** characters of what all of them say of themselves: each may say a MiB, and 2,000 of these would fill the memory */
 const MOST_SAID = 64 * 1024 * 1024;
 
@@ -24,9 +72,11 @@ export class Workers {
   readonly #said = new Map<string, number>();
   #allSaid = 0;
   #lastRate: number | null = null;
+  readonly #had: HadModels;
 
-  constructor(lease: number) {
+  constructor(lease: number, had: HadModels = inMemory()) {
     this.#lease = lease;
+    this.#had = had;
   }
 
   heard(hello: Hello, now: number): void {
@@ -40,6 +90,7 @@ export class Workers {
     const { since = now, took = 0 } = before ?? {};
     // looked at once, and not at each hello of the others
     const endpoints = hello.endpoints.map(one => ({ ...one, place: placeOf(one.url, hello.host) }));
+    this.#had.note(hello.models);
     this.#known.set(hello.worker, { ...hello, endpoints, seen: now, since, took });
     if (hello.isStopping && hello.held.length === 0) this.#forget(hello.worker);
     const gone = this.all().filter(one => !this.#isAlive(one, now));
@@ -71,6 +122,17 @@ export class Workers {
   /** those that take work of these models; a work without models is for all */
   serving(models: readonly string[], now: number): KnownWorker[] {
     return this.alive(now).filter(one => mayTake(one, models));
+  }
+
+  /** Whether workers are there that know what they have, and none of them has all of these. */
+  lack(models: readonly string[], now: number): boolean {
+    const here = this.alive(now).filter(one => one.models.length > 0 && !one.isStopping);
+    return models.length > 0 && here.length > 0 && !here.some(one => mayTake(one, models));
+  }
+
+  /** Whether there was ever a worker for each of these. */
+  haveHad(models: readonly string[]): boolean {
+    return models.every(model => this.#had.has(model));
   }
 
   /** lines a second of one worker, on average; as it was last where none is there, null before the first */

@@ -54,13 +54,15 @@ export class Offers {
   fill(): void {
     const { queue, workers, now } = this.#is;
     if (this.#isClosed || !queue.isUp) return;
-    for (const [name, works] of this.#byQueue()) {
-      const there = Math.max(1, workers.serving((works[0] as PlannedWork).task.models, now()).length);
+    for (const [name, groups] of this.#byQueue()) {
+      const { models } = groups[0] as Group;
+      const there = Math.max(1, workers.serving(models, now()).length);
       const pointers: { id: string; pointer: PartName }[] = [];
-      for (let waiting = sum(works, work => offered(work).length); waiting <= there; waiting++) {
-        const work = nextOf(works);
-        if (work === null) break;
-        const part = this.#smallEnough(work, there);
+      for (let waiting = sum(groups, one => offered(one).length); waiting <= there; waiting++) {
+        const next = nextOf(groups);
+        if (next === null) break;
+        const { work } = next;
+        const part = this.#smallEnough(next, there);
         this.#count += 1;
         const { root, part: number } = part;
         const id = `${work.id}.${root}.${number}.${this.#since}-${this.#count}`;
@@ -75,8 +77,8 @@ export class Offers {
   queuesFor(hello: Hello): string[] {
     const likely = [[], ...hello.models.slice(0, MOST_LIKELY).map(model => [model])];
     const works = [...this.#is.works.values()];
-    const open = works.filter(work => !work.isEnded && servesAll(hello, work.task.models));
-    const models = [...likely, ...open.map(({ task }) => task.models)];
+    const open = works.filter(work => !work.isEnded).flatMap(({ groups }) => [...groups.values()]);
+    const models = [...likely, ...open.filter(wanted => servesAll(hello, wanted))];
     return [...new Set(models.map(names => this.#queueOf(names)))];
   }
 
@@ -100,8 +102,9 @@ export class Offers {
         const { since, times } = this.#askedBack.get(part) ?? { since: lease.at, times: 0 };
         const before = since === lease.at ? Math.max(0, times - 1) : times;
         if (time - lease.at < Math.max(patience, times > 0 ? LEAST_PATIENCE : 0) * 2 ** before) return false;
-        if (work.parts.waiting.parts > 0 || offered(work).length > 0 || lines - done < 2) return false;
-        if (!workers.serving(work.task.models, time).some(one => one.held.length === 0)) return false;
+        const group = { work, name: part.group, models: work.modelsOf(part) };
+        if (waitingIn(group) > 0 || offered(group).length > 0 || lines - done < 2) return false;
+        if (!workers.serving(group.models, time).some(one => one.held.length === 0)) return false;
         if (since !== lease.at || times === 0)
           this.#askedBack.set(part, { since: lease.at, times: times + 1 });
         return true;
@@ -123,22 +126,25 @@ export class Offers {
     return `${id}-${hash.slice(0, 12)}`;
   }
 
-  #byQueue(): Map<string, PlannedWork[]> {
-    const groups = new Map<string, PlannedWork[]>();
+  #byQueue(): Map<string, Group[]> {
+    const queues = new Map<string, Group[]>();
     for (const work of this.#is.works.values()) {
       if (work.isEnded || work.opensAt > this.#is.now()) continue;
-      const name = this.#queueOf(work.task.models);
-      groups.set(name, [...(groups.get(name) ?? []), work]);
+      for (const [name, models] of work.groups) {
+        const queue = this.#queueOf(models);
+        queues.set(queue, [...(queues.get(queue) ?? []), { work, name, models }]);
+      }
     }
-    return groups;
+    return queues;
   }
 
   /** The next part that waits; cut where it would keep one worker busy after the others have ended. */
-  #smallEnough(work: PlannedWork, there: number): Part {
-    const { parts } = work;
-    const part = parts.first() as Part;
+  #smallEnough(group: Group, there: number): Part {
+    const { work, name } = group;
+    const first = (): Part => work.parts.waitingIn(name).list[0] as Part;
+    const part = first();
     const { lines } = part;
-    const free = parts.waiting.lines + sum(parts.out, one => (one.lease === null ? one.lines.length : 0));
+    const free = work.parts.waitingIn(name).lines + sum(offered(group), one => one.lines.length);
     const most = Math.max(LEAST, Math.ceil(free / (2 * there)));
     if (there === 1 || lines.length < most + LEAST) return part;
     // where it cannot be cut it is given out whole
@@ -148,7 +154,7 @@ export class Offers {
         { ...part, lines: lines.slice(most) },
       ]),
     );
-    return parts.first() as Part;
+    return first();
   }
 
   /** Redis is away: they wait again. */
@@ -163,15 +169,15 @@ export class Offers {
   /** What should wait in the queue for `age` ms and does not is offered again. */
   async #reconcile(age: number): Promise<void> {
     try {
-      for (const [name, works] of this.#byQueue()) {
+      for (const [name, groups] of this.#byQueue()) {
         const asked = this.#is.now();
         const waiting = await this.#is.queue.waiting(name);
         if (this.#isClosed) return;
         // one that was just taken from the queue may be on its way to us
-        for (const work of works)
-          for (const part of offered(work))
+        for (const group of groups)
+          for (const part of offered(group))
             if (!waiting.has(part.offer?.id as string) && asked - (part.offer?.at as number) >= age)
-              work.parts.back(part);
+              group.work.parts.back(part);
       }
     } catch {
       return; // Redis is away; onReady comes again
@@ -180,20 +186,32 @@ export class Offers {
   }
 }
 
-/** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest for its weight. */
-function nextOf(works: readonly PlannedWork[]): PlannedWork | null {
-  const owners = new Map<string, number>();
-  for (const work of works) owners.set(work.task.owner, (owners.get(work.task.owner) ?? 0) + outOf(work));
-  const before = (a: PlannedWork, b: PlannedWork): number =>
-    (owners.get(a.task.owner) as number) - (owners.get(b.task.owner) as number) ||
-    outOf(a) / a.task.weight - outOf(b) / b.task.weight;
-  return works.filter(({ parts }) => parts.waiting.parts > 0).sort(before)[0] ?? null;
+/** Lines of a work that the same workers may take. */
+interface Group {
+  work: PlannedWork;
+  name: string;
+  models: readonly string[];
 }
 
-/** lines that are offered or held */
-const outOf = ({ parts }: PlannedWork): number => sum(parts.out, ({ lines }) => lines.length);
-const offered = ({ parts }: PlannedWork): Part[] =>
-  [...parts.out].filter(({ offer, lease }) => offer !== null && lease === null);
+/** Of those in which something waits: of the owner with the fewest lines out, the work with the fewest for its weight. */
+function nextOf(groups: readonly Group[]): Group | null {
+  const owners = new Map<string, number>();
+  for (const one of groups) {
+    const { owner } = one.work.task;
+    owners.set(owner, (owners.get(owner) ?? 0) + outOf(one));
+  }
+  const before = (a: Group, b: Group): number =>
+    (owners.get(a.work.task.owner) as number) - (owners.get(b.work.task.owner) as number) ||
+    outOf(a) / a.work.task.weight - outOf(b) / b.work.task.weight;
+  return groups.filter(one => waitingIn(one) > 0).sort(before)[0] ?? null;
+}
+
+const waitingIn = ({ work, name }: Group): number => work.parts.waitingIn(name).list.length;
+/** parts that are offered or held */
+const out = ({ work, name }: Group): Part[] => [...work.parts.out].filter(({ group }) => group === name);
+const outOf = (group: Group): number => sum(out(group), ({ lines }) => lines.length);
+const offered = (group: Group): Part[] =>
+  out(group).filter(({ offer, lease }) => offer !== null && lease === null);
 
 function sum<T>(of: Iterable<T>, value: (one: T) => number): number {
   let total = 0;

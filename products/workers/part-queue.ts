@@ -4,6 +4,7 @@
  */
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
+import type { Say } from '../../engine/core/item/say.ts';
 import type { Pointer } from './protocol.ts';
 import { connect } from './redis.ts';
 
@@ -32,7 +33,7 @@ export interface PointerSettings {
   url: string;
   /** of all keys in Redis */
   prefix: string;
-  say(message: string): void;
+  say: Say;
 }
 
 /** The coordinator's side. What is asked while Redis is away, or goes away meanwhile, rejects. */

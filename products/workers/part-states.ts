@@ -30,6 +30,8 @@ type Ordinals = readonly number[];
 export interface Part {
   root: number;
   part: number;
+  /** whose workers may take it, of the groups of its work */
+  group: string;
   /** of the shard */
   lines: Ordinals;
   /** how often it could not be done, or its worker was lost and had begun nothing else */
@@ -73,7 +75,14 @@ interface Done extends Made {
 
 type Name = Pick<PartName, 'root' | 'part'>;
 
+/** What waits of a group: parts, and their lines. */
+interface Waiting {
+  list: Part[];
+  lines: number;
+}
+
 interface ShardState {
+  group: string;
   open: number;
   nextPart: number;
   /** in no order; some may be missing */
@@ -90,13 +99,13 @@ export class Parts {
   readonly #folder: string;
   readonly #shards: ShardState[];
   readonly #open = new Map<string, Part>();
-  readonly #waiting: Part[] = [];
+  readonly #waiting = new Map<string, Waiting>();
   readonly #out = new Set<Part>();
 
-  /** `shards` are the numbers of lines of each. */
-  constructor(work: string, shards: readonly number[]) {
+  /** Of each shard how many lines it has, and whose workers may take it. */
+  constructor(work: string, shards: readonly { lines: number; group: string }[]) {
     this.#folder = join(work, 'done');
-    this.#shards = shards.map(() => ({ open: 0, nextPart: 1, results: [] }));
+    this.#shards = shards.map(({ group }) => ({ group, open: 0, nextPart: 1, results: [] }));
     makeFolder(this.#folder, OWNER_ONLY.folder);
     removeUnfinished(this.#folder);
     const before: Done[][] = shards.map(() => []);
@@ -104,7 +113,8 @@ export class Parts {
       const one = readHead(join(this.#folder, name));
       before[one.root]?.push(one);
     }
-    for (const [root, lines] of shards.entries()) {
+    for (const [root, { lines, group }] of shards.entries()) {
+      this.#waiting.set(group, { list: [], lines: 0 });
       this.#begin(root, 0, { lines: Array.from({ length: lines }, (_, at) => at) });
       // a part has a higher number than the one that it was left of
       for (const one of (before[root] as Done[]).sort((a, b) => a.part - b.part)) {
@@ -113,7 +123,7 @@ export class Parts {
       }
     }
     for (const part of this.#open.values()) {
-      this.#waiting.push(part);
+      this.waitingIn(part.group).list.push(part);
       this.#count(part, 1);
     }
   }
@@ -123,9 +133,9 @@ export class Parts {
     return this.#out;
   }
 
-  /** the first of those that are open, neither offered nor held */
-  first(): Part | undefined {
-    return this.#waiting[0];
+  /** those of a group that are open, neither offered nor held, the next one first */
+  waitingIn(group: string): Readonly<Waiting> {
+    return this.#waiting.get(group) as Waiting;
   }
 
   find(name: Name): Part | undefined {
@@ -191,9 +201,10 @@ export class Parts {
 
   #begin(root: number, part: number, cut: Cut[number]): Part {
     const { lines, tries = 0, doubts = 0, isSuspect = false } = cut;
-    const made = { root, part, lines, tries, doubts, isSuspect, offer: null, lease: null };
-    this.#open.set(keyOf(made), made);
     const shard = this.#of(root);
+    const { group } = shard;
+    const made = { root, part, group, lines, tries, doubts, isSuspect, offer: null, lease: null };
+    this.#open.set(keyOf(made), made);
     shard.open += 1;
     shard.nextPart = Math.max(shard.nextPart, part + 1);
     return made;
@@ -210,18 +221,20 @@ export class Parts {
   }
 
   #wait(part: Part): void {
-    this.#waiting.unshift(part);
+    this.waitingIn(part.group).list.unshift(part);
     this.#count(part, 1);
   }
 
   #leave(part: Part): void {
-    const at = this.#waiting.indexOf(part);
+    const { list } = this.waitingIn(part.group);
+    const at = list.indexOf(part);
     if (at < 0) return;
-    this.#waiting.splice(at, 1);
+    list.splice(at, 1);
     this.#count(part, -1);
   }
 
-  #count({ lines }: Part, by: 1 | -1): void {
+  #count({ group, lines }: Part, by: 1 | -1): void {
+    (this.#waiting.get(group) as Waiting).lines += by * lines.length;
     this.waiting.parts += by;
     this.waiting.lines += by * lines.length;
   }

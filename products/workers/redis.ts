@@ -8,12 +8,13 @@
 import { Redis, type RedisOptions, ReplyError } from 'ioredis';
 import { hide, type Key, oneLine, seconds } from '../../engine/asking/endpoints/endpoint-words.ts';
 import { unavailable, usageError } from '../../engine/core/item/failure.ts';
+import type { Say } from '../../engine/core/item/say.ts';
 
 export interface RedisSettings {
   url: string;
   /** of this process, as a person finds it in Redis: host and pid */
   name: string;
-  say(message: string): void;
+  say: Say;
 }
 
 /** ms: an idle connection is asked so often whether it is there */
@@ -43,7 +44,7 @@ export async function connect({ url, name, say }: RedisSettings): Promise<Connec
 export class Connection {
   readonly client: Redis;
   readonly #place: Place;
-  readonly #say: (message: string) => void;
+  readonly #say: Say;
   readonly #ups: (() => void)[] = [];
   readonly #told = new Set<string>();
   readonly #beat: NodeJS.Timeout;
@@ -52,7 +53,7 @@ export class Connection {
   #away: { since: number; isTold: boolean; timer: NodeJS.Timeout } | null = null;
   #isClosed = false;
 
-  constructor(client: Redis, place: Place, say: (message: string) => void) {
+  constructor(client: Redis, place: Place, say: Say) {
     this.client = client;
     this.#place = place;
     this.#say = say;
@@ -101,7 +102,7 @@ export class Connection {
     const text = words(error, this.#place);
     if (this.#told.has(text) || this.#told.size >= MOST_TOLD) return;
     this.#told.add(text);
-    this.#say(`Redis at ${this.#place.name}: ${text}`);
+    this.#say(`Redis at ${this.#place.name}: ${text}`, { event: 'redis', level: 'warn' });
   }
 
   /** one more connection, for commands that wait */
@@ -134,6 +135,7 @@ export class Connection {
     const why = this.#reason && `: ${this.#reason}`;
     this.#say(
       `Redis at ${this.#place.name} is away${why}: what workers hold goes on, and they are given more when it is back`,
+      { event: 'redis-away', level: 'warn' },
     );
   }
 
@@ -142,7 +144,9 @@ export class Connection {
     if (away !== null) {
       clearTimeout(away.timer);
       if (away.isTold)
-        this.#say(`Redis at ${this.#place.name} is back after ${seconds(performance.now() - away.since)}`);
+        this.#say(`Redis at ${this.#place.name} is back after ${seconds(performance.now() - away.since)}`, {
+          event: 'redis-back',
+        });
       this.#away = null;
     }
     this.#reason = '';
@@ -271,7 +275,7 @@ async function hangUp(client: Redis): Promise<void> {
 }
 
 /** Whether it is there, lets us in, and will do for a queue. What is wrong ends the process in plain words. */
-async function firstLook(place: Place, say: (message: string) => void) {
+async function firstLook(place: Place, say: Say) {
   // the password goes by hand, since ioredis would write to the console where none is needed
   const plain = { ...place, username: undefined, password: undefined, db: 0 };
   const client = new Redis({
@@ -316,7 +320,7 @@ async function firstLook(place: Place, say: (message: string) => void) {
 async function login(
   ask: (...command: [string, ...string[]]) => Promise<string | Error>,
   place: Place,
-  say: (message: string) => void,
+  say: Say,
 ): Promise<boolean> {
   const { username } = place;
   const password = place.password?.read();
@@ -324,7 +328,7 @@ async function login(
     const answer = await ask('AUTH', ...(username === undefined ? [password] : [username, password]));
     if (!(answer instanceof Error)) return false;
     if (/no password is set|without any password/.test(answer.message)) {
-      say(`Redis at ${place.name} needs no password: the one in the URL is ignored`);
+      say(`Redis at ${place.name} needs no password: the one in the URL is ignored`, { event: 'redis' });
       return true;
     }
     throw usageError(
@@ -340,7 +344,7 @@ async function login(
   return false;
 }
 
-function judge(info: string, place: Place, say: (message: string) => void): void {
+function judge(info: string, place: Place, say: Say): void {
   const fact = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
   const where = `Redis at ${place.name}`;
   if (fact('loading') === '1') {
@@ -361,6 +365,7 @@ function judge(info: string, place: Place, say: (message: string) => void): void
   if (policy !== '' && policy !== 'noeviction') {
     say(
       `${where} evicts keys when its memory is full (maxmemory-policy ${policy}), and would lose queued work: set it to noeviction`,
+      { event: 'redis', level: 'warn' },
     );
   }
 }

@@ -3,7 +3,8 @@
  *
  *   FOLDER/lines.jsonl      what came in, as it would go through a pipe: no .ndjson, which is what the files of a ledger are called;
  *                           lines that begin alike are side by side, so that a worker has them in one shard
- *   FOLDER/manifest.json    of each shard the span of its bytes, its lines and their SHA-256
+ *   FOLDER/manifest.json    of each shard the span of its bytes, its lines and their SHA-256; and its models, where lines name
+ *                           them: a shard has lines of one model, so that any worker with that one may take it
  *
  * Nothing here changes afterwards. What became of the shards is in part-states.ts.
  */
@@ -36,6 +37,8 @@ export interface Shard {
   lines: number;
   /** of its bytes, in hex */
   sha256: string;
+  /** that its lines name; absent where the work says which models its workers need */
+  models?: readonly string[];
 }
 
 export interface Plan {
@@ -58,21 +61,33 @@ class Shards {
   #own = createHash('sha256');
   #shard = { from: 0, bytes: 0, lines: 0 };
 
-  constructor(most: { lines: number; bytes: number }) {
+  readonly #models = new Set<string>();
+  readonly #hasModels: boolean;
+
+  constructor(most: { lines: number; bytes: number }, hasModels: boolean) {
     this.#most = most;
+    this.#hasModels = hasModels;
   }
 
-  add(line: Buffer): void {
+  add(line: Buffer, model: string): void {
     if (this.#shard.bytes + line.length > this.#most.bytes) this.cut();
+    if (model !== '') this.#models.add(model);
     this.#own.update(line);
     this.#shard.bytes += line.length;
     this.#shard.lines += 1;
     if (this.#shard.lines === this.#most.lines) this.cut();
   }
 
+  /** `models`: of the lines since the last cut. */
   cut(): void {
     if (this.#shard.lines === 0) return;
-    this.list.push({ ...this.#shard, sha256: this.#own.digest('hex') });
+    const models = [...this.#models].sort();
+    this.#models.clear();
+    this.list.push({
+      ...this.#shard,
+      sha256: this.#own.digest('hex'),
+      ...(this.#hasModels && { models }),
+    });
     this.#own = createHash('sha256');
     this.#shard = { from: this.#shard.from + this.#shard.bytes, bytes: 0, lines: 0 };
   }
@@ -123,6 +138,40 @@ class LineFile {
   }
 }
 
+/** Models that have shards of their own; lines of more than these share shards, whose workers need all of theirs. */
+const MOST_GROUPS = 100;
+
+/** Which model each line names. */
+class LineModels {
+  readonly #names: string[] = [];
+  readonly #numbers = new Map<string, number>();
+  /** of each line, the number of its model */
+  readonly #lines: number[] = [];
+
+  get areNamed(): boolean {
+    return this.#names.some(name => name !== '');
+  }
+
+  add(model: string): void {
+    let number = this.#numbers.get(model);
+    if (number === undefined) {
+      number = this.#names.push(model) - 1;
+      this.#numbers.set(model, number);
+    }
+    this.#lines.push(number);
+  }
+
+  of = (line: number): string => this.#names[this.#lines[line] as number] as string;
+
+  groupOf = (line: number): number => Math.min(this.#lines[line] as number, MOST_GROUPS);
+
+  /** Lines of one model side by side, and otherwise as they were. */
+  arranged(order: Iterable<number>): readonly number[] {
+    const lines = [...order];
+    return this.#names.length > 1 ? lines.sort((a, b) => this.groupOf(a) - this.groupOf(b)) : lines;
+  }
+}
+
 /** `spool` is the path of a file for the lines until they are all here, on the disk of the folder. Exit 74 where it cannot be written. */
 export function newPlanner(spool: string, { lines, bytes }: { lines: number; bytes: number } = SHARD) {
   makeFolder(dirname(spool), OWNER_ONLY.folder);
@@ -131,17 +180,21 @@ export function newPlanner(spool: string, { lines, bytes }: { lines: number; byt
   /** of each line where it ends */
   const ends: number[] = [];
   const beginnings = new Beginnings();
+  const models = new LineModels();
   /** The lines in their order, beside the spool; the path of the file, and its shards. */
   function arranged(): { path: string; shards: Shards } {
-    const shards = new Shards({ lines, bytes });
-    const { order } = beginnings.arranged();
+    const shards = new Shards({ lines, bytes }, models.areNamed);
+    const order = models.arranged(beginnings.arranged().order);
     file.flush();
+    let group: number | null = null;
     const isAsItCame = order.every((line, at) => line === at);
     const other = isAsItCame ? null : new LineFile(`${spool}.arranged`);
     for (const line of order) {
       const at = line === 0 ? 0 : (ends[line - 1] as number);
       const text = file.read(at, (ends[line] as number) - at);
-      shards.add(text);
+      if (group !== null && models.groupOf(line) !== group) shards.cut();
+      group = models.groupOf(line);
+      shards.add(text, models.of(line));
       other?.add(text);
     }
     shards.cut();
@@ -153,11 +206,12 @@ export function newPlanner(spool: string, { lines, bytes }: { lines: number; byt
     return { path: other === null ? spool : `${spool}.arranged`, shards };
   }
   return {
-    /** A line, with its newline; `texts`: what its request begins with. */
-    add(line: Buffer, texts: readonly string[] = []): void {
+    /** A line, with its newline; `texts`: what its request begins with; `model`: that it needs, where lines may go to different workers. */
+    add(line: Buffer, texts: readonly string[] = [], model = ''): void {
       file.add(line);
       all.update(line);
       beginnings.add(texts);
+      models.add(model);
       ends.push((ends.at(-1) ?? 0) + line.length);
     },
     /**
@@ -179,7 +233,10 @@ export function newPlanner(spool: string, { lines, bytes }: { lines: number; byt
       const { path, shards } = arranged();
       makeFolder(folder, OWNER_ONLY.folder);
       placeFile(path, linesIn(folder));
-      const rows = shards.list.map(one => [one.from, one.bytes, one.lines, one.sha256]);
+      const rows = shards.list.map(one => [
+        ...[one.from, one.bytes, one.lines, one.sha256],
+        ...(one.models === undefined ? [] : [one.models]),
+      ]);
       replaceFile(
         manifestIn(folder),
         JSON.stringify({ version: VERSION, lines: ends.length, sha256, shards: rows }),
@@ -209,12 +266,16 @@ export function readPlan(folder: string): Plan | null {
       version: number;
       lines: number;
       sha256: string;
-      shards: [number, number, number, string][];
+      shards: [number, number, number, string, string[]?][];
     };
     if (version !== VERSION) throw new Error(`version ${version}`);
     return {
       ...{ folder, lines, sha256 },
-      shards: shards.map(([from, bytes, lines, sha256]) => ({ from, bytes, lines, sha256 })),
+      // without models it is of an earlier version, or of a run: all of it is for the same workers
+      shards: shards.map(([from, bytes, lines, sha256, models]) => ({
+        ...{ from, bytes, lines, sha256 },
+        ...(models !== undefined && { models }),
+      })),
     };
   } catch (error) {
     throw dataError(`${path}: expected a manifest of version ${VERSION}, found ${(error as Error).message}`);

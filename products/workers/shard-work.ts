@@ -13,15 +13,15 @@ import type { Failure, Item } from '../../engine/core/item/item.ts';
 import { believe } from './believing.ts';
 import { type Cut, type Made, type Part, Parts } from './part-states.ts';
 import type { Result, Task } from './protocol.ts';
-import { cutLines, linesOf, type Plan } from './shard-plan.ts';
+import { cutLines, linesOf, type Plan, type Shard } from './shard-plan.ts';
 
 export interface Work {
   id: string;
   task: Task;
   /** the body of GET …/files, whose SHA-256 the task names */
   files: Buffer | null;
-  /** told of each result that is taken now */
-  onAsked?(asked: AskedTotals): void;
+  /** told of each result that is taken now, and of which models its lines are */
+  onAsked?(asked: AskedTotals, models: readonly string[]): void;
 }
 
 export class PlannedWork {
@@ -29,6 +29,8 @@ export class PlannedWork {
   readonly task: Task;
   readonly files: Buffer | null;
   readonly parts: Parts;
+  /** Lines that the same workers may take: the models that these need, by the name of the group. */
+  readonly groups: ReadonlyMap<string, readonly string[]>;
   readonly lines: number;
   readonly shards: number;
   /** the rest is not asked any more */
@@ -61,12 +63,19 @@ export class PlannedWork {
     this.#plan = plan;
     this.lines = plan.lines;
     this.shards = plan.shards.length;
+    const modelsOf = ({ models = task.models }: Shard): readonly string[] => models;
+    this.groups = new Map(plan.shards.map(shard => [nameOf(modelsOf(shard)), modelsOf(shard)]));
     this.parts = new Parts(
       plan.folder,
-      plan.shards.map(({ lines }) => lines),
+      plan.shards.map(shard => ({ lines: shard.lines, group: nameOf(modelsOf(shard)) })),
     );
     this.workload = workloadOf(plan.lines, this.parts);
     for (const root of plan.shards.keys()) if (this.parts.isWhole(root)) this.#give(root);
+  }
+
+  /** that a worker needs for it */
+  modelsOf({ group }: Part): readonly string[] {
+    return this.groups.get(group) as readonly string[];
   }
 
   linesOf({ root, lines }: Part): Buffer[] {
@@ -86,7 +95,7 @@ export class PlannedWork {
     if (!this.#closePart(part, { answered, worker, asked, model }, lines, rest)) return null;
     addAsked(this.asked, asked);
     this.model ??= model;
-    this.#onAsked?.(asked);
+    this.#onAsked?.(asked, this.modelsOf(part));
     return left.length;
   }
 
@@ -95,10 +104,10 @@ export class PlannedWork {
     this.#closePart(part, byNobody([]), [], rest);
   }
 
-  /** Fails the one line of a part. */
+  /** Fails the lines of a part. */
   fail(part: Part, failure: Failure): void {
-    const [line] = this.linesOf(part);
-    this.#closePart(part, byNobody(part.lines), [failed(line as Buffer, failure)], []);
+    const lines = this.linesOf(part).map(line => failed(line, failure));
+    this.#closePart(part, byNobody(part.lines), lines, []);
   }
 
   /** Shards that are whole are given out; null once all are. After `end` also those that are not, as far as they are. */
@@ -187,6 +196,8 @@ function workloadOf(lines: number, parts: Parts): Workload {
     },
   };
 }
+
+const nameOf = (models: readonly string[]): string => models.join('\n');
 
 const byNobody = (answered: Made['answered']): Made => ({ answered, worker: null, asked: null, model: null });
 

@@ -25,6 +25,8 @@ export interface ShardingOptions {
   workOf(sha256: string): Work & { folder: string };
   /** a path on the disk of that folder, for the lines until all are here */
   spool: string;
+  /** The model whose workers may take a line; unless given all lines are for the same workers. */
+  modelOf?(item: Item): string;
   /** What is to be known of the lines once all have come, and before they are given out. */
   settle?(): Promise<void>;
   /** told once the work is open */
@@ -36,7 +38,7 @@ export const NAME = 'sharding';
 /** bytes: an answer makes a line longer than the input may have, and what workers hand in was bounded when it came */
 const WHOLE = Number.MAX_SAFE_INTEGER;
 
-export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOptions): Stage {
+export function sharding({ desk, workOf, spool, modelOf, settle, onOpen }: ShardingOptions): Stage {
   return stage({
     name: NAME,
     summary: 'Let workers ask.',
@@ -52,7 +54,7 @@ export function sharding({ desk, workOf, spool, settle, onOpen }: ShardingOption
 
       function take(item: Item): void {
         if (saysEnd(item)) ends.push(bytesOf(item));
-        else planner.add(bytesOf(item), beginsOf(item)?.texts());
+        else planner.add(bytesOf(item), beginsOf(item)?.texts(), modelOf?.(item));
         letGo(item);
       }
 

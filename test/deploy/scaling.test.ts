@@ -32,6 +32,11 @@ const SAID: readonly [what: string, page: string, work: number | null][] = [
   ['all of it waits', page([7200, 0], [1000, 0]), 7200],
   ['all of it runs', page([0, 3599.5], [0, 400]), 3599.5],
   ['some waits and some runs', page([6e6, 100.25], [1e6, 30]), 6_000_100.25],
+  [
+    'lines of a model that no worker has start none, before and after a rate is known',
+    `fw_shard_lines{state="unserved"} 500\n${page(null, [0, 0])}`,
+    0,
+  ],
   ['a server without --redis', 'fw_batches{state="in_progress"} 1\n', null],
 ];
 

@@ -29,9 +29,14 @@ describe('no table', () => {
       'UTF-16',
       Buffer.from('\ufeffid,prompt\n', 'utf16le'),
       {},
-      'found UTF-16; iconv -f UTF-16 -t UTF-8 FILE',
+      'found UTF-16; fw ingest --encoding utf-16le reads a table in it; iconv -f UTF-16 -t UTF-8 FILE',
     ],
-    ['UTF-16 without a mark', Buffer.from('id,prompt\n', 'utf16le'), {}, 'found UTF-16LE; iconv -f UTF-16LE'],
+    [
+      'UTF-16 without a mark',
+      Buffer.from('id,prompt\n', 'utf16le'),
+      {},
+      'found UTF-16LE; fw ingest --encoding utf-16le',
+    ],
     ['UTF-32', Buffer.from('fffe0000690000006400', 'hex'), {}, 'found UTF-32; iconv -f UTF-32'],
     [
       'gzip',

@@ -14,8 +14,8 @@ import { eventSplitter } from '../../engine/asking/endpoints/sse.ts';
 import { sockets } from '../../engine/asking/endpoints/wire.ts';
 import { createPieces } from '../../engine/core/files/pieces.ts';
 import { watchConnections } from '../../products/serve/connections.ts';
-import { takeUpload } from '../../products/serve/file-routes.ts';
 import { createRoom, readBody } from '../../products/serve/http-body.ts';
+import { takeUpload } from '../../products/serve/uploads.ts';
 import { folder } from '../fw.ts';
 import { keyOf, MODEL, served } from './serving.ts';
 

@@ -4,8 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
-import { takeUpload } from '../../products/serve/file-routes.ts';
 import { excessOf, readBody } from '../../products/serve/http-body.ts';
+import { takeUpload } from '../../products/serve/uploads.ts';
 import { folder, until } from '../fw.ts';
 
 afterEach(() => void vi.useRealTimers());

@@ -60,6 +60,29 @@ test('a disk that takes no more while calls are out: 507 in plain words; a strea
   expect(said).toContain('until it can be recorded');
 });
 
+test('record: best_effort answers without a record, counts that, and says so', async () => {
+  const server = await serve(one => one.answer('yes'));
+  const config = join(folder(), 'serve.yaml');
+  writeFileSync(config, 'record: best_effort\n');
+  const { url, child } = await serveProcess(
+    ['--config', config, '--data', join(folder(), 'data'), '--endpoint', server.url],
+    'ulimit -f 8',
+  );
+  let said = '';
+  child.stderr?.on('data', chunk => {
+    said += chunk;
+  });
+  const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(20_000) }] });
+  const headers = { 'content-type': 'application/json' };
+  for (let n = 0; n < 3; n++) {
+    const reply = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
+    expect(reply.status).toBe(200);
+    expect(await reply.text()).toContain('yes');
+  }
+  expect(await (await fetch(`${url}/metrics`)).text()).toMatch(/^fw_gateway_unrecorded_total 3$/m);
+  await expect.poll(() => said).toContain('requests are answered without a record: ');
+});
+
 const LINES = 1500;
 const LIMIT = 16;
 

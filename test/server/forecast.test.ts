@@ -1,7 +1,7 @@
 /** What a server says of windows: at creation, while a batch runs, on its page and to Prometheus. */
 import { expect, test } from 'vitest';
 import { startSimulator } from '../../products/simulator/simulator.ts';
-import { begin, linesOf, reached } from './batching.ts';
+import { begin, lineOf, linesOf, reached } from './batching.ts';
 import { MODEL, served, simulated } from './serving.ts';
 
 interface Told {
@@ -32,7 +32,7 @@ test('a batch says whether its window can be kept: not before anything was seen,
   expect(before.metadata).toEqual({ name: 'mine' });
   expect(await metrics()).not.toContain('\nfw_batch_least_slack_seconds ');
 
-  await simulated({ port: Number(new URL(url).port), latency: '50ms' });
+  await simulated({ port: Number(new URL(url).port), latency: '20ms' });
   await expect.poll(() => see(none.id), { timeout: 20_000 }).toMatchObject({ forecast: { verdict: 'kept' } });
   const { forecast, header } = await see(none.id);
   const { end = 0, slack = 0, window = 0 } = forecast ?? {};
@@ -42,12 +42,19 @@ test('a batch says whether its window can be kept: not before anything was seen,
   expect(await (await fetch(`${server.url}/ui/batches/${none.id}`)).text()).toContain('ends about ');
 
   // it is told in the answer to its making, from the beginning of the file
-  const late = await begin(openai, linesOf(4_000), { completion_window: '20s' as '24h' });
+  const late = await begin(openai, linesOf(8_000), { completion_window: '20s' as '24h' });
   expect((late as unknown as { fw_forecast: Told }).fw_forecast).toMatchObject({ verdict: 'late' });
   await expect.poll(metrics).toContain('\nfw_batch_deadline_out_of_reach{reason="window"} 1\n');
-  expect(await metrics()).toMatch(/\nfw_batch_least_slack_seconds -\d+\n/);
-  await openai.batches.cancel(late.id);
+  expect(await metrics()).not.toMatch(/\nfw_batch_least_slack_seconds -/); // a window that was never to be kept is its user's
+  await reached(openai, late.id, ({ status }) => status === 'in_progress');
+  for (const { id } of [late, none]) await openai.batches.cancel(id);
+  for (const { id } of [late, none]) await reached(openai, id);
   expect(await see(late.id)).toMatchObject({ forecast: undefined, header: null });
-  await reached(openai, none.id);
-  expect(await see(none.id)).toMatchObject({ forecast: undefined, header: null });
+
+  // what users do is told apart: a cancel, and a model that nobody has
+  const typo = await begin(openai, lineOf('r', { model: 'typo' }));
+  await reached(openai, typo.id);
+  expect(await metrics()).toContain('\nfw_batch_items_total{outcome="refused"} 1\n');
+  expect(await metrics()).toContain('\nfw_batch_items_total{outcome="failed"} 0\n');
+  expect(await metrics()).toMatch(/\nfw_batch_items_total\{outcome="not_asked"\} [1-9]\d{3}\n/);
 });

@@ -1,9 +1,21 @@
 /** What DELETE takes with it: all prompts and answers, wherever the server had them, also where it is killed meanwhile. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
+import { ledgerFiles, linesOf } from '../../engine/asking/ledger/read-ledger.ts';
 import { DISK, type Disk } from '../../engine/core/files/durable.ts';
+import { costBy } from '../../products/records/cost-by.ts';
+import { forgetOwner } from '../../products/records/forget-owner.ts';
 import { BatchStore } from '../../products/serve/batches/batch-store.ts';
 import { openFiles } from '../../products/serve/file-store.ts';
 import { Eraser } from '../../products/serve/keep/eraser.ts';
@@ -104,7 +116,105 @@ test('deleted batches and files leave no prompt and no answer behind', async () 
   expect(metrics).toMatch(/^fw_batch_items_total\{outcome="completed"\} 4$/m);
 });
 
+test('the record of an owner is forgotten beside a server that works: what it cost stays, the cache gives nothing', async () => {
+  const model = await saying();
+  const data = folder();
+  const limits = { tokens_per_day: 1_000_000 };
+  const keys = [keyOf(data, 'alice', ['chat'], limits), keyOf(data, 'bob', ['chat'], limits)] as const;
+  const { url } = await served({ data, endpoints: [model.url], gateway: { cacheFor: 60_000 } });
+  const ask = (key: string, content: string) =>
+    fetch(`${url}/v1/chat/completions`, {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' } },
+      body: JSON.stringify({ model: 'm', temperature: 0, messages: [{ role: 'user', content }] }),
+    });
+  const cached = async (key: string, content: string): Promise<string | null> => {
+    const reply = await ask(key, content);
+    expect(await reply.text()).toContain(CANARY);
+    return reply.headers.get('x-fw-cache');
+  };
+  for (const key of keys) {
+    expect(await cached(key, `${CANARY} é 1`)).toBe(null);
+    expect(await cached(key, `${CANARY} é 1`)).toBe('hit');
+  }
+  const record = join(data, 'gateway');
+  const before = costBy(
+    ledgerFiles(record, () => {}),
+    ['key', 'outcome'],
+    new Map(),
+    () => {},
+  );
+  const trouble: string[] = [];
+  const tell = ({ message }: { message: string }): void => void trouble.push(message);
+  expect(forgetOwner(record, 'nobody', null, tell).calls).toBe(0);
+  expect(forgetOwner(record, 'alice', '2000-01-01', tell).calls).toBe(0);
+  expect(forgetOwner(record, 'alice', null, tell)).toMatchObject({ calls: 2, files: 1 });
+  expect(forgetOwner(record, 'alice', null, tell).calls).toBe(0);
+  expect(await cached(keys[0], `${CANARY} é 1`)).toBe(null); // asked again, at the end of the same file
+  expect(forgetOwner(record, 'alice', null, tell).calls).toBe(1);
+  expect(trouble).toEqual([]);
+  const left = ledgerFiles(record, () => {}).flatMap(path =>
+    [...linesOf(path, tell)].map(({ bytes }) => JSON.parse(bytes.toString())),
+  );
+  const texts = (owner: string) =>
+    left.filter(({ caller }) => caller === owner).map(one => JSON.stringify(one));
+  expect(texts('alice').map(text => text.includes(CANARY))).toEqual([false, false, false]);
+  expect(texts('bob').map(text => text.includes(CANARY))).toEqual([true, true]);
+  const after = costBy(
+    ledgerFiles(record, () => {}),
+    ['key', 'outcome'],
+    new Map(),
+    tell,
+  );
+  expect(after.groups.map(({ names, tries, out }) => [names, tries > 0, out])).toEqual(
+    before.groups.map(({ names, tries, out }) => [names, tries > 0, out]),
+  );
+  // of a line that a full disk cut off, too, once nobody writes it any more
+  const [file] = ledgerFiles(record, () => {}) as [string];
+  const torn = join(dirname(file), '000000000-host-1-abcdef.ndjson');
+  const whole = readFileSync(file, 'utf8').split('\n');
+  const bobs = whole.find(line => line.includes('"caller":"bob"') && line.includes(CANARY)) as string;
+  writeFileSync(torn, `${whole[0]}\n${bobs.slice(0, -30)}`);
+  expect(forgetOwner(record, 'bob', '2000-01-01', tell).calls).toBe(0);
+  expect(trouble.splice(0)).toEqual([expect.stringContaining('torn')]);
+  utimesSync(torn, 0, 0);
+  expect(forgetOwner(record, 'bob', null, tell).calls).toBe(3);
+  expect([canariesIn(data), trouble]).toEqual([[], []]);
+});
+
 const auth = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+
+test('deleted while somebody reads it: a download goes on to its end, an open page says so, what comes later is not found', async () => {
+  const { url, client, said } = await served();
+  const openai = client();
+  const size = 24 * 1024 * 1024; // more than a connection holds
+  const input = await put(openai, `${lineOf('a')}\n${' '.repeat(size)}`);
+  const { id } = await reached(
+    openai,
+    (
+      await openai.batches.create({
+        ...{ input_file_id: input, endpoint: ENDPOINT, completion_window: '24h' },
+      })
+    ).id,
+  );
+  const download = await fetch(`${url}/v1/files/${input}/content`);
+  const page = await fetch(`${url}/ui/events?batch=${id}`);
+  const reply = await fetch(`${url}/v1/batches/${id}`, { method: 'DELETE' });
+  expect([reply.status, ((await reply.json()) as Deleted).files]).toEqual([
+    200,
+    expect.arrayContaining([input]),
+  ]);
+  expect((await download.arrayBuffer()).byteLength).toBeGreaterThan(size);
+  expect(await page.text()).toMatch(/event: gone\ndata: "Not live: this was deleted\."\n\n$/);
+  for (const path of [
+    `v1/files/${input}/content`,
+    `v1/batches/${id}`,
+    `ui/batches/${id}`,
+    `ui/batches/${id}/results`,
+  ])
+    expect((await fetch(`${url}/${path}`)).status, path).toBe(404);
+  expect((await fetch(`${url}/ui/`)).status).toBe(200);
+  expect(said.filter(line => line.includes('    at '))).toEqual([]);
+});
 
 /** A disk that does `steps` things and then none any more. */
 function dying(steps: number): Disk & { done: number } {

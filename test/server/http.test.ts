@@ -33,7 +33,10 @@ test('every answer has an id, and an error has the shape of OpenAI', async () =>
 test('it is ready while an endpoint is up, and says so to Prometheus', async () => {
   const { url } = await served({ endpoints: ['http://127.0.0.1:1/v1'] });
   const ready = await fetch(`${url}/ready`);
-  expect([ready.status, await ready.json()]).toEqual([503, { status: 'no endpoint is up', endpoints_up: 0 }]);
+  expect([ready.status, await ready.json()]).toEqual([
+    503,
+    { status: 'no endpoint is up', disk: 'ok', endpoints_up: 0 },
+  ]);
   expect((await fetch(`${url}/health`)).status).toBe(200);
   const page = await (await fetch(`${url}/metrics`)).text();
   expect(page).toContain('fw_endpoint_up{endpoint="http://127.0.0.1:1/v1"} 0');

@@ -248,7 +248,7 @@ test('workers: who is there comes first, a silent one is lost, and long lists ar
   const few = workersView({ workers: all.slice(0, 4) }, more).workers;
   expect(few.map(({ state }) => state)).toEqual(['no endpoint is up', 'lost', 'lost', 'lost']);
   const work = { id: 'w', label: 'w', owner: 'o', models: [], lines: 9, done: 0, shards: 9, shardsDone: 2 };
-  const shards = shardsView({ ...work, running: 1, workers: 2 }, 'w', all, false);
+  const shards = shardsView({ ...work, running: 1, workers: 2, unserved: 0, lacking: null }, 'w', all, false);
   expect([shards.parts.length, shards.moreParts, shards.parts[0]?.host]).toEqual([20, 'And 520 more.', '']);
   expect(shards.shards).toBe('2 of 9 shards done; 2 workers have 1 line without an answer');
 });

@@ -6,8 +6,9 @@ import { onTestFinished } from 'vitest';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { openLasting } from '../../engine/running/open-pool.ts';
 import { type KeyRules, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
-import { type Server, startServer } from '../../products/serve/serve.ts';
+import { type Server, type Serving, startServer } from '../../products/serve/serve.ts';
 import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
+import type { OtlpSettings } from '../../products/serve/traces/otlp-settings.ts';
 import type { Clocks } from '../../products/serve/wall-clock.ts';
 import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder } from '../fw.ts';
@@ -29,6 +30,8 @@ export interface ServedOptions {
   limit?: number;
   now?: () => number;
   clocks?: Clocks;
+  disk?: Serving['disk'];
+  otlp?: OtlpSettings | null;
 }
 
 export interface Served extends Server {
@@ -67,6 +70,8 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
     onBroken: error => void broken.push(error),
     ...(options.now && { now: options.now }),
     ...(options.clocks && { clocks: options.clocks }),
+    ...(options.disk && { disk: options.disk }),
+    ...(options.otlp && { otlp: options.otlp }),
   });
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {

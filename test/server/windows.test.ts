@@ -5,6 +5,8 @@ import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { createLanes } from '../../engine/asking/pool/lanes.ts';
 import { createPart } from '../../engine/asking/pool/part.ts';
 import type { Ticket } from '../../engine/asking/pool/pool-state.ts';
+import { type BatchRun, MOST_RUNNING, Turns } from '../../products/serve/batches/batch-run.ts';
+import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
 import { Groups, Speeds } from '../../products/serve/batches/speeds.ts';
 import { type OpenWork, planOf } from '../../products/serve/batches/window-plan.ts';
 import { runs } from '../all.ts';
@@ -158,6 +160,22 @@ test('while every window is kept, what is shared stays as it was; an urgent batc
   const [long, short] = [urgent.get('long'), urgent.get('short')];
   expect((short?.weight ?? 0) / (long?.weight ?? 1)).toBeGreaterThan(10);
   expect(short?.end).toBeLessThan(12);
+});
+
+test('a batch that has to be first does not wait until one of many that run has ended', () => {
+  const recordOf = (id: string) => ({ id, owner: 'o', counts: { total: 5_000 } }) as BatchRecord;
+  let first = '';
+  const turns = new Turns(
+    { of: recordOf },
+    { areThere: () => true },
+    { weightOf: () => 1, isFirst: ({ id }) => id === first },
+  );
+  for (let n = 0; n < MOST_RUNNING; n++) turns.begin(recordOf(`b${n}`), {} as BatchRun);
+  expect(turns.hasTurn(recordOf('urgent'))).toBe(false);
+  first = 'urgent';
+  expect(turns.hasTurn(recordOf('urgent'))).toBe(true);
+  for (let n = 0; n < MOST_RUNNING; n++) turns.begin(recordOf(`c${n}`), {} as BatchRun);
+  expect(turns.hasTurn(recordOf('urgent'))).toBe(false);
 });
 
 test('what is planned is a time that can be: not before the work is done at full speed, not after all of it', () => {

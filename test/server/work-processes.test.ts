@@ -7,8 +7,8 @@ import { expect, onTestFinished } from 'vitest';
 import { freePort } from '../free-port.ts';
 import { binFolder, environment, folder } from '../fw.ts';
 import { type RealRedis, slowWithRedis, startRedis, withRedis } from '../shards/redis.ts';
-import { begin, type Line, linesIn, linesOf, reached } from './batching.ts';
-import { keyOf, served, serveProcess, simulated } from './serving.ts';
+import { begin, type Line, lineOf, linesIn, linesOf, reached } from './batching.ts';
+import { keyOf, MODEL, served, serveProcess, simulated } from './serving.ts';
 
 const LINES = 450;
 
@@ -82,6 +82,31 @@ withRedis('two workers: the same lines in the same order as without, and each is
   const kept = redis.cli('keys', '*').trim().split('\n');
   for (const key of kept) expect(redis.cli('dump', key)).not.toMatch(/Say|fw_[\w-]{43}/);
 });
+
+slowWithRedis(
+  'lines of two models that different workers have: each is answered once, over a kill of a worker and of the server',
+  async () => {
+    const { openai, work, server, start } = await site();
+    const slow = { latency: '30ms' };
+    const [one, other] = [await simulated(slow), await simulated({ ...slow, model: 'other-model' })];
+    const [first] = [work(one.url), work(other.url)];
+    const model = (n: number): string => (n % 3 === 0 ? 'other-model' : MODEL);
+    const text = Array.from({ length: LINES }, (_, n) => lineOf(`r-${n}`, { model: model(n) })).join('\n');
+    const { id } = await begin(openai, text);
+    while (asked(one) < 60 || asked(other) < 20) await new Promise(setImmediate);
+    for (const child of [first as ChildProcess, server]) child.kill('SIGKILL');
+    await once(server, 'exit');
+    await start();
+    work(one.url);
+    const done = await reached(openai, id);
+    expect(done).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES } });
+    const lines = await linesIn(openai, done.output_file_id);
+    expect(lines.map(({ custom_id }) => custom_id)).toEqual(
+      Array.from({ length: LINES }, (_, n) => `r-${n}`),
+    );
+    expect(lines.map(({ response }) => response?.body.model)).toEqual(lines.map((_, n) => model(n)));
+  },
+);
 
 slowWithRedis(
   'the server is killed and started again: workers go on, and nothing is asked twice',

@@ -57,6 +57,24 @@ test('a batch is open before a worker is there; what is handed in is its output,
   await expect(openai.batches.create(next)).rejects.toThrow('100 tokens a day');
 });
 
+test('a disk that is nearly full gives workers nothing new, and takes what they have; then it goes on', async () => {
+  let free = 50e9;
+  const server = await withoutRedis({ disk: () => ({ free, size: 100e9 }) });
+  const { openai, id } = await open(server);
+  const worker = workerBy(server.url);
+  const taken = await worker.take(id, 0);
+  free = 1e9;
+  await until(() => server.said.some(line => line.startsWith(`${id} is paused`)));
+  expect(JSON.parse((await worker.put(taken, 3)).text)).toEqual({ rest: 2 });
+  const body = JSON.stringify({ worker: worker.worker });
+  const headers = { 'content-type': 'application/json' };
+  const asked = await fetch(`${server.url}/shards/${id}/0/1/take`, { method: 'POST', headers, body });
+  expect([asked.status, (await openai.batches.retrieve(id)).status]).toEqual([503, 'in_progress']);
+  free = 50e9;
+  expect((await worker.put(await worker.take(id, 0, 1))).status).toBe(200);
+  expect(await reached(openai, id)).toMatchObject({ request_counts: { completed: 5, failed: 0 } });
+});
+
 test('cancelled: what workers have is handed in, and what they have not answered gets its error', async () => {
   const server = await withoutRedis({ settings: { grace: 2_000 } });
   const { openai, id } = await open(server);
@@ -200,7 +218,7 @@ test('without endpoints and workers it is ready: workers find it by that; the ga
   const ready = await fetch(`${server.url}/ready`);
   expect([ready.status, await ready.json()]).toEqual([
     200,
-    { status: 'ready', endpoints_up: 0, workers: 0, queue_up: false },
+    { status: 'ready', disk: 'ok', endpoints_up: 0, workers: 0, queue_up: false },
   ]);
   const asked = server.client().chat.completions.create({ model: MODEL, messages: [] });
   await expect(asked).rejects.toThrow('No model server is up.');

@@ -25,7 +25,10 @@ function stats(
     running: 0,
     workers: 0,
   };
-  return { workers, here: workers, isQueueUp, works: [{ ...work, models, done }] } as unknown as DeskStats;
+  const isServed = workers.some(one => models.every(model => one.models.includes(model)));
+  const lacking = done === work.lines || isServed ? null : models;
+  const works = [{ ...work, models, done, lacking }];
+  return { workers, here: workers, isQueueUp, works } as unknown as DeskStats;
 }
 
 const news = () => createNews('fw work …', true).look;
@@ -101,7 +104,11 @@ test('of two works each has workers of its own; only the one that has none is sa
   const [work] = two.works;
   const of = (...models: string[]) => ({
     ...two,
-    works: models.map(model => ({ ...work, models: [model] })) as never,
+    works: models.map(model => ({
+      ...work,
+      models: [model],
+      lacking: model === 'c' ? ['c'] : null,
+    })) as never,
   });
   for (const now of [0, 20_000]) say(of('a', 'b'), now);
   expect(say(of('a', 'b'), 40_000)).toEqual([]);

@@ -38,7 +38,7 @@ export interface Request {
   /** sent as X-Request-Id */
   id?: string;
   /** further headers, by turns a name and a value */
-  headers?: readonly string[];
+  headers?: readonly string[] | undefined;
   watch?: Watch;
   /** takes a reply with HTTP 200 as it comes */
   sink?: ReplySink | undefined;

@@ -106,6 +106,8 @@ export interface CallLine {
   caller_key?: string;
   arm?: string;
   ttft?: number;
+  /** … and the trace of W3C's traceparent that it belongs to */
+  trace?: string;
   /** what went wrong, in words */
   detail?: string;
   finish?: string;
@@ -118,6 +120,8 @@ export interface CallLine {
   logprobs?: TokenLogprob[];
   /** texts were left out: the key is that of the request as it was sent, and cannot be made again from this one */
   redacted?: true;
+  /** texts of the request and of the answer were removed later: what it cost stays */
+  forgotten?: true;
   request:
     | ({ path: string; head: string; tail: string; messages: unknown[] } & Record<string, unknown>)
     | { path: string; body: unknown };
@@ -126,7 +130,7 @@ export interface CallLine {
 export const ENDS: readonly string[] = ['ended', 'stopped', 'broken off'] satisfies End[];
 
 /** What the pool has to say of a try. */
-export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'request'> {
+export interface CallRecord extends Omit<CallLine, 'time' | 'redacted' | 'forgotten' | 'request'> {
   /** milliseconds since 1970 */
   time: number;
   path: string;
@@ -157,10 +161,11 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
   const named = record.unnamed ? ',"unnamed":true' : '';
   line += `,"endpoint":${JSON.stringify(endpoint)},"model":${JSON.stringify(model)}${named},"item":${JSON.stringify(item)}`;
   line += `,"agent":${JSON.stringify(agent)},"round":${round},"attempt":${attempt},"ms":${Math.round(ms)}`;
-  const { caller, caller_key, arm, ttft } = record;
+  const { caller, caller_key, arm, trace, ttft } = record;
   if (caller !== undefined) line += `,"caller":${JSON.stringify(caller)}`;
   if (caller_key !== undefined) line += `,"caller_key":${JSON.stringify(caller_key)}`;
   if (arm !== undefined) line += `,"arm":${JSON.stringify(arm)}`;
+  if (trace !== undefined) line += `,"trace":${JSON.stringify(trace)}`;
   if (ttft !== undefined) line += `,"ttft":${Math.round(ttft)}`;
   if (detail !== undefined)
     line += `,"detail":${JSON.stringify(redact && isOfServer(outcome) ? REDACTED : detail)}`;
@@ -194,7 +199,7 @@ export function idOfText(content: string): string {
 
 export const CRC = ',"crc":"';
 /** `,"crc":"xxxxxxxx"}` */
-const SEAL_LENGTH = CRC.length + 8 + 2;
+export const SEAL_LENGTH = CRC.length + 8 + 2;
 const SEAL = Buffer.from(CRC);
 const OPEN_SEAL = SEAL[0] as number;
 

@@ -180,6 +180,7 @@ export interface AnswerLine extends RecordedAnswer {
 export function answerIn(bytes: Buffer): AnswerLine | null {
   const call = callIn(bytes);
   if (call?.answer === undefined || call.finish === undefined || call.usage === undefined) return null;
+  if (call.forgotten) return null;
   const { key, agent, answer: text, whole, logprobs, finish, usage } = call;
   return { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
 }

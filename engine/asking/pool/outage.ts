@@ -6,6 +6,7 @@
  * there fail whatever they are asked, such as a proxy before a server that restarts.
  */
 import { type Fatal, unavailable } from '../../core/item/failure.ts';
+import type { Say } from '../../core/item/say.ts';
 import { oneLine, seconds } from '../endpoints/endpoint-words.ts';
 import { isFailing } from './health.ts';
 import { startSmall } from './limit.ts';
@@ -22,7 +23,7 @@ export interface OutageOptions extends Prober {
   giveUp: number;
   /** endpoints that cannot be used are looked at again, too */
   lasting?: boolean | undefined;
-  warn: (message: string) => void;
+  warn: Say;
   /** called when an endpoint is found dead, and when one can take calls again */
   onLost: (endpoint: Endpoint) => void;
   onBack: () => void;
@@ -82,7 +83,9 @@ export class Outages {
     endpoint.lostToldAt = now;
     const others = endpoints.filter(({ state }) => state === 'up').length;
     const all = endpoints.filter(({ leaving }) => !leaving).length;
-    warn(`${endpoint.url} is down: ${cause}; ${others} of ${all} endpoints remain`);
+    warn(`${endpoint.url} is down: ${cause}; ${others} of ${all} endpoints remain`, {
+      ...{ event: 'endpoint-down', level: 'warn', endpoint: endpoint.url, endpoints_up: others },
+    });
   }
 
   /** A call broke off there: looks whether it is dead before the call is tried elsewhere. */
@@ -180,11 +183,15 @@ export class Outages {
     settle(result, models);
     if (endpoint.state === 'up') {
       beginAgain(endpoint, clock.now());
-      if (endpoint.lostToldAt === endpoint.lostAt) warn(`${endpoint.url} is up`);
+      if (endpoint.lostToldAt === endpoint.lostAt)
+        warn(`${endpoint.url} is up`, { event: 'endpoint-up', level: 'info', endpoint: endpoint.url });
       onBack();
     } else if (endpoint.state === 'unusable') {
       this.#probeLater(endpoint, timing.reprobeLast);
-      if (endpoint.cause !== before) warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`);
+      if (endpoint.cause !== before)
+        warn(`${endpoint.url} is back, but cannot be used: ${endpoint.cause}`, {
+          ...{ event: 'endpoint-unusable', level: 'warn', endpoint: endpoint.url },
+        });
     } else {
       const most =
         clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;

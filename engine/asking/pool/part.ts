@@ -6,6 +6,7 @@
 import { type Answer, type AsksWith, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
 import type { Fatal } from '../../core/item/failure.ts';
 import type { Usage } from '../../core/item/item.ts';
+import type { Say } from '../../core/item/say.ts';
 import type { Clock, Timing } from '../endpoints/pool-clock.ts';
 import type { PoolSettings } from '../endpoints/settings.ts';
 import type { OpenWire } from '../endpoints/wire.ts';
@@ -50,7 +51,7 @@ export interface PoolOptions extends PoolSettings, PartOptions {
   /** told the time of each answer, in ms */
   onAnswer?: (url: string, latency: number) => void;
   /** told to a person: an endpoint that is gone, a refusal that is news */
-  warn: (message: string) => void;
+  warn: Say;
   /** stops the pool, as `stop` does */
   signal?: AbortSignal;
   /**

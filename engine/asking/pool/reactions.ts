@@ -5,6 +5,7 @@
 import { CallFailure } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { type Fatal, ioError } from '../../core/item/failure.ts';
+import type { Say } from '../../core/item/say.ts';
 import { counted } from '../../core/item/wording.ts';
 import { seconds } from '../endpoints/endpoint-words.ts';
 import { backoff, type Clock, readRetryAfter, type Timing } from '../endpoints/pool-clock.ts';
@@ -124,7 +125,7 @@ export interface ReactionOptions {
   clock: Clock;
   timing: Timing;
   random: () => number;
-  warn: (message: string) => void;
+  warn: Say;
   /** of the calls, the share of retries that a run may make. Servers in trouble would be asked six times without it. */
   retryBudget: number;
   /** calls that were sent so far, by all parts */
@@ -244,7 +245,9 @@ export class Reactions {
       return true;
     }
     if (wait >= TELL_PAUSE_FROM_MS && endpoint.pausedUntil < now)
-      warn(`${endpoint.url} asks for a pause of ${seconds(wait)}`);
+      warn(`${endpoint.url} asks for a pause of ${seconds(wait)}`, {
+        ...{ event: 'endpoint-pauses', level: 'info', endpoint: endpoint.url },
+      });
     pause(endpoint, now + wait);
     return false;
   }
@@ -252,7 +255,9 @@ export class Reactions {
   #tell(endpoint: Endpoint, what: string, now: number): void {
     if (now - endpoint.toldAt < TELL_FAILING_EVERY_MS) return;
     endpoint.toldAt = now;
-    this.#options.warn(`${endpoint.url} ${what}`);
+    this.#options.warn(`${endpoint.url} ${what}`, {
+      ...{ event: 'endpoint-fails', level: 'warn', endpoint: endpoint.url },
+    });
   }
 
   /** Where a server throttles one call now and then, waiting longer each time would not help. */

@@ -10,6 +10,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Answer, type Call, CallFailure, type ReplySink } from '../../core/item/call.ts';
+import type { Say } from '../../core/item/say.ts';
 import { readCompletion } from '../endpoints/completion.ts';
 import {
   causeOf,
@@ -51,9 +52,13 @@ const markOf = (key: string): string => key.slice(0, MARK_LENGTH);
 let tries = 0;
 
 /** The request of a try of `call`, with an id of its own. */
-export function requestOf({ path, body, key, raw, sink }: Call, { prefix }: Endpoint): Request {
-  const id = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
-  return { method: 'POST', path: raw ? pathBelow(prefix, path) : prefix + path, body, id, sink };
+export function requestOf(call: Call, { prefix }: Endpoint): Request {
+  const { path, body, key, raw, sink, requestId } = call;
+  const own = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
+  // ours comes first: what somebody else has made up is not read as one of ours
+  const id = requestId === undefined ? own : `${own}.${requestId}`;
+  const where = raw ? pathBelow(prefix, path) : prefix + path;
+  return { method: 'POST', path: where, body, id, sink, headers: call.headers?.() };
 }
 
 /** Aborts the exchange whose answer another call was given. */
@@ -71,7 +76,7 @@ const WITHOUT_ID = 'HTTP 200 without the request id, from a server that repeats 
 interface ReadingOptions {
   endpoints: readonly Endpoint[];
   maxModelLength: number | undefined;
-  warn: (message: string) => void;
+  warn: Say;
 }
 
 /**
@@ -121,6 +126,7 @@ export class ReplyReader {
       this.#toldUnchecked.add(endpoint);
       this.#options.warn(
         `${endpoint.url} does not return X-Request-Id, so an answer to the wrong call would go unnoticed`,
+        { event: 'endpoint-without-ids', level: 'info', endpoint: endpoint.url },
       );
     }
     const { model } = read;
@@ -133,7 +139,7 @@ export class ReplyReader {
     const news = `${url} ${what}`;
     if (this.#told.has(news)) return;
     this.#told.add(news);
-    this.#options.warn(news);
+    this.#options.warn(news, { event: 'endpoint-answers', level: 'warn', endpoint: url });
   }
 
   #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
@@ -180,6 +186,7 @@ export class ReplyReader {
     const isLast = this.#toldRefusals.size > MAX_TOLD_REFUSALS;
     this.#options.warn(
       isLast ? 'further kinds of refusals are only counted' : `${url} refused a request: ${message}`,
+      { event: 'endpoint-refuses', level: 'info', endpoint: url },
     );
   }
 }

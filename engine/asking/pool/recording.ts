@@ -50,6 +50,7 @@ export function recordingOf(
     caller: call.caller ?? whose,
     caller_key: call.callerKey,
     arm: call.arm,
+    trace: call.trace,
     ttft: answer?.ttft,
     detail,
     finish: answer?.finish,
@@ -71,12 +72,14 @@ export function recordingOf(
       if (ledger === undefined) return done();
       const record = recordOf(ticket, endpoint, 'answer', { answer });
       onTry?.(record);
+      ticket.call.tried?.(record);
       ledger.append(record, done);
     },
     failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string): void {
       if (ledger === undefined) return;
       const record = recordOf(ticket, endpoint, outcome, { detail });
       onTry?.(record);
+      ticket.call.tried?.(record);
       ledger.append(record);
     },
   };

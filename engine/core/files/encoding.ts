@@ -7,8 +7,8 @@ import { visible } from '../json/visible.ts';
 const SIGNATURES: readonly { bytes: readonly number[]; found: string; remedy: string }[] = [
   utf('UTF-32', [0xff, 0xfe, 0, 0]),
   utf('UTF-32', [0, 0, 0xfe, 0xff]),
-  utf('UTF-16', [0xff, 0xfe]),
-  utf('UTF-16', [0xfe, 0xff]),
+  utf('UTF-16', [0xff, 0xfe], 'utf-16le'),
+  utf('UTF-16', [0xfe, 0xff], 'utf-16be'),
   packed('gzip', 'gunzip', [0x1f, 0x8b]),
   packed('Zstandard', 'zstd -d', [0x28, 0xb5, 0x2f, 0xfd]),
   packed('xz', 'xz -d', [0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]),
@@ -21,15 +21,21 @@ const SIGNATURES: readonly { bytes: readonly number[]; found: string; remedy: st
   {
     bytes: [0x50, 0x41, 0x52, 0x31],
     found: 'a Parquet file',
-    remedy: 'write it as CSV or NDJSON',
+    remedy: 'fw ingest reads it where it is named as a file',
   },
 ];
 
 /** As many bytes as tell all of them apart. */
 export const SIGNATURE_BYTES = 6;
 
-function utf(name: string, bytes: readonly number[]) {
-  return { bytes, found: name, remedy: `iconv -f ${name} -t UTF-8 FILE converts it` };
+/** `label`: its name in the Encoding Standard, which has no UTF-32. */
+function utf(name: string, bytes: readonly number[], label?: string) {
+  return { bytes, found: name, remedy: remedyOf(name, label) };
+}
+
+function remedyOf(name: string, label?: string): string {
+  const converts = `iconv -f ${name} -t UTF-8 FILE converts it`;
+  return label === undefined ? converts : `fw ingest --encoding ${label} reads a table in it; ${converts}`;
 }
 
 function packed(name: string, command: string, bytes: readonly number[]) {
@@ -54,7 +60,8 @@ export function foreignKind(bytes: Buffer, source: string): string | null {
         ? 'UTF-16BE'
         : null;
   if (order === null) return null;
-  return `expected text in UTF-8, found ${order}; iconv -f ${order} -t UTF-8 ${name} converts it`;
+  const label = order === 'UTF-16LE' ? 'utf-16le' : 'utf-16be';
+  return `expected text in UTF-8, found ${order}; ${remedyOf(order, label).replace('FILE', () => name)}`;
 }
 
 /** For readers of lines: the error to throw (65) where the first block of a file is an archive, or text in another encoding. */
@@ -88,5 +95,5 @@ export function whyNotUtf8(bytes: Buffer): string {
   const problem = `expected UTF-8, found the byte 0x${bytes[from]!.toString(16)}${before && ` behind '${before}'`}`;
   if (hasUndefined) return `${problem}, which is not Latin-1 either`;
   if (characters > 0) return `${problem}, in a row that has characters in UTF-8 too (were two files joined?)`;
-  return `${problem}; if the file is Latin-1, iconv -f WINDOWS-1252 -t UTF-8 converts it`;
+  return `${problem}; if the file is Latin-1, fw ingest --encoding windows-1252 reads it, and iconv -f WINDOWS-1252 -t UTF-8 converts it`;
 }

@@ -9,6 +9,7 @@ import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
 import { dataError, ioError } from '../item/failure.ts';
 import { isAside } from './saving.ts';
+import { mayBePacked, type Unpacker, unpackerOf } from './unpacked.ts';
 
 const BLOCK = 1 << 20;
 /** room for the rest of a line, so that a block which began without one can be used again */
@@ -22,6 +23,8 @@ export interface ByteInput {
   regular: boolean;
   /** a file on disk */
   readonly isFile?: boolean;
+  /** whether its bytes were compressed, so that their places are not those of the file; known once something was read */
+  readonly isPacked?: boolean;
   /**
    * The next block, beginning with the `rest` of the last one; null at the end. `spare` is an earlier block, other than
    * the last one, whose memory may be used.
@@ -64,9 +67,58 @@ export function onTerminalRead(tell: () => void): void {
   atTerminal = tell;
 }
 
-/** Inputs for expanded paths, `-` and an empty list meaning standard input. They open one after the other. */
+/**
+ * Inputs for expanded paths, `-` and an empty list meaning standard input. They open one after the other. What is compressed
+ * is read as what is within.
+ */
 export function inputsOf(paths: readonly string[]): ByteInput[] {
-  return paths.length === 0 ? [inputOf('-')] : paths.map(inputOf);
+  return (paths.length === 0 ? ['-'] : paths).map(path => unpacked(inputOf(path)));
+}
+
+function unpacked(input: ByteInput): ByteInput {
+  let within: Unpacker | null | undefined; // known once something was read
+  const raw = () => input.read(null);
+  const begin = (first: Buffer | null): Buffer | null | Promise<Buffer | null> => {
+    if (first === null) return null;
+    if (mayBePacked(first)) {
+      const more = input.read(first);
+      if (more instanceof Promise) return more.then(got => begin(got) ?? asItIs(first));
+      if (more !== null) return begin(more);
+      return asItIs(first);
+    }
+    within = unpackerOf(first, raw, input.name);
+    return within === null ? first : within.read();
+  };
+  const asItIs = (bytes: Buffer): Buffer => {
+    within = null;
+    return bytes;
+  };
+  return {
+    name: input.name,
+    get regular() {
+      return input.regular;
+    },
+    ...(input.isFile !== undefined && { isFile: input.isFile }),
+    get isPacked() {
+      return within !== null && within !== undefined;
+    },
+    read(rest, spare) {
+      if (within === null) return input.read(rest, spare);
+      if (within !== undefined) {
+        return within.read().then(got => (got === null || rest === null ? got : Buffer.concat([rest, got])));
+      }
+      const first = input.read(null);
+      return first instanceof Promise ? first.then(begin) : begin(first);
+    },
+    reopened() {
+      const again = input.reopened?.() ?? null;
+      return again && unpacked(again);
+    },
+    close() {
+      within?.close();
+      input.close();
+    },
+  };
 }
 
 function inputOf(path: string): ByteInput {

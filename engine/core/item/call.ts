@@ -44,8 +44,29 @@ export interface Call {
   caller?: string;
   callerKey?: string;
   arm?: string;
+  /** of a live call: the id that its request is known by, which servers see behind that of the try; what a header can carry */
+  requestId?: string;
+  /** of a live call: the trace that it belongs to, for the record, and further headers of its next try, by turns a name and a value */
+  trace?: string;
+  headers?: () => readonly string[];
+  /** of a live call: told each try that has ended, as it goes on record */
+  tried?: (one: Tried) => void;
   /** texts of the item that a ledger must not keep */
   redact?: readonly string[];
+}
+
+/** A try that has ended. */
+export interface Tried {
+  endpoint: string;
+  /** `answer`, or in words what stood in its way */
+  outcome: string;
+  /** ms since 1970 when it ended, and from sending to the end */
+  time: number;
+  ms: number;
+  /** ms to the first token of a streamed answer */
+  ttft?: number | undefined;
+  finish?: string | undefined;
+  usage?: Usage | undefined;
 }
 
 /** What a live call may take, in ms where nothing else is said. */

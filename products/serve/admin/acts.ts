@@ -5,6 +5,7 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OWNER_ONLY } from '../../../engine/core/files/durable.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 import type { Caller } from '../access.ts';
 
 /** Who did it: a request, of the API or of the page. */
@@ -35,7 +36,7 @@ export interface Acts {
   note(actor: Actor, act: string, words: string, detail: Detail): void;
 }
 
-export function createActs(data: string, { now, say }: { now(): number; say(message: string): void }): Acts {
+export function createActs(data: string, { now, say }: { now(): number; say: Say }): Acts {
   const path = actsPath(data);
   return {
     note({ caller, id, ip }, act, words, detail) {
@@ -43,7 +44,9 @@ export function createActs(data: string, { now, say }: { now(): number; say(mess
         ...{ time: new Date(now()).toISOString(), act, by: caller.owner, key: caller.key },
         ...{ from: ip, request_id: id, ...detail },
       };
-      say(`admin ${caller.owner} (${caller.key ?? 'no keys'}, ${ip}, ${id}): ${words}`);
+      say(`admin ${caller.owner} (${caller.key ?? 'no keys'}, ${ip}, ${id}): ${words}`, {
+        ...{ event: `admin-${act.replace('.', '-')}`, owner: caller.owner, key: caller.key, request: id },
+      });
       try {
         appendFileSync(path, `${JSON.stringify(line)}\n`, { mode: OWNER_ONLY.file, flush: true });
       } catch (error) {

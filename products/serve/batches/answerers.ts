@@ -30,6 +30,8 @@ export interface Answering {
   stop(): void;
   /** Nothing is waited for any more. */
   abort(): void;
+  /** Of workers: they get nothing new until then (ms since 1970), and hand in what they have. */
+  hold?(until: number): void;
 }
 
 export interface AnsweringOptions {
@@ -267,14 +269,18 @@ function answeredByWorkers(
     desk,
     workOf: sha256 => ({
       ...{ id, task, files: null, folder: join(root, sha256.slice(0, NAMED)) },
-      onAsked({ promptTokens, completionTokens, cachedTokens }) {
+      onAsked({ promptTokens, completionTokens, cachedTokens }, asked) {
         budget.charge(promptTokens + completionTokens);
         journal.flush(); // what workers hand in is on disk, and is not asked for again
         const usage = { prompt: promptTokens, completion: completionTokens, cached: cachedTokens };
-        metrics.calls.tokens('batch', models.length === 1 ? String(models[0]) : 'several', usage);
+        metrics.calls.tokens('batch', asked.length === 1 ? String(asked[0]) : 'several', usage);
       },
     }),
     spool: join(root, 'lines.unfinished'),
+    modelOf({ request }) {
+      const model = request?.body?.model;
+      return typeof model === 'string' ? model : '';
+    },
     onOpen(opened) {
       work = opened;
       journal.settle(record.key, id, opened.parts.tokens);
@@ -295,5 +301,8 @@ function answeredByWorkers(
     openPool: () => remotePool(desk, () => work),
     stop: () => work?.end(),
     abort: () => work?.abort(),
+    hold(until) {
+      if (work !== null) work.opensAt = Math.max(work.opensAt, until);
+    },
   };
 }

@@ -6,6 +6,7 @@ import { outcomesOf } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, STATUSES } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
+import { REASONS } from './waiting.ts';
 
 interface Measured {
   store: BatchStore;
@@ -29,19 +30,28 @@ export function batchMetrics(
         'Below so much room new files and batches are refused, and below half of it batches wait.',
       ],
       fw_batch_oldest_seconds: ['Age of the oldest batch in a state that is not final.', 'state'],
-      fw_batch_deadline_seconds: ['Time until the first window of a batch that has not ended is over.'],
-      fw_batch_items_total: ['Lines of batches that have come back.', 'outcome'],
+      fw_batch_deadline_seconds: [
+        'Time until the first window of a batch that has not ended is over; of those that can be kept, and wait for nothing of their users.',
+      ],
+      fw_batch_items_total: [
+        'Lines of batches that have come back: completed; refused, for what their users wrote; not_asked, since the batch had ended; failed otherwise.',
+        'outcome',
+      ],
+      fw_batches_waiting: [
+        'Batches of which nothing is asked now, by why: disk, endpoint, worker, queue, model (nobody serves theirs), budget (of their key), turn.',
+        'reason',
+      ],
       fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],
       fw_batch_least_slack_seconds: [
-        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late.',
+        'Least time that a batch has between its forecast end and the end of its window; below 0 where it is late. Of the same batches.',
       ],
       fw_batch_deadline_out_of_reach: [
-        'Batches whose windows cannot be kept: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
+        'Batches that will end behind their windows: too short from the beginning (window), or by what else there is to do or fewer servers (load).',
         'reason',
       ],
     },
     () => {
-      const { counts, items, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
+      const { counts, items, waiting, left, rate, oldest, deadline } = sumsOf(measured, now() / 1000);
       const { late, leastSlack } = measured.batches.forecasts.sums();
       return {
         fw_batches: counts,
@@ -53,6 +63,7 @@ export function batchMetrics(
         fw_batch_oldest_seconds: oldest,
         fw_batch_deadline_seconds: deadline === Number.POSITIVE_INFINITY ? null : deadline,
         fw_batch_items_total: items,
+        fw_batches_waiting: waiting,
         fw_batches_paused: measured.batches.paused,
         fw_batch_least_slack_seconds: leastSlack,
         fw_batch_deadline_out_of_reach: late,
@@ -64,6 +75,7 @@ export function batchMetrics(
 /** Over all batches; `seconds` is now. */
 function sumsOf({ store, batches, rates, eraser }: Measured, seconds: number) {
   const counts = new Map<string, number>(STATUSES.map(state => [state, 0]));
+  const waiting = new Map<string, number>(REASONS.map(reason => [reason, 0]));
   const items = new Map<string, number>(Object.entries(eraser.items));
   const oldest = new Map<string, number>();
   let [left, rate, deadline] = [0, 0, Number.POSITIVE_INFINITY];
@@ -75,12 +87,14 @@ function sumsOf({ store, batches, rates, eraser }: Measured, seconds: number) {
     add(counts, status, 1);
     for (const [outcome, count] of Object.entries(outcomesOf(record))) add(items, outcome, count);
     if (isFinal(status)) continue;
+    const why = batches.waiting(record);
+    if (why !== null) add(waiting, why.reason, 1);
     left += total - completed - failed;
     rate += rates.of(id) ?? 0;
     oldest.set(status, Math.max(oldest.get(status) ?? 0, seconds - created_at));
-    deadline = Math.min(deadline, expiresAt(record) - seconds);
+    if (!batches.forecasts.isUsers(record)) deadline = Math.min(deadline, expiresAt(record) - seconds);
   }
-  return { counts, items, left, rate, oldest, deadline };
+  return { counts, items, waiting, left, rate, oldest, deadline };
 }
 
 /** ms that are looked back on, and notes in them */

@@ -34,12 +34,27 @@ const NOT_ASKED: Readonly<Record<Ending, { code: string; message: string }>> = {
 
 export const isNotAsked = (code: string): boolean => Object.values(NOT_ASKED).some(one => one.code === code);
 
-/** Lines of batches that have come back: what was cancelled or expired before it was asked says nothing of servers or answers. */
-export type Outcomes = Record<'completed' | 'failed' | 'not_asked', number>;
+/** What whoever wrote the lines has to put right: no trouble of servers or of this one. */
+const USERS = new Set([
+  ...['no-such-model', 'bad-request', 'prompt-too-long', 'model-refused', 'id-not-utf8'],
+  ...['HTTP 400', 'HTTP 413', 'HTTP 422'],
+]);
+
+/**
+ * Lines of batches that have come back, by who would have to do something: nobody about what was cancelled or expired before
+ * it was asked, its user about what is `refused` for what he wrote, the operator about what `failed`.
+ */
+export type Outcomes = Record<'completed' | 'failed' | 'refused' | 'not_asked', number>;
 
 export function outcomesOf({ counts, failures }: BatchRecord): Outcomes {
-  const not_asked = failures.reduce((sum, { code, count }) => sum + (isNotAsked(code) ? count : 0), 0);
-  return { completed: counts.completed, failed: counts.failed - not_asked, not_asked };
+  const sums = { completed: counts.completed, failed: counts.failed, refused: 0, not_asked: 0 };
+  for (const { code, count } of failures) {
+    const outcome = isNotAsked(code) ? 'not_asked' : USERS.has(code) ? 'refused' : null;
+    if (outcome === null) continue;
+    sums[outcome] += count;
+    sums.failed -= count;
+  }
+  return sums;
 }
 
 export interface Tally {
@@ -198,8 +213,23 @@ function lines(path: string) {
 /** Ids for what is there: a file without a line is none. `now` in ms. */
 export function outputsIn(folder: string, now: number): Outputs {
   const { output, error } = pathsIn(folder);
-  const idFor = (path: string): string | null => (statSync(path).size === 0 ? null : newFileId(now));
-  return { output: idFor(output), error: idFor(error) };
+  const bytes = { output: statSync(output).size, error: statSync(error).size };
+  const idFor = (size: number): string | null => (size === 0 ? null : newFileId(now));
+  return { output: idFor(bytes.output), error: idFor(bytes.error), bytes };
+}
+
+/** Whether all of these lines are there: in a copy that was made while they were written they may not be. */
+export function areWhole(
+  { owner }: BatchRecord,
+  outputs: Outputs,
+  folder: string,
+  files: FileStore,
+): boolean {
+  return (['output', 'error'] as const).every(kind => {
+    const file = outputs[kind];
+    if (file === null || files.get(owner, file) !== null || outputs.bytes === undefined) return true;
+    return statSync(pathsIn(folder)[kind], { throwIfNoEntry: false })?.size === outputs.bytes[kind];
+  });
 }
 
 /** Gives the lines their place among the files; done again, it is the same files. `folder` is that of the batch; `keep` and `now` in ms. */

@@ -12,6 +12,7 @@ import type { Answerers, AnsweringOptions } from './answerers.ts';
 import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
 import type { BatchRecord } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
+import type { Forecasts } from './forecasts.ts';
 
 export type Outcome = 'whole' | 'paused' | { broken: string };
 
@@ -81,6 +82,7 @@ export function startRun(
       return ending;
     },
     end,
+    hold: answering.hold,
     /** Stops where it is, to be run again. */
     pause(): void {
       isPaused = true;
@@ -97,20 +99,22 @@ export const MOST_RUNNING = 24;
 /** lines of one that has little in memory: it runs beside so many, up to four times as many in all */
 const SMALL = 1_000;
 
+type Order = Pick<Forecasts, 'weightOf' | 'isFirst'>;
+
 /** Batches that run at once, and whose turn it is where more wait. */
 export class Turns {
   /** by id of the batch */
   readonly running = new Map<string, BatchRun>();
   /** of these, whether who answers them is there */
   readonly #served = new Map<string, boolean>();
-  readonly #store: BatchStore;
-  readonly #answerers: Answerers;
-  readonly #weightOf: (record: BatchRecord) => number;
+  readonly #store: Pick<BatchStore, 'of'>;
+  readonly #answerers: Pick<Answerers, 'areThere'>;
+  readonly #order: Order;
 
-  constructor(store: BatchStore, answerers: Answerers, weightOf: (record: BatchRecord) => number) {
+  constructor(store: Pick<BatchStore, 'of'>, answerers: Pick<Answerers, 'areThere'>, order: Order) {
     this.#store = store;
     this.#answerers = answerers;
-    this.#weightOf = weightOf;
+    this.#order = order;
   }
 
   begin(record: BatchRecord, run: BatchRun): void {
@@ -125,12 +129,13 @@ export class Turns {
 
   /**
    * Where more wait than run at once, those of the owner with the fewest come first, and of these the oldest. Those that
-   * no worker serves do not keep others waiting.
+   * no worker serves do not keep others waiting. One that has to be first to keep its window waits for none of them, while
+   * there is memory.
    */
   hasTurn(record: BatchRecord): boolean {
     const { owner, id, counts } = record;
     const most = counts.total <= SMALL ? 4 * MOST_RUNNING : MOST_RUNNING;
-    if (this.running.size < most) return true;
+    if (this.running.size < (this.#order.isFirst(record) ? 2 * most : most)) return true;
     const isLike = this.#answerers.areThere(record);
     const others = [...this.#served]
       .filter(([, isServed]) => isServed === isLike)
@@ -146,8 +151,9 @@ export class Turns {
     const all = [...this.running.keys()].map(id => this.#store.of(id));
     const owners = new Set(all.map(({ owner }) => owner)).size;
     const own = all.filter(({ owner }) => owner === record.owner);
-    const sum = own.reduce((total, one) => total + this.#weightOf(one), 0);
-    return sum === 0 ? 1 : Math.max(this.#weightOf(record) / sum, 1 / own.length) / owners;
+    const weightOf = (one: BatchRecord): number => this.#order.weightOf(one);
+    const sum = own.reduce((total, one) => total + weightOf(one), 0);
+    return sum === 0 ? 1 : Math.max(weightOf(record) / sum, 1 / own.length) / owners;
   }
 
   /** Who answers them may have come or gone. */

@@ -60,6 +60,8 @@ export interface BatchUsage {
 export interface Outputs {
   output: string | null;
   error: string | null;
+  /** bytes of its lines, before they are placed */
+  bytes?: { output: number; error: number };
 }
 
 export type Times = Partial<Record<`${Status}_at`, number>>;

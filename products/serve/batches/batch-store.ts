@@ -15,6 +15,7 @@ import {
   replaceFile,
   syncFolder,
 } from '../../../engine/core/files/durable.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 import { BATCH_ID, noteId } from '../ids.ts';
 import { removeFolder } from '../keep/folder-bytes.ts';
 import { createOwned } from '../owned.ts';
@@ -48,7 +49,18 @@ export class BatchStore {
   /** Whether something is remembered that is not on disk. */
   readonly isBehind = (id: string): boolean => this.#behind.has(id);
 
-  constructor(data: string, { say, disk = DISK }: { say(message: string): void; disk?: Disk }) {
+  readonly #onMoved: (record: BatchRecord) => void;
+
+  /** `onMoved` is told each record that is on disk with another status than before. */
+  constructor(
+    data: string,
+    {
+      say,
+      disk = DISK,
+      onMoved = () => {},
+    }: { say: Say; disk?: Disk; onMoved?: (record: BatchRecord) => void },
+  ) {
+    this.#onMoved = onMoved;
     this.#root = join(data, 'batches');
     this.#disk = disk;
     makeFolder(this.#root, OWNER_ONLY.folder);
@@ -110,11 +122,22 @@ export class BatchStore {
     }
   }
 
+  /** Whether its input is there. In a copy that was made while it ended it may not be: it is then taken from `file` again. */
+  hasInput({ id }: BatchRecord, file: string): boolean {
+    const input = this.inputOf(id);
+    if (existsSync(input)) return true;
+    if (!existsSync(file)) return false;
+    linked(file, input);
+    return true;
+  }
+
   /** Throws the error of the disk; what was there is then there still. */
   save(record: BatchRecord): void {
     replaceFile(join(this.folderOf(record.id), STATE), JSON.stringify(record), this.#disk);
+    const before = this.#records.get(record.id)?.status;
     this.#behind.delete(record.id);
     this.#note(record);
+    if (record.status !== before) this.#onMoved(record);
   }
 
   /** What has been seen of it by now, for as long as this process lives: the disk may take nothing. */
@@ -138,14 +161,16 @@ export class BatchStore {
     else this.#open.add(record.id);
   }
 
-  #load(id: string, say: (message: string) => void): void {
+  #load(id: string, say: Say): void {
     const folder = this.folderOf(id);
     const path = join(folder, STATE);
     if (!existsSync(path)) return rmSync(folder, { recursive: true, force: true });
     removeUnfinished(folder);
     const record = readRecord<BatchRecord>(path, one => isBatch(one) && one?.id === id);
     if (record === null)
-      return say(`${path}: expected the state of a batch, found something else; the batch is left out`);
+      return say(`${path}: expected the state of a batch, found something else; the batch is left out`, {
+        ...{ event: 'file-ignored', level: 'error', batch: id },
+      });
     this.#note(record);
     noteId(id);
     if (isFinal(record.status)) this.clean(id);

@@ -4,7 +4,7 @@
  * What the disk does not take pauses a batch, which is looked at again.
  */
 import { isFull } from '../../../engine/core/files/durable.ts';
-import { Fatal } from '../../../engine/core/item/failure.ts';
+import { Fatal, ioError } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
@@ -12,7 +12,7 @@ import type { FileStore } from '../file-store.ts';
 import { following, type Models, type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
-import { outputsIn, placeOutputs, withTally } from './batch-output.ts';
+import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
 import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -50,7 +50,7 @@ export class Batches {
   readonly forecasts: Forecasts;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
-  readonly #paused = new Map<string, { until: number; why: string }>();
+  readonly #paused = new Map<string, { until: number; why: string; yields?: true }>();
   readonly #closing = new AbortController();
   readonly #looking: NodeJS.Timeout;
   #savedAt = performance.now();
@@ -68,7 +68,7 @@ export class Batches {
       waiting: record => this.waiting(record),
       servers: () => this.#answerers.servers(),
     });
-    this.#turns = new Turns(store, this.#answerers, record => this.forecasts.weightOf(record));
+    this.#turns = new Turns(store, this.#answerers, this.forecasts);
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
@@ -150,7 +150,10 @@ export class Batches {
 
   #pause(id: string, why: string): void {
     const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
-    if (!this.#paused.has(id)) this.#parts.say(`${id} is paused, and is tried again: ${words}`);
+    if (!this.#paused.has(id))
+      this.#parts.say(`${id} is paused, and is tried again: ${words}`, {
+        ...{ event: 'batch-paused', level: 'warn', batch: id, owner: this.#store.of(id).owner },
+      });
     this.#paused.set(id, { until: performance.now() + AGAIN, why: words });
   }
 
@@ -158,8 +161,11 @@ export class Batches {
   async #step(id: string): Promise<boolean> {
     const record = this.#store.of(id);
     if (record.outputs !== null) return this.#place(record, record.outputs);
+    const isInput = this.#store.hasInput(record, this.#parts.files.pathOf(record.input_file_id));
+    if (!isInput && record.status !== 'cancelling')
+      throw ioError(`its input is gone, and ${record.input_file_id} too: cancel it, and send it again`);
     if (record.status === 'validating') return this.#validate(record);
-    if (record.status === 'cancelling' && record.counts.total === 0) {
+    if (record.status === 'cancelling' && (record.counts.total === 0 || !isInput)) {
       this.#store.save({ ...record, outputs: { output: null, error: null } });
       return true;
     }
@@ -233,7 +239,10 @@ export class Batches {
       };
       // one whose key has nothing left has ended as it would: lines that were not asked have an error
       const isWhole = run.ending === null || run.ending === 'spent';
-      if (run.ending === 'spent') this.#parts.say(`${id} ends: its key has used the tokens of its day`);
+      if (run.ending === 'spent')
+        this.#parts.say(`${id} ends: its key has used the tokens of its day`, {
+          ...{ event: 'batch-over-budget', batch: id, owner: record.owner, key: record.key },
+        });
       const isCompleted = last.status === 'in_progress' && isWhole;
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
       this.#paused.delete(id);
@@ -249,6 +258,10 @@ export class Batches {
   #place(record: BatchRecord, outputs: Outputs): boolean {
     const { files, settings, stamp } = this.#parts;
     const folder = this.#store.folderOf(record.id);
+    if (!areWhole(record, outputs, folder, files)) {
+      this.#store.save({ ...record, outputs: null });
+      return true; // they are written again, from the ledger
+    }
     placeOutputs(record, outputs, { files, folder, keep: settings.keep.files, now: stamp() });
     const { status } = record;
     const last = status === 'finalizing' ? 'completed' : status === 'cancelling' ? 'cancelled' : 'expired';
@@ -273,14 +286,20 @@ export class Batches {
 
   #stopOf(record: BatchRecord): void {
     this.cancel(record);
-    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`);
+    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`, {
+      ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key: record.key },
+    });
   }
 
   /** It writes nothing more than what is under way: what room there is left is for live calls. */
   #yield(id: string, run: BatchRun): void {
+    const { room, now } = this.#parts;
+    run.hold?.(now() + AGAIN);
     if (this.#paused.has(id)) return;
-    this.#pause(id, this.#parts.room.why);
-    run.pause();
+    this.#pause(id, room.why);
+    this.#paused.set(id, { until: 0, why: room.why, yields: true });
+    // workers hand in what they have: it is paid for
+    if (run.hold === undefined) run.pause();
   }
 
   #save(id: string): void {
@@ -308,6 +327,7 @@ export class Batches {
         if (this.#isToStop(record)) this.#stopOf(record);
         if (run !== undefined && isDue) this.#save(id);
         const until = this.#paused.get(id)?.until;
+        if (this.#paused.get(id)?.yields && room.isBack) this.#paused.delete(id);
         if (run !== undefined && room.state === 'full') this.#yield(id, run);
         else if (until === undefined ? room.state !== 'full' : time >= until && room.isBack) this.#drive(id);
       } catch (error) {

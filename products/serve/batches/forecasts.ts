@@ -22,7 +22,7 @@ export interface Forecast {
   words: string;
 }
 
-/** Why a window is out of reach: too short for these servers, or by what else there is to do, or is not there any more. */
+/** Why a window is out of reach: too short for these servers from the beginning, or by what else there is to do or is not there any more. */
 export type LateFor = 'window' | 'load';
 
 interface ForecastParts {
@@ -108,7 +108,18 @@ export class Forecasts {
     return this.#planned.get(record.id)?.weight ?? weightOf(record);
   }
 
-  /** Over all that are open: windows that cannot be kept, by why; and s of the least slack, null where none is known. */
+  /** Whether slack has it go before all others of its owner. */
+  isFirst(record: BatchRecord): boolean {
+    return this.#planned.get(record.id)?.isFirst === true;
+  }
+
+  /** Whether it stands still, or will be late, by what its user did: asked for too little time, for a model that nobody has, or beyond his budget. */
+  isUsers({ id }: BatchRecord): boolean {
+    const reason = this.#open.get(id)?.waits?.reason;
+    return reason === 'model' || reason === 'budget' || this.#tooShort.get(id) === true;
+  }
+
+  /** Over all that are open: windows that cannot be kept, by why; and s of the least slack of those that are nobody's fault, null where none is known. */
   sums(): { late: Map<LateFor, number>; leastSlack: number | null } {
     const late = new Map<LateFor, number>([
       ['window', 0],
@@ -118,7 +129,7 @@ export class Forecasts {
     for (const { record } of this.#open.values()) {
       const { slack = null } = this.of(record) ?? {};
       if (slack === null) continue;
-      leastSlack = Math.min(leastSlack ?? slack, slack);
+      if (!this.isUsers(record)) leastSlack = Math.min(leastSlack ?? slack, slack);
       const why = this.#tooShort.get(record.id) === true ? 'window' : 'load';
       if (slack < 0) late.set(why, (late.get(why) ?? 0) + 1);
     }

@@ -24,6 +24,8 @@ export interface Planned {
   end: number;
   /** its part now, in the unit of `OpenWork.weight` */
   weight: number;
+  /** it goes before all others of its owner */
+  isFirst: boolean;
 }
 
 /** What batches that are not first have of their owner's part. */
@@ -34,7 +36,11 @@ const MARGIN = 0.1;
 /** All of `works` are done by the same servers, at `speed` usual lines a second; above 0. */
 export function planOf(works: readonly OpenWork[], speed: number): Map<string, Planned> {
   const owners = new Map<string, OpenWork[]>();
-  for (const work of works) owners.set(work.owner, [...(owners.get(work.owner) ?? []), work]);
+  for (const work of works) {
+    const own = owners.get(work.owner);
+    if (own === undefined) owners.set(work.owner, [work]);
+    else own.push(work);
+  }
   // a batch takes nothing of others any more once its window is over
   const sums = new Map(
     [...owners].map(([owner, own]) => [
@@ -42,15 +48,31 @@ export function planOf(works: readonly OpenWork[], speed: number): Map<string, P
       own.reduce((sum, { left, deadline }) => sum + Math.min(left, speed * Math.max(0, deadline)), 0),
     ]),
   );
+  const givenAt = sumOfLeast([...sums.values()]);
   const planned = new Map<string, Planned>();
   for (const [owner, own] of owners) {
-    const others = [...sums].filter(([other]) => other !== owner).map(([, sum]) => sum);
+    const most = sums.get(owner) as number;
     // while this owner gets so much, each other one gets as much, or all that it wants
-    const timeOf = (got: number): number =>
-      others.reduce((sum, most) => sum + Math.min(got, most), got) / speed;
+    const timeOf = (got: number): number => (got + givenAt(got) - Math.min(got, most)) / speed;
     for (const [id, one] of planOfOwner(own, timeOf)) planned.set(id, one);
   }
   return planned;
+}
+
+/** The sum over all of `wanted` of each, or of `got` where that is less; asked often, of many. */
+function sumOfLeast(wanted: readonly number[]): (got: number) => number {
+  const all = [...wanted].sort((a, b) => a - b);
+  const sums = [0];
+  for (const one of all) sums.push((sums.at(-1) as number) + one);
+  return got => {
+    let [from, to] = [0, all.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((all[middle] as number) <= got) from = middle + 1;
+      else to = middle;
+    }
+    return (sums[from] as number) + got * (all.length - from);
+  };
 }
 
 type TimeOf = (got: number) => number;
@@ -76,7 +98,7 @@ function usually(works: readonly OpenWork[], timeOf: TimeOf): Map<string, Planne
   for (const [at, work] of inOrder.entries()) {
     got += (turnsOf(work) - turns) * (weights[at] as number);
     turns = turnsOf(work);
-    ends.set(work.id, { end: timeOf(got), weight: work.weight });
+    ends.set(work.id, { end: timeOf(got), weight: work.weight, isFirst: false });
   }
   return ends;
 }
@@ -112,7 +134,8 @@ function bySlack(kept: readonly OpenWork[], late: readonly OpenWork[], timeOf: T
     got += left;
     const part = at === 0 ? 1 - REST : REST / (works.length - 1);
     const atMost = at < kept.length ? Math.min(all, got / (1 - REST)) : got;
-    ends.set(id, { end: timeOf(atMost), weight: weights * (works.length === 1 ? 1 : part) });
+    const weight = weights * (works.length === 1 ? 1 : part);
+    ends.set(id, { end: timeOf(atMost), weight, isFirst: at === 0 && kept.length > 0 });
   }
   return ends;
 }

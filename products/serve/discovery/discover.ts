@@ -4,6 +4,7 @@
  */
 import type { Clock, Ticker } from '../../../engine/asking/endpoints/pool-clock.ts';
 import type { EndpointSetting } from '../../../engine/asking/endpoints/settings.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { dnsSource, type Lookup } from './dns.ts';
 import { type Discover, MOST, nameOf, type Source, settingsFor } from './entries.ts';
@@ -24,7 +25,7 @@ export interface DiscoveryOptions {
   clock: Clock;
   env: NodeJS.ProcessEnv;
   worlds?: Worlds;
-  say(message: string): void;
+  say: Say;
   /** These are the endpoints of a source from now on; none where it is asked no more. */
   found(name: string, settings: readonly EndpointSetting[]): void;
 }
@@ -60,7 +61,11 @@ export function createDiscovery({ clock, env, worlds, say, found }: DiscoveryOpt
         if (urls.size > MOST) throw new Error(`${urls.size} servers, of at most ${MOST}`);
         known = seen(known, urls, source.misses);
         found(name, settingsFor(one, [...known.keys()].sort(), env));
-        if (told !== '') say(`${name}: looked up again; ${counted(known.size, 'server')} found`);
+        if (told !== '')
+          say(`${name}: looked up again; ${counted(known.size, 'server')} found`, {
+            event: 'discovery',
+            from: name,
+          });
         told = '';
       } catch (error) {
         const why = (error as Error).message.slice(0, 300);
@@ -68,6 +73,7 @@ export function createDiscovery({ clock, env, worlds, say, found }: DiscoveryOpt
         told = why;
         say(
           `${name}: expected its servers, found ${why}; ${counted(known.size, 'server')} known before stay, and it is looked up again`,
+          { event: 'discovery-failed', level: 'warn', from: name },
         );
       } finally {
         isLooking = false;

@@ -52,15 +52,15 @@ export function createCache(lasts: number, now: () => number) {
       known.delete(question);
       return null;
     },
-    /** The answer to the request `item` will be one to `question`. */
-    expect: (item: string, question: string) => void expected.set(item, question),
+    /** The answer to the call `key` will be one to `question`. */
+    expect: (key: string, question: string) => void expected.set(key, question),
     /** It got none. */
-    forget: (item: string) => void expected.delete(item),
+    forget: (key: string) => void expected.delete(key),
     /** An answer is on record. */
-    note(item: string, place: Place): void {
-      const question = expected.get(item);
+    note(key: string, place: Place): void {
+      const question = expected.get(key);
       if (question === undefined) return;
-      expected.delete(item);
+      expected.delete(key);
       known.delete(question);
       known.set(question, { ...place, since: now() });
       const [oldest] = known.keys();

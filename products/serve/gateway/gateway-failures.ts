@@ -10,6 +10,8 @@ export interface Said {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: string;
+  /** of the error, for the log */
+  code: string;
   /** for the operator */
   log?: string;
 }
@@ -50,6 +52,7 @@ export function answerOf(error: unknown, where: Where): Said {
   if (response !== undefined && status >= 400 && !isOurKey)
     return {
       status,
+      code: `HTTP ${status}`,
       headers: status === 429 || status === 503 ? { 'retry-after': String(AGAIN) } : {},
       body: isObject(response.body)
         ? JSON.stringify(response.body)
@@ -60,6 +63,7 @@ export function answerOf(error: unknown, where: Where): Said {
     status: said.status,
     headers: said.headers,
     body: bodyOfError(said),
+    code: said.code ?? said.type,
     ...(isOurKey && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
   };
 }

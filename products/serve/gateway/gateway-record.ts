@@ -16,6 +16,7 @@ import {
 import { createWriter, type Fsync, nameOf, type Writer } from '../../../engine/asking/ledger/writer.ts';
 import type { AsksWith } from '../../../engine/core/item/call.ts';
 import type { Fatal } from '../../../engine/core/item/failure.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 import type { Place } from './answer-cache.ts';
 
 export interface GatewayLedgerOptions {
@@ -26,10 +27,12 @@ export interface GatewayLedgerOptions {
   version: string;
   /** ms since 1970 */
   now(): number;
-  /** told once, until a file was begun again */
-  onBroken(error: Fatal): void;
-  /** a try was written that has taken tokens, and where its line is */
-  onUsed(record: CallRecord, place: Place): void;
+  /** calls that cannot be put on record have no answer; else they are counted as `missed` */
+  isRequired: boolean;
+  /** told once that the disk takes nothing, until a file was begun again */
+  say: Say;
+  /** a try was written that has taken tokens, and where its line is; null where it could not be written */
+  onUsed(record: CallRecord, place: Place | null): void;
 }
 
 const STAGE: AsksWith = { stage: 'gateway', agents: {}, options: {} };
@@ -61,6 +64,8 @@ export class GatewayLedger implements Ledger {
   /** ms, of files of other days */
   #blocked = 0;
   #broken: { error: Fatal; since: number } | null = null;
+  #missed = 0;
+  #missedBefore = 0;
 
   constructor(options: GatewayLedgerOptions) {
     this.#options = options;
@@ -70,12 +75,22 @@ export class GatewayLedger implements Ledger {
     return this.#blocked + (this.#writer?.blocked ?? 0);
   }
 
+  /** calls that were answered without a record since the start */
+  get missed(): number {
+    return this.#missed;
+  }
+
+  /** Why no call may be answered now. */
+  refusal(): Fatal | null {
+    return this.#options.isRequired ? this.whyNot() : null;
+  }
+
   /** Why nothing can be put on record now; null where it can. */
   whyNot(): Fatal | null {
     const broken = this.#broken;
     if (broken !== null && performance.now() - broken.since < AGAIN) return broken.error;
     const error = this.#ofToday().begin();
-    if (error === null) this.#broken = null;
+    if (error === null) this.#mended();
     else discard(this.#file);
     return error;
   }
@@ -86,13 +101,33 @@ export class GatewayLedger implements Ledger {
 
   append(record: CallRecord, done?: (error?: Fatal) => void): void {
     const error = this.whyNot();
-    if (error !== null) return done?.(error);
+    if (error !== null) return this.#miss(record, error, done);
     const today = this.#ofToday();
     const path = this.#file;
     today.append(callLine(record, '', ''), (error, at, length) => {
-      if (error === null && record.usage !== undefined) this.#options.onUsed(record, { path, at, length });
-      done?.(error ?? undefined);
+      if (error !== null) return this.#miss(record, error, done);
+      if (record.usage !== undefined) this.#options.onUsed(record, { path, at, length });
+      done?.();
     });
+  }
+
+  /** What it cost counts all the same. */
+  #miss(record: CallRecord, error: Fatal, done?: (error?: Fatal) => void): void {
+    if (this.#options.isRequired) return done?.(error);
+    this.#missed += 1;
+    if (record.usage !== undefined) this.#options.onUsed(record, null);
+    done?.();
+  }
+
+  #mended(): void {
+    const missed = this.#missed - this.#missedBefore;
+    if (missed > 0)
+      this.#options.say(`requests are recorded again; ${missed} are not on record`, {
+        event: 'record-again',
+        missed,
+      });
+    this.#missedBefore = this.#missed;
+    this.#broken = null;
   }
 
   async close(): Promise<void> {
@@ -120,10 +155,18 @@ export class GatewayLedger implements Ledger {
   }
 
   #breakOff(error: Fatal): void {
-    if (this.#broken === null) this.#options.onBroken(error);
+    if (this.#broken === null)
+      this.#options.say(this.#words(error), { event: 'record-broken', level: 'error' });
     this.#broken = { error, since: performance.now() };
     if (this.#writer !== null) void this.#close(this.#writer);
     this.#writer = null;
+  }
+
+  #words({ message }: Fatal): string {
+    const what = this.#options.isRequired
+      ? 'no request is answered until it can be recorded'
+      : 'requests are answered without a record';
+    return `${what}: ${message.split('\n', 1)[0]}`;
   }
 
   async #close(writer: Writer): Promise<void> {

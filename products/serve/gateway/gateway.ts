@@ -19,8 +19,10 @@ import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
 import { isBeyond } from '../http.ts';
 import { readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
+import { nameIn } from '../log/request-line.ts';
 import type { Parts, Routes } from '../server-context.ts';
 import { boundOf, promptBound } from '../token-bounds.ts';
+import { traced } from '../traces/traced.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, noSuchModel, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
@@ -51,6 +53,8 @@ interface Live {
   request: FastifyRequest;
   reply: FastifyReply;
   asked: Asked;
+  /** the key of its call */
+  call: string;
   sink: Sink | undefined;
   /** the model as the client calls it */
   name: string;
@@ -83,12 +87,11 @@ class Gateway {
     );
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
-      onBroken: ({ message }) =>
-        say(`no request is answered until it can be recorded: ${message.split('\n', 1)[0]}`),
-      onUsed: ({ item, outcome, usage, caller_key: key = null }, place) => {
-        if (outcome === 'answer') this.#cache?.note(item, place);
+      ...{ isRequired: settings.gateway.isRecordRequired, say },
+      onUsed: ({ key: used, outcome, usage, caller_key: key = null }, place) => {
+        if (outcome === 'answer' && place !== null) this.#cache?.note(used, place);
         if (usage !== undefined) access.budgets.charge(key, usage.prompt + usage.completion);
-        journal.note(place);
+        if (place !== null) journal.note(place);
       },
     });
     const share = { owner: 'gateway', batch: '', weight: 1 };
@@ -96,6 +99,12 @@ class Gateway {
       ...{ ledger: this.#ledger, lasts: true, share },
       onTry: record => metrics.calls.tried('live', record),
     });
+    metrics.measure(
+      { fw_gateway_unrecorded_total: ['Requests that were answered without a record.'] },
+      () => ({
+        fw_gateway_unrecorded_total: this.#ledger.missed,
+      }),
+    );
     const unserved = new Unserved(this.#namesNow, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
@@ -125,14 +134,17 @@ class Gateway {
   }
 
   async ask(path: string, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { access, adapters, settings, now } = this.#parts;
+    const { access, adapters, settings, now, tracer } = this.#parts;
     const { limits, limitsOf, runaway } = settings.gateway;
     const { budgets } = access;
     const { caller } = request;
     const { key, rules } = caller;
-    if (this.#ledger.whyNot() !== null) throw notOnRecord();
+    if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
+    const { noted } = request;
+    noted.model = nameIn(model);
+    if (name !== model) noted.alias = nameIn(name);
     if (!mayUse(rules, name)) throw noSuchModel(name);
     const live = limitsOf.get(model) ?? limits;
     const most = this.#part.maxModelLength;
@@ -155,6 +167,7 @@ class Gateway {
       ...{ raw: true, live, head: '', tail: '', round: 0, attempt: 1 },
       ...(arm !== undefined && { arm }),
       ...(sink && { sink }),
+      ...traced(request, tracer, { path, model, isStream: stream }),
     };
     // what an adapter said that was loaded under this name before is no answer of today's
     const which = `${path}\n${adapters.get(model) ?? 0}`;
@@ -162,13 +175,14 @@ class Gateway {
     const cached = question === null ? null : this.#cache?.find(question);
     if (cached) {
       release();
+      noted.cached = true;
       this.#ledger.append(recordOfCached(call, cached, now()));
       const headers = { 'x-fw-cache': 'hit', age: String(Math.floor(cached.age / 1000)) };
       return reply.headers(headers).type('application/json').send(cached.text);
     }
-    if (question !== null) this.#cache?.expect(request.id, question);
+    if (question !== null) this.#cache?.expect(call.key, question);
     const asked: Asked = this.#part.ask(call);
-    return this.#answered({ request, reply, asked, sink, name, wait: live.place, release });
+    return this.#answered({ request, reply, asked, call: call.key, sink, name, wait: live.place, release });
   }
 
   async drain(): Promise<void> {
@@ -208,9 +222,11 @@ class Gateway {
       if (sink?.enough) raw.write(lastOf(text));
       raw.end();
     } catch (error) {
-      const { status, headers, body, log } = this.#failed(error, live);
+      const { status, headers, body, log, code } = this.#failed(error, live);
+      request.noted.error = code;
       if (!raw.headersSent) {
-        if (log !== undefined) this.#parts.say(log);
+        if (log !== undefined)
+          this.#parts.say(log, { event: 'endpoint-refuses-key', level: 'warn', request: request.id });
         return reply.code(status).headers(headers).type('application/json').send(body);
       }
       raw.end(sink?.lastOf(body));
@@ -218,14 +234,15 @@ class Gateway {
       release();
       raw.off('close', gone);
       if (asked.waited !== null) this.#waits.observe(asked.waited / 1000);
+      request.noted.waited_ms = asked.waited === null ? undefined : Math.round(asked.waited);
       this.#open.delete(asked);
       if (this.#open.size === 0) this.#idle();
     }
     return reply.hijack();
   }
 
-  #failed(error: unknown, { request, name, wait }: Live): Said {
-    this.#cache?.forget(request.id);
+  #failed(error: unknown, { call, name, wait }: Live): Said {
+    this.#cache?.forget(call);
     const all = this.#endpoints;
     const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || isSettled(one));
     const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
@@ -250,7 +267,7 @@ const tooMany = (): ApiError =>
 /** It cost nothing: its tokens are those of the first answer. */
 function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord {
   const usage = { prompt: 0, completion: 0 };
-  const { caller, callerKey, arm, ...rest } = call;
+  const { caller, callerKey, arm, tried: _tried, headers: _headers, requestId: _id, ...rest } = call;
   return {
     ...rest,
     ...(caller !== undefined && { caller }),

@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import type { YamlFile } from '../../../engine/core/config/yaml.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
 
 /** `models:` as schemas/serve.schema.json has it. */
 export type Models = Readonly<Record<string, string | readonly { model: string; weight?: number }[]>>;
@@ -103,12 +104,12 @@ const LONG = 10 * 60_000;
 export class Unserved {
   readonly #names: () => Names;
   readonly #now: () => number;
-  readonly #say: (message: string) => void;
+  readonly #say: Say;
   /** since when each was seen to be served by nobody; only models of the config get here */
   readonly #since = new Map<string, number>();
   readonly #told = new Set<string>();
 
-  constructor(names: () => Names, { now, say }: { now(): number; say(message: string): void }) {
+  constructor(names: () => Names, { now, say }: { now(): number; say: Say }) {
     this.#names = names;
     this.#now = now;
     this.#say = say;
@@ -131,6 +132,7 @@ export class Unserved {
       `models: no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; other models get its share of ` +
         `${meant.map(alias => JSON.stringify(alias)).join(', ')}; ` +
         'start a server that has it, or correct the name',
+      { event: 'model-unserved', level: 'warn', model },
     );
     return false;
   }

@@ -29,7 +29,7 @@ interface Gone {
   leaving: string[];
 }
 
-const NONE: Gone = { batches: 0, items: { completed: 0, failed: 0, not_asked: 0 }, leaving: [] };
+const NONE: Gone = { batches: 0, items: { completed: 0, failed: 0, refused: 0, not_asked: 0 }, leaving: [] };
 
 type EraserParts = Pick<Parts, 'data' | 'say' | 'now'> & { journal: Pick<Parts['journal'], 'flush'> };
 
@@ -159,6 +159,7 @@ export class Eraser {
       items: {
         completed: items.completed + own.completed,
         failed: items.failed + own.failed,
+        refused: items.refused + own.refused,
         not_asked: items.not_asked + own.not_asked,
       },
       leaving: [...leaving, record.id],
@@ -176,7 +177,9 @@ export class Eraser {
     try {
       replaceFile(this.#path, JSON.stringify(this.#gone));
     } catch (error) {
-      this.#parts.say(`${this.#path} could not be written: ${(error as Error).message}`);
+      this.#parts.say(`${this.#path} could not be written: ${(error as Error).message}`, {
+        ...{ event: 'disk', level: 'warn' },
+      });
     }
   }
 }
@@ -187,7 +190,8 @@ const outputsOf = ({ outputs }: BatchRecord): string[] =>
 function goneIn(path: string): Gone {
   try {
     const read = readRecord<Gone>(path, one => isObject(one?.items) && Array.isArray(one?.leaving));
-    return read ?? NONE;
+    // an earlier version told fewer outcomes apart
+    return read === null ? NONE : { ...read, items: { ...NONE.items, ...read.items } };
   } catch {
     return NONE; // it is not there yet
   }

@@ -66,6 +66,7 @@ export class Retention {
         error => {
           this.#parts.say(
             `what is over could not all be removed, and is tried again: ${(error as Error).message}`,
+            { event: 'disk', level: 'warn' },
           );
           this.#next(SWEEP);
         },
@@ -82,6 +83,7 @@ export class Retention {
     if (bare.length > 0)
       this.#parts.say(
         `removed ${counted(bare.length, 'ledger')} of ended batches whose files are all deleted`,
+        { event: 'removed', ledgers: bare.length },
       );
     const isMoreAged = await this.#aged();
     const isMoreExcess = await this.#excess();
@@ -180,7 +182,9 @@ export class Retention {
 
   #told(what: keyof typeof PLURALS, count: number, bytes: number, why: string): void {
     if (count > 0)
-      this.#parts.say(`removed ${counted(count, what, PLURALS[what])} (${bytesWords(bytes)}): ${why}`);
+      this.#parts.say(`removed ${counted(count, what, PLURALS[what])} (${bytesWords(bytes)}): ${why}`, {
+        ...{ event: 'removed', count, bytes },
+      });
   }
 }
 

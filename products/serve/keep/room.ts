@@ -2,7 +2,9 @@
  * How much room the disk of a server has. Below a reserve new work is refused, so that what was taken can be finished; below
  * half of it batches pause, and what is left is for the record of live calls. All goes on by itself when there is room.
  */
+
 import { statfsSync } from 'node:fs';
+import type { Level, Say } from '../../../engine/core/item/say.ts';
 import { type ApiError, comeAgain } from '../errors.ts';
 import { bytesWords } from './keep-settings.ts';
 
@@ -26,12 +28,14 @@ const ROOM = 32 * 2 ** 20;
 /** seconds */
 const AGAIN = 60;
 
+const LEVEL_OF: Readonly<Record<RoomState, Level>> = { ok: 'info', low: 'warn', full: 'error' };
+
 export interface RoomOptions {
   /** the folder */
   data: string;
   /** bytes; null for what is usual */
   reserve: number | null;
-  say(message: string): void;
+  say: Say;
   look?: (folder: string) => Disk;
 }
 
@@ -86,12 +90,16 @@ export class Room {
       // whoever writes finds out
       this.#options.say(
         `expected to see how full the disk of ${this.#options.data} is, found ${(error as Error).message}`,
+        { event: 'disk', level: 'warn' },
       );
       return;
     }
     const before = this.#state;
     this.#state = this.#next();
-    if (this.#state !== before) this.#options.say(this.#words());
+    if (this.#state !== before)
+      this.#options.say(this.#words(), {
+        ...{ event: `disk-${this.#state}`, level: LEVEL_OF[this.#state], bytes_free: this.free },
+      });
   }
 
   stop(): void {
