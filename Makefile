@@ -7,6 +7,7 @@
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
 #                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-simulator
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
+# make standby       100,000 lines, or LINES=…, through two servers over one folder that are killed and frozen in turn; some minutes
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
 # make calibration    whether the report's intervals and tests keep their word, some minutes; the table of docs/report.md
 # make batch ORDER=risk,data,regulatory,consumer CSV=prompts.csv   one ordering, a list of them, or `all`; DOCUMENT=1: documents, not lines
@@ -24,7 +25,7 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites fuzz crash bench large-batch soak calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites fuzz crash bench large-batch standby soak calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -58,6 +59,9 @@ bench-%: dist/.built
 
 large-batch: dist/.built
 	LINES=$(or $(LINES),1000000) ALL=1 FW_BUILT=1 npx vitest run test/export/large-batch.test.ts
+
+standby: dist/.built
+	LINES=$(or $(LINES),100000) ALL=1 FW_BUILT=1 npx vitest run test/server/standby.test.ts
 
 soak: bench-soak
 

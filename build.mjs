@@ -101,7 +101,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|keep\/keep-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|gateway\/served-models|keep\/keep-settings|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',
@@ -121,7 +121,14 @@ const TOGETHER = [
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },
-  { name: 'figures', test: /\/products\/kit\/(agreement|chart|html|kappa|page|permute|statistics)\.ts/ },
+  {
+    name: 'figures',
+    test: /\/products\/kit\/(agreement|arrivals|chart|goal|html|kappa|page|permute|statistics)\.ts/,
+  },
+  {
+    name: 'presets',
+    test: /\/schemas\/preset\.schema|\/products\/simulator\/(facts\/|cards|kv-room|model-facts|preset-options|presets|step-|steptime|weight-storage)/,
+  },
   { name: 'records', test: /\/products\/records\// },
   { name: 'worker', test: /\/workers\/worker\// },
   {
@@ -130,7 +137,7 @@ const TOGETHER = [
   },
   {
     name: 'holding',
-    test: /\/ledger\/(key-index|ledger|lock|record|request-texts|writer)\.ts/,
+    test: /\/ledger\/(key-index|ledger|lock|lock-waiting|record|request-texts|writer)\.ts/,
   },
 ];
 
@@ -141,7 +148,8 @@ const entries = [
   'answers.ts',
   'simulator.ts',
   'fixtures/applications.ts',
-  'products/view/rows/indexer.ts', // a thread begins with a file of its own
+  'products/serve/beating.ts', // a thread begins with a file of its own
+  'products/view/rows/indexer.ts',
 ];
 made.push(
   await build({

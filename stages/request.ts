@@ -11,7 +11,7 @@
 
 import { questionOf } from '../engine/asking/agents/asked-once.ts';
 import { ASK_OPTIONS } from '../engine/asking/agents/asking-options.ts';
-import { beginsOf, requester } from '../engine/asking/agents/raw-request.ts';
+import { beginsBeside, beginsOf, requester } from '../engine/asking/agents/raw-request.ts';
 import { takesUp } from '../engine/asking/agents/reopen.ts';
 import type { Begins } from '../engine/core/item/call.ts';
 import { usageError } from '../engine/core/item/failure.ts';
@@ -44,7 +44,7 @@ export default stage({
       throw usageError(
         '--once: expected a ledger through which equal requests share answers, found none: --ledger DIR',
       );
-    tools.tellBeginnings?.(once ? named : beginsOf);
+    tools.tellBeginnings?.(once ? named : beginsBeside(pool.onRecord));
     const maxLine = (options as { 'max-line'?: number })['max-line'] ?? COMMON['max-line'].default;
     return requester(pool, { maxLine, workload: tools.workload, once });
   },

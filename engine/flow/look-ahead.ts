@@ -1,7 +1,8 @@
 /**
  * Reads ahead of a stage that asks, and hands its items on in the order in which servers compute the least: those that begin
  * alike one behind the other, and at one endpoint. Of a file it reads all before the first is asked, of a pipe a window:
- * what is not there within a moment is not waited for. What is too much for memory waits on disk.
+ * what is not there within a moment is not waited for. What is too much for memory waits on disk. Where a run goes on, the
+ * lines whose answers are on record come between the others: servers are not left idle until all of those are read.
  *
  *   items ─▶ being read ─ arranged ─▶ a walk for each model ─ the endpoint with the least to do takes of its range ─▶
  */
@@ -29,6 +30,10 @@ export interface LookAheadOptions {
 const A_MOMENT = 50;
 /** … nor for longer than this, in ms: a stage before it may ask models, too. */
 const AT_MOST = 1_000;
+
+/** Lines that are asked before the first that is on record, and lines on record behind each of those that follow. */
+const ASKED_FIRST = 256;
+const BEHIND_EACH = 32;
 
 type Push = (error: Error | null, item?: Item | Highland.Nil) => void;
 
@@ -208,6 +213,10 @@ class Block {
   readonly #store = new HeldLines();
   readonly #byModel = new Map<string, OfModel>();
   readonly #others: Others;
+  /** numbers of lines whose answers are on record, and how many of them and of the others were taken */
+  readonly #known = small();
+  #knownTaken = 0;
+  #askedTaken = 0;
   bytes = 0;
   left = 0;
 
@@ -222,6 +231,12 @@ class Block {
 
   add(item: Item): void {
     const begins = beginningOf(item, this.#options.begins);
+    if (begins?.isKnown) {
+      this.#known.push(this.count);
+      this.bytes += this.#store.add(item);
+      this.left += 1;
+      return;
+    }
     const model = begins?.model ?? '';
     let ofModel = this.#byModel.get(model);
     if (ofModel === undefined) {
@@ -252,6 +267,7 @@ class Block {
 
   /** The next item of the model of which the most is left. */
   take(endpoint: number): Item | null {
+    if (this.#isKnownDue()) return this.#takeKnown();
     const ofModel = this.#walkFor(endpoint);
     const taken = ofModel?.walk?.take(endpoint, this.#others);
     if (!ofModel || !taken) return null;
@@ -262,6 +278,7 @@ class Block {
   }
 
   takeAny(): Item | null {
+    if (this.#isKnownDue()) return this.#takeKnown();
     for (const ofModel of this.#byModel.values()) {
       const taken = ofModel.walk?.takeAny();
       if (taken) return this.#given(ofModel, taken.line);
@@ -271,6 +288,17 @@ class Block {
 
   close(): void {
     this.#store.close();
+  }
+
+  #isKnownDue(): boolean {
+    const left = this.#known.count - this.#knownTaken;
+    if (left === 0 || left === this.left) return left > 0;
+    return this.#knownTaken < (this.#askedTaken - ASKED_FIRST) * BEHIND_EACH;
+  }
+
+  #takeKnown(): Item {
+    this.left -= 1;
+    return this.#store.take(this.#known.at(this.#knownTaken++));
   }
 
   #walkFor(endpoint: number): OfModel | null {
@@ -286,6 +314,7 @@ class Block {
 
   #given({ lines }: OfModel, line: number): Item {
     this.left -= 1;
+    this.#askedTaken += 1;
     return this.#store.take(lines.at(line));
   }
 }

@@ -132,7 +132,7 @@ export async function makePool(
   if (!path) return createPool({ ...settings, ...asked });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
-  const { whenFree } = await import('../asking/ledger/lock.ts');
+  const { whenFree } = await import('../asking/ledger/lock-waiting.ts');
   let made: EndpointPool | null = null;
   const open = (gone: ReadonlySet<string>) =>
     openLedger({
@@ -167,11 +167,13 @@ export async function openLasting(
     file,
     settings: known,
     reserve,
+    liveTtft,
     needsNone = false,
     warn,
     signal,
   }: Pick<OpenPoolOptions, 'file' | 'warn' | 'signal'> & {
     reserve: number;
+    liveTtft?: number | null;
     needsNone?: boolean;
     /** as they were read before */
     settings?: PoolSettings;
@@ -180,7 +182,7 @@ export async function openLasting(
   const { createPool } = await import('../asking/pool/pool.ts');
   const settings = known ?? (await lastingSettings(values, { ...(file && { file }), needsNone, warn }));
   const maxBody = (values as Flags)['max-body'];
-  const own = { lasting: true, lasts: true, needsDefault: false, reserve, maxBody, warn, signal };
+  const own = { lasting: true, lasts: true, needsDefault: false, reserve, liveTtft, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
 }
 

@@ -8,8 +8,13 @@ import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
+import { PRESET_OPTIONS, type PresetGiven, presetGiven } from '../simulator/preset-options.ts';
+import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
+import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
+import { explained } from './explain.ts';
+import { compareCards, comparedJson, renderCompared } from './load/compare-cards.ts';
+import { LOAD_OPTIONS, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
 
@@ -21,22 +26,22 @@ export default command({
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 4',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --endpoints 3 --items 69120 --ledger pilot/',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset 3b-a6000 --max-num-seqs 512',
+    'fw plan --rate 2,5,10 --input-tokens 600 --output-tokens 250 --model-config Qwen/Qwen2.5-7B-Instruct --gpu h100-80g',
+    'fw plan --explain --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
+    'fw plan --compare 8xh100-80g,16xa100-80g --tp 2,4 --items 200000 --input-tokens 1500 --output-tokens 300 --model-config meta-llama/Llama-3.1-70B-Instruct',
+    'fw plan --against measured.csv --calibrate first',
     'fw plan --calibrate http://gpu1:8005/v1 --preset 3b-a6000 --out mine.json',
     'fw plan pipelines/fairwatch/batch.yaml prompts.csv --preset mine.json --endpoints 2 --output-tokens 250 --json',
   ],
   options: {
-    preset: {
-      type: 'string',
-      file: 'read',
-      description: `Model and GPU to simulate: a preset file, or one of ${PRESET_NAMES}.`,
-    },
+    ...PRESET_OPTIONS,
     ...SERVER_OPTIONS,
     endpoints: {
       type: 'integer',
       minimum: 1,
       maximum: 64,
       default: 1,
-      description: 'Number of servers with one GPU each, 1 to 64. For up to 4, the table also shows fewer.',
+      description: 'Number of servers, 1 to 64. For up to 4, the table also shows fewer.',
     },
     items: {
       type: 'integer',
@@ -58,6 +63,7 @@ export default command({
       type: 'string',
       description: 'Base URL of a server that counts the tokens of a sample (/tokenize).',
     },
+    ...LOAD_OPTIONS,
     set: {
       type: 'array',
       items: { type: 'string' },
@@ -66,7 +72,27 @@ export default command({
     calibrate: {
       type: 'string',
       description:
-        'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing.',
+        'Fit the constants of --preset to the idle server at this base URL, in two minutes, and plan nothing. With --against: first or others, the stages to calibrate on.',
+    },
+    compare: {
+      type: 'string',
+      description:
+        'Compare cards for --items prompts, or for --rate within --goodput: a list such as h100-80g,16xa100-80g. --tp may be a list.',
+    },
+    price: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'With --compare: what a card costs an hour, e.g. h100-80g=2.5,l40s=0.9.',
+    },
+    within: {
+      type: 'string',
+      description: 'With --compare and --items: when all has to be done, e.g. 60h. Decides how many cards.',
+    },
+    against: {
+      type: 'string',
+      file: 'read',
+      description:
+        'Foretell runs that were measured, CSV or fw bench --json, and show the error of each figure.',
     },
     model: {
       type: 'string',
@@ -77,16 +103,40 @@ export default command({
       file: 'write',
       description: 'Preset file for --calibrate to write. Default: standard output.',
     },
+    explain: {
+      type: 'boolean',
+      description: 'Show each term of the time of a step, with its formula and source, and plan nothing.',
+    },
     seed: { type: 'integer', default: 7, description: "Seed of the simulator's answers." },
     json: { type: 'boolean', description: 'Write the plan as JSON, with the samples over time.' },
   },
 
-  async run({ calibrate, preset, model, out, json, ...options }, [path, ...inputs]) {
-    if (preset === undefined)
-      throw usageError(
-        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}`,
+  async run({ calibrate, explain, compare, against: file, model, out, json, ...options }, [path, ...inputs]) {
+    if (file !== undefined) {
+      await writePage(againstPage(file, options, calibrate, json === true));
+      return EXIT.ok;
+    }
+    if (compare !== undefined) {
+      const comparing = {
+        ...{ cards: compare, tp: options.tp, prices: options.price, within: options.within },
+        ...{ items: options.items, given: { ...options, tp: undefined } },
+      };
+      const found = compareCards(comparing);
+      await writePage(
+        json ? `${JSON.stringify(comparedJson(found), null, 2)}\n` : renderCompared(found, comparing),
       );
-    const base = readPreset(preset);
+      return EXIT.ok;
+    }
+    const told = presetGiven(options);
+    if (told === undefined)
+      throw usageError(
+        `expected --preset, a model on a GPU, found none: name a file, or one of ${PRESET_NAMES}; or a model by --model-config and a card by --gpu`,
+      );
+    const base = told.preset;
+    if (explain) {
+      await writePage(explained(told));
+      return EXIT.ok;
+    }
     if (calibrate !== undefined) {
       if (path !== undefined)
         throw usageError(
@@ -99,10 +149,20 @@ export default command({
         );
       return runCalibration({ url: calibrate, base, model, out });
     }
-    if (path === undefined) throw usageError('expected a pipeline file, found none: fw plan FILE [INPUT…]');
     // as in products/kit/execute.ts: what is in flight outlives the young generation
     setFlagsFromString('--heap-growing-percent=200');
     const server = withServerOptions(base, options);
+    if (options.rate !== undefined || options.concurrency !== undefined) {
+      if (path !== undefined)
+        throw usageError(`expected --rate or --concurrency, or a pipeline, found both ("${path}")`);
+      const loads = planLoads(server, options);
+      await writePage(json ? `${JSON.stringify(loadsJson(loads), null, 2)}\n` : renderLoads(loads));
+      return EXIT.ok;
+    }
+    if (path === undefined)
+      throw usageError(
+        'expected a pipeline file, or --rate or --concurrency, found none: fw plan FILE [INPUT…]',
+      );
     const plan = await makePlan({
       ...options,
       outputTokens: options['output-tokens'],
@@ -114,3 +174,18 @@ export default command({
     return EXIT.ok;
   },
 });
+
+function againstPage(path: string, given: PresetGiven, calibrate: string | undefined, json: boolean): string {
+  const calibrating = CALIBRATIONS.find(name => name === calibrate);
+  if (calibrate !== undefined && calibrating === undefined)
+    throw usageError(
+      `--calibrate: expected ${CALIBRATIONS.join(' or ')} with --against, found "${calibrate}"`,
+    );
+  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined });
+  if (!json) return renderAgainst(replayed, path, calibrating);
+  const stages = replayed.map(({ run, preset, predicted, off }) => ({
+    ...{ place: run.place, model: run.model, preset: preset.name },
+    ...{ measured: run.measured, predicted, off },
+  }));
+  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, errors: summaryOf(replayed) }, null, 2)}\n`;
+}

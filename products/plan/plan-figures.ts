@@ -4,6 +4,7 @@ import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import type { Account } from '../../engine/core/item/account.ts';
 import type { EngineState } from '../simulator/engine.ts';
 import type { Preset } from '../simulator/presets.ts';
+import { expertsMs } from '../simulator/steptime.ts';
 import { meanBetween, type Series } from './series.ts';
 
 /** Times are seconds of the servers' clock. */
@@ -68,7 +69,7 @@ export function figuresOf(ran: Ran): Figures {
     retries: stats.retries,
     tokens: stats.usage,
     preemptions: sum(({ preemptions }) => preemptions),
-    gpuHours: (states.length * makespan) / 3600,
+    gpuHours: (states.length * ran.preset.gpus * makespan) / 3600,
     busy: sum(({ busyMs }) => busyMs) / 1000 / states.length / makespan,
     step: sharesOf(ran, sum),
     inFlight,
@@ -116,7 +117,11 @@ function sharesOf({ preset }: Ran, sum: (of: (state: EngineState) => number) => 
   const [steps, made] = [sum(state => state.steps), sum(({ outputTokens }) => outputTokens)];
   const cpu = t0 * steps + perSequence * made;
   const kv = perKvToken * sum(({ kvRead }) => kvRead);
-  const [w, c] = [weights * steps, perToken * (made + sum(state => state.promptTokens - state.prefixHits))];
+  const experts = expertsMs(preset.step, steps === 0 ? 0 : made / steps);
+  const [w, c] = [
+    (weights + experts) * steps,
+    perToken * (made + sum(state => state.promptTokens - state.prefixHits)),
+  ];
   const root = Math.max(0, all - cpu - kv);
   return {
     cpu: cpu / all,
@@ -144,7 +149,7 @@ export function stretched(figures: Figures, items: number): Figures {
     retries: scaled(figures.retries),
     tokens: { prompt: scaled(prompt), cached: scaled(cached), completion: scaled(completion) },
     preemptions: scaled(figures.preemptions),
-    gpuHours: (figures.endpoints * makespan) / 3600,
+    gpuHours: (figures.gpuHours * makespan) / figures.makespan,
     busy: (figures.busy * figures.makespan + figures.steady.busy * more) / makespan,
   };
 }

@@ -34,6 +34,7 @@ export class BudgetJournal {
   readonly #record: string;
   readonly #budgets: Budgets;
   readonly #say: Say;
+  readonly #isOurs: (surely: boolean) => boolean;
   readonly #timer: NodeJS.Timeout;
   #mark: Mark | null = null;
   #bytes = 0;
@@ -42,11 +43,16 @@ export class BudgetJournal {
   readonly wasKilled: boolean;
 
   /** Adds up what an earlier server has left under `data`. */
-  constructor(data: string, budgets: Budgets, { now, say }: { now(): number; say: Say }) {
+  constructor(
+    data: string,
+    budgets: Budgets,
+    { now, say, isOurs }: { now(): number; say: Say; isOurs(surely: boolean): boolean },
+  ) {
     this.#path = join(data, 'budgets.jsonl');
     this.#record = join(data, 'gateway');
     this.#budgets = budgets;
     this.#say = say;
+    this.#isOurs = isOurs;
     let isClosed = false;
     for (const line of linesIn(this.#path)) {
       budgets.restore(line);
@@ -135,6 +141,8 @@ export class BudgetJournal {
   }
 
   #kept(act: () => void): void {
+    // what another one has added up since is more than what this one knows
+    if (!this.#isOurs(true)) return;
     try {
       act();
       this.#isBroken = false;

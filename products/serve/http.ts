@@ -31,7 +31,7 @@ export interface HttpOptions {
   metrics: ServerMetrics;
   /** bytes of a body that is read whole */
   mostBody: number;
-  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over'>>;
+  stops?: Pick<Parts, 'closing'> & Partial<Pick<Parts, 'over' | 'isOurs'>>;
   /** told of what is a bug, with no text of a request */
   say: Say;
   /** told each request that is over, where there is a log of them */
@@ -75,7 +75,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;
     // on a connection that was there before: no new one is taken
-    if (isClosing()) throw stopping();
+    if (isClosing() || stops?.isOurs?.() === false) throw stopping();
     request.caller = access.check(request.headers, scope, request.noted);
   });
   app.addHook('preParsing', async (request, reply) => {

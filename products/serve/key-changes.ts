@@ -1,6 +1,7 @@
 /** Changes of DIR/keys.json: of `fw keys`, and of admins of a server that runs. Whoever changes it has the lock of it. */
 import { join } from 'node:path';
-import { inTurn, takeLock } from '../../engine/asking/ledger/lock.ts';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { ioError, usageError } from '../../engine/core/item/failure.ts';
 import { type KeyRecord, keysPath, readKeys, writeKeys } from './api-keys.ts';

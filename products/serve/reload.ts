@@ -103,7 +103,7 @@ function fixedFrom(now: Settings, next: Settings): Settings {
   const { body, uploads } = limits;
   return {
     ...{ ...next, host, port, queue, diskReserve, limits: { ...next.limits, body, uploads } },
-    gateway: { ...next.gateway, isRecordRequired: gateway.isRecordRequired },
+    gateway: { ...next.gateway, isRecordRequired: gateway.isRecordRequired, ttft: gateway.ttft },
   };
 }
 

@@ -6,7 +6,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { lockFolder } from '../../engine/asking/ledger/lock.ts';
+import { lockFolder } from '../../engine/asking/ledger/lock-waiting.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';

@@ -7,7 +7,8 @@
  * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
  * SIGTERM or SIGINT: then it takes nothing new, and what is under way has --grace. A second signal ends it at once; either
  * way whoever still waits is told so. SIGHUP reads --config and --pool again. Without these it is a terminal that went away,
- * which ends a server that was started there; one without a terminal (nohup, systemd, a container) goes on.
+ * which ends a server that was started there; one without a terminal (nohup, systemd, a container) goes on. With --standby
+ * it waits while another one has DIR, and takes over from it.
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
@@ -19,6 +20,7 @@ import { lastingSettings, openLasting, POOL_OPTIONS } from '../../engine/running
 import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
 import type { ServeFlags, settingsOf, Told } from './serve-config.ts';
+import type { Standing } from './standby.ts';
 
 const NAME = 'serve';
 const {
@@ -71,6 +73,11 @@ export default command({
         'Leave out log lines below this level; warn leaves out requests that went well. Default: info.',
     },
     ...{ endpoint, pool, 'endpoint-limit': limit, 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
+    standby: {
+      type: 'boolean',
+      description:
+        'Wait while another server has --data, and take over within seconds when it ends. Give it to both.',
+    },
     ...QUEUE_OPTIONS,
   },
 
@@ -106,28 +113,52 @@ interface Start extends Pick<ReturnType<typeof settingsOf>, 'otlp'> {
 }
 
 async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: Say): Promise<number> {
-  const { startServer } = await import('./serve.ts');
+  const { keysOf, startServer } = await import('./serve.ts');
   const warn: Say = (message, about = POOL) => say(message, about);
-  const first = await read(warn);
-  const settings = { ...first.settings };
+  let first = await read(warn);
+  const { data } = first;
   const files = [options.config, options.pool].filter(path => typeof path === 'string');
   const hasTerminal = process.stdin.isTTY === true;
-  let reload = (): void => {};
+  let reload = (): void =>
+    say('SIGHUP: it does not serve yet; the files are read when it begins', { event: 'reload' });
   const ending = stopped(signal => {
     if (signal !== 'SIGHUP' || (files.length === 0 && hasTerminal)) return true;
     reload();
     return false;
   });
   let broken: Fatal | undefined;
+  const onBroken = (error: Fatal): void => {
+    broken ??= error;
+    ending.end();
+  };
+  const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
+  let standing: Standing | null | undefined;
+  if (options.standby) {
+    keysOf({ data, settings: first.settings, say });
+    const { waitInStandby } = await import('./standby.ts');
+    const { asked: signal } = ending;
+    standing = await waitInStandby({ data, place: first.settings, say, listening, onLost: onBroken, signal });
+  }
+  if (standing === null) return exitOf(await ending.first);
+  // the files may have changed while it stood by
+  if (standing !== undefined)
+    first = await read(warn).catch(({ message }: Error) => {
+      say(`it serves with what it read when it was started: ${message}`, {
+        event: 'reload-failed',
+        level: 'error',
+      });
+      return first;
+    });
+  const settings = { ...first.settings };
   const server = await startServer({
-    ...{ data: first.data, settings, otlp, say },
+    ...{ data, settings, otlp, say, onBroken },
+    ...(standing && { standing }),
     told: { first, sources: { files, read: () => read(() => {}) } },
     openPool: signal =>
-      openLasting(options, { settings: first.pool, reserve: settings.gateway.reserve, warn, signal }),
-    onBroken(error) {
-      broken ??= error;
-      ending.end();
-    },
+      openLasting(options, {
+        ...{ settings: first.pool, reserve: settings.gateway.reserve, liveTtft: settings.gateway.ttft },
+        ...{ warn, signal },
+      }),
   });
   reload = () => {
     if (server.reload !== null) void server.reload('SIGHUP');
@@ -136,37 +167,50 @@ async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: S
         event: 'reload',
       });
   };
-  process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
-  say(`listening at ${server.url}, data in ${first.data}`, { event: 'listening', url: server.url });
+  if (standing === undefined) listening(server.url);
+  say(`listening at ${server.url}, data in ${data}`, { event: 'listening', url: server.url });
   const signal = await ending.first;
   if (signal !== null)
     say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
       ...{ event: 'stopping', signal },
     });
-  const again = await Promise.race([server.stop(), ending.again]);
-  if (broken !== undefined) throw broken;
+  const again = broken ? null : await Promise.race([server.stop(), ending.again]);
+  if (broken !== undefined) {
+    // whoever waits is told so, and nothing more is written: what is there is another's
+    void server.stopAtOnce();
+    throw broken;
+  }
   if (typeof again === 'string') {
     say(`${again} again: stopping at once`, { event: 'stopping', signal: again });
     await server.stopAtOnce();
     return 128 + constants.signals[again];
   }
-  // a terminal that went away is no end that somebody asked for
-  return signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
+  return exitOf(signal);
 }
+
+/** A terminal that went away is no end that somebody asked for. */
+const exitOf = (signal: Signal | null): number =>
+  signal === 'SIGHUP' ? 128 + constants.signals.SIGHUP : EXIT.ok;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];
 
-/** The first and the second signal by which it ends; `end` stops without one. */
+/** The first and the second signal by which it ends, and whether there was one; `end` stops without one. */
 function stopped(ends: (signal: Signal) => boolean) {
+  const asked = new AbortController();
   const first = deferred<Signal | null>();
-  const again = deferred<Signal>();
+  const again = deferred<Signal | null>();
   let count = 0;
   const onSignal = (signal: Signal): void => {
-    if (ends(signal)) (count++ === 0 ? first : again).resolve(signal);
+    if (!ends(signal)) return;
+    asked.abort();
+    (count++ === 0 ? first : again).resolve(signal);
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
-  return { first: first.promise, again: again.promise, end: () => first.resolve(null) };
+  const end = (): void => {
+    for (const one of [first, again]) one.resolve(null);
+  };
+  return { first: first.promise, again: again.promise, asked: asked.signal, end };
 }
 
 function deferred<T>(): { promise: Promise<T>; resolve(value: T): void } {

@@ -65,6 +65,8 @@ export interface GatewaySettings {
   models: Models;
   /** places at each endpoint that batches leave to requests of the gateway, at most half */
   reserve: number;
+  /** ms to the first token of streams, which batches beside them follow; null: by what streams have alone */
+  ttft: number | null;
   /** how long a request may take, and of some models */
   limits: LiveLimits;
   limitsOf: ReadonlyMap<string, LiveLimits>;
@@ -101,6 +103,7 @@ export type ServeFile = Interactive & {
   webhooks?: WebhookTarget[];
   discover?: Discover[];
   interactive_reserve?: number;
+  interactive_ttft?: string;
   interactive_models?: Record<string, Interactive>;
   cache?: string;
   record?: 'required' | 'best_effort';
@@ -167,6 +170,8 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
+        ttft:
+          said.interactive_ttft === undefined ? null : durationOf(said.interactive_ttft, 'interactive_ttft'),
         limits,
         limitsOf: new Map(
           Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),

@@ -48,6 +48,11 @@ export class ServerMetrics {
         fw_server_kv_cache_usage_ratio: ['Share of the KV cache in use, as the server says.', 'endpoint'],
         fw_gpu_use_ratio: ['Share of the time in which the GPUs of an endpoint are busy.', 'endpoint'],
         fw_gpu_memory_used_ratio: ['Share of the memory of the GPUs of an endpoint.', 'endpoint'],
+        fw_batch_places: ['Places of an endpoint that batches may have beside live calls.', 'endpoint'],
+        fw_live_ttft_aim_seconds: [
+          'Time to the first token that batches leave to live calls at an endpoint; absent while those decide nothing.',
+          'endpoint',
+        ],
       },
       () => {
         const { endpoints, waiting } = stats();
@@ -67,6 +72,10 @@ export class ServerMetrics {
           fw_server_kv_cache_usage_ratio: each(({ load }) => load?.kv),
           fw_gpu_use_ratio: each(({ gpu }) => gpu?.use),
           fw_gpu_memory_used_ratio: each(({ gpu }) => gpu?.memory),
+          fw_batch_places: each(({ share, limit }) => Math.min(limit, share?.places ?? limit)),
+          fw_live_ttft_aim_seconds: endpoints.flatMap(({ url, share }) =>
+            share?.aim == null ? [] : [[url, share.aim / 1_000] as const],
+          ),
         };
       },
     );

@@ -3,11 +3,11 @@
  * and listens; told to stop it takes nothing new and gives what is under way its grace.
  */
 import { chmodSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import { lockFolder } from '../../engine/asking/ledger/lock.ts';
+import type { Lock } from '../../engine/asking/ledger/lock.ts';
+import { lockFolder } from '../../engine/asking/ledger/lock-waiting.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import { isThere } from '../../engine/asking/pool/pool-stats.ts';
 import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
@@ -17,7 +17,7 @@ import { counted } from '../../engine/core/item/wording.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { createActs } from './admin/acts.ts';
 import { addAdmin } from './admin/admin-routes.ts';
-import { openKeys } from './api-keys.ts';
+import { type KeyRing, openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { tellBatches } from './batches/batch-news.ts';
 import { addBatchRoutes, creator } from './batches/batch-routes.ts';
@@ -37,6 +37,7 @@ import { Retention } from './keep/retention.ts';
 import { type Disk, Room } from './keep/room.ts';
 import { Storage } from './keep/storage.ts';
 import { beginRun } from './last-run.ts';
+import { BACKLOG, listenError, urlOf } from './listening.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
 import type { Sources } from './reload.ts';
@@ -45,6 +46,7 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
+import { fencedBy, type Standing } from './standby.ts';
 import type { OtlpSettings } from './traces/otlp-settings.ts';
 import type { Tracer } from './traces/tracer.ts';
 import { uploadsInto } from './uploads.ts';
@@ -62,8 +64,10 @@ export interface Serving {
   say: Say;
   /** where spans go; null and absent for nowhere */
   otlp?: OtlpSettings | null;
-  /** called once where it cannot continue */
+  /** called once where it cannot continue: DIR is another's by now, and nothing more may be written there */
   onBroken(error: Fatal): void;
+  /** it has stood by, and has DIR and its address */
+  standing?: Standing;
   /** ms since 1970, in place of a clock that may be wrong */
   now?: () => number;
   /** what that clock is made of */
@@ -82,11 +86,6 @@ export interface Server {
   stopAtOnce(): Promise<void>;
 }
 
-/**
- * Connections that are made before this process takes them. Node's own 511 turn the rest of a thousand callers away, whose
- * systems try again after a second; the system's own limit (`somaxconn`) is 4,096 as well.
- */
-const BACKLOG = 4_096;
 /** ms in which those who are told that the server stops may take it, before their connections are closed */
 const LAST_WORDS = 500;
 
@@ -95,11 +94,11 @@ const MOST_NAMED = 5;
 
 /** The Files and Batches API: its store is opened, its routes are added, and what is over is swept. */
 const addApi: Routes = async (app, parts) => {
-  const { data, now, say } = parts;
-  const files = openFiles(data, { now, say });
+  const { data, disk, now, say } = parts;
+  const files = openFiles(data, { now, say, disk });
   const tell = tellBatches(say);
   const store = new BatchStore(data, {
-    say,
+    ...{ say, disk },
     onMoved(record) {
       tell(record);
       if (isFinal(record.status)) parts.tracer?.batch(record);
@@ -145,15 +144,12 @@ const ROUTES: readonly Routes[] = [addApi, addGateway, addLora];
 /** Exit 64 where DIR is another server's or the address cannot be listened on, 74 where DIR cannot be written. */
 export async function startServer(serving: Serving): Promise<Server> {
   const { data, settings, say } = serving;
-  const keys = openKeys(data, say);
-  if (!keys.isThere && !isLoopback(settings.host))
-    throw usageError(
-      `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +
-        'or --listen 127.0.0.1:8080',
-    );
+  const keys = keysOf(serving);
   const closing = new AbortController();
   const over = new AbortController();
-  const lock = await lockOf(serving, closing.signal);
+  const lock = serving.standing?.lock ?? (await lockOf(serving, closing.signal));
+  const disk = fencedBy(lock);
+  const { isOurs } = lock;
   const clock = clockOf(data, say, serving.clocks);
   const { now = clock.now, now: stamp = clock.stamp } = serving;
   const run = beginRun(data, { now, say });
@@ -178,14 +174,14 @@ export async function startServer(serving: Serving): Promise<Server> {
     });
     const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
-    journal = new BudgetJournal(data, access.budgets, { now, say });
-    const stops = { closing: closing.signal, over: over.signal };
+    journal = new BudgetJournal(data, access.budgets, { now, say, isOurs });
+    const stops = { closing: closing.signal, over: over.signal, isOurs };
     const app = createHttp({ access, metrics, mostBody: settings.limits.body, stops, say, tell: say });
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{ data, settings, access, journal, pool, endpoints, adapters: new Map() },
+      ...{ data, disk, settings, access, journal, pool, endpoints, adapters: new Map() },
       ...{ acts: createActs(data, { now, say }), metrics, room, webhooks, workers },
       ...{ ...stops, now, stamp, say, tracer },
     };
@@ -198,7 +194,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     for (const routes of ROUTES) added.push(await routes(app, parts));
     const opened = openChanges(serving.told, parts);
     changes = opened;
-    const url = await listen(app, settings);
+    const url = await (serving.standing?.listen(app) ?? listen(app, settings));
     let closed: Promise<unknown> | undefined;
     const close = (): Promise<unknown> => {
       closing.abort();
@@ -246,6 +242,16 @@ export async function startServer(serving: Serving): Promise<Server> {
   }
 }
 
+/** Exit 64 where others reach it and it has no keys. */
+export function keysOf({ data, settings, say }: Pick<Serving, 'data' | 'settings' | 'say'>): KeyRing {
+  const keys = openKeys(data, say);
+  if (keys.isThere || isLoopback(settings.host)) return keys;
+  throw usageError(
+    `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +
+      'or --listen 127.0.0.1:8080',
+  );
+}
+
 /** What no collector is named for is not loaded. */
 async function tracerOf({ otlp = null, say }: Serving): Promise<Tracer | null> {
   if (otlp === null) return null;
@@ -254,11 +260,11 @@ async function tracerOf({ otlp = null, say }: Serving): Promise<Tracer | null> {
 }
 
 /** One process a folder: two would ask everything twice. */
-async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal) {
+async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal): Promise<Lock> {
   try {
     makeFolder(data, OWNER_ONLY.folder);
     chmodSync(data, OWNER_ONLY.folder);
-    const hint = 'a folder has one server at a time';
+    const hint = 'a folder has one server at a time; one that is to wait for the other: --standby';
     return await lockFolder(data, 'serve', { hint, onLost: onBroken, warn: say, signal });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
@@ -288,20 +294,11 @@ function addOwn(app: FastifyInstance, { pool, metrics, room, workers, closing }:
   );
 }
 
-export async function listen(
-  app: FastifyInstance,
-  { host, port }: Pick<Settings, 'host' | 'port'>,
-): Promise<string> {
+export async function listen(app: FastifyInstance, place: Pick<Settings, 'host' | 'port'>): Promise<string> {
   try {
-    await app.listen({ host, port, backlog: BACKLOG });
+    await app.listen({ host: place.host, port: place.port, backlog: BACKLOG });
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE')
-      throw usageError(`--listen: expected a free port of ${host}, found ${port} in use; 0 takes any`);
-    if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
-      throw usageError(`--listen: expected an address to listen on, found ${host}:${port} (${code})`);
-    throw error;
+    throw listenError(error, place);
   }
-  const { port: taken } = app.server.address() as AddressInfo;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${taken}`;
+  return urlOf(app.server, place);
 }

@@ -1,6 +1,7 @@
 /** What the parts of a server share: made in serve.ts, handed to the routes of files, batches and the gateway. */
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
+import type { Disk } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import type { Acts } from './admin/acts.ts';
@@ -17,6 +18,8 @@ import type { Webhooks } from './webhooks.ts';
 export interface Parts {
   /** DIR: all that the server keeps */
   data: string;
+  /** what changes its state: only while DIR is ours */
+  disk: Disk;
   settings: Settings;
   /** of who asks; http.ts has checked the caller of each route before its handler runs */
   access: Access;
@@ -46,6 +49,8 @@ export interface Parts {
   /** ms since 1970, as they are believed; and of what is made and will expire (wall-clock.ts) */
   now(): number;
   stamp(): number;
+  /** whether DIR is ours still, which it may not be after this process stood still */
+  isOurs(surely?: boolean): boolean;
   /** one line to the operator */
   say: Say;
 }

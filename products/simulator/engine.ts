@@ -38,6 +38,12 @@ export interface EngineState extends Counts {
 export class Engine {
   readonly #times: StepTimes;
   readonly #scheduler: Scheduler;
+  readonly #requestMs: number;
+  readonly #plansAhead: boolean;
+  /** on their way to the engine, in the order in which they came; and those that it knows, for the plans after the next */
+  readonly #coming: Member[] = [];
+  #known: Member[] = [];
+  #next: Member[] = [];
   // the stretch that runs: `length` steps from `from` on, of which `step` is the first
   #step: Step | null = null;
   #from = 0;
@@ -48,6 +54,8 @@ export class Engine {
   #added = 0;
   #factor = 1;
   #nextFactor = 1;
+  /** told each stretch that is over: how many sequences decoded in each of its steps, and how long they took, in ms */
+  onSteps: ((decoding: number, steps: number, ms: number) => void) | undefined;
 
   /** @throws RangeError where the limits are none that vLLM would start with */
   constructor(preset: Preset, limits: Partial<Limits> = {}) {
@@ -58,12 +66,17 @@ export class Engine {
       );
     }
     this.#times = preset.step;
+    this.#requestMs = preset.requestMs;
+    this.#plansAhead = preset.plansAhead;
     this.#scheduler = new Scheduler(within);
   }
 
   /** When the next event is due; null while idle. `add`, `remove` and `advance` may change it. */
   due(): number | null {
-    return this.#due;
+    const [first] = this.#coming;
+    if (first === undefined) return this.#due;
+    const arrives = first.arrived + this.#requestMs;
+    return this.#due === null ? arrives : Math.min(arrives, this.#due);
   }
 
   /**
@@ -81,15 +94,28 @@ export class Engine {
       );
     }
     const member = new Member(sequence, this.#added++, now);
+    if (this.#requestMs > 0) this.#coming.push(member);
+    else this.#admit(member, now);
+    return member;
+  }
+
+  #admit(member: Member, now: number): void {
+    if (member.silent) return;
+    if (this.#plansAhead && this.#step !== null) {
+      // the step after the running one is planned already, unless it is of the same stretch, which ends with it then
+      if (this.#cut(now, 1)) this.#known.push(member);
+      else this.#next.push(member);
+      return;
+    }
     if (this.#scheduler.add(member)) this.#cut(now);
     this.#due ??= now;
-    return member;
   }
 
   /** The client has gone: the sequence leaves at the end of the running step, and nothing of it is called again. */
   remove(handle: Handle, now: number): void {
     const member = handle as Member;
     member.silent = true;
+    if (member.phase === 'coming') return;
     this.#scheduler.remove(member);
     this.#cut(now);
   }
@@ -102,11 +128,17 @@ export class Engine {
 
   /** Runs all steps that end by `now`, in order, with their callbacks; returns `due()`. */
   advance(now: number): number | null {
-    while (this.#due !== null && this.#due <= now) {
-      const at = this.#due;
+    for (let next = this.due(); next !== null && next <= now; next = this.due()) {
+      const at = next;
+      if (at !== this.#due) {
+        this.#admit(this.#coming.shift()!, at);
+        continue;
+      }
       const ran = this.#step;
       if (ran) {
-        this.#busyMs += this.#stretchMs(ran, this.#length);
+        const ms = this.#stretchMs(ran, this.#length);
+        this.#busyMs += ms;
+        this.onSteps?.(this.#scheduler.decoding.count, this.#length, ms);
         this.#kvRead += stretchKv(ran, this.#length);
       }
       const outcome = ran && this.#scheduler.complete(this.#length);
@@ -114,7 +146,7 @@ export class Engine {
       this.#plan(at);
       if (outcome) tell(at, outcome);
     }
-    return this.#due;
+    return this.due();
   }
 
   state(now: number): EngineState {
@@ -126,7 +158,7 @@ export class Engine {
       steps: counts.steps + over,
       outputTokens: counts.outputTokens + over * decoding.count,
       running: running.size,
-      waiting: waiting.size,
+      waiting: waiting.size + this.#known.length + this.#next.length,
       kvUsage: this.#scheduler.kvUsage(over),
       prefillTokens,
       busyMs: this.#busyMs + (step ? this.#stretchMs(step, over) : 0),
@@ -152,6 +184,9 @@ export class Engine {
   }
 
   #plan(now: number): void {
+    for (const member of this.#known) if (!member.silent) this.#scheduler.add(member);
+    this.#known = this.#next;
+    this.#next = [];
     const step = this.#scheduler.next(now);
     this.#step = step;
     this.#factor = this.#nextFactor;
@@ -159,14 +194,20 @@ export class Engine {
     this.#length = step?.alike ?? 0;
     if (step) this.#due = now + this.#stretchMs(step, this.#length);
     // who ran alone and was preempted is let in by the next plan
-    else this.#due = this.#scheduler.waiting.size > 0 ? now : null;
+    else this.#due = this.#scheduler.waiting.size > 0 || this.#known.length > 0 ? now : null;
+    if (this.#known.length > 0) this.#cut(now);
   }
 
-  /** Ends the stretch with the step that runs at `now`: something has changed. */
-  #cut(now: number): void {
-    if (this.#step === null || this.#length <= 1) return;
-    this.#length = this.#runningAt(now);
+  /**
+   * Ends the stretch with the step that runs at `now`, or `more` steps later: something has changed. Whether it has so
+   * many.
+   */
+  #cut(now: number, more = 0): boolean {
+    const last = this.#runningAt(now) + more;
+    if (this.#step === null || last > this.#length) return false;
+    this.#length = last;
     this.#due = this.#from + this.#stretchMs(this.#step, this.#length);
+    return true;
   }
 }
 

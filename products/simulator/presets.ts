@@ -45,12 +45,25 @@ export interface PresetFile {
   source: string;
   error: { mid_load: number; near_saturation: number };
   calibrated?: { date: string; server: string };
+  experts_ms?: number;
+  experts_share?: number;
+  reduce?: readonly { step_ms: number; ms_per_token: number }[];
+  window?: { tokens: number; kv_us_per_1k_tokens: number };
+  request_ms?: number;
+  async_scheduling?: boolean;
+  gpus?: number;
 }
 
 export interface Preset {
   name: string;
   step: StepTimes;
   limits: Limits;
+  /** what passes before the engine knows of a request, in ms: HTTP, templates, tokenizing */
+  requestMs: number;
+  /** vLLM's async scheduling: a step is planned while the one before it runs, so that who comes now waits for both */
+  plansAhead: boolean;
+  /** cards of a server */
+  gpus: number;
   /** how far a simulated figure may be from a measured one, as a share; to be said with every such figure */
   error: { midLoad: number; nearSaturation: number };
   /** what it was made from */
@@ -107,7 +120,11 @@ export function presetFrom(value: unknown, where: string): Preset {
       perToken: file.ms_per_token,
       perKvToken: file.kv_us_per_1k_tokens / 1e6,
       perAttention: (file.attention_ns_per_product ?? 0) / 1e6,
+      ...partsOf(file),
     },
+    requestMs: file.request_ms ?? 0,
+    plansAhead: file.async_scheduling === true,
+    gpus: file.gpus ?? 1,
     limits: {
       maxNumSeqs: file.max_num_seqs,
       maxNumBatchedTokens: file.max_num_batched_tokens,
@@ -115,6 +132,15 @@ export function presetFrom(value: unknown, where: string): Preset {
     },
     error: { midLoad: file.error.mid_load, nearSaturation: file.error.near_saturation },
     file,
+  };
+}
+
+/** The terms that only some models and machines have. */
+function partsOf({ experts_ms: all, experts_share: share, reduce, window }: PresetFile): Partial<StepTimes> {
+  return {
+    ...(all !== undefined && share !== undefined && { experts: { all, share } }),
+    ...(reduce && { reduce: reduce.map(way => ({ step: way.step_ms, perToken: way.ms_per_token })) }),
+    ...(window && { window: { tokens: window.tokens, perKvToken: window.kv_us_per_1k_tokens / 1e6 } }),
   };
 }
 

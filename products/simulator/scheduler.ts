@@ -92,6 +92,7 @@ export class Scheduler {
   /** Whether one that waits could come in at the next step: whoever waits already could not. */
   add(member: Member): boolean {
     this.#prefillTokens += tokensToCompute(member);
+    member.phase = 'waiting';
     if (this.#limits.byPriority) this.waiting.putBefore(member, other => isAfter(other, member));
     else this.waiting.putLast(member);
     return this.waiting.first === member && this.running.size < this.#limits.maxNumSeqs;

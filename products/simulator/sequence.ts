@@ -30,8 +30,8 @@ export interface Handle {
   readonly preemptions: number;
 }
 
-/** `leaving`: removed by its client, until the running step ends. */
-export type Phase = 'waiting' | 'prefill' | 'decode' | 'leaving' | 'over';
+/** `coming`: the scheduler does not know it yet. `leaving`: removed by its client, until the running step ends. */
+export type Phase = 'coming' | 'waiting' | 'prefill' | 'decode' | 'leaving' | 'over';
 
 export class Member implements Entry, Handle {
   readonly sequence: Sequence;
@@ -39,7 +39,7 @@ export class Member implements Entry, Handle {
   readonly arrived: number;
   at = 0;
   place = -1;
-  phase: Phase = 'waiting';
+  phase: Phase = 'coming';
   /** nobody is to be called any more */
   silent = false;
   scheduled = Number.NaN;

@@ -11,7 +11,8 @@
 import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { PRESET_NAMES, readPreset, SERVER_OPTIONS, withServerOptions } from './presets.ts';
+import { PRESET_OPTIONS, presetGiven } from './preset-options.ts';
+import { SERVER_OPTIONS, withServerOptions } from './presets.ts';
 import { SCHEDULING_POLICIES, type Simulator, startSimulator } from './simulator.ts';
 import { METRIC_NAMES } from './vllm-metrics.ts';
 
@@ -27,6 +28,7 @@ export default command({
   examples: [
     'fw simulate --port 8101 --seed 7 --latency 40ms',
     'fw simulate --port 8101 --preset 3b-a6000',
+    'fw simulate --port 8101 --model-config meta-llama/Llama-3.1-70B-Instruct --gpu h100-80g --tp 4',
     'fw simulate --port 0 --faults 429=0.1,null=0.02,truncated=0.01 --schedule flapping.yaml',
   ],
   options: {
@@ -48,11 +50,7 @@ export default command({
       description:
         'Time per answer, or a range such as 20ms-80ms. Not with --preset, whose engine sets it. Default: 40ms.',
     },
-    preset: {
-      type: 'string',
-      file: 'read',
-      description: `Simulate the engine of a model on a GPU, which all requests share: a preset file, or one of ${PRESET_NAMES}.`,
-    },
+    ...PRESET_OPTIONS,
     faults: {
       type: 'string',
       default: 'none',
@@ -129,11 +127,12 @@ export default command({
   async run(options, positionals) {
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     const { port, host, seed, faults, model } = options;
-    if (options.preset !== undefined && options.latency !== undefined) {
+    const told = presetGiven(options);
+    if (told && options.latency !== undefined) {
       throw usageError('expected --latency or --preset, found both: with a preset the engine decides');
     }
     const engineFlag = ENGINE_FLAGS.find(flag => options[flag] !== undefined);
-    if (options.preset === undefined && engineFlag !== undefined)
+    if (told === undefined && engineFlag !== undefined)
       throw usageError(`expected --preset with --${engineFlag}, found none: only an engine has it`);
     const { bias, outcome, approve } = options;
     if (bias === undefined && (outcome !== undefined || approve !== undefined))
@@ -144,9 +143,8 @@ export default command({
       process.once('SIGTERM', stop);
       process.once('SIGINT', stop);
     });
-    const latency = options.preset === undefined ? (options.latency ?? '40ms') : undefined;
-    const preset =
-      options.preset === undefined ? undefined : withServerOptions(readPreset(options.preset), options);
+    const latency = told === undefined ? (options.latency ?? '40ms') : undefined;
+    const preset = told && withServerOptions(told.preset, options);
     let simulator: Simulator;
     try {
       simulator = await startSimulator({

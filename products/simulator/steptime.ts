@@ -1,12 +1,13 @@
 /**
  * How long a step of the engine takes: every running sequence moves on in one pass over the weights.
  *
- *   T = t0 + t_seq·B + √(W² + (c·n)²) + κ·KV + α·Σ(q·ctx)        milliseconds
+ *   T = t0 + t_seq·B + √((W + E(n))² + (c·n)²) + κ·KV + α·Σ(q·ctx) + R(n)        milliseconds
  *
  * B sequences, n tokens (one for each that decodes, and the chunks of prompts), KV tokens of context over all of them,
  * q tokens of a chunk that ends at context ctx. The root is a roofline with a rounded knee: reading the weights and
  * computing overlap, so that the slower of the two decides. It was fitted on the measured per-operation tables of
- * vidur (data/profiling/compute); docs/simulator.md has sources, fits and errors.
+ * vidur (data/profiling/compute); docs/simulator.md has sources, fits and errors. E(n) is reading those experts that n
+ * tokens touch, R(n) what several cards exchange; what is made from the facts of a model and a card is in step-terms.ts.
  */
 
 /** The constants of one model on one GPU, in milliseconds. */
@@ -23,6 +24,17 @@ export interface StepTimes {
   perKvToken: number;
   /** α: the quadratic part of prefill attention, for each q·ctx */
   perAttention: number;
+  /** E: reading all routed experts, of which a token touches this share */
+  experts?: { all: number; share: number };
+  /** R: the all-reduces of a step; the quicker of two ways, of which one has less to begin with and the other less a token */
+  reduce?: readonly Exchange[];
+  /** layers that read no more than so many tokens of each sequence, on top of κ */
+  window?: { tokens: number; perKvToken: number };
+}
+
+export interface Exchange {
+  step: number;
+  perToken: number;
 }
 
 /** One step. `attention` is Σ(q·ctx) over the chunks of prompts in it. */
@@ -34,28 +46,87 @@ export function stepMs(
   attention: number,
 ): number {
   const compute = times.perToken * tokens;
+  const weights = times.weights + expertsMs(times, tokens);
   return (
     times.t0 +
     times.perSequence * sequences +
-    Math.sqrt(times.weights * times.weights + compute * compute) +
+    Math.sqrt(weights * weights + compute * compute) +
     times.perKvToken * kv +
-    times.perAttention * attention
+    times.perAttention * attention +
+    reduceMs(times, tokens) +
+    (times.window ? times.window.perKvToken * Math.min(kv, sequences * times.window.tokens) : 0)
   );
+}
+
+/** Of E experts of which each token is sent to k, n tokens touch E·(1 − (1 − k/E)ⁿ) where all are as likely. */
+export function expertsMs({ experts }: StepTimes, tokens: number): number {
+  return experts ? experts.all * (1 - (1 - experts.share) ** tokens) : 0;
+}
+
+export function reduceMs({ reduce }: StepTimes, tokens: number): number {
+  return reduce ? Math.min(...reduce.map(({ step, perToken }) => step + perToken * tokens)) : 0;
+}
+
+/** The same step on a machine that takes `factor` times as long for everything. */
+export function scaledTimes(times: StepTimes, factor: number): StepTimes {
+  const { experts, reduce, window } = times;
+  return {
+    t0: times.t0 * factor,
+    perSequence: times.perSequence * factor,
+    weights: times.weights * factor,
+    perToken: times.perToken * factor,
+    perKvToken: times.perKvToken * factor,
+    perAttention: times.perAttention * factor,
+    ...(experts && { experts: { ...experts, all: experts.all * factor } }),
+    ...(reduce && {
+      reduce: reduce.map(way => ({ step: way.step * factor, perToken: way.perToken * factor })),
+    }),
+    ...(window && { window: { ...window, perKvToken: window.perKvToken * factor } }),
+  };
 }
 
 /** `steps` steps in which the same sequences decode, so that the context of `kv` in the first grows by one each. */
 export function decodeMs(times: StepTimes, sequences: number, kv: number, steps: number): number {
-  const grown = (sequences * steps * (steps - 1)) / 2;
-  return steps * stepMs(times, sequences, sequences, 0, 0) + times.perKvToken * (steps * kv + grown);
+  return (
+    steps * stepMs(times, sequences, sequences, 0, 0) +
+    times.perKvToken * grownKv(sequences, kv, steps) +
+    (times.window
+      ? times.window.perKvToken * windowKv(times.window.tokens * sequences, sequences, kv, steps)
+      : 0)
+  );
+}
+
+/** The context that so many steps read, which grows by one a sequence and step. */
+const grownKv = (sequences: number, kv: number, steps: number) =>
+  steps * kv + (sequences * steps * (steps - 1)) / 2;
+
+/** The same where no more than `most` is read in a step. */
+function windowKv(most: number, sequences: number, kv: number, steps: number): number {
+  const growing = Math.min(steps, Math.max(0, Math.ceil((most - kv) / sequences)));
+  return grownKv(sequences, kv, growing) + (steps - growing) * most;
 }
 
 /** The fewest such steps, at least one, that last `ms` or longer: the number of the one that is running then. */
 export function decodeStepsBy(times: StepTimes, sequences: number, kv: number, ms: number): number {
-  // decodeMs is a·steps² + b·steps, solved in the form that loses no digits
+  // decodeMs is a·steps² + b·steps, solved in the form that loses no digits; with a window it only begins like that
   const a = (times.perKvToken * sequences) / 2;
   const b = decodeMs(times, sequences, kv, 1) - a;
   let steps = Math.max(1, Math.ceil((2 * ms) / (b + Math.sqrt(b * b + 4 * a * ms))));
+  if (times.window) return firstStepBy(times, sequences, kv, ms);
   while (steps > 1 && decodeMs(times, sequences, kv, steps - 1) >= ms) steps--;
   while (decodeMs(times, sequences, kv, steps) < ms) steps++;
   return steps;
+}
+
+/** Between powers of two, then by halves: each step lasts longer than nothing. */
+function firstStepBy(times: StepTimes, sequences: number, kv: number, ms: number): number {
+  let high = 1;
+  while (decodeMs(times, sequences, kv, high) < ms) high *= 2;
+  let low = high / 2;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (decodeMs(times, sequences, kv, middle) < ms) low = middle;
+    else high = middle;
+  }
+  return high;
 }

@@ -1,9 +1,10 @@
 /** How requests are sent, in time that jumps: how many at once, when, how many, and what a slow server does to whom. */
 import { expect, test } from 'vitest';
+import { dueTimes } from '../../products/kit/arrivals.ts';
 import { figuresOf, peakOf } from '../../products/measure/bench/bench-figures.ts';
 import { percentile, sorted } from '../../products/measure/bench/bench-statistics.ts';
 import { lagOf, limitsOf } from '../../products/measure/bench/client-health.ts';
-import { type Driven, type Driving, drive, dueTimes } from '../../products/measure/bench/drive-load.ts';
+import { type Driven, type Driving, drive } from '../../products/measure/bench/drive-load.ts';
 import { Samples } from '../../products/measure/bench/samples.ts';
 import { fallsBehind } from '../../products/measure/bench/sweep.ts';
 import { queueServer, virtualTime } from './virtual.ts';

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { dueTimes } from '../../products/kit/arrivals.ts';
 import {
   deviation,
   differenceOfMeans,
@@ -14,7 +15,6 @@ import {
   sorted,
   studentT,
 } from '../../products/measure/bench/bench-statistics.ts';
-import { dueTimes } from '../../products/measure/bench/drive-load.ts';
 import { runs } from '../all.ts';
 import { ROOT } from '../fw.ts';
 

@@ -246,8 +246,8 @@ describe('deploy/docker/compose.yaml', () => {
   });
 });
 
-describe('deploy/systemd/fw-serve.service', () => {
-  const UNIT = join(DEPLOY, 'systemd', 'fw-serve.service');
+describe.each(['fw-serve', 'fw-serve-standby'])('deploy/systemd/%s.service', name => {
+  const UNIT = join(DEPLOY, 'systemd', `${name}.service`);
   const unit = readFileSync(UNIT, 'utf8');
 
   test('its command serves', async () => {
@@ -258,7 +258,7 @@ describe('deploy/systemd/fw-serve.service', () => {
 
   test.runIf(existsSync('/usr/bin/systemd-analyze'))('systemd understands it', async () => {
     const at = folder();
-    copyFileSync(UNIT, join(at, 'fw-serve.service'));
+    copyFileSync(UNIT, join(at, `${name}.service`));
     const ran = await shell(
       `sed -i s,/usr/local/bin/fw,$(command -v fw), *.service && systemd-analyze verify ./*.service`,
       {
@@ -266,6 +266,6 @@ describe('deploy/systemd/fw-serve.service', () => {
       },
     );
     expect(ran.code, ran.stderr).toBe(0);
-    expect(ran.stderr).not.toContain('fw-serve.service:');
+    expect(ran.stderr).not.toContain(`${name}.service:`);
   });
 });

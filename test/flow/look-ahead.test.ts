@@ -312,6 +312,34 @@ test('what comes slowly is not waited for', async () => {
   stop.abort();
 });
 
+test('lines on record come between those that are asked, in their own order, and the last of them at the end', async () => {
+  const items = Array.from({ length: 30_000 }, (_item, at) => ({
+    id: `${at < 29_000 ? 'known' : 'new'} ${at}`,
+  }));
+  const begins = ({ id }: Item) => ({
+    ...{ model: '', name: String(id), texts: () => [] },
+    isKnown: String(id).startsWith('known'),
+  });
+  const signal = new AbortController().signal;
+  const options = { begins, lines: Number.POSITIVE_INFINITY, signal, account: newAccount('test') };
+  const out: string[] = [];
+  await new Promise<void>(resolve => {
+    lookAhead(_<Item>([...items]), options)
+      .consume<never>((_error, item, _push, next) => {
+        if (_.isNil(item)) return resolve();
+        out.push(String((item as Item).id));
+        next();
+      })
+      .resume();
+  });
+  const numbers = (kind: string) => out.filter(id => id.startsWith(kind)).map(id => Number(id.split(' ')[1]));
+  expect(numbers('known')).toEqual(Array.from({ length: 29_000 }, (_line, at) => at));
+  expect(numbers('new')).toEqual(Array.from({ length: 1_000 }, (_line, at) => 29_000 + at));
+  // the servers have something to do first, and what is on record is not left to the end either
+  expect(out.findIndex(id => id.startsWith('known'))).toBe(257);
+  expect(out.slice(257, 257 + 33).filter(id => id.startsWith('new'))).toHaveLength(1);
+});
+
 test('of two stages that ask, the second does not wait for the end of the first', async () => {
   const events: string[] = [];
   const asking = (name: string) =>

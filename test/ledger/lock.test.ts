@@ -5,7 +5,8 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, wr
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Lock, takeLock, whenFree } from '../../engine/asking/ledger/lock.ts';
+import { type Lock, takeLock } from '../../engine/asking/ledger/lock.ts';
+import { standBy, whenFree } from '../../engine/asking/ledger/lock-waiting.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import { runs } from '../all.ts';
 import { folder, ROOT, until } from '../fw.ts';
@@ -37,6 +38,8 @@ afterEach(() => {
 interface Held {
   child: ChildProcess;
   said: string;
+  /** what it says when it has lost the lock */
+  news: Promise<string[]>;
 }
 
 async function holder(at: string, { when = 0, beat = 5_000 } = {}): Promise<Held> {
@@ -44,8 +47,9 @@ async function holder(at: string, { when = 0, beat = 5_000 } = {}): Promise<Held
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   started.push(child);
-  const [said] = (await once(createInterface(child.stdout), 'line')) as [string];
-  return { child, said };
+  const lines = createInterface(child.stdout);
+  const [said] = (await once(lines, 'line')) as [string];
+  return { child, said, news: once(lines, 'line') as Promise<string[]> };
 }
 
 const lockIn = (at: string): string => join(at, readdirSync(at).find(name => name.endsWith('.lock'))!);
@@ -343,4 +347,72 @@ test('a lock is for its owner alone, whatever the umask', () => {
   } finally {
     process.umask(before);
   }
+});
+
+describe('one that stands by', () => {
+  const BEAT = 100;
+  const told: string[] = [];
+  const waiting = (at: string, signal = new AbortController().signal) => {
+    told.length = 0;
+    return standBy(at, 'a run', {
+      ...{ beat: BEAT, signal },
+      waitsFor: holder => void told.push(`waits for ${holder}`),
+      isSilent: (holder, ms) => void told.push(`${ms} ms: ${holder}`),
+    });
+  };
+  const locksIn = (at: string): string => join(at, 'locks');
+  const holderAt = (at: string) => holder(locksIn(at), { beat: BEAT });
+
+  test('takes it from one that is killed, though it renewed it until then', async () => {
+    const at = folder();
+    const { child } = await holderAt(at);
+    const taken = waiting(at);
+    while (told.length === 0) await new Promise(setImmediate);
+    child.kill('SIGKILL');
+    const lock = await taken;
+    expect(told).toEqual([expect.stringMatching(`waits for process ${child.pid} on `)]);
+    expect(lock?.isOurs(true)).toBe(true);
+    lock?.release();
+    expect(readdirSync(locksIn(at))).toEqual([]);
+  });
+
+  test('takes it from one that is frozen, which finds that out when it continues', async () => {
+    const at = folder();
+    const { child, news } = await holderAt(at);
+    child.kill('SIGSTOP');
+    const lock = await waiting(at);
+    expect(told[1]).toMatch(`1200 ms: process ${child.pid} on `);
+    child.kill('SIGCONT');
+    const [said] = await news;
+    expect(said).toContain(`taken over by another run, process ${process.pid} on `);
+    expect(lock?.isOurs(true)).toBe(true);
+    lock?.release();
+  });
+
+  test('waits for one that lives, until it is told to end', async () => {
+    const at = folder();
+    const lock = takeLock(locksIn(at), 'a run', { beat: BEAT });
+    const stop = new AbortController();
+    const taken = waiting(at, stop.signal);
+    const changed = (): bigint => statSync(lock.path, { bigint: true }).mtimeNs;
+    for (let times = 0; times < 15; times++) {
+      const before = changed();
+      await until(locksIn(at), () => changed() !== before);
+    }
+    stop.abort();
+    expect(await taken).toBeNull();
+    expect(told).toHaveLength(1);
+    lock.release();
+  });
+
+  test('a lock that is lost is looked at by who asks surely, and by others after a pause', () => {
+    const at = folder();
+    const lost: Fatal[] = [];
+    const lock = takeLock(at, 'a run', { beat: 3_600_000, onLost: error => void lost.push(error) });
+    writeFileSync(lock.path, lock.text.replace(/"token":"\w+"/, '"token":"another"'));
+    expect(lock.isOurs()).toBe(true);
+    expect(lock.isOurs(true)).toBe(false);
+    expect(lock.isOurs()).toBe(false);
+    expect(lost).toHaveLength(1);
+  });
 });

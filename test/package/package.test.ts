@@ -61,6 +61,7 @@ test('the files are those that a run needs', () => {
       'dist/index.js',
       'dist/simulator.js',
       'dist/page.json',
+      'dist/products/serve/beating.js',
       'dist/products/view/rows/indexer.js',
       'dist/yaml.json',
       'dist/starters.json',

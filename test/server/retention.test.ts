@@ -14,7 +14,7 @@ import { Storage } from '../../products/serve/keep/storage.ts';
 import { settingsOf } from '../../products/serve/serve-config.ts';
 import { runs } from '../all.ts';
 import { folder } from '../fw.ts';
-import { begin, lineOf, reached } from './batching.ts';
+import { begin, lineOf, put, reached } from './batching.ts';
 import { keyOf, MODEL, served, simulated } from './serving.ts';
 
 const DAY = 24 * 3_600_000;
@@ -210,6 +210,55 @@ test('what an owner has is never more than its key may have, whatever it uploads
   });
   fc.assert(check, { seed, numRuns: runs(20, 300) });
 });
+
+test('over HTTP: what does not fit is refused with a code, and fits again after a DELETE; what is over goes by itself', async () => {
+  const { url } = await simulated({ latency: '1s' });
+  const data = folder();
+  const key = keyOf(data, 'alice', ['batch'], { storage: 20_000, batches: 1 });
+  const server = await served({ endpoints: [url], data });
+  const openai = server.client(key);
+  const text = lineOf('a', { user: 'u'.repeat(8_000) });
+  const { id, input_file_id } = await begin(openai, text);
+  const create = openai.batches.create({
+    ...{ input_file_id, endpoint: '/v1/chat/completions', completion_window: '24h' },
+  });
+  const refused = await create.catch(error => error);
+  expect([refused.status, refused.code, Number(refused.headers.get('retry-after'))]).toEqual([
+    429,
+    'batch_limit_exceeded',
+    60,
+  ]);
+  const file = (await put(openai, 'x'.repeat(8_000))) as string;
+  await expect(put(openai, 'x'.repeat(8_000))).rejects.toMatchObject({
+    status: 413,
+    code: 'storage_limit_exceeded',
+  });
+  // without a length that would say so before
+  const form =
+    '--b\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n';
+  const body = new Blob([form, 'x'.repeat(8_000), '\r\n--b--\r\n']).stream();
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'multipart/form-data; boundary=b' };
+  const streamed = await fetch(`${server.url}/v1/files`, {
+    method: 'POST',
+    headers,
+    body,
+    duplex: 'half',
+  } as RequestInit);
+  expect([streamed.status, (await openai.files.list()).data.length]).toEqual([413, 2]);
+  await openai.files.delete(file);
+  await put(openai, 'x'.repeat(4_000));
+  await openai.batches.cancel(id);
+  await reached(openai, id);
+  await server.stop();
+
+  const days = (count: number) => () => Date.now() + count * DAY;
+  const keep = keepOf({ files: 30, batches: 2 });
+  const later = await served({ endpoints: [url], data, now: days(3), settings: { keep } });
+  await expect
+    .poll(() => later.said.join('\n'), { timeout: 10_000 })
+    .toMatch(/removed 1 ended batch \(.* they ended more than 2 days ago/);
+  expect((await later.client(key).batches.list()).data).toEqual([]);
+}, 30_000);
 
 test('sizes and the old form of keep', () => {
   expect(keepOf(undefined)).toMatchObject({ files: 30 * DAY, batches: null, record: null });

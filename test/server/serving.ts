@@ -8,6 +8,7 @@ import { openLasting } from '../../engine/running/open-pool.ts';
 import { type KeyRules, makeKey, readKeys, type Scope, writeKeys } from '../../products/serve/api-keys.ts';
 import { type Server, type Serving, startServer } from '../../products/serve/serve.ts';
 import { type Settings, settingsOf } from '../../products/serve/serve-config.ts';
+import type { Standing } from '../../products/serve/standby.ts';
 import type { OtlpSettings } from '../../products/serve/traces/otlp-settings.ts';
 import type { Clocks } from '../../products/serve/wall-clock.ts';
 import { type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
@@ -32,6 +33,7 @@ export interface ServedOptions {
   clocks?: Clocks;
   disk?: Serving['disk'];
   otlp?: OtlpSettings | null;
+  standing?: Standing;
 }
 
 export interface Served extends Server {
@@ -72,6 +74,7 @@ export async function served(options: ServedOptions = {}): Promise<Served> {
     ...(options.clocks && { clocks: options.clocks }),
     ...(options.disk && { disk: options.disk }),
     ...(options.otlp && { otlp: options.otlp }),
+    ...(options.standing && { standing: options.standing }),
   });
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {

@@ -89,6 +89,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     files,
     store,
     stamp: Date.now,
+    isOurs: () => true,
     room: { state: 'ok', isBack: true, why: '' },
     webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
   });

@@ -5,7 +5,7 @@
 
 import { hashOfText } from '../../answers/answers-of-line.ts';
 import { begin, newWorkload, type Workload } from '../../core/item/account.ts';
-import { type Begins, type Call, CallFailure, type Pool } from '../../core/item/call.ts';
+import { type Begins, type Call, CallFailure, type OnRecord, type Pool } from '../../core/item/call.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
 import {
   type Item,
@@ -141,6 +141,17 @@ function callOf(id: string, { url, body }: RawRequest, round: number): Call {
     key,
     item: id,
     ...identity,
+  };
+}
+
+/** What requests begin with; where a run goes on it says of each whether its answer is on record. */
+export function beginsBeside(onRecord: OnRecord | undefined): (item: Item) => Begins | null {
+  if (!onRecord?.answers) return beginsOf;
+  return item => {
+    const begins = beginsOf(item);
+    if (begins === null || !isObject(item.request) || !isObject(item.request.body)) return begins;
+    const { key } = callOf(begins.name, item.request as unknown as RawRequest, 0);
+    return { ...begins, isKnown: onRecord.has(key) };
   };
 }
 

@@ -32,7 +32,12 @@ export interface EndpointSetting {
   /** its own, in place of the one for all */
   key?: Key;
   gpu?: GpuSetting;
+  /** as its server schedules, where a person says so */
+  scheduling?: Scheduling;
 }
+
+/** vLLM's --scheduling-policy */
+export type Scheduling = 'fcfs' | 'priority';
 
 export interface PoolSettings {
   /** none where none was named */
@@ -64,6 +69,7 @@ export interface PoolFile {
     /** `gpu_ids` as an editor takes them: numbers, or UUIDs */
     gpu?: string;
     gpu_ids?: (number | string)[];
+    scheduling?: Scheduling;
   }[];
   limit?: number;
   model?: string;
@@ -182,6 +188,7 @@ function endpointsOf(
       pinned: limit !== undefined,
       ...(more.api_key_env !== undefined && { key: keyOf(more.api_key_env, env) as Key }),
       ...(more.gpu !== undefined && { gpu: { from: more.gpu, ids: (more.gpu_ids ?? []).map(String) } }),
+      ...(more.scheduling !== undefined && { scheduling: more.scheduling }),
     }));
   }
   const begin = { limit: endpointLimit ?? FIRST_LIMIT, pinned: endpointLimit !== undefined };

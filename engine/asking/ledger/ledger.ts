@@ -265,7 +265,7 @@ class RunLines {
 }
 
 /** Who cannot read the ledger must not keep it from those who come to repair it. */
-function releasing<T>(lock: Lock, work: () => T): T {
+function releasing<T>(lock: Pick<Lock, 'release'>, work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -276,10 +276,10 @@ function releasing<T>(lock: Lock, work: () => T): T {
 
 interface Locked {
   closed: Fatal | null;
-  lock: Lock;
+  lock: typeof NO_LOCK;
 }
 
-const NO_LOCK: Lock = { renew: () => {}, release: () => {} };
+const NO_LOCK: Pick<Lock, 'renew' | 'release'> = { renew: () => {}, release: () => {} };
 
 /** A ledger that cannot be written to can still be replayed from. */
 function locked(folder: string, what: unknown, options: LockOptions): Locked {

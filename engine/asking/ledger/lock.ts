@@ -6,20 +6,17 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import {
-  closeSync,
   constants,
   copyFileSync,
-  fstatSync,
   linkSync,
-  openSync,
   readdirSync,
+  renameSync,
   rmSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { makeFolder, readKept } from '../../core/files/durable.ts';
 import { begunAt, isRunning, pidNamespace } from '../../core/files/process.ts';
 import { EXIT, Fatal, ioError } from '../../core/item/failure.ts';
@@ -52,22 +49,38 @@ const LEDGER: Locked = {
 };
 
 export interface Lock {
+  path: string;
+  /** what it says while it is ours */
+  text: string;
   /** Renews it where that is due: for who works so long that no timer comes round. */
   renew(): void;
+  /**
+   * Whether it is ours still. It looks where `surely` says so, or where this process may have stood still since the last
+   * look: for who is about to write what the next holder writes, too. Found lost, `onLost` is called.
+   */
+  isOurs(surely?: boolean): boolean;
   release(): void;
 }
 
-/** Exit 64: a lock is held. Where `watch` is there its holder cannot be looked at, and may be gone. */
+/** A lock that was found. */
+export interface Found {
+  path: string;
+  text: string;
+  /** null where fw did not write it */
+  holder: Holder | null;
+}
+
+/** Exit 64: a lock is held; `found` is null where it could not be read. */
 export class Held extends Fatal {
-  readonly watch: { path: string; text: string; holder: Holder } | null;
+  readonly found: Found | null;
   readonly what: Locked;
-  constructor(path: string, holder: Holder | null, watch: Held['watch'], what: Locked) {
+  constructor(path: string, found: Found | null, what: Locked) {
     super(
       EXIT.usage,
-      `${what.name} is in use by ${wordsOf(holder)}\n` +
+      `${what.name} is in use by ${wordsOf(found?.holder ?? null)}\n` +
         `wait for it or stop it; if it is gone, remove ${path}\n${what.hint}`,
     );
-    this.watch = watch;
+    this.found = found;
     this.what = what;
   }
 }
@@ -87,12 +100,15 @@ export function takeLock(folder: string, what: unknown, options: LockOptions = {
 
 function held(path: string, holder: string, beat: number, onLost: LockOptions['onLost']): Lock {
   let renewedAt = performance.now();
+  let isLost = false;
   const timer = setInterval(renew, beat).unref();
 
   function renew(): void {
-    const now = performance.now();
-    if (now - renewedAt < beat / 2) return;
-    renewedAt = now;
+    if (performance.now() - renewedAt >= beat / 2) look();
+  }
+  function look(): void {
+    if (isLost) return;
+    renewedAt = performance.now();
     try {
       if (isStillOurs()) utimesSync(path, new Date(), new Date());
       else lose();
@@ -109,13 +125,23 @@ function held(path: string, holder: string, beat: number, onLost: LockOptions['o
     return true;
   }
   function lose(): void {
+    isLost = true;
     clearInterval(timer);
-    const error = `${path}: expected the lock of this run, found it removed or taken over by another run`;
+    const by = holderIn(readText(path) ?? '');
+    const found =
+      by === null ? 'removed or taken over by another run' : `taken over by another run, ${wordsOf(by)}`;
+    const error = `${path}: expected the lock of this run, found it ${found}`;
     onLost?.(ioError(`${error}: this one stops, so that nothing is paid for twice`));
   }
 
   return {
+    path,
+    text: holder,
     renew,
+    isOurs(surely = false) {
+      if (surely || performance.now() - renewedAt >= 2 * beat) look();
+      return !isLost;
+    },
     release() {
       clearInterval(timer);
       giveBack(path, holder);
@@ -135,9 +161,9 @@ function take(path: string, holder: string, gone: ReadonlySet<string>, what: Loc
       const found = readText(path);
       // a link over the network may be made, its reply lost, and then be there when it is asked for again
       if (found === holder) return;
-      if (found !== null) breakStale(path, found, holder, gone, what);
+      if (found !== null && replaceStale({ path, own, holder, gone, what }, found)) return;
     }
-    throw new Held(path, null, null, what);
+    throw new Held(path, null, what);
   } finally {
     rmSync(own, { force: true });
   }
@@ -165,26 +191,30 @@ function placed(own: string, path: string): boolean {
 /** What file systems without hard links say. A lock may then be seen half written: that is somebody's, too. */
 const NO_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
+interface Taking {
+  path: string;
+  /** a file that says `holder` */
+  own: string;
+  holder: string;
+  gone: ReadonlySet<string>;
+  what: Locked;
+}
+
 /**
- * Removes a lock whose holder is gone; throws `Held` where it may live. Of two that find the same stale lock the slower
- * one would remove the fresh lock of the faster, so removing needs a lock of its own.
+ * Puts ours in the place of a lock whose holder is gone, in one step: one that was only frozen never finds none there, and
+ * takes it again. False where it has changed meanwhile; throws `Held` where its holder may live. Of two that find the same
+ * stale lock the slower one would replace the fresh lock of the faster, so replacing needs a lock of its own.
  */
-function breakStale(
-  path: string,
-  stale: string,
-  holder: string,
-  gone: ReadonlySet<string>,
-  what: Locked,
-): void {
+function replaceStale({ path, own, holder, gone, what }: Taking, stale: string): boolean {
   const other = holderIn(stale);
-  const state = other === null ? 'lives' : gone.has(stale) ? 'gone' : stateOf(other);
-  const isRenewed = state === 'unseen' && other?.beat !== undefined;
-  if (state !== 'gone')
-    throw new Held(path, other, isRenewed ? { path, text: stale, holder: other as Holder } : null, what);
+  const isGone = other !== null && (gone.has(stale) || stateOf(other) === 'gone');
+  if (!isGone) throw new Held(path, { path, text: stale, holder: other }, what);
   const breaking = `${path}.breaking`;
   take(breaking, holder, gone, what);
   try {
-    if (readText(path) === stale) rmSync(path, { force: true });
+    if (readText(path) !== stale) return false;
+    renameSync(own, path);
+    return true;
   } finally {
     giveBack(breaking, holder);
   }
@@ -269,97 +299,6 @@ const bootId = (): string | null => readText('/proc/sys/kernel/random/boot_id')?
 export function readText(path: string): string | null {
   try {
     return readKept(path).toString();
-  } catch {
-    return null;
-  }
-}
-
-/**
- * Waiting for a lock whose holder cannot be looked at. Its time of change is compared with itself and never with a
- * clock of this machine; who does not renew it for twelve beats is gone. One that was only suspended finds its lock
- * taken over when it continues, and stops. beats without a renewal after which a holder is gone
- */
-const SILENT = 12;
-/** ms; what somebody else wrote into a lock is no reason to wait for days */
-const LONGEST_BEAT = 60_000;
-
-export interface Watching {
-  warn: (message: string) => void;
-  signal: AbortSignal;
-}
-
-/** `open` is handed the texts of locks whose holders are gone, and called again where it found one that may be. */
-export async function whenFree<T>(
-  open: (gone: ReadonlySet<string>) => T,
-  { warn, signal }: Watching,
-): Promise<T> {
-  const gone = new Set<string>();
-  for (;;) {
-    try {
-      return open(gone);
-    } catch (error) {
-      if (!(error instanceof Held) || error.watch === null || gone.has(error.watch.text)) throw error;
-      const { path, text, holder } = error.watch;
-      const { name } = error.what;
-      const beat = Math.min(LONGEST_BEAT, Math.max(1, Number(holder.beat) || 0));
-      warn(
-        `${name} is locked by ${wordsOf(holder)}, which cannot be checked from this machine; ` +
-          `waiting ${(SILENT * beat) / 1000} s to see whether it is alive`,
-      );
-      if (await isRenewed(path, text, beat, signal)) throw error;
-      gone.add(text);
-    }
-  }
-}
-
-/** ms in which a lock that is held for a moment is asked for again, and between two times at most */
-const MOMENT = 10_000;
-const AGAIN = 100;
-
-/** For what holds a lock no longer than it takes to write a file: the others are waited for, each in its turn. */
-export async function inTurn<T>(open: () => T): Promise<T> {
-  const until = performance.now() + MOMENT;
-  for (;;) {
-    try {
-      return open();
-    } catch (error) {
-      if (!(error instanceof Held) || performance.now() >= until) throw error;
-      await pause(AGAIN * Math.random());
-    }
-  }
-}
-
-/** Holds a folder of this process alone, waiting as `whenFree` does; `hint` is for who finds it held. */
-export function lockFolder(
-  folder: string,
-  as: string,
-  { hint, onLost, ...watching }: Watching & Pick<LockOptions, 'onLost'> & { hint: string },
-): Promise<Lock> {
-  const what = { name: folder, hint };
-  return whenFree(gone => takeLock(join(folder, 'locks'), as, { gone, what, onLost }), watching);
-}
-
-async function isRenewed(path: string, text: string, beat: number, signal: AbortSignal): Promise<boolean> {
-  const before = changedAt(path);
-  for (let beats = 0; beats < SILENT; beats++) {
-    await pause(beat, undefined, { signal }).catch(() => {});
-    if (signal.aborted) return true;
-    // another text: it is another's by now, or was given back, and who opens finds out
-    if (readText(path) !== text) return false;
-    if (changedAt(path) !== before) return true;
-  }
-  return false;
-}
-
-/** In ns; by way of opening it, since network file systems ask the server only then. Null where it is not there. */
-function changedAt(path: string): bigint | null {
-  try {
-    const file = openSync(path, 'r');
-    try {
-      return fstatSync(file, { bigint: true }).mtimeNs;
-    } finally {
-      closeSync(file);
-    }
   } catch {
     return null;
   }

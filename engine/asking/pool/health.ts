@@ -42,12 +42,15 @@ export function placesOf(endpoint: Endpoint, isLast: boolean): number {
 
 /**
  * … and of these, those that `call` may have: a part is kept free for live calls, at most half. A limit that is still
- * being learned does not hold up those for whom somebody waits.
+ * being learned does not hold up those for whom somebody waits, and their first tokens may leave batches less
+ * (live-share.ts).
  */
 export function placesFor(endpoint: Endpoint, isLast: boolean, { live }: Pick<Call, 'live'>): number {
   const places = placesOf(endpoint, isLast);
   if (live && !isFailing(endpoint)) return placesForLive(endpoint);
-  return live ? places : Math.max(1, places - Math.min(endpoint.learner.reserve, places >> 1));
+  if (live) return places;
+  const usual = Math.max(1, places - Math.min(endpoint.learner.reserve, places >> 1));
+  return endpoint.share === null ? usual : Math.min(usual, endpoint.share.most);
 }
 
 export function noteAnswer(endpoint: Endpoint, agent: string, latency: number, usage: Usage): void {

@@ -64,6 +64,8 @@ export interface PoolOptions extends PoolSettings, PartOptions {
   maxBody?: number;
   /** places at each endpoint that are kept free for live calls, at most half */
   reserve?: number;
+  /** ms to the first token of live calls, which batches beside them follow; by what those have alone unless given */
+  liveTtft?: number | null | undefined;
   openWire?: OpenWire;
   clock?: Clock;
   timing?: Partial<Timing>;

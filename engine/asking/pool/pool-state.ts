@@ -50,8 +50,22 @@ export type EndpointCounts = typeof NO_COUNTS & {
   usage: Required<Usage>;
 };
 
+/** What batches have of an endpoint beside live calls (live-share.ts). */
+export interface BatchShare {
+  /** calls of all kinds that may be there when a batch begins one more; none while it has to wait for its turn */
+  readonly most: number;
+  state(): BatchShareState;
+}
+
+export interface BatchShareState {
+  /** places that batches have; null: as many as there are */
+  places: number | null;
+  /** ms in which a first token is on time, as of the last one; null where nobody knows */
+  aim: number | null;
+}
+
 export function createEndpoint(
-  { url, limit, pinned, meant, key: own, gpu }: EndpointSetting,
+  { url, limit, pinned, meant, key: own, gpu, scheduling }: EndpointSetting,
   index: number,
   shared: Key | undefined,
   options: {
@@ -105,6 +119,15 @@ export function createEndpoint(
       return ownOf(learner);
     },
     learner,
+    /** what batches have of it beside live calls; null where there are none */
+    share: null as BatchShare | null,
+    /** it says that it is a vLLM; whether it takes the priority of a call, as a person has said or a call has shown (priority.ts) */
+    isVllm: false,
+    priority: (scheduling === undefined ? 'unknown' : scheduling === 'priority' ? 'taken' : 'refused') as
+      | 'unknown'
+      | 'tried'
+      | 'taken'
+      | 'refused',
     /** a person has set the limit, and it stays there */
     pinned,
     /** where the limit was before the endpoint went away; 0 once it is there again */
@@ -232,6 +255,8 @@ export class Ticket {
   exchange: Exchange | null = null;
   turn = NO_TURN;
   extent: Extent | null = null;
+  /** whether its try carries a priority, and is the first there that does */
+  carries: 'known' | 'trial' | null = null;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;
   /** of that endpoint's limit, as learner.ts counts them */

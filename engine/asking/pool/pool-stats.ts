@@ -11,7 +11,7 @@ import {
   type Said,
 } from '../endpoints/server-load.ts';
 import { isUsable } from './health.ts';
-import type { Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
+import type { BatchShareState, Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
@@ -28,6 +28,8 @@ export interface EndpointStats extends EndpointCounts {
   limit: number;
   /** a person has set the limit */
   pinned: boolean;
+  /** what batches have of it beside live calls; left out where there are none */
+  share?: BatchShareState;
   /** ms that the oldest call has been there; null where there is none */
   oldest: number | null;
   /** what its metrics said last; null where it has none */
@@ -153,6 +155,7 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
 
 function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
   const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
+  const share = endpoint.share?.state();
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
   return {
@@ -168,6 +171,7 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     inFlight: running.length,
     limit: Math.floor(limit),
     pinned,
+    ...(share && { share }),
     oldest,
     load: load && { ...load },
     said: averageOf(loads),

@@ -28,6 +28,7 @@ import {
   type Sharing,
 } from './limit.ts';
 import { createLiveCalls } from './live-calls.ts';
+import { LiveShares } from './live-shares.ts';
 import { createMembership, type Membership } from './membership.ts';
 import { createMemory, type Memory } from './memory.ts';
 import { noteHeard, noteLooked } from './mute.ts';
@@ -43,6 +44,7 @@ import {
 import { interruptedBy } from './pool-ending.ts';
 import { createEndpoint, type Endpoint, enter, leave, mix, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
+import { bodyFor, refusesPriority } from './priority.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
 import { Reactions } from './reactions.ts';
@@ -84,6 +86,8 @@ class Carrier {
   readonly #items: ReturnType<typeof createItems>;
   readonly #tally: ReturnType<typeof createTally>;
   readonly #lag: Lag;
+  /** null where all calls are of one kind */
+  readonly #shares: LiveShares | null;
   /** what it offers beside calls */
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
@@ -147,6 +151,10 @@ class Carrier {
       [...this.#parts].reduce((sum, { known }) => sum + known.listening, 0),
     );
     this.#lag = createLag(clock, timing.tick);
+    const objective = options.liveTtft ?? null;
+    const onRoom = (): void => this.#pump();
+    // a run has nobody who waits beside it
+    this.#shares = lasting ? new LiveShares({ clock, lag: this.#lag, objective, onRoom }) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
     let made = endpoints.length;
@@ -208,11 +216,12 @@ class Carrier {
   #send(ticket: Ticket, endpoint: Endpoint, now: number): void {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, this.#lag, now);
+    this.#shares?.sent(endpoint, ticket, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
     }
-    const exchange = endpoint.wire.send(requestOf(ticket.call, endpoint), got => {
+    const exchange = endpoint.wire.send(requestOf(ticket.call, bodyFor(ticket, endpoint), endpoint), got => {
       this.#settled(ticket, endpoint, got);
     });
     // A request that failed on the spot is out of its place already.
@@ -222,8 +231,10 @@ class Carrier {
   #settled(ticket: Ticket, endpoint: Endpoint, got: Reply | Error): void {
     const clock = this.#clock;
     const had = leave(endpoint, ticket);
+    this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
+    if (refusesPriority(ticket, endpoint, got)) return this.#queue.sleep(ticket);
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
       endpoint.counts.busy += clock.now() - ticket.sentAt;
@@ -289,6 +300,7 @@ class Carrier {
     this.#sweptAt = now;
     dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
     this.#liveCalls.sweep(now);
+    this.#shares?.sweep(this.#endpoints, now);
     this.#queue.wake(now);
     this.#suspects.forget(now);
     this.#look(now);

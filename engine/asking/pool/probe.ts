@@ -156,6 +156,7 @@ export function settle(
   if (cause === undefined) {
     endpoint.models = new Set(served);
     endpoint.contexts = contextsOf(models);
+    endpoint.isVllm = models.some(({ owner }) => owner === 'vllm');
   }
   const serves = cause === undefined && served.length > 0;
   endpoint.state = serves ? 'up' : settled ? 'unusable' : 'down';

@@ -51,9 +51,9 @@ const MAX_TOLD_REFUSALS = 10;
 const markOf = (key: string): string => key.slice(0, MARK_LENGTH);
 let tries = 0;
 
-/** The request of a try of `call`, with an id of its own. */
-export function requestOf(call: Call, { prefix }: Endpoint): Request {
-  const { path, body, key, raw, sink, requestId } = call;
+/** The request of a try of `call`, with `body` as it goes out and an id of its own. */
+export function requestOf(call: Call, body: Buffer, { prefix }: Endpoint): Request {
+  const { path, key, raw, sink, requestId } = call;
   const own = `fw-${markOf(key)}-${OWN}-${(++tries).toString(36)}`;
   // ours comes first: what somebody else has made up is not read as one of ours
   const id = requestId === undefined ? own : `${own}.${requestId}`;

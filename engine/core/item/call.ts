@@ -92,6 +92,8 @@ export interface ReplySink {
   end(): Answer | string;
   /** when the first token came, as performance.now() says it; null before that, and where nobody knows */
   readonly firstAt: number | null;
+  /** set by the pool: is told once, when it comes */
+  onFirst?: () => void;
   /** It has had enough and cancelled the call: what has come is the answer. */
   readonly enough: boolean;
   /** Tokens of a reply that has begun and was broken off, as far as it came; null where nothing has come. */
@@ -163,6 +165,8 @@ export class CallFailure extends Error {
 export interface OnRecord {
   /** the last round of --retry-failed that had an answer when the run began; 0 where none had */
   readonly lastRound: number;
+  /** answers when the run began; absent where nobody counted them */
+  readonly answers?: number;
   /** Whether there is an answer to the call of this key. */
   has(key: string): boolean;
   /** requests that name no model and were answered by another one before: how many, and the first such model */
@@ -175,6 +179,8 @@ export interface Begins {
   model: string;
   /** what the pool knows its calls by: the row that it shares with others, or its id */
   name: string;
+  /** There is an answer on record: nothing is asked. */
+  isKnown?: boolean;
   /** What it says, in the order in which a server reads it: made when it is asked for. */
   texts(): readonly string[];
 }

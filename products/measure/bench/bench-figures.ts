@@ -3,6 +3,7 @@
  * each word means here, for the same word means different things in different tools.
  */
 
+import type { Goal } from '../../kit/goal.ts';
 import { type Bounds, deviation, mean, percentile, percentileBounds, sorted } from './bench-statistics.ts';
 import type { Driven } from './drive-load.ts';
 import type { Samples } from './samples.ts';
@@ -61,8 +62,6 @@ export interface Windows {
   requests: number[];
   tokens: number[];
 }
-
-export type Goal = Readonly<Partial<Record<'ttft' | 'tpot' | 'e2el', number>>>;
 
 export type Figures = ReturnType<typeof figuresOf>;
 

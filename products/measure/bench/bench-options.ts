@@ -4,7 +4,6 @@ import { usageError } from '../../../engine/core/item/failure.ts';
 import { COMMON } from '../../../engine/flow/join.ts';
 import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { POOL_OPTIONS } from '../../../engine/running/open-pool.ts';
-import type { Goal } from './bench-figures.ts';
 import type { Extent, Load } from './drive-load.ts';
 
 export const OPTIONS = {
@@ -233,20 +232,4 @@ export function extentOf(
   const ms = durationOf(duration ?? '60s', '--duration');
   if (ms < 1) throw usageError(`--duration: expected more than 0s, found '${duration}'`);
   return { requests: null, ms };
-}
-
-/** `ttft:500,tpot:50,e2el:5000`, ms each; of vLLM's --goodput the same words. */
-export function goalOf(texts: readonly string[] | undefined): Goal | null {
-  if (texts === undefined) return null;
-  const goal: Record<string, number> = {};
-  for (const text of texts.flatMap(each => each.split(/[ ,]/)).filter(Boolean)) {
-    const [, name, value] = /^(ttft|tpot|e2el):(\d{1,9}(?:\.\d{1,6})?)$/.exec(text) ?? [];
-    if (name === undefined)
-      throw usageError(
-        `--goodput: expected ttft, tpot or e2el with milliseconds, such as ttft:500,tpot:50,e2el:5000, found '${text}'`,
-      );
-    if (Object.hasOwn(goal, name)) throw usageError(`--goodput: expected ${name} once, found it twice`);
-    goal[name] = Number(value);
-  }
-  return goal;
 }

@@ -5,7 +5,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../../../engine/asking/endpoints/pool-clock.ts';
 import type { Endpoint } from '../../../engine/asking/pool/pool-state.ts';
-import { type Figures, figuresOf, type Goal, spreadOf } from './bench-figures.ts';
+import type { Goal } from '../../kit/goal.ts';
+import { type Figures, figuresOf, spreadOf } from './bench-figures.ts';
 import { type Line, lineTo } from './bench-wire.ts';
 import type { Workload } from './bench-workload.ts';
 import { type ClientFacts, limitsOf, watchClient } from './client-health.ts';

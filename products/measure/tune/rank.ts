@@ -4,11 +4,12 @@
  * names are equal to it.
  */
 
+import { dueTimes } from '../../kit/arrivals.ts';
 import { Engine } from '../../simulator/engine.ts';
 import { type Preset, withFlags } from '../../simulator/presets.ts';
 import type { Handle } from '../../simulator/sequence.ts';
+import { scaledTimes } from '../../simulator/steptime.ts';
 import { BLOCK, type Prompt } from '../../simulator/tokens.ts';
-import { dueTimes } from '../bench/drive-load.ts';
 import { lastKept, mostFor, rungOf } from './race.ts';
 import {
   type Bound,
@@ -62,10 +63,7 @@ export function hourlyOf({ price = 1, gpus }: Pick<Study, 'price' | 'gpus'>, set
 
 /** A preset whose every time is `factor` times as long. */
 export function scaled(preset: Preset, factor: number): Preset {
-  const step = Object.fromEntries(
-    Object.entries(preset.step).map(([name, ms]) => [name, ms * factor]),
-  ) as unknown as Preset['step'];
-  return { ...preset, step };
+  return { ...preset, step: scaledTimes(preset.step, factor) };
 }
 
 /** Requests of a virtual run: enough for a p99, and a minute of the load. */

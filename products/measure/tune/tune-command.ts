@@ -13,7 +13,8 @@ import { EXIT, Fatal, usageError } from '../../../engine/core/item/failure.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { command } from '../../../engine/flow/command.ts';
 import { listen, sayAs } from '../../kit/execute.ts';
-import { type Preset, readPreset } from '../../simulator/presets.ts';
+import { MACHINE_OPTIONS, presetGiven } from '../../simulator/preset-options.ts';
+import type { Preset } from '../../simulator/presets.ts';
 import { MOST_RACED, rank } from './rank.ts';
 import { tune } from './tune.ts';
 import { gridOf, MEMORY, readStudy, type Setting, type Study, studyKey } from './tune-file.ts';
@@ -38,7 +39,8 @@ export default command({
   options: {
     plan: {
       type: 'boolean',
-      description: 'Rank the settings in virtual time and start nothing. Needs a preset in the file.',
+      description:
+        'Rank the settings in virtual time and start nothing. Needs a preset in the file, or --model-config and --gpu.',
     },
     out: {
       type: 'string',
@@ -47,13 +49,16 @@ export default command({
         'Folder for measurements, logs and results; an earlier folder is continued. Default: the name of the file without its extension.',
     },
     json: { type: 'boolean', description: 'Write the results as JSON to standard output.' },
+    ...MACHINE_OPTIONS,
   },
 
-  async run({ plan, out, json }, [path, ...more]) {
+  async run({ plan, out, json, ...machine }, [path, ...more]) {
     if (path === undefined) throw usageError('expected a tune file, found none: fw tune tune.yaml');
     if (more.length > 0) throw usageError(`expected one tune file, found another: "${more[0]}"`);
     const study = readStudy(path);
-    const preset = study.preset === undefined ? null : readPreset(study.preset);
+    // a model and a card on the command line take the place of the preset of the file
+    const own = machine['model-config'] === undefined ? study.preset : undefined;
+    const preset = presetGiven({ ...machine, preset: own })?.preset ?? null;
     const settings = gridOf(study.space, [MEMORY]).length;
     if (preset === null && (plan || settings > MOST_RACED))
       throw usageError(

@@ -44,7 +44,7 @@ export function fitted(base: Preset, measured: readonly Measured[]): Fitted {
     const [weights = 0, perToken = 0, perKvToken = 0, perAttention = 0, perSequence = 0] = values.map(
       Math.exp,
     );
-    return { ...base, step: { t0, weights, perToken, perKvToken, perAttention, perSequence } };
+    return { ...base, step: { ...base.step, t0, weights, perToken, perKvToken, perAttention, perSequence } };
   };
   const timeOf = (values: readonly number[], preset: Preset, load: Measured): number =>
     engineMs(preset, load) + Math.exp(values.at(-1) as number);

@@ -23,7 +23,7 @@ import type { Waiting } from './waiting.ts';
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
-  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say'> {
+  extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
   room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
@@ -134,6 +134,8 @@ export class Batches {
   /** Moves a batch on for as long as something can be done about it. */
   #drive(id: string): void {
     if (this.#closing.signal.aborted || this.#driven.has(id) || isFinal(this.#store.of(id).status)) return;
+    // a run begins with output files in the place of those that are there
+    if (!this.#parts.isOurs()) return;
     const driving = this.#step(id)
       .catch(error => {
         const { code, message, stack } = error as NodeJS.ErrnoException;

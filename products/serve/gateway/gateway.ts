@@ -299,12 +299,15 @@ const LONGEST_NAME = 300;
 /** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
 function readRequest(sent: unknown, names: Names, standing: Standing): Request {
   const request = readObject(sent);
-  const { model, stream = false, user } = request;
+  const { model, stream = false, user, priority } = request;
   if (model === undefined)
     throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
   if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
     throw invalid('model', 'expected the name of a model');
   if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
+  // nobody goes before the others by asking for it
+  if (typeof priority === 'number' && priority < 0)
+    throw invalid('priority', 'expected 0 or more: 0 is what every request of the gateway has');
   const body = sent as Buffer;
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, standing);

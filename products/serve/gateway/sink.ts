@@ -35,6 +35,7 @@ const MOST_OTHER = 1024 * 1024;
 
 export class Sink implements ReplySink {
   firstAt: number | null = null;
+  onFirst?: () => void;
   isHeld = false;
   readonly #options: SinkOptions;
   readonly #record: StreamRecord;
@@ -122,7 +123,10 @@ export class Sink implements ReplySink {
       this.#isUnread = true;
     }
     const { hasBegun, runaway } = this.#record;
-    if (this.firstAt === null && hasBegun) this.firstAt = performance.now();
+    if (this.firstAt === null && hasBegun) {
+      this.firstAt = performance.now();
+      this.onFirst?.();
+    }
     if (runaway === null) return;
     this.#cut = runaway;
     this.#options.onCut(runaway);

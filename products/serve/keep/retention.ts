@@ -22,6 +22,8 @@ const SOON = 1_000;
 const MOST_FILES = 100;
 const MOST_BATCHES = 20;
 const MOST_RECORD_FILES = 100;
+/** Folders of batches whose bytes it counts: some 0.1 ms each. */
+const MOST_LOOKED_AT = 500;
 
 const DAY_NAME = /^\d{4}-\d{2}-\d{2}$/;
 const DAY = 24 * 3_600_000;
@@ -49,7 +51,7 @@ export class Retention {
 
   /** Sweeps now and then until `stop`, which resolves when nothing is under way. */
   start(): void {
-    this.#next(SWEEP);
+    this.#next(SOON);
   }
 
   async stop(): Promise<void> {
@@ -112,6 +114,7 @@ export class Retention {
     const { batchBytes: most } = this.#parts.settings.keep;
     if (most === null) return false;
     const ended = this.#ended();
+    if (!storage.knows(ended, MOST_LOOKED_AT)) return true;
     const bytesOf = (record: BatchRecord): number => {
       const { output, error } = record.outputs ?? {};
       const own = [output, error].map(id => (id ? (files.kept(id)?.bytes ?? 0) : 0));

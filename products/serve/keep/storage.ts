@@ -40,6 +40,13 @@ export class Storage {
     return bytes;
   }
 
+  /** Looks at the folders of some ended batches that it does not know yet; whether it knows all of these then. */
+  knows(ended: readonly BatchRecord[], most: number): boolean {
+    const unknown = ended.filter(record => !this.#known.has(record));
+    for (const record of unknown.slice(0, most)) this.ofBatch(record);
+    return unknown.length <= most;
+  }
+
   of(owner: string): number {
     const batches = this.#store.list(owner).map(record => this.ofBatch(record));
     return batches.reduce((sum, bytes) => sum + bytes, this.#files.bytesOf(owner));

@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { lockFolder } from '../../../engine/asking/ledger/lock.ts';
+import { lockFolder } from '../../../engine/asking/ledger/lock-waiting.ts';
 import { parseYaml } from '../../../engine/core/config/yaml.ts';
 import { makeFolder, OWNER_ONLY, openNew, readKept } from '../../../engine/core/files/durable.ts';
 import { writeWhole } from '../../../engine/core/files/ndjson-out.ts';

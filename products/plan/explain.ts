@@ -1,0 +1,38 @@
+/** fw plan --explain: what the time of a step is made of, each term with its formula, each constant with its source. */
+import { aligned, number } from '../../engine/core/item/wording.ts';
+import { allParameters } from '../simulator/model-facts.ts';
+import type { Told } from '../simulator/preset-options.ts';
+import { CONSTANTS } from '../simulator/step-constants.ts';
+import { stepMs } from '../simulator/steptime.ts';
+
+/** Steps that are shown as examples: sequences that decode, and their context. */
+const EXAMPLES = [
+  [1, 1_000],
+  [16, 1_000],
+  [128, 1_000],
+] as const;
+
+export function explained({ preset, terms, model }: Told): string {
+  const { file, limits, step } = preset;
+  const lines = [
+    `${preset.name}: ${file.model}${model ? `, ${(allParameters(model) / 1e9).toFixed(2)} B weights` : ''}, on ${file.gpu}`,
+    `server   --max-num-seqs ${limits.maxNumSeqs} --max-num-batched-tokens ${limits.maxNumBatchedTokens}; ${number(limits.kvTokens)} tokens fit into the KV cache`,
+    `basis    ${file.basis}`,
+    `source   ${file.source}`,
+    '',
+  ];
+  if (terms.length > 0) {
+    const rows = terms.map(({ name, value, unit, formula }) => [name, value.toPrecision(3), unit, formula]);
+    lines.push(...aligned([['term', 'value', 'unit', 'from'], ...rows], [1]), '');
+    const constants = Object.values(CONSTANTS).map(
+      ({ what, value, source }) => `${value}  ${what}\n    ${source}`,
+    );
+    lines.push('constants, none of which was fitted to runs of a whole server', ...constants, '');
+  }
+  const examples = EXAMPLES.map(([sequences, context]) => [
+    `${sequences} × ${number(context)} tokens`,
+    `${stepMs(step, sequences, sequences, sequences * context, 0).toFixed(2)} ms`,
+  ]);
+  lines.push(...aligned([['a step that decodes', 'takes'], ...examples], [1]));
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,122 @@
+/**
+ * The one place that says which model on which card is meant: a preset by name or file, or the facts of a model and a
+ * card, from which one is made.
+ */
+import { readSmallFile } from '../../engine/core/config/yaml.ts';
+import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
+import { CARD_NAMES, cardNamed } from './cards.ts';
+import { factsOf, KNOWN_MODELS, knownConfig, type ModelFacts } from './model-facts.ts';
+import { PRESET_NAMES, type Preset, presetFrom, readPreset } from './presets.ts';
+import { type Made, presetOfFacts, type Term } from './step-terms.ts';
+import { DTYPES, QUANTIZATIONS } from './weight-storage.ts';
+
+export const MACHINE_OPTIONS = {
+  'model-config': {
+    type: 'string',
+    description:
+      'Instead of --preset, with --gpu: the config.json of a model, or the name of a known one, e.g. meta-llama/Llama-3.1-70B-Instruct.',
+  },
+  gpu: {
+    type: 'string',
+    description: `Card that --model-config runs on: ${CARD_NAMES.join(', ')}.`,
+  },
+  tp: {
+    type: 'string',
+    description: 'Cards that the model is split over (vLLM --tensor-parallel-size). Default: 1.',
+  },
+  quantization: {
+    type: 'string',
+    enum: QUANTIZATIONS,
+    description: 'How weights are stored, where the config does not say it or the server is told otherwise.',
+  },
+  'kv-cache-dtype': {
+    type: 'string',
+    enum: ['auto', 'fp8'],
+    description: 'Type of the KV cache (vLLM --kv-cache-dtype). Default: auto, 16 bits.',
+  },
+  dtype: {
+    type: 'string',
+    enum: DTYPES,
+    description: 'Type of weights and activations (vLLM --dtype). Default: what the config says.',
+  },
+} as const satisfies OptionSchemas;
+
+export const PRESET_OPTIONS = {
+  preset: {
+    type: 'string',
+    file: 'read',
+    description: `Model and GPU to simulate: a preset file, or one of ${PRESET_NAMES}. Or --model-config and --gpu.`,
+  },
+  ...MACHINE_OPTIONS,
+} as const satisfies OptionSchemas;
+
+export type PresetGiven = Partial<OptionsOf<typeof PRESET_OPTIONS>>;
+
+/** A preset, and what it was made of where it was made of facts. */
+export interface Told {
+  preset: Preset;
+  terms: Term[];
+  model: ModelFacts | null;
+}
+
+const ALONE = ['gpu', 'tp', 'quantization', 'kv-cache-dtype', 'dtype'] as const;
+
+/** Undefined where no option names one. Exit 64 or 65 where what they name is none, or does not fit. */
+export function presetGiven(given: PresetGiven): Told | undefined {
+  const { preset, 'model-config': config, gpu } = given;
+  if (config === undefined) {
+    const flag = ALONE.find(name => given[name] !== undefined);
+    if (flag !== undefined)
+      throw usageError(`expected --model-config with --${flag}, found none: a preset has its card already`);
+    return preset === undefined ? undefined : { preset: readPreset(preset), terms: [], model: null };
+  }
+  if (preset !== undefined) throw usageError('expected --preset or --model-config, found both');
+  if (gpu === undefined)
+    throw usageError(`expected --gpu with --model-config, found none: one of ${CARD_NAMES.join(', ')}`);
+  const model = readModel(config, given);
+  const made = presetOn(model, gpu, given);
+  return { preset: presetFrom(made.file, made.file.name), terms: made.terms, model };
+}
+
+/** The facts of a model by its name or its file. Exit 64 or 65 where they are none. */
+export function readModel(
+  text: string,
+  { quantization, dtype }: Pick<PresetGiven, 'quantization' | 'dtype'>,
+): ModelFacts {
+  const known = knownConfig(text);
+  if (known === undefined && !/\.json$|^[./]/.test(text)) {
+    throw usageError(
+      `--model-config: expected a config.json file, or a known model (${KNOWN_MODELS.join(', ')}), found "${text}"`,
+    );
+  }
+  try {
+    const config = known ?? JSON.parse(readSmallFile(text, 'the config.json of a model'));
+    const facts = factsOf(config, text, quantization, dtype);
+    const name =
+      known === undefined && typeof config._name_or_path === 'string' ? config._name_or_path : text;
+    return { ...facts, name: name.slice(0, 200) || text };
+  } catch (error) {
+    if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
+    throw error instanceof RangeError ? dataError(error.message) : error;
+  }
+}
+
+/** Cards that a model is split over. @throws RangeError */
+function splitOf(text: string): number {
+  if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= 16) return Number(text);
+  throw new RangeError(`--tp: expected a whole number from 1 to 16, found "${text}"`);
+}
+
+/** Exit 64 on an unknown card, or where the model does not fit. */
+export function presetOn(
+  model: ModelFacts,
+  gpu: string,
+  { tp = '1', 'kv-cache-dtype': kv }: Pick<PresetGiven, 'tp' | 'kv-cache-dtype'>,
+): Made {
+  try {
+    return presetOfFacts(model, { card: cardNamed(gpu), tp: splitOf(tp), kvBytes: kv === 'fp8' ? 1 : 2 });
+  } catch (error) {
+    throw error instanceof RangeError ? usageError(error.message) : error;
+  }
+}

@@ -1,0 +1,251 @@
+/** Presets made of the facts of a model and a card: the facts, what is wrong with others, and the terms of a step. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { CARD_NAMES } from '../../products/simulator/cards.ts';
+import { Engine } from '../../products/simulator/engine.ts';
+import models from '../../products/simulator/facts/models.json' with { type: 'json' };
+import { allParameters, factsOf, KNOWN_MODELS, parametersOf } from '../../products/simulator/model-facts.ts';
+import { presetGiven } from '../../products/simulator/preset-options.ts';
+import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
+import { lcg } from '../../products/simulator/random.ts';
+import { CONSTANTS } from '../../products/simulator/step-constants.ts';
+import {
+  decodeMs,
+  decodeStepsBy,
+  expertsMs,
+  scaledTimes,
+  stepMs,
+} from '../../products/simulator/steptime.ts';
+import { folder, ROOT } from '../fw.ts';
+import { drain, promptLike } from './closed-loop.ts';
+
+const LLAMA = 'meta-llama/Llama-3.1-70B-Instruct';
+const llama = models.find(({ id }) => id === LLAMA)!.config;
+
+describe('facts of models', () => {
+  test.each(models)('$id has as many weights as its card says', ({ id, config, parameters_b: billions }) => {
+    expect(allParameters(factsOf(config, id)) / 1e9 / billions).toBeCloseTo(1, 2);
+  });
+
+  test('there are thirty of them, each with its source', () => {
+    expect(KNOWN_MODELS.length).toBeGreaterThanOrEqual(20);
+    expect(models.filter(({ source }) => source === '')).toEqual([]);
+  });
+
+  const scout = models.find(({ id }) => id.startsWith('RedHatAI'))!;
+
+  test('a mixture, latent attention, windows and what is left in 16 bits are read', () => {
+    const facts = factsOf(scout.config, scout.id);
+    expect(facts.experts).toEqual({ layers: 48, count: 16, perToken: 1, width: 8192, shared: 8192 });
+    expect(facts.stored.attention.bytes).toBe(2);
+    expect(facts.stored.experts.bytes).toBe(1);
+    expect(facts.window).toEqual({ tokens: 8192, layers: 36 });
+    const deepseek = models.find(({ id }) => id.endsWith('DeepSeek-V3'))!;
+    const { latent, dense } = factsOf(deepseek.config, deepseek.id);
+    expect(latent?.kvRank).toBe(512);
+    expect(dense.layers).toBe(3);
+    expect(parametersOf(factsOf(deepseek.config, deepseek.id)).experts / 1e9).toBeGreaterThan(600);
+  });
+
+  test.each([
+    [{}, /expected a model_type whose layers are known .* found none/],
+    [[], /expected an object/],
+    [{ ...llama, model_type: 'mamba' }, /found "mamba"/],
+    [{ ...llama, num_hidden_layers: undefined }, /expected num_hidden_layers, .* found none/],
+    [{ ...llama, hidden_size: '8192' }, /expected hidden_size, .* found "8192"/],
+    [{ ...llama, hidden_size: 1e12 }, /expected hidden_size/],
+    [{ ...llama, num_key_value_heads: 7 }, /to be a multiple of num_key_value_heads \(7\)/],
+    [{ ...llama, vocab_size: -1 }, /expected vocab_size/],
+    [{ ...llama, torch_dtype: 'int3' }, /expected torch_dtype/],
+    [{ ...llama, quantization_config: { quant_method: 'magic' } }, /quant_method .* found "magic"/],
+    [{ ...llama, quantization_config: { quant_method: 'gptq', bits: 3 } }, /4 or 8 bits, found 3/],
+    [
+      { ...llama, quantization_config: { quant_method: 'compressed-tensors', config_groups: 7 } },
+      /found none/,
+    ],
+    [
+      { ...llama, num_local_experts: 8, num_experts_per_tok: 9 },
+      /num_experts_per_tok, a whole number from 1 to 8, found 9/,
+    ],
+  ])('a broken config is refused, %#', (config, message) => {
+    expect(() => factsOf(config, 'my.json')).toThrow(message);
+    expect(() => factsOf(config, 'my.json')).toThrow(/^my\.json: /);
+  });
+});
+
+describe('presets from facts', () => {
+  test.each(CARD_NAMES)('%s serves a small model', gpu => {
+    const { preset } = presetGiven({ 'model-config': 'Qwen/Qwen2.5-3B-Instruct', gpu })!;
+    expect(preset.limits.kvTokens).toBeGreaterThan(10_000);
+    expect(presetFrom(JSON.parse(JSON.stringify(preset.file)), 'it')).toEqual(preset);
+  });
+
+  test('what does not fit says by how much, and what would', () => {
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g' })).toThrow(
+      /expected 13\d\.\d GiB a card .*, found 71\.7 of 79\.6 at 0\.9: 6\d\.\d GiB too few; --tp 4 would fit|--tp 2/,
+    );
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'l4' })).toThrow(/would fit/);
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '3' })).toThrow(
+      /divides its 64 attention heads/,
+    );
+  });
+
+  test('FP8 halves the weights, and the KV cache where it is asked for', () => {
+    const of = (more: object) =>
+      presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4', ...more })!.preset;
+    expect(of({ quantization: 'fp8' }).step.weights / of({}).step.weights).toBeCloseTo(0.51, 1);
+    expect(of({ 'kv-cache-dtype': 'fp8' }).step.perKvToken / of({}).step.perKvToken).toBeCloseTo(0.5);
+    // an A100 computes in 16 bits whatever its weights are stored in
+    const a100 = presetGiven({
+      'model-config': LLAMA,
+      gpu: 'a100-80g',
+      tp: '4',
+      quantization: 'fp8',
+    })!.preset;
+    expect(a100.step.perToken / of({ quantization: 'fp8' }).step.perToken).toBeCloseTo(1979 / 312, 1);
+  });
+
+  test('options that do not go together are refused, each with the one that is missing', () => {
+    expect(() => presetGiven({ gpu: 'h100-80g' })).toThrow(/expected --model-config with --gpu/);
+    expect(() => presetGiven({ 'model-config': LLAMA })).toThrow(/expected --gpu with --model-config/);
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'tpu' })).toThrow(/expected a card among/);
+    expect(() => presetGiven({ 'model-config': 'nobody/Knows-7B', gpu: 'l4' })).toThrow(/or a known model/);
+    expect(() => presetGiven({ 'model-config': LLAMA, gpu: 'l4', preset: '8b-h100' })).toThrow(/found both/);
+    expect(presetGiven({})).toBeUndefined();
+  });
+
+  test('a config.json is a file', async () => {
+    const path = join(folder(), 'config.json');
+    writeFileSync(path, JSON.stringify(llama));
+    const { preset } = presetGiven({ 'model-config': path, gpu: 'h100-80g', tp: '4' })!;
+    expect(preset.step).toEqual(
+      presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4' })!.preset.step,
+    );
+    writeFileSync(path, '{');
+    expect(() => presetGiven({ 'model-config': path, gpu: 'l4' })).toThrow(/expected JSON/);
+  });
+});
+
+describe('the step', () => {
+  const given = (id: string) => presetGiven({ 'model-config': id, gpu: 'h100-80g', tp: '8' })!.preset;
+  const all = ['google/gemma-2-9b-it', 'openai/gpt-oss-120b', LLAMA].map(id => [id, given(id).step] as const);
+
+  test.each(all)('%s: stretches are sums of steps, and steps are found in them', (_, times) => {
+    const seed = 11;
+    const random = lcg(seed);
+    for (let round = 0; round < 50; round++) {
+      const sequences = 1 + Math.floor(random() * 40);
+      let kv = sequences * Math.floor(random() * 6_000);
+      const steps = 1 + Math.floor(random() * 300);
+      const first = kv;
+      let sum = 0;
+      for (let step = 0; step < steps; step++, kv += sequences)
+        sum += stepMs(times, sequences, sequences, kv, 0);
+      expect(decodeMs(times, sequences, first, steps) / sum, `seed ${seed}, round ${round}`).toBeCloseTo(
+        1,
+        9,
+      );
+      const within = decodeMs(times, sequences, first, steps) - 1e-6;
+      expect(decodeStepsBy(times, sequences, first, within), `seed ${seed}, round ${round}`).toBe(steps);
+    }
+  });
+
+  test('few tokens touch few experts, many touch all', () => {
+    const times = { ...presetNamed('8b-h100').step, experts: { all: 16, share: 1 / 16 } };
+    expect(expertsMs(times, 1)).toBeCloseTo(1);
+    expect(expertsMs(times, 16)).toBeCloseTo(16 * (1 - (15 / 16) ** 16));
+    expect(expertsMs(times, 10_000)).toBeCloseTo(16);
+  });
+
+  test('twice as slow is twice as long, whatever a step is made of', () => {
+    for (const [, times] of all)
+      expect(stepMs(scaledTimes(times, 2), 9, 300, 70_000, 1_000)).toBeCloseTo(
+        2 * stepMs(times, 9, 300, 70_000, 1_000),
+      );
+  });
+});
+
+describe('async scheduling', () => {
+  const base = presetNamed('8b-h100');
+
+  /** When the second of two requests has its first token, where it comes at `at`. */
+  function firstOfSecond(plansAhead: boolean, requestMs: number, at: number): number {
+    const engine = new Engine({ ...base, plansAhead, requestMs });
+    let first = Number.NaN;
+    const firstToken = (now: number): void => {
+      first = now;
+    };
+    engine.add({ prompt: promptLike(16, 1), output: 200, done: () => {} }, 0);
+    engine.advance(at);
+    engine.add({ prompt: promptLike(16, 2), output: 5, done: () => {}, firstToken }, at);
+    drain(engine);
+    return first;
+  }
+
+  test('who comes waits for the running step and for the one that is planned', () => {
+    const step = stepMs(base.step, 1, 1, 40, 0);
+    expect(firstOfSecond(true, 0, 100) - firstOfSecond(false, 0, 100)).toBeCloseTo(step, 1);
+  });
+
+  test('what passes before the engine is waited for, and nobody is lost who leaves then', () => {
+    const alone = (requestMs: number): number => {
+      const engine = new Engine({ ...base, requestMs });
+      const told = engine.add({ prompt: promptLike(16, 1), output: 3, done: () => {} }, 0);
+      drain(engine);
+      return told.firstToken;
+    };
+    expect(alone(50) - alone(0)).toBeCloseTo(50, 6);
+    const engine = new Engine({ ...base, requestMs: 50, plansAhead: true });
+    let done = 0;
+    const ask = (at: number) =>
+      engine.add({ prompt: promptLike(16, at), output: 30, done: () => void done++ }, at);
+    const gone = ask(0);
+    engine.remove(gone, 0);
+    ask(1);
+    ask(2);
+    drain(engine);
+    expect(done).toBe(2);
+    expect(engine.state(1e9).running + engine.state(1e9).waiting).toBe(0);
+  });
+
+  test('any load: each request ends once, and stretches end when others come', () => {
+    const seed = 5;
+    const random = lcg(seed);
+    const engine = new Engine({ ...base, requestMs: 3, plansAhead: true });
+    let [now, done, left] = [0, 0, 0];
+    const handles = [];
+    for (let number = 0; number < 400; number++) {
+      now += random() * 30;
+      engine.advance(now);
+      handles.push(
+        engine.add(
+          {
+            prompt: promptLike(1 + Math.floor(random() * 3_000), number),
+            output: 1 + Math.floor(random() * 90),
+            done: () => void done++,
+          },
+          now,
+        ),
+      );
+      if (random() < 0.1) {
+        const one = handles[Math.floor(random() * handles.length)]!;
+        if (Number.isNaN(one.firstToken)) {
+          engine.remove(one, now);
+          left++;
+        }
+      }
+    }
+    drain(engine);
+    expect(done, `seed ${seed}`).toBeGreaterThanOrEqual(400 - left);
+    expect(engine.state(now).running + engine.state(now).waiting, `seed ${seed}`).toBe(0);
+  });
+});
+
+test('the page has every constant, card and model', () => {
+  const page = readFileSync(join(ROOT, 'docs/simulator.md'), 'utf8');
+  for (const { what, value, source } of Object.values(CONSTANTS))
+    expect(page).toContain(`| ${what} | ${value} | ${source} |`);
+  for (const name of CARD_NAMES) expect(page).toContain(`| \`${name}\` | `);
+  for (const id of KNOWN_MODELS) expect(page).toContain(`\`${id}\``);
+});
