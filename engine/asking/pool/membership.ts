@@ -18,7 +18,8 @@ export interface MembershipOptions {
   endpoints: Endpoint[];
   settings: readonly EndpointSetting[];
   clock: Clock;
-  make(setting: EndpointSetting): Endpoint;
+  /** `index`: another one for each */
+  make(setting: EndpointSetting, index: number): Endpoint;
   /** places at each that are kept free for live calls */
   reserve?: number | undefined;
   /** of outage.ts and call-queue.ts */
@@ -36,6 +37,7 @@ const REMEMBERED = 24 * 3_600_000;
 export function createMembership(options: MembershipOptions) {
   const { endpoints, settings: first, clock, make, outages, queue, onChange } = options;
   let { reserve = 0 } = options;
+  let made = endpoints.length;
   const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
   /** served by an endpoint that was taken out, and when that was */
   const gone = new Map<string, number>();
@@ -56,7 +58,7 @@ export function createMembership(options: MembershipOptions) {
   function add(setting: EndpointSetting): Change[] {
     const known = find(setting.url);
     if (known === undefined) {
-      const endpoint = make(setting);
+      const endpoint = make(setting, made++);
       said.set(endpoint, setting);
       endpoint.learner.reserve = reserve;
       endpoints.push(endpoint);
@@ -88,7 +90,7 @@ export function createMembership(options: MembershipOptions) {
     }
     if (now.key?.name !== before?.key?.name) {
       const { wire } = endpoint;
-      const { key, wire: fresh } = make(now);
+      const { key, wire: fresh } = make(now, 0);
       Object.assign(endpoint, { key, wire: fresh });
       void wire.close(); // once its calls have ended
       changes.push({ url, what: 'key' });

@@ -121,15 +121,8 @@ class Carrier {
       onBack: () => this.#pump(),
     });
     this.#reactions = new Reactions({
-      ...{
-        ...prober,
-        endpoints,
-        random,
-        warn,
-        retryBudget,
-        suspects: this.#suspects,
-        outages: this.#outages,
-      },
+      ...{ ...prober, endpoints, random, warn, retryBudget },
+      ...{ suspects: this.#suspects, outages: this.#outages },
       sent: () => this.#sent,
       giveUp: (fatal, why) => this.#giveUp(fatal, why),
       sleep: ticket => this.#queue.sleep(ticket),
@@ -157,10 +150,9 @@ class Carrier {
     this.#shares = lasting ? new LiveShares({ clock, lag: this.#lag, objective, onRoom }) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
-    let made = endpoints.length;
     this.#membership = createMembership({
       ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
-      make: setting => createEndpoint(setting, made++, options.key, options),
+      make: (setting, index) => createEndpoint(setting, index, options.key, options),
       reserve: options.reserve,
       onChange: () => {
         recount();
