@@ -1,6 +1,6 @@
 /** The flags that name endpoints, and the pool they make. */
 import { resolve } from 'node:path';
-import type { PoolFile, PoolFlags } from '../asking/endpoints/settings.ts';
+import type { PoolFile, PoolFlags, PoolSettings } from '../asking/endpoints/settings.ts';
 import type { Fsync } from '../asking/ledger/writer.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
 import { version } from '../core/config/package.ts';
@@ -176,6 +176,7 @@ export async function openLasting(
   values: Values,
   {
     file,
+    settings: known,
     reserve,
     liveTtft,
     needsNone = false,
@@ -185,15 +186,26 @@ export async function openLasting(
     reserve: number;
     liveTtft?: number | null;
     needsNone?: boolean;
+    /** as they were read before */
+    settings?: PoolSettings;
   },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../asking/pool/pool.ts');
-  const { noneNamed } = await import('../asking/endpoints/settings.ts');
-  const settings = await poolSettingsOf(values, file, warn);
-  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
+  const settings = known ?? (await lastingSettings(values, { ...(file && { file }), needsNone, warn }));
   const maxBody = (values as Flags)['max-body'];
   const own = { lasting: true, lasts: true, needsDefault: false, reserve, liveTtft, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
+}
+
+/** What such a pool is made of, as flags and files say it now. Exit 64 or 65 where they are wrong, or name no endpoint. */
+export async function lastingSettings(
+  values: Values,
+  { file, needsNone = false, warn }: Pick<OpenPoolOptions, 'file' | 'warn'> & { needsNone?: boolean },
+): Promise<PoolSettings> {
+  const { noneNamed } = await import('../asking/endpoints/settings.ts');
+  const settings = await poolSettingsOf(values, file, warn);
+  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
+  return settings;
 }
 
 type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };

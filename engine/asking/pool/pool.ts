@@ -75,7 +75,7 @@ class Carrier {
   readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #timing: Timing;
-  readonly #endpoints: Endpoint[];
+  readonly #endpoints: readonly Endpoint[];
   readonly #found: Found;
   readonly #parts = new Set<Part>();
   readonly #suspects = createSuspects();
@@ -151,7 +151,16 @@ class Carrier {
     this.#shares = lasting ? new LiveShares(sharing) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
-    this.#membership = this.#createMembership(prober);
+    this.#membership = createMembership({
+      ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
+      make: (setting, index) => createEndpoint(setting, index, options.key, options),
+      reserve: options.reserve,
+      onChange: () => {
+        recount();
+        this.#gpus.renew();
+        this.#pump();
+      },
+    });
     this.#telling = {
       ...this.#membership,
       ...createTelling(endpoints, prober, pump),
@@ -180,8 +189,7 @@ class Carrier {
     if (why) ending.giveUp(why, 'it is not on record, and nothing can be asked');
     if (ending.reason) return Promise.reject(ending.reason);
     let queued = routed(asked, endpoints);
-    // for a live call somebody waits; a batch has its window, in which the model may be back
-    if (queued instanceof Error && !asked.live && this.#membership.wasServed(asked.model)) queued = asked;
+    if (queued instanceof Error && this.#membership.mayWait(asked)) queued = asked;
     if (queued instanceof Error) return Promise.reject(queued);
     counts.calls++;
     counts.outstanding++;
@@ -371,23 +379,6 @@ class Carrier {
         return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
       },
     };
-  }
-
-  #createMembership({ clock }: Prober): ReturnType<typeof createMembership> {
-    const { endpoints: settings, key } = this.#options;
-    let made = settings.length;
-    return createMembership({
-      ...{ endpoints: this.#endpoints, settings, clock },
-      make: setting => createEndpoint(setting, made++, key, this.#options),
-      join: (endpoint, cause) => this.#outages.join(endpoint, cause),
-      leave: endpoint => this.#queue.leaveHome(endpoint),
-      forget: at => this.#queue.forget(at),
-      onChange: () => {
-        this.#gpus.renew();
-        this.#items.recount();
-        this.#pump();
-      },
-    });
   }
 
   async close(): Promise<void> {
