@@ -1,6 +1,6 @@
 /** The flags that name endpoints, and the pool they make. */
 import { resolve } from 'node:path';
-import type { PoolFile, PoolFlags } from '../asking/endpoints/settings.ts';
+import type { PoolFile, PoolFlags, PoolSettings } from '../asking/endpoints/settings.ts';
 import type { Fsync } from '../asking/ledger/writer.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
 import { version } from '../core/config/package.ts';
@@ -158,6 +158,17 @@ export async function makePool(
 }
 
 /**
+ * Loads what `openLasting` needs: by this module, since Node looks for a file again where another one imports it. Who opens
+ * it much later may find the package replaced by another version.
+ */
+export async function loadLasting(): Promise<void> {
+  await import('../asking/pool/pool.ts');
+  await import('../asking/endpoints/settings.ts');
+  await import('../asking/endpoints/model-names.ts');
+  await import('../asking/endpoints/wire.ts');
+}
+
+/**
  * The pool of a server: it lasts, and each who asks has a part of it. Exit 64 where no endpoint is named, unless it needs
  * none.
  */
@@ -165,6 +176,7 @@ export async function openLasting(
   values: Values,
   {
     file,
+    settings: known,
     reserve,
     liveTtft,
     needsNone = false,
@@ -174,15 +186,26 @@ export async function openLasting(
     reserve: number;
     liveTtft?: number | null;
     needsNone?: boolean;
+    /** as they were read before */
+    settings?: PoolSettings;
   },
 ): Promise<EndpointPool> {
   const { createPool } = await import('../asking/pool/pool.ts');
-  const { noneNamed } = await import('../asking/endpoints/settings.ts');
-  const settings = await poolSettingsOf(values, file, warn);
-  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
+  const settings = known ?? (await lastingSettings(values, { ...(file && { file }), needsNone, warn }));
   const maxBody = (values as Flags)['max-body'];
   const own = { lasting: true, lasts: true, needsDefault: false, reserve, liveTtft, maxBody, warn, signal };
   return createPool({ ...settings, ...own });
+}
+
+/** What such a pool is made of, as flags and files say it now. Exit 64 or 65 where they are wrong, or name no endpoint. */
+export async function lastingSettings(
+  values: Values,
+  { file, needsNone = false, warn }: Pick<OpenPoolOptions, 'file' | 'warn'> & { needsNone?: boolean },
+): Promise<PoolSettings> {
+  const { noneNamed } = await import('../asking/endpoints/settings.ts');
+  const settings = await poolSettingsOf(values, file, warn);
+  if (settings.endpoints.length === 0 && !needsNone) throw noneNamed();
+  return settings;
 }
 
 type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };

@@ -6,15 +6,24 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
+import { writeDocument } from '../../engine/core/files/saving.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
 import { PRESET_OPTIONS, type PresetGiven, presetGiven } from '../simulator/preset-options.ts';
 import { PRESET_NAMES, SERVER_OPTIONS, withServerOptions } from '../simulator/presets.ts';
-import { against, CALIBRATIONS, type Calibrating, renderAgainst, summaryOf } from './against/against.ts';
+import {
+  against,
+  CALIBRATIONS,
+  type Calibrating,
+  renderAgainst,
+  summaryOf,
+  type Untold,
+} from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
 import { compareCards, comparedJson, renderCompared } from './load/compare-cards.ts';
-import { LOAD_OPTIONS, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
+import { comparePage } from './load/compare-page.ts';
+import { LOAD_OPTIONS, type LoadGiven, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
 
@@ -84,6 +93,11 @@ export default command({
       items: { type: 'string' },
       description: 'With --compare: what a card costs an hour, e.g. h100-80g=2.5,l40s=0.9.',
     },
+    html: {
+      type: 'string',
+      file: 'write',
+      description: 'With --compare: write a page with the curve of what nothing beats in time and cost.',
+    },
     within: {
       type: 'string',
       description: 'With --compare and --items: when all has to be done, e.g. 60h. Decides how many cards.',
@@ -113,20 +127,12 @@ export default command({
 
   async run({ calibrate, explain, compare, against: file, model, out, json, ...options }, [path, ...inputs]) {
     if (file !== undefined) {
+      if (path !== undefined) throw usageError(`expected --against or a pipeline, found both ("${path}")`);
       await writePage(againstPage(file, options, calibrate, json === true));
       return EXIT.ok;
     }
-    if (compare !== undefined) {
-      const comparing = {
-        ...{ cards: compare, tp: options.tp, prices: options.price, within: options.within },
-        ...{ items: options.items, given: { ...options, tp: undefined } },
-      };
-      const found = compareCards(comparing);
-      await writePage(
-        json ? `${JSON.stringify(comparedJson(found), null, 2)}\n` : renderCompared(found, comparing),
-      );
-      return EXIT.ok;
-    }
+    refuseIdle(options, compare !== undefined, path);
+    if (compare !== undefined) return compareAll(compare, options, json === true);
     const told = presetGiven(options);
     if (told === undefined)
       throw usageError(
@@ -153,8 +159,6 @@ export default command({
     setFlagsFromString('--heap-growing-percent=200');
     const server = withServerOptions(base, options);
     if (options.rate !== undefined || options.concurrency !== undefined) {
-      if (path !== undefined)
-        throw usageError(`expected --rate or --concurrency, or a pipeline, found both ("${path}")`);
       const loads = planLoads(server, options);
       await writePage(json ? `${JSON.stringify(loadsJson(loads), null, 2)}\n` : renderLoads(loads));
       return EXIT.ok;
@@ -175,17 +179,59 @@ export default command({
   },
 });
 
+type Given = PresetGiven &
+  LoadGiven &
+  Parameters<typeof withServerOptions>[1] & {
+    price?: readonly string[] | undefined;
+    within?: string | undefined;
+    html?: string | undefined;
+    items?: number | undefined;
+  };
+
+/** Exit 64 where an option would do nothing. */
+function refuseIdle(options: Given, compares: boolean, path: string | undefined): void {
+  const comparing = (['price', 'within', 'html'] as const).find(name => options[name] !== undefined);
+  if (!compares && comparing !== undefined)
+    throw usageError(`expected --compare with --${comparing}, found none`);
+  const isLoad = compares || options.rate !== undefined || options.concurrency !== undefined;
+  const loading = (Object.keys(LOAD_OPTIONS) as (keyof typeof LOAD_OPTIONS)[]).find(
+    name => options[name] !== undefined,
+  );
+  if (!isLoad && loading !== undefined)
+    throw usageError(`expected --rate, --concurrency or --compare with --${loading}, found none`);
+  if (isLoad && path !== undefined)
+    throw usageError(`expected --rate, --concurrency or --compare, or a pipeline, found both ("${path}")`);
+}
+
+async function compareAll(cards: string, options: Given, json: boolean): Promise<number> {
+  const comparing = {
+    ...{ cards, tp: options.tp, prices: options.price, within: options.within },
+    ...{ items: options.items, given: { ...options, tp: undefined } },
+  };
+  const found = compareCards(comparing);
+  if (options.html !== undefined)
+    for (const note of writeDocument(options.html, comparePage(found, comparing)))
+      process.stderr.write(`fw plan: ${note}\n`);
+  await writePage(
+    json ? `${JSON.stringify(comparedJson(found), null, 2)}\n` : renderCompared(found, comparing),
+  );
+  return EXIT.ok;
+}
+
 function againstPage(path: string, given: PresetGiven, calibrate: string | undefined, json: boolean): string {
   const calibrating = CALIBRATIONS.find(name => name === calibrate);
   if (calibrate !== undefined && calibrating === undefined)
     throw usageError(
       `--calibrate: expected ${CALIBRATIONS.join(' or ')} with --against, found "${calibrate}"`,
     );
-  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined });
-  if (!json) return renderAgainst(replayed, path, calibrating);
+  const untold: Untold[] = [];
+  const replayed = against({ path, given, calibrating: calibrating as Calibrating | undefined }, stage => {
+    untold.push(stage);
+  });
+  if (!json) return renderAgainst(replayed, path, calibrating, untold);
   const stages = replayed.map(({ run, preset, predicted, off }) => ({
     ...{ place: run.place, model: run.model, preset: preset.name },
     ...{ measured: run.measured, predicted, off },
   }));
-  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, errors: summaryOf(replayed) }, null, 2)}\n`;
+  return `${JSON.stringify({ against: path, calibrated: calibrating ?? null, stages, untold, errors: summaryOf(replayed) }, null, 2)}\n`;
 }

@@ -3,16 +3,13 @@
  *
  *   fw keys add alice --data serve
  */
-import { join } from 'node:path';
-import { takeLock } from '../../engine/asking/ledger/lock.ts';
-import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
-import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
-import { EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { didYouMean } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { namesIn } from '../../engine/flow/options.ts';
-import { type KeyRecord, keysPath, makeKey, readKeys, SCOPES, type Scope, writeKeys } from './api-keys.ts';
+import { type KeyRecord, makeKey, readKeys, SCOPES, type Scope } from './api-keys.ts';
 import { bytesOf } from './keep/keep-settings.ts';
+import { changeKeys, expiryOf, OWNER } from './key-changes.ts';
 
 const NAME = 'keys';
 const DATA = {
@@ -22,8 +19,6 @@ const DATA = {
 } as const;
 /** Scopes of those who send batches and ask models. */
 const USUAL: readonly Scope[] = ['batch', 'chat'];
-/** What a log, a path and a page can show. */
-const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
 const add = command({
   name: `${NAME} add`,
@@ -90,10 +85,10 @@ const add = command({
       ...(storage !== undefined && { storage: bytesOf(storage, '--storage') }),
       ...(batches !== undefined && { batches }),
       ...(models !== undefined && { models: namesIn(models) }),
-      ...(expires !== undefined && { expires: expiryOf(expires, Date.now()) }),
+      ...(expires !== undefined && { expires: expiryOf(expires, Date.now(), '--expires') }),
     };
     const { key, record } = makeKey(name, scopes as Scope[], limits, Date.now());
-    await change(data, keys => [...keys, record]);
+    await changeKeys(folderOf(data), keys => [...keys, record]);
     process.stdout.write(`${key}\n`);
     process.stderr.write(
       `fw keys: ${record.id} of ${name}, for ${scopes.join(', ')}. It is shown this once: only its hash is kept.\n`,
@@ -130,7 +125,7 @@ const revoke = command({
       (id === which || name === which) && revoked === undefined;
     const revoked = Math.floor(Date.now() / 1000);
     let ids: string[] = [];
-    await change(data, keys => {
+    await changeKeys(folderOf(data), keys => {
       ids = keys.filter(isMeant).map(({ id }) => id);
       if (ids.length === 0)
         throw usageError(
@@ -165,42 +160,7 @@ export default command({
   },
 });
 
-const DAY = /^\d{4}-\d\d-\d\d$/;
-const FROM_NOW = /^(\d{1,5})([dh])$/;
-const HOUR = 3_600_000;
-
-/** Unix seconds. */
-function expiryOf(text: string, now: number): number {
-  const [, count, unit] = FROM_NOW.exec(text) ?? [];
-  const time = DAY.test(text)
-    ? Date.parse(`${text}T00:00:00Z`)
-    : now + Number(count) * (unit === 'd' ? 24 * HOUR : HOUR);
-  if (time > now) return Math.floor(time / 1000);
-  throw usageError(
-    `--expires: expected a time to come, such as 30d, 12h or 2027-01-31, found '${text.slice(0, 100)}'`,
-  );
-}
-
 function folderOf(data: string | undefined): string {
   if (data === undefined) throw usageError('expected the folder of the server, found none: --data DIR');
   return data;
-}
-
-/** Reads, changes and writes the keys; of several commands at once each waits for its turn. */
-async function change(given: string | undefined, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
-  const data = folderOf(given);
-  try {
-    makeFolder(data, OWNER_ONLY.folder);
-    const what = { name: keysPath(data), hint: 'then give the command again' };
-    const lock = await inTurn(() => takeLock(join(data, 'locks'), 'keys', { what }));
-    try {
-      writeKeys(data, act(readKeys(data) ?? []));
-    } finally {
-      lock.release();
-    }
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === undefined) throw error;
-    throw ioError(`expected to write ${keysPath(data)}, found ${message}`);
-  }
 }

@@ -19,7 +19,7 @@ const MOST_ADAPTERS = 1_000;
 /** ms between two looks at whether every endpoint has what it should have */
 const LOOK = 10_000;
 
-export const addLora: Routes = async (app, { data, pool, adapters, closing, over, say }) => {
+export const addLora: Routes = async (app, { data, pool, adapters, acts, closing, over, say }) => {
   const path = join(data, 'loras.json');
   /** by name, as it was loaded */
   const wanted = new Map<string, JsonObject>(
@@ -41,6 +41,7 @@ export const addLora: Routes = async (app, { data, pool, adapters, closing, over
       throw badRequest(`Expected at most ${MOST_ADAPTERS} adapters, found one more.`, 'lora_name');
     wanted.set(name, asked);
     keep(name);
+    acts.note(request, 'lora.loaded', `loads the adapter ${JSON.stringify(name)}`, { target: name });
     const all = await pool.tell(LOAD, request.body as Buffer);
     return reportOf(name, all, ({ models }) => models.includes(name));
   });
@@ -49,6 +50,7 @@ export const addLora: Routes = async (app, { data, pool, adapters, closing, over
     const name = textOf(readObject(request.body), 'lora_name');
     wanted.delete(name);
     keep(name);
+    acts.note(request, 'lora.unloaded', `unloads the adapter ${JSON.stringify(name)}`, { target: name });
     const all = await pool.tell(UNLOAD, request.body as Buffer);
     return reportOf(name, all, ({ models }) => !models.includes(name));
   });

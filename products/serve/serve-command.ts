@@ -5,8 +5,10 @@
  *   fw serve --data serve --endpoint http://gpu1:8005/v1
  *
  * Prints one line of JSON with its URL, so that a script can take a free port (`--listen 127.0.0.1:0`), and serves until
- * SIGTERM, SIGINT or SIGHUP: then it takes nothing new, and what is under way has --grace. A second signal ends it at once;
- * either way whoever still waits is told so. With --standby it waits while another one has DIR, and takes over from it.
+ * SIGTERM or SIGINT: then it takes nothing new, and what is under way has --grace. A second signal ends it at once; either
+ * way whoever still waits is told so. SIGHUP reads --config and --pool again. Without these it is a terminal that went away,
+ * which ends a server that was started there; one without a terminal (nohup, systemd, a container) goes on. With --standby
+ * it waits while another one has DIR, and takes over from it.
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
@@ -14,10 +16,10 @@ import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts'
 import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
 import type { Values } from '../../engine/flow/options.ts';
-import { openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
+import { lastingSettings, openLasting, POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { expectManyRequests } from '../kit/execute.ts';
 import { QUEUE_OPTIONS } from '../workers/queue-options.ts';
-import type { ServeFlags, settingsOf } from './serve-config.ts';
+import type { ServeFlags, settingsOf, Told } from './serve-config.ts';
 import type { Standing } from './standby.ts';
 
 const NAME = 'serve';
@@ -83,11 +85,19 @@ export default command({
     if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
     expectManyRequests();
     const { settingsOf } = await import('./serve-config.ts');
-    const settings = settingsOf(options, process.env);
     const { openStderr } = await import('./log/stderr.ts');
-    const log = openStderr(`fw ${NAME}`, settings.log);
+    const told = settingsOf(options, process.env);
+    const log = openStderr(`fw ${NAME}`, told.log);
+    const read = async (warn: Say): Promise<Told> => {
+      const { pool: file, otlp: _otlp, ...now } = settingsOf(options, process.env);
+      const { queue, discover } = now.settings;
+      // workers have endpoints of their own
+      const needsNone = queue !== null || discover.length > 0;
+      const pool = await lastingSettings(options, { ...(file && { file }), needsNone, warn });
+      return { ...now, data: resolve(now.data), pool };
+    };
     try {
-      return await serve(options, settings, log.say);
+      return await serve(options, { read, otlp: told.otlp }, log.say);
     } finally {
       await log.close();
     }
@@ -97,14 +107,25 @@ export default command({
 /** What the pool says of itself where it says no more. */
 const POOL = { event: 'endpoints', level: 'warn' } as const;
 
-async function serve(
-  options: ServeFlags & Values,
-  { data: named, settings, otlp, pool: file }: ReturnType<typeof settingsOf>,
-  say: Say,
-): Promise<number> {
+interface Start extends Pick<ReturnType<typeof settingsOf>, 'otlp'> {
+  /** Reads flags and files; `warn` hears what is odd in them. */
+  read(warn: Say): Promise<Told>;
+}
+
+async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: Say): Promise<number> {
   const { keysOf, startServer } = await import('./serve.ts');
-  const data = resolve(named);
-  const ending = stopped();
+  const warn: Say = (message, about = POOL) => say(message, about);
+  let first = await read(warn);
+  const { data } = first;
+  const files = [options.config, options.pool].filter(path => typeof path === 'string');
+  const hasTerminal = process.stdin.isTTY === true;
+  let reload = (): void =>
+    say('SIGHUP: it does not serve yet; the files are read when it begins', { event: 'reload' });
+  const ending = stopped(signal => {
+    if (signal !== 'SIGHUP' || (files.length === 0 && hasTerminal)) return true;
+    reload();
+    return false;
+  });
   let broken: Fatal | undefined;
   const onBroken = (error: Fatal): void => {
     broken ??= error;
@@ -113,28 +134,41 @@ async function serve(
   const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
   let standing: Standing | null | undefined;
   if (options.standby) {
-    keysOf({ data, settings, say });
+    keysOf({ data, settings: first.settings, say });
     const { waitInStandby } = await import('./standby.ts');
     const { asked: signal } = ending;
-    standing = await waitInStandby({ data, place: settings, say, listening, onLost: onBroken, signal });
+    standing = await waitInStandby({ data, place: first.settings, say, listening, onLost: onBroken, signal });
   }
   if (standing === null) return exitOf(await ending.first);
+  // the files may have changed while it stood by
+  if (standing !== undefined)
+    first = await read(warn).catch(({ message }: Error) => {
+      say(`it serves with what it read when it was started: ${message}`, {
+        event: 'reload-failed',
+        level: 'error',
+      });
+      return first;
+    });
+  const settings = { ...first.settings };
   const server = await startServer({
     ...{ data, settings, otlp, say, onBroken },
     ...(standing && { standing }),
+    told: { first, sources: { files, read: () => read(() => {}) } },
     openPool: signal =>
       openLasting(options, {
-        ...(file && { file }),
-        reserve: settings.gateway.reserve,
-        liveTtft: settings.gateway.ttft,
-        // workers have endpoints of their own
-        needsNone: settings.queue !== null,
-        warn: (message, about = POOL) => say(message, about),
-        signal,
+        ...{ settings: first.pool, reserve: settings.gateway.reserve, liveTtft: settings.gateway.ttft },
+        ...{ warn, signal },
       }),
   });
+  reload = () => {
+    if (server.reload !== null) void server.reload('SIGHUP');
+    else
+      say('SIGHUP: there is no --config and no --pool to read again; the server goes on', {
+        event: 'reload',
+      });
+  };
   if (standing === undefined) listening(server.url);
-  say(`listening at ${server.url}, data in ${named}`, { event: 'listening', url: server.url });
+  say(`listening at ${server.url}, data in ${data}`, { event: 'listening', url: server.url });
   const signal = await ending.first;
   if (signal !== null)
     say(`${signal}: no new work; work in flight has ${settings.grace / 1000} s (again: stop at once)`, {
@@ -161,13 +195,14 @@ const exitOf = (signal: Signal | null): number =>
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 type Signal = (typeof SIGNALS)[number];
 
-/** The first and the second signal, and whether there was one; `end` stops without one. */
-function stopped() {
+/** The first and the second signal by which it ends, and whether there was one; `end` stops without one. */
+function stopped(ends: (signal: Signal) => boolean) {
   const asked = new AbortController();
   const first = deferred<Signal | null>();
   const again = deferred<Signal | null>();
   let count = 0;
   const onSignal = (signal: Signal): void => {
+    if (!ends(signal)) return;
     asked.abort();
     (count++ === 0 ? first : again).resolve(signal);
   };

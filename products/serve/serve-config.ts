@@ -1,12 +1,13 @@
 /** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
 
-import { poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
+import { type PoolSettings, poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
+import { checkDiscover, type Discover } from './discovery/entries.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
@@ -38,8 +39,20 @@ export interface Settings {
   limits: Limits;
   gateway: GatewaySettings;
   webhooks: readonly WebhookTarget[];
+  /** where endpoints are looked for, beside those that are named */
+  discover: readonly Discover[];
   /** batches are done by workers that it points to; null where the endpoints do them */
   queue: QueueSettings | null;
+}
+
+/** All that a server is told. */
+export interface Told {
+  data: string;
+  settings: Settings;
+  pool: PoolSettings;
+  log: LogSettings;
+  /** what the file says */
+  said: ServeFile;
 }
 
 /** The log: its form, and the level below which lines are left out. */
@@ -76,7 +89,8 @@ type Interactive = Partial<Record<(typeof TIMES)[keyof typeof TIMES], string>> &
   interactive_tries?: number;
 };
 
-type ServeFile = Interactive & {
+/** What the file says, as it is written. */
+export type ServeFile = Interactive & {
   log?: Format;
   log_level?: Level;
   listen?: string;
@@ -87,6 +101,7 @@ type ServeFile = Interactive & {
   limits?: Partial<Limits>;
   models?: Models;
   webhooks?: WebhookTarget[];
+  discover?: Discover[];
   interactive_reserve?: number;
   interactive_ttft?: string;
   interactive_models?: Record<string, Interactive>;
@@ -128,6 +143,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   const file = flags.config === undefined ? undefined : readYaml(flags.config, 'serve');
   const said = (file?.value ?? {}) as ServeFile;
   if (file && said.models) checkModels(said.models, file);
+  if (file && said.discover) checkDiscover(said.discover, file, env);
   const data = flags.data ?? said.data;
   if (data === undefined) throw usageError('expected a data folder for the server, found none: --data DIR');
   const limits = limitsOf(said, LIVE);
@@ -142,6 +158,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       diskReserve: said.disk_reserve === undefined ? null : bytesOf(said.disk_reserve, 'disk_reserve'),
       limits: { ...LIMITS, ...said.limits },
       webhooks: said.webhooks ?? [],
+      discover: said.discover ?? [],
       queue: queueOf(
         {
           redis: flags.redis ?? said.redis,
@@ -170,6 +187,7 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       level: flags['log-level'] ?? said.log_level ?? 'info',
     } satisfies LogSettings,
     pool: file?.hasKey('pool') ? poolOfPipeline(file) : undefined,
+    said,
   };
 }
 

@@ -60,6 +60,9 @@ const REDIS = { event: 'redis', level: 'warn' } as const;
 /** ms between two tries of a server that began while Redis was away */
 const AGAIN = 2_000;
 
+/** Loads what `openWorkers` needs for a queue. */
+export const loadQueue = (): Promise<unknown> => import('../workers/part-queue.ts');
+
 /** Exit 64 for a Redis that is none, or does not let us in. One that is away is waited for: workers hand in without it. */
 async function openQueue({ url, prefix }: QueueSettings, say: WorkersOptions['say']): Promise<PointerQueue> {
   const { openPointers } = await import('../workers/part-queue.ts');

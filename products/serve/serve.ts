@@ -15,6 +15,8 @@ import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.
 import type { Say } from '../../engine/core/item/say.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { createAccess, isLoopback } from './access.ts';
+import { createActs } from './admin/acts.ts';
+import { addAdmin } from './admin/admin-routes.ts';
 import { type KeyRing, openKeys } from './api-keys.ts';
 import { batchMetrics, createRates } from './batches/batch-metrics.ts';
 import { tellBatches } from './batches/batch-news.ts';
@@ -23,6 +25,8 @@ import { isFinal } from './batches/batch-state.ts';
 import { BatchStore } from './batches/batch-store.ts';
 import { Batches } from './batches/batches.ts';
 import { BudgetJournal } from './budget-journal.ts';
+import { openChanges } from './changes.ts';
+import { EndpointList } from './endpoint-list.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
 import { addFileRoutes } from './file-routes.ts';
 import { openFiles } from './file-store.ts';
@@ -36,7 +40,8 @@ import { beginRun } from './last-run.ts';
 import { BACKLOG, listenError, urlOf } from './listening.ts';
 import { addLora } from './lora.ts';
 import { addPage } from './page/page-routes.ts';
-import type { Settings } from './serve-config.ts';
+import type { Sources } from './reload.ts';
+import type { Settings, Told } from './serve-config.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers, type Workers } from './serve-workers.ts';
 import type { Parts, Routes } from './server-context.ts';
@@ -50,7 +55,10 @@ import { Webhooks } from './webhooks.ts';
 
 export interface Serving {
   data: string;
+  /** they change in their place where they are read again */
   settings: Settings;
+  /** the endpoints that are named, and where all settings are read again; absent: they are not */
+  told?: { first: Told; sources: Sources };
   openPool(signal: AbortSignal): Promise<EndpointPool>;
   /** one line to the operator */
   say: Say;
@@ -70,6 +78,8 @@ export interface Serving {
 
 export interface Server {
   url: string;
+  /** Reads settings again; `by` wants it. Null where they came from nothing that could be read again. */
+  reload: ((by: string) => Promise<void>) | null;
   /** Takes nothing new and resolves when all that was under way is finished or its grace is over. */
   stop(): Promise<void>;
   /** The same without a grace, and without waiting for batches: the next start continues them. */
@@ -104,6 +114,7 @@ const addApi: Routes = async (app, parts) => {
   addFileRoutes(app, { files, uploads, eraser });
   const rates = createRates(now);
   await addPage(app, parts, { files, store, batches, rates, uploads, create });
+  addAdmin(app, parts, { store, batches });
   addBatchRoutes(app, { store, batches, create, eraser, parts });
   batchMetrics(parts, { store, batches, rates, eraser });
   const retention = new Retention(parts, { files, store, eraser, storage });
@@ -145,6 +156,7 @@ export async function startServer(serving: Serving): Promise<Server> {
   let pool: EndpointPool | undefined;
   let workers: Workers | null = null;
   let journal: BudgetJournal | undefined;
+  let changes: ReturnType<typeof openChanges> | undefined;
   let room: Room | undefined;
   try {
     const tracer = await tracerOf(serving);
@@ -153,6 +165,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     workers = await openWorkers({ data, queue: settings.queue, now, say });
     pool = await serving.openPool(closing.signal);
     const memory = keepEndpoints(data, pool, say);
+    const endpoints = new EndpointList({
+      data,
+      pool,
+      named: serving.told?.first.pool.endpoints ?? [],
+      now,
+      say,
+    });
     const metrics = new ServerMetrics(pool.stats);
     const access = createAccess(keys, now);
     journal = new BudgetJournal(data, access.budgets, { now, say, isOurs });
@@ -162,19 +181,8 @@ export async function startServer(serving: Serving): Promise<Server> {
     const webhooks = new Webhooks({ ...hooks, now, say });
     metrics.countHooks(webhooks);
     const parts: Parts = {
-      ...{
-        data,
-        disk,
-        settings,
-        access,
-        journal,
-        pool,
-        adapters: new Map(),
-        metrics,
-        room,
-        webhooks,
-        workers,
-      },
+      ...{ data, disk, settings, access, journal, pool, endpoints, adapters: new Map() },
+      ...{ acts: createActs(data, { now, say }), metrics, room, webhooks, workers },
       ...{ ...stops, now, stamp, say, tracer },
     };
     addOwn(app, parts);
@@ -184,10 +192,13 @@ export async function startServer(serving: Serving): Promise<Server> {
     }
     const added: Awaited<ReturnType<Routes>>[] = [];
     for (const routes of ROUTES) added.push(await routes(app, parts));
+    const opened = openChanges(serving.told, parts);
+    changes = opened;
     const url = await (serving.standing?.listen(app) ?? listen(app, settings));
     let closed: Promise<unknown> | undefined;
     const close = (): Promise<unknown> => {
       closing.abort();
+      opened.stop();
       closed ??= Promise.resolve(app.close());
       return closed;
     };
@@ -200,6 +211,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     }
     return {
       url,
+      reload: opened.reload,
       stopAtOnce: endAll,
       async stop() {
         const all = close();
@@ -219,6 +231,7 @@ export async function startServer(serving: Serving): Promise<Server> {
       },
     };
   } catch (error) {
+    changes?.stop();
     clock.stop();
     room?.stop();
     await workers?.desk.close();

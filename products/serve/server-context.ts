@@ -4,8 +4,10 @@ import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { Disk } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
+import type { Acts } from './admin/acts.ts';
 import type { Scope } from './api-keys.ts';
 import type { BudgetJournal } from './budget-journal.ts';
+import type { EndpointList } from './endpoint-list.ts';
 import type { Room } from './keep/room.ts';
 import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
@@ -25,8 +27,12 @@ export interface Parts {
   journal: Pick<BudgetJournal, 'note' | 'settleBatch' | 'settle' | 'flush'>;
   /** of all batches and of the gateway: each has a part of it, with a ledger and a share */
   pool: EndpointPool;
+  /** those that are named, found and drained */
+  endpoints: EndpointList;
   /** how often an adapter was loaded or unloaded here, by name: what a name means may be another one since */
   adapters: Map<string, number>;
+  /** the record of what admins do */
+  acts: Acts;
   metrics: ServerMetrics;
   /** of the disk of DIR */
   room: Room;

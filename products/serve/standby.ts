@@ -17,10 +17,12 @@ import { packageRoot } from '../../engine/core/config/package.ts';
 import { DISK, type Disk, makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
+import { loadLasting } from '../../engine/running/open-pool.ts';
 import type { BeatingData } from './beating.ts';
 import { bodyOfError, comeAgain, stopping } from './errors.ts';
 import { BACKLOG, listenError, urlOf } from './listening.ts';
 import type { Settings } from './serve-config.ts';
+import { loadQueue } from './serve-workers.ts';
 
 /** ms between two renewals: twelve without one, which are three seconds, and another one takes over */
 const BEAT = 250;
@@ -33,7 +35,7 @@ const MOST_CONNECTIONS = 1_000;
 
 export interface StandbyOptions {
   data: string;
-  place: Pick<Settings, 'host' | 'port'>;
+  place: Pick<Settings, 'host' | 'port'> & Partial<Pick<Settings, 'queue'>>;
   say: Say;
   /** told the URL once: when it serves, or listens while it has to wait */
   listening(url: string): void;
@@ -54,6 +56,7 @@ export interface Standing {
 export async function waitInStandby(options: StandbyOptions): Promise<Standing | null> {
   const { data, place, say, listening, onLost, signal } = options;
   makeFolder(data, OWNER_ONLY.folder);
+  await loadAll(place);
   const server = createServer(sendAway);
   server.headersTimeout = WITHIN;
   server.requestTimeout = WITHIN;
@@ -98,6 +101,12 @@ export async function waitInStandby(options: StandbyOptions): Promise<Standing |
       return url;
     },
   };
+}
+
+/** What taking over needs is here before: it is sooner so, and the package may be replaced by another version meanwhile. */
+async function loadAll({ queue }: StandbyOptions['place']): Promise<void> {
+  await loadLasting();
+  if (queue) await loadQueue();
 }
 
 /** The lock, renewed by a thread of its own too. */

@@ -29,15 +29,14 @@ export function uploadsInto(
   storage: Pick<Storage, 'refuse'>,
   { settings, room, stamp }: Pick<Parts, 'settings' | 'room' | 'stamp'>,
 ) {
-  const { limits, keep } = settings;
-  const uploads = createRoom(limits.uploads);
+  const uploads = createRoom(settings.limits.uploads);
 
   function recordOf(id: string, { owner, rules }: Caller, { filename, bytes, fields }: Uploaded): FileRecord {
     const purpose = fields.get('purpose');
     if (purpose === undefined) throw missing('purpose');
     if (purpose !== 'batch') throw invalid('purpose', "this server takes 'batch'");
     const created_at = Math.floor(stamp() / 1000);
-    const expires_at = created_at + secondsKept(fields, keep.files);
+    const expires_at = created_at + secondsKept(fields, settings.keep.files);
     storage.refuse(owner, rules, bytes); // what it says of its length is believed by nobody
     const record = { id, owner, filename, purpose, bytes, created_at, expires_at } as const;
     kept(() => files.add(record));
@@ -46,6 +45,7 @@ export function uploadsInto(
 
   return async (request: IncomingMessage, caller: Caller) => {
     const { owner, rules } = caller;
+    const { limits } = settings; // which may change meanwhile
     const length = Number(request.headers['content-length'] ?? 0) || 0;
     if (length > limits.file + FORM) throw tooLong(limits.file);
     try {

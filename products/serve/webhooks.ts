@@ -87,10 +87,13 @@ export function secretIn(text: string | undefined, name: string): Buffer {
   );
 }
 
+type Secrets = ReadonlyMap<string, readonly Buffer[]>;
+
 export class Webhooks {
   readonly #options: WebhookOptions;
+  #targets: readonly WebhookTarget[];
   /** by target */
-  readonly #secrets: ReadonlyMap<string, readonly Buffer[]>;
+  #secrets: Secrets;
   /** of the deliveries that have not arrived */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   /** targets that said 410: they want no more */
@@ -100,14 +103,10 @@ export class Webhooks {
   #isStopped = false;
 
   constructor(options: WebhookOptions) {
-    const { folder, targets, env, waits = WAITS } = options;
+    const { folder, targets, waits = WAITS } = options;
     this.#options = options;
-    this.#secrets = new Map(
-      targets.map(({ owner, url, secret_env: names }) => [
-        nameOf(owner, url),
-        [names].flat().map(name => secretIn(env[name], name)),
-      ]),
-    );
+    this.#targets = targets;
+    this.#secrets = this.secretsOf(targets);
     mkdirSync(folder, { recursive: true, mode: OWNER_ONLY.folder });
     removeUnfinished(folder);
     for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
@@ -116,10 +115,27 @@ export class Webhooks {
     }
   }
 
+  /** Exit 65 where one of them has none. */
+  secretsOf(targets: readonly WebhookTarget[]): Secrets {
+    const { env } = this.#options;
+    return new Map(
+      targets.map(({ owner, url, secret_env: names }) => [
+        nameOf(owner, url),
+        [names].flat().map(name => secretIn(env[name], name)),
+      ]),
+    );
+  }
+
+  /** From now on these are told. What waits for one that is named no more is given up. */
+  follow(targets: readonly WebhookTarget[], secrets: Secrets): void {
+    this.#targets = targets;
+    this.#secrets = secrets;
+  }
+
   /** Keeps what is to be told on disk, and tells it from then on. Told twice, the id of the event is the same. */
   tell(owner: string, event: WebhookEvent, batch: string): void {
-    const { targets, now } = this.#options;
-    targets.forEach((target, index) => {
+    const { now } = this.#options;
+    this.#targets.forEach((target, index) => {
       if (target.owner !== owner || !(target.events ?? EVENTS).includes(event)) return;
       const id = `evt_${hash('sha256', `${batch}\n${event}\n${index}`, 'hex').slice(0, 32)}`;
       if (this.#timers.has(id)) return;

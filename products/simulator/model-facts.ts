@@ -37,9 +37,10 @@ const KNOWN_TYPES = new Set(
 
 export const KNOWN_MODELS: readonly string[] = models.map(({ id }) => id);
 
-/** The config of a model by its name on the hub; undefined where its facts do not ship. */
+/** The config of a model by its name on the hub, or that of one of the same shape; undefined where its facts do not ship. */
 export function knownConfig(name: string): unknown {
-  return models.find(({ id }) => id.toLowerCase() === name.toLowerCase())?.config;
+  const wanted = name.toLowerCase();
+  return models.find(({ id, also }) => [id, ...also].some(one => one.toLowerCase() === wanted))?.config;
 }
 
 /** @throws RangeError that names the field that is missing or cannot be, `where` in front of it */

@@ -4,6 +4,7 @@
  */
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import { didYouMean } from '../../engine/core/item/wording.ts';
 import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
 import { CARD_NAMES, cardNamed } from './cards.ts';
 import { factsOf, KNOWN_MODELS, knownConfig, type ModelFacts } from './model-facts.ts';
@@ -87,7 +88,7 @@ export function readModel(
   const known = knownConfig(text);
   if (known === undefined && !/\.json$|^[./]/.test(text)) {
     throw usageError(
-      `--model-config: expected a config.json file, or a known model (${KNOWN_MODELS.join(', ')}), found "${text}"`,
+      `--model-config: expected a config.json file, or a known model such as ${KNOWN_MODELS[3]}, found "${text}"${didYouMean(text, KNOWN_MODELS)}; docs/simulator.md lists them`,
     );
   }
   try {

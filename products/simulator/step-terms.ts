@@ -76,7 +76,7 @@ export function presetOfFacts(model: ModelFacts, machine: Machine): Made {
       request_ms: CONSTANTS.requestMs.value,
       async_scheduling: true,
       gpus: tp,
-      basis: '[physics] From the facts of the model and the card; fw plan --explain shows each term.',
+      basis: '[derived] From the facts of the model and the card; fw plan --explain shows each term.',
       source: card.source,
       error: ERROR,
     },

@@ -150,6 +150,7 @@ export function remotePool(desk: Desk, work: () => PlannedWork | null): Endpoint
     async close() {},
     tell: notHere,
     setEndpoints: () => [],
+    setReserve() {},
     drain: () => false,
     resume: () => false,
     wasServed: () => false,

@@ -11,7 +11,7 @@ import { folder, ROOT } from '../fw.ts';
 
 const { rowOfStage, run } = library;
 const MOST_FILES = 160;
-const MOST_BYTES = 2_200_000;
+const MOST_BYTES = 2_400_000;
 /** made at prepack alone, since it takes seconds */
 const TYPES = ['answers', 'index', 'simulator'].map(name => `dist/${name}.d.ts`);
 

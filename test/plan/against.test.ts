@@ -112,3 +112,16 @@ test('what fw bench --json writes is read, and a card has to be named', async ()
     'ttft_mean',
   ]);
 });
+
+test('a stage of a model that nobody knows is named, and the others are foretold', async () => {
+  const path = file([
+    line(2, '20,30,40,6.6,810,820,830'),
+    line(2, '20,30,40,6.6,810,820,830').replace(MODEL, 'nobody/Knows-7B'),
+  ]);
+  const { code, stdout } = await fw(`fw plan --against ${path}`);
+  expect(code).toBe(0);
+  expect(stdout).toContain('1 stage, nothing calibrated');
+  expect(stdout).toMatch(
+    /runs\.csv:3: not foretold: --model-config: expected a config\.json file, or a known model/,
+  );
+});

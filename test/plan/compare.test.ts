@@ -1,6 +1,7 @@
 /** fw plan --compare: cards side by side, for a number of prompts and for a rate. */
 import { expect, test } from 'vitest';
 import { type Comparing, compareCards, renderCompared } from '../../products/plan/load/compare-cards.ts';
+import { comparePage } from '../../products/plan/load/compare-page.ts';
 import { fw } from '../here.ts';
 
 const bulk = (more: Partial<Comparing> = {}): Comparing => ({
@@ -42,6 +43,15 @@ test('how many, how long and at what cost follow from what a server does', () =>
   expect(page).toMatch(/l4 with --tp 1: .* GiB too few/);
 });
 
+test('the page has each choice, and no script', () => {
+  const compared = compareCards(bulk());
+  const html = comparePage(compared, bulk());
+  for (const { card, tp } of compared.choices) expect(html).toContain(`${card}, tp ${tp}`);
+  expect(html).toContain('nothing beats these');
+  expect(html).not.toContain('<script');
+  expect(comparePage({ choices: [], not: [] }, bulk())).toContain('No card of these can do it');
+});
+
 test('a deadline decides how many cards', () => {
   const { choices } = compareCards(bulk({ cards: 'h100-80g', tp: '1', within: '5m', items: 100_000 }));
   const [one] = choices;
@@ -70,5 +80,18 @@ test.each([
   ['--model-config Qwen/Qwen3-8B --items 3 --price h100', '--price: expected CARD=PRICE'],
 ])('fw plan --compare h100-80g %s is refused', async (options, message) => {
   const { code, stderr } = await fw(`fw plan --compare h100-80g ${options}`);
+  expect([code, stderr]).toEqual([64, expect.stringContaining(message)]);
+});
+
+test.each([
+  ['a.yaml --preset 8b-h100 --price h100=1', 'expected --compare with --price'],
+  [
+    'a.yaml --preset 8b-h100 --input-tokens 5',
+    'expected --rate, --concurrency or --compare with --input-tokens',
+  ],
+  ['a.yaml --preset 8b-h100 --rate 2', 'or a pipeline, found both'],
+  ['--preset 8b-h100 --tp 2', 'expected --model-config with --tp'],
+])('fw plan %s: what would do nothing is refused', async (options, message) => {
+  const { code, stderr } = await fw(`fw plan ${options}`);
   expect([code, stderr]).toEqual([64, expect.stringContaining(message)]);
 });

@@ -96,6 +96,21 @@ test('calls of a batch wait for a model whose endpoint was taken out; live calls
   expect(pool.wasServed('m')).toBe(false);
 });
 
+test('places that are kept free for live calls change while it runs, at new endpoints too', async () => {
+  const server = await serve(() => {});
+  const other = await serve(() => {});
+  const pool = await open([{ url: server.url, limit: 8 }], { lasting: true, reserve: 4 });
+  const waits = Array.from({ length: 30 }, () => outcome(pool));
+  await server.reached(4);
+  pool.setReserve(2);
+  await server.reached(6);
+  pool.setEndpoints([setting(server.url, 8), setting(other.url, 8)]);
+  await other.reached(6);
+  expect([server.maxInFlight, other.maxInFlight]).toEqual([6, 6]);
+  pool.abort();
+  await Promise.all(waits);
+});
+
 /** 32 bits, from a seed: mulberry32 */
 function randomOf(seed: number): () => number {
   let state = seed;

@@ -103,9 +103,14 @@ test('one that was frozen and lost its folder changes nothing there any more', a
   expect(readFileSync(lock, 'utf8')).toBe(taken);
 });
 
-/** Answers at once, with what it was asked; `seen` is called before each answer. */
+/**
+ * Answers at once, with what it was asked; `seen` is called before each answer. Lines beyond those that it may answer wait
+ * for the next `allow`, so that a batch does not end before what is to happen to it has.
+ */
 async function model(seen: (nth: number) => void) {
   let requests = 0;
+  let most = 0;
+  const waiting: (() => void)[] = [];
   const server = createServer((request, response) => {
     if (request.method === 'GET') {
       const list = { object: 'list', data: [{ id: MODEL, object: 'model' }] };
@@ -115,18 +120,30 @@ async function model(seen: (nth: number) => void) {
     request.on('data', chunk => chunks.push(chunk));
     request.on('end', () => {
       const { content } = JSON.parse(Buffer.concat(chunks).toString()).messages[0];
-      if (content !== LIVE) seen(++requests);
       const choices = [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }];
       const usage = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
-      response.end(JSON.stringify({ object: 'chat.completion', model: MODEL, choices, usage }));
+      const answer = (): void =>
+        void response.end(JSON.stringify({ object: 'chat.completion', model: MODEL, choices, usage }));
+      if (content === LIVE) return answer();
+      seen(++requests);
+      if (requests <= most) answer();
+      else waiting.push(answer);
     });
   });
+  function allow(lines: number): void {
+    most = lines;
+    for (const answer of waiting.splice(0)) answer();
+  }
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
     server.close();
     server.closeAllConnections();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, requests: () => requests };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    requests: () => requests,
+    allow,
+  };
 }
 
 const LINES = runs(2_000, 2_000, 'LINES');
@@ -199,11 +216,15 @@ slow(
   async () => {
     const say = (words: string): void => void (LINES > 2_000 && process.stderr.write(`${words}\n`));
     const since = (from: number): string => `${((performance.now() - from) / 1000).toFixed(2)} s`;
-    let endAt: number[] = [];
+    let endAt = Number.POSITIVE_INFINITY;
     let end: () => void = () => {};
-    const { url: endpoint, requests } = await model(nth => {
-      if (nth !== endAt[0]) return;
-      endAt.shift();
+    const {
+      url: endpoint,
+      requests,
+      allow,
+    } = await model(nth => {
+      if (nth < endAt) return;
+      endAt = Number.POSITIVE_INFINITY;
       end();
     });
     const data = join(folder(), 'data');
@@ -234,7 +255,8 @@ slow(
           child.kill(isFrozen ? 'SIGSTOP' : 'SIGKILL');
           resolve(performance.now());
         };
-        endAt = [Math.max(requests() + 1, Math.floor((LINES * (times + 1)) / (2 * ENDS + 1)))];
+        endAt = Math.floor((LINES * (times + 1)) / (2 * ENDS + 1));
+        allow(endAt);
       });
       while ((await calls.next()) === url);
       say(
@@ -255,6 +277,7 @@ slow(
       } else await ended;
       servers[old] = await start(new URL(url).host);
     }
+    allow(Number.POSITIVE_INFINITY);
     const openai = clientOf(await active());
     for (;;) {
       const batch = await openai.batches.retrieve(id);

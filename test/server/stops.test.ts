@@ -108,7 +108,6 @@ test('what comes during the grace gets the same, and is not asked; what is under
 
 test.each([
   ['SIGTERM twice', ['SIGTERM', 'SIGTERM'], '60s', 143],
-  ['SIGHUP, after the grace', ['SIGHUP'], '100ms', 129],
   ['SIGTERM, after the grace', ['SIGTERM'], '100ms', 0],
 ] as const)('%s', async (_, signals, grace, exit) => {
   const model = await serve(hang);

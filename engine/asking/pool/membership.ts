@@ -2,6 +2,7 @@
  * The endpoints of a pool that lasts come and go while it works: a server is told others, or an operator takes one out. What
  * such an endpoint has in flight may finish; it is forgotten, with its connections, once that is over.
  */
+import type { Call } from '../../core/item/call.ts';
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { type EndpointSetting, FIRST_LIMIT } from '../endpoints/settings.ts';
 import { setLimit } from './learner.ts';
@@ -17,52 +18,57 @@ export interface MembershipOptions {
   endpoints: Endpoint[];
   settings: readonly EndpointSetting[];
   clock: Clock;
-  make(setting: EndpointSetting): Endpoint;
-  /** Looks at it from now on, until it can be asked. */
-  join(endpoint: Endpoint, cause: string): void;
-  /** Nothing new goes there: what waits for it waits elsewhere. */
-  leave(endpoint: Endpoint): void;
-  /** It was at `at`, and is no more. */
-  forget(at: number): void;
+  /** `index`: another one for each */
+  make(setting: EndpointSetting, index: number): Endpoint;
+  /** places at each that are kept free for live calls */
+  reserve?: number | undefined;
+  /** of outage.ts and call-queue.ts */
+  outages: { join(endpoint: Endpoint, cause: string): void };
+  queue: { leaveHome(endpoint: Endpoint): void; forget(at: number): void };
   /** There are others, or other limits. */
   onChange(): void;
 }
 
 const GONE = 'it is no longer named';
-/** Models that a pool remembers to have had. */
+/** Models that a pool remembers to have had, and ms for which it does: what asks for one later is told that there is none. */
 const MOST_MODELS = 1_000;
+const REMEMBERED = 24 * 3_600_000;
 
 export function createMembership(options: MembershipOptions) {
-  const { endpoints, settings: first, clock, make, join, leave, forget, onChange } = options;
+  const { endpoints, settings: first, clock, make, outages, queue, onChange } = options;
+  let { reserve = 0 } = options;
+  let made = endpoints.length;
   const said = new WeakMap(endpoints.map((one, at) => [one, first[at] as EndpointSetting]));
-  /** served by an endpoint that was taken out */
-  const gone = new Set<string>();
+  /** served by an endpoint that was taken out, and when that was */
+  const gone = new Map<string, number>();
   const find = (url: string): Endpoint | undefined => endpoints.find(one => one.url === url);
 
   function takeOut(endpoint: Endpoint): void {
-    for (const model of endpoint.models) if (gone.size < MOST_MODELS) gone.add(model);
+    for (const model of endpoint.models)
+      if (gone.size < MOST_MODELS || gone.has(model)) gone.set(model, clock.now());
     endpoint.leaving = true;
     stop(endpoint, GONE);
   }
 
   function stop(endpoint: Endpoint, cause: string): void {
     Object.assign(endpoint, { state: 'drained', cause, load: null });
-    leave(endpoint);
+    queue.leaveHome(endpoint);
   }
 
   function add(setting: EndpointSetting): Change[] {
     const known = find(setting.url);
     if (known === undefined) {
-      const endpoint = make(setting);
+      const endpoint = make(setting, made++);
       said.set(endpoint, setting);
+      endpoint.learner.reserve = reserve;
       endpoints.push(endpoint);
-      join(endpoint, endpoint.cause);
+      outages.join(endpoint, endpoint.cause);
       return [{ url: setting.url, what: 'added' }];
     }
     const changes = adjust(known, setting);
     if (!known.leaving) return changes;
     known.leaving = false;
-    join(known, 'it is named again, and not probed yet');
+    outages.join(known, 'it is named again, and not probed yet');
     return [{ url: setting.url, what: 'added' }];
   }
 
@@ -84,7 +90,7 @@ export function createMembership(options: MembershipOptions) {
     }
     if (now.key?.name !== before?.key?.name) {
       const { wire } = endpoint;
-      const { key, wire: fresh } = make(now);
+      const { key, wire: fresh } = make(now, 0);
       Object.assign(endpoint, { key, wire: fresh });
       void wire.close(); // once its calls have ended
       changes.push({ url, what: 'key' });
@@ -102,6 +108,12 @@ export function createMembership(options: MembershipOptions) {
       onChange();
       return [...changes, ...out.map(({ url }) => ({ url, what: 'removed' as const }))];
     },
+    /** Places at each endpoint that are kept free for live calls, at most half. */
+    setReserve(places: number): void {
+      reserve = places;
+      for (const { learner } of endpoints) learner.reserve = places;
+      onChange();
+    },
     /** Nothing new is asked there; calls in flight finish. False where no such endpoint is there. */
     drain(url: string, cause: string): boolean {
       const endpoint = find(url);
@@ -114,24 +126,30 @@ export function createMembership(options: MembershipOptions) {
     resume(url: string): boolean {
       const endpoint = find(url);
       if (endpoint?.state !== 'drained' || endpoint.leaving) return false;
-      join(endpoint, 'it is asked again, and not probed yet');
+      outages.join(endpoint, 'it is asked again, and not probed yet');
       return true;
     },
     /** Whether an endpoint served it that was taken out, and none does now: what asks for it may wait. */
     wasServed: (model: string): boolean =>
-      gone.has(model) && !endpoints.some(one => !one.leaving && one.models.has(model)),
+      clock.now() - (gone.get(model) ?? Number.NEGATIVE_INFINITY) < REMEMBERED &&
+      !endpoints.some(one => !one.leaving && one.models.has(model)),
+    /** Somebody waits for a live call; a batch has its window, in which a model that is out may be back. */
+    mayWait({ live, model }: Pick<Call, 'live' | 'model'>): boolean {
+      return live === undefined && this.wasServed(model);
+    },
     /** Forgets those that were taken out and have nothing under way. */
     sweep(): void {
+      for (const [model, at] of gone) if (clock.now() - at >= REMEMBERED) gone.delete(model);
       for (let at = endpoints.length - 1; at >= 0; at--) {
         const endpoint = endpoints[at] as Endpoint;
         // most looks end here
         if (!endpoint.leaving || endpoint.running.length > 0 || endpoint.probing) continue;
         endpoints.splice(at, 1);
-        forget(at);
+        queue.forget(at);
         void endpoint.wire.close();
       }
     },
   };
 }
 
-export type Membership = Omit<ReturnType<typeof createMembership>, 'sweep'>;
+export type Membership = Omit<ReturnType<typeof createMembership>, 'sweep' | 'mayWait'>;

@@ -59,6 +59,10 @@ export interface ConcurrencyLevel {
 export const isThere = ({ state }: Pick<EndpointStats, 'state'>): boolean =>
   state === 'up' || state === 'paused';
 
+/** Nobody waits for it to say what it serves. */
+export const isSettled = ({ state }: Pick<EndpointStats, 'state'>): boolean =>
+  state === 'unusable' || state === 'drained';
+
 export interface PoolStats extends Sums {
   endpoints: EndpointStats[];
   inFlight: number;

@@ -75,7 +75,7 @@ class Carrier {
   readonly #options: PoolOptions;
   readonly #clock: Clock;
   readonly #timing: Timing;
-  readonly #endpoints: Endpoint[];
+  readonly #endpoints: readonly Endpoint[];
   readonly #found: Found;
   readonly #parts = new Set<Part>();
   readonly #suspects = createSuspects();
@@ -151,9 +151,15 @@ class Carrier {
     this.#shares = lasting ? new LiveShares(sharing) : null;
     this.#tally = createTally(endpoints, this.#sweptAt);
     const recount = (): void => this.#items.recount();
-    this.#membership = this.#createMembership(prober, () => {
-      recount();
-      pump();
+    this.#membership = createMembership({
+      ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
+      make: (setting, index) => createEndpoint(setting, index, options.key, options),
+      reserve: options.reserve,
+      onChange: () => {
+        recount();
+        this.#gpus.renew();
+        this.#pump();
+      },
     });
     this.#telling = {
       ...this.#membership,
@@ -183,8 +189,7 @@ class Carrier {
     if (why) ending.giveUp(why, 'it is not on record, and nothing can be asked');
     if (ending.reason) return Promise.reject(ending.reason);
     let queued = routed(asked, endpoints);
-    // for a live call somebody waits; a batch has its window, in which the model may be back
-    if (queued instanceof Error && !asked.live && this.#membership.wasServed(asked.model)) queued = asked;
+    if (queued instanceof Error && this.#membership.mayWait(asked)) queued = asked;
     if (queued instanceof Error) return Promise.reject(queued);
     counts.calls++;
     counts.outstanding++;
@@ -272,6 +277,9 @@ class Carrier {
     if (--this.#outstanding === 0) this.#ticker.hold(false);
   }
 
+  readonly #failAll = (part: Part, reason: CallFailure): void =>
+    this.#failWaiting(waiting => waiting.part === part, reason);
+
   #failWaiting(isMeant: (ticket: Ticket) => boolean, reason: CallFailure): void {
     for (const ticket of this.#queue.withdraw(isMeant)) this.#fail(ticket, reason);
   }
@@ -316,14 +324,11 @@ class Carrier {
 
   /** `closeAll` closes what the part does not share. */
   open(partOptions: PartOptions, closeAll: () => Promise<unknown>): EndpointPool {
-    const items = this.#items;
-    const found = this.#found;
+    const [items, found] = [this.#items, this.#found];
     // the first one has none: a run alone is its own only part
     const salt = this.#opened === 0 ? 0 : mix(this.#opened);
     this.#opened += 1;
-    const failWaiting = (which: Part, reason: CallFailure): void =>
-      this.#failWaiting(waiting => waiting.part === which, reason);
-    const part = createPart(partOptions, this.#endpoints, this.#clock, failWaiting, salt);
+    const part = createPart(partOptions, this.#endpoints, this.#clock, this.#failAll, salt);
     this.#parts.add(part);
     const { ledger, ending } = part;
     const left: (() => void)[] = []; // what lasts as long as the part
@@ -372,22 +377,6 @@ class Carrier {
         return ticket && ticket.firstSentAt !== null ? ticket.firstSentAt - ticket.askedAt : null;
       },
     };
-  }
-
-  #createMembership({ clock }: Prober, onChange: () => void): ReturnType<typeof createMembership> {
-    const { endpoints: settings, key } = this.#options;
-    let made = settings.length;
-    return createMembership({
-      ...{ endpoints: this.#endpoints, settings, clock },
-      make: setting => createEndpoint(setting, made++, key, this.#options),
-      join: (endpoint, cause) => this.#outages.join(endpoint, cause),
-      leave: endpoint => this.#queue.leaveHome(endpoint),
-      forget: at => this.#queue.forget(at),
-      onChange: () => {
-        this.#gpus.renew();
-        onChange();
-      },
-    });
   }
 
   async close(): Promise<void> {

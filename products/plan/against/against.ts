@@ -20,14 +20,30 @@ export interface Against {
   calibrating: Calibrating | undefined;
 }
 
-/** Exit 64 or 65 where a run says too little, or the file is none. */
-export function against({ path, given, calibrating }: Against): Replayed[] {
+/** A stage that nothing can be foretold of, and why. */
+export interface Untold {
+  place: string;
+  why: string;
+}
+
+/** Exit 64 or 65 where no run says enough, or the file is none; `untold` is told those that say too little. */
+export function against(
+  { path, given, calibrating }: Against,
+  untold: (stage: Untold) => void = () => {},
+): Replayed[] {
   const runs = readMeasured(path);
-  const stages = runs.map((run, at) => ({
-    run,
-    preset: presetOf(run, given),
-    isWarm: runs.slice(0, at).some(other => other.server === run.server),
-  }));
+  const refused: { error: unknown }[] = [];
+  const stages = runs.flatMap((run, at) => {
+    try {
+      const isWarm = runs.slice(0, at).some(other => other.server === run.server);
+      return [{ run, preset: presetOf(run, given), isWarm }];
+    } catch (error) {
+      refused.push({ error });
+      untold({ place: run.place, why: (error as Error).message });
+      return [];
+    }
+  });
+  if (stages.length === 0) throw refused[0]?.error;
   if (calibrating === undefined) return stages.map(({ run, preset, isWarm }) => replay(run, preset, isWarm));
   const found = new Map<MeasuredRun, Adjustment>();
   const adjustment = ({ run, preset, isWarm }: (typeof stages)[number]): Adjustment => {
@@ -131,6 +147,7 @@ export function renderAgainst(
   replayed: readonly Replayed[],
   path: string,
   calibrating: Calibrating | undefined,
+  untold: readonly Untold[] = [],
 ): string {
   const loadOf = ({ load }: MeasuredRun): string =>
     'rate' in load ? `${load.rate}/s` : `c ${load.concurrency}`;
@@ -167,5 +184,6 @@ export function renderAgainst(
       ({ run }) =>
         `${run.place}: answers of ${run.output} tokens, of which the client counted ${Math.round(run.counted)}; its ITL is compared over those`,
     ),
+    ...untold.map(({ place, why }) => `${place}: not foretold: ${why}`),
   ].join('\n')}\n`;
 }

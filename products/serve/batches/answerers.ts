@@ -3,6 +3,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Ledger, openLedger } from '../../../engine/asking/ledger/ledger.ts';
 import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
+import { isSettled } from '../../../engine/asking/pool/pool-stats.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type Call, CallFailure } from '../../../engine/core/item/call.ts';
 import type { PoolAsked } from '../../../engine/running/run.ts';
@@ -126,10 +127,13 @@ export class Answerers {
   }
 
   #isServedHere(models: readonly string[]): boolean {
-    const { endpoints } = this.#parts.pool.stats();
+    const { pool } = this.#parts;
+    const { endpoints } = pool.stats();
     const served = new Set(endpoints.flatMap(one => one.models));
     if (models.every(model => served.has(model))) return served.size > 0;
-    return endpoints.every(one => one.models.length > 0 || one.state === 'unusable') && served.size > 0;
+    // one whose endpoint was taken out may be back within the window
+    if (models.some(pool.wasServed)) return false;
+    return endpoints.every(one => one.models.length > 0 || isSettled(one)) && served.size > 0;
   }
 
   #missingAt(desk: Desk, { id, models }: BatchRecord): Waiting | null {

@@ -7,6 +7,7 @@
  *       └─► failed                            (failed is of validation alone)
  */
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import type { Models } from '../gateway/served-models.ts';
 
 export const STATUSES = [
   ...(['validating', 'failed', 'in_progress', 'finalizing', 'completed'] as const),
@@ -88,6 +89,8 @@ export interface BatchRecord {
   /** the models that its lines name, and the one where it is one */
   models: string[];
   model: string | null;
+  /** what the aliases that its lines name stood for when it was validated: for all of it, whatever they stand for since */
+  aliases?: Models;
   /** seconds that its files are kept; null for as long as all */
   outputs_kept: number | null;
   /** its lines are all written, and its files have their ids; null until then */

@@ -9,7 +9,7 @@ import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
-import { type Names, namesOf } from '../gateway/served-models.ts';
+import { following, type Models, type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
@@ -46,7 +46,7 @@ export class Batches {
   readonly #store: BatchStore;
   readonly #answerers: Answerers;
   readonly #turns: Turns;
-  readonly #names: Names;
+  readonly #names: () => Names;
   readonly forecasts: Forecasts;
   /** by id: the step that is under way, and those that wait for the disk */
   readonly #driven = new Map<string, Promise<void>>();
@@ -61,9 +61,9 @@ export class Batches {
     this.#parts = parts;
     this.#store = store;
     this.#answerers = new Answerers(parts, store);
-    this.#names = namesOf(parts.settings.gateway.models);
+    this.#names = following(() => parts.settings.gateway.models, namesOf);
     this.forecasts = new Forecasts({
-      ...{ store, now: parts.now, modelsOf: this.#names.modelsOf },
+      ...{ store, now: parts.now, modelsOf: name => this.#names().modelsOf(name) },
       seen: record => this.seen(record),
       waiting: record => this.waiting(record),
       servers: () => this.#answerers.servers(),
@@ -180,8 +180,14 @@ export class Batches {
     if (this.#validating === MOST_VALIDATING) return false; // it is looked at again
     this.#validating += 1;
     const keyRules = this.#parts.access.rulesOf(key);
-    const { modelsOf } = this.#names;
-    const may = (model: string): boolean => mayUse(keyRules, model);
+    const { models: all } = this.#parts.settings.gateway;
+    const { modelsOf } = this.#names();
+    const aliases: Record<string, Models[string]> = {};
+    const may = (model: string): boolean => {
+      const to = Object.hasOwn(all, model) ? all[model] : undefined;
+      if (to !== undefined) Object.defineProperty(aliases, model, { value: to, enumerable: true });
+      return mayUse(keyRules, model);
+    };
     const rules = { endpoint, lines, line, signal, mayUse: may, modelsOf };
     const { total, models, errors } = await validate(this.#store.inputOf(id), rules).finally(() => {
       this.#validating -= 1;
@@ -190,7 +196,7 @@ export class Batches {
     const record = this.#store.of(id); // it may have been cancelled meanwhile
     const counts = { total, completed: 0, failed: 0 };
     const [model = null, ...others] = models;
-    const news = { counts, models, model: others.length === 0 ? model : null };
+    const news = { counts, models, model: others.length === 0 ? model : null, aliases };
     if (record.status !== 'validating') this.#store.save({ ...record, ...(errors.length === 0 && news) });
     else if (errors.length === 0) this.#store.save(moved(record, 'in_progress', this.#parts.now(), news));
     else this.#finish(record, 'failed', { errors });
@@ -210,7 +216,7 @@ export class Batches {
     const folder = store.folderOf(id);
     const options = {
       ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
-      names: this.#names,
+      names: record.aliases === undefined ? this.#names() : namesOf(record.aliases),
       share: () => turns.shareOf(record),
       weight: () => this.forecasts.weightOf(record),
     };

@@ -8,7 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
 import type { Asked, EndpointPool } from '../../../engine/asking/pool/part.ts';
-import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-stats.ts';
+import { type EndpointStats, isSettled, isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
@@ -26,7 +26,7 @@ import { traced } from '../traces/traced.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, noSuchModel, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
-import { type Choice, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
+import { type Choice, following, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
 
 /** seconds */
@@ -66,8 +66,9 @@ interface Live {
 
 class Gateway {
   readonly #parts: Parts;
-  readonly #names: Names;
-  readonly #cache: Cache | null;
+  /** as the settings have them now */
+  readonly #namesNow: () => Names;
+  readonly #cacheNow: () => Cache | null;
   readonly #ledger: GatewayLedger;
   readonly #part: EndpointPool;
   readonly #standing: Standing;
@@ -78,10 +79,12 @@ class Gateway {
 
   constructor(parts: Parts) {
     const { data, pool, settings, metrics, now, say, access, journal } = parts;
-    const { models, cacheFor } = settings.gateway;
     this.#parts = parts;
-    this.#names = namesOf(models);
-    this.#cache = cacheFor === null ? null : createCache(cacheFor, now);
+    this.#namesNow = following(() => settings.gateway.models, namesOf);
+    this.#cacheNow = following(
+      () => settings.gateway.cacheFor,
+      lasts => (lasts === null ? null : createCache(lasts, now)),
+    );
     this.#ledger = new GatewayLedger({
       ...{ path: join(data, 'gateway'), fsync: 100, version: version(), now },
       ...{ isRequired: settings.gateway.isRecordRequired, say },
@@ -102,7 +105,7 @@ class Gateway {
         fw_gateway_unrecorded_total: this.#ledger.missed,
       }),
     );
-    const unserved = new Unserved(this.#names, parts);
+    const unserved = new Unserved(this.#namesNow, parts);
     this.#standing = {
       isUp: model => unserved.note(model, this.#isUp(model)),
       isKnown: model => this.#endpoints.some(({ models }) => models.includes(model)),
@@ -187,6 +190,14 @@ class Gateway {
     await this.#part.close('stopped');
   }
 
+  get #names(): Names {
+    return this.#namesNow();
+  }
+
+  get #cache(): Cache | null {
+    return this.#cacheNow();
+  }
+
   get #endpoints(): readonly EndpointStats[] {
     return this.#part.stats().endpoints;
   }
@@ -233,7 +244,7 @@ class Gateway {
   #failed(error: unknown, { call, name, wait }: Live): Said {
     this.#cache?.forget(call);
     const all = this.#endpoints;
-    const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || one.state === 'unusable');
+    const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || isSettled(one));
     const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
     const down = downIn(all, targets ?? [name]);
     const isOver = this.#parts.closing.aborted;

@@ -83,19 +83,33 @@ export function namesOf(models: Models) {
 
 export type Names = ReturnType<typeof namesOf>;
 
+/** What is made of a setting, and made anew only where that has changed. */
+export function following<From, Made>(from: () => From, make: (from: From) => Made): () => Made {
+  let last = from();
+  let made = make(last);
+  return () => {
+    const now = from();
+    if (now !== last) {
+      last = now;
+      made = make(now);
+    }
+    return made;
+  };
+}
+
 /** ms. A server that is started again needs minutes. */
 const LONG = 10 * 60_000;
 
 /** Tells the operator once of a model that an alias stands for and nobody has served for long: its name may be mistyped. */
 export class Unserved {
-  readonly #names: Names;
+  readonly #names: () => Names;
   readonly #now: () => number;
   readonly #say: Say;
   /** since when each was seen to be served by nobody; only models of the config get here */
   readonly #since = new Map<string, number>();
   readonly #told = new Set<string>();
 
-  constructor(names: Names, { now, say }: { now(): number; say: Say }) {
+  constructor(names: () => Names, { now, say }: { now(): number; say: Say }) {
     this.#names = names;
     this.#now = now;
     this.#say = say;
@@ -112,7 +126,7 @@ export class Unserved {
     this.#since.set(model, from);
     if (this.#now() - from < LONG || this.#told.has(model)) return false;
     this.#told.add(model);
-    const { aliases, modelsOf } = this.#names;
+    const { aliases, modelsOf } = this.#names();
     const meant = aliases.filter(alias => modelsOf(alias).includes(model));
     this.#say(
       `models: no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; other models get its share of ` +

@@ -14,7 +14,7 @@ export interface Shell {
   title: string;
   main: Html;
   /** who is logged in; null where nobody is. `canLeave`: there are keys */
-  viewer: { owner: string; canLeave: boolean } | null;
+  viewer: { owner: string; canLeave: boolean; isAdmin: boolean } | null;
   /** the address of its updates */
   events?: string;
 }
@@ -33,9 +33,10 @@ export function page({ title, main, viewer, events = '' }: Shell): string {
   });
 }
 
-function menu({ owner, canLeave }: NonNullable<Shell['viewer']>): Html {
+function menu({ owner, canLeave, isAdmin }: NonNullable<Shell['viewer']>): Html {
   const leave = html`<form method="post" action="/ui/logout"><button class="quiet">Log out</button></form>`;
-  return html`<nav aria-label="Pages"><a href="/ui/">Batches</a> <a href="/ui/new">Start a batch</a></nav>
+  return html`<nav aria-label="Pages"><a href="/ui/">Batches</a> <a href="/ui/new">Start a batch</a>
+${isAdmin ? html`<a href="/ui/admin">Keys and endpoints</a>` : NONE}</nav>
 <div class="who"><span>${owner}</span>${canLeave ? leave : NONE}</div>`;
 }
 

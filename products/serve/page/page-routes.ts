@@ -15,6 +15,7 @@ import { sendFile } from '../file-routes.ts';
 import { readBody } from '../http-body.ts';
 import type { Parts } from '../server-context.ts';
 import type { Uploads } from '../uploads.ts';
+import { addAdminPage } from './admin-page-routes.ts';
 import { resultOf } from './answer-view.ts';
 import { batchPage, resultsPage } from './batch-page.ts';
 import { createEvents } from './events.ts';
@@ -106,6 +107,7 @@ class Pages {
     this.#addViews(ui);
     this.#addFiles(ui);
     this.#addActions(ui);
+    addAdminPage(ui, this.#parts, { show, formOf });
   }
 
   #callerOf({ headers, socket }: FastifyRequest): Caller | null {
@@ -245,8 +247,13 @@ class Pages {
       return toBatch(reply, started(request, fields, fields.get('input_file_id') ?? ''));
     });
     ui.post('/batches/:id/cancel', async (request: One, reply) => {
-      const { id } = this.#batchOf(request);
+      const { id, owner } = this.#batchOf(request);
       batches.cancel(store.of(id));
+      if (owner !== request.caller.owner)
+        this.#parts.acts.note(request, 'batch.cancelled', `cancelled ${id} of ${owner}`, {
+          target: id,
+          owner,
+        });
       return toBatch(reply, id);
     });
   }
@@ -260,7 +267,7 @@ function show(
   events?: string,
 ): FastifyReply {
   const caller: Caller | null = request.caller;
-  const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null };
+  const viewer = caller && { owner: caller.owner, canLeave: caller.key !== null, isAdmin: isAdmin(caller) };
   return reply
     .type('text/html; charset=utf-8')
     .send(page({ title, main, viewer, ...(events !== undefined && { events }) }));

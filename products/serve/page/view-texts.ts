@@ -133,7 +133,7 @@ export function endpointView(endpoint: EndpointStats): EndpointView {
   const { url, state, cause, models, inFlight, limit, share, load, gpu, answered, failed } = endpoint;
   return {
     ...{ key: url, url: shownUrl(url), status: state },
-    state: state === 'up' || cause === '' ? state : `${state}: ${cut(cause, 200)}`,
+    state: stateWords(state, cause),
     models: models.slice(0, 4).join(', ') + (models.length > 4 ? ` and ${models.length - 4} more` : ''),
     flight: `${number(inFlight)} of ${number(limit)}${shareWords(share)}`,
     waiting: load === null ? '' : number(load.waiting),
@@ -149,6 +149,12 @@ function shareWords(share: EndpointStats['share']): string {
   if (share === undefined || share.places === null) return '';
   const why = share.aim === null ? '' : ` in ${number(Math.round(share.aim))} ms`;
   return `; batches have ${number(share.places)}: live calls want their first token${why}`;
+}
+
+/** Why it is so, unless the cause says the state itself. */
+export function stateWords(state: string, cause: string): string {
+  if (state === 'up' || cause === '') return state;
+  return cause.startsWith(state) ? cut(cause, 200) : `${state}: ${cut(cause, 200)}`;
 }
 
 /** A user and a password in it are nobody's to see. */

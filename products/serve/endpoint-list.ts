@@ -1,0 +1,153 @@
+/**
+ * The endpoints of a server: those that are named in its flags and files, and those that were found. An admin may drain one:
+ * `drained.json` of DIR keeps that over reloads and restarts, for as long as the endpoint is named or found.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
+import type { Change, EndpointPool } from '../../engine/asking/pool/part.ts';
+import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Say } from '../../engine/core/item/say.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
+import { MOST } from './discovery/entries.ts';
+
+interface Drain {
+  /** who did it, and when: Unix seconds */
+  by: string;
+  at: number;
+}
+
+export interface EndpointListOptions {
+  data: string;
+  pool: Pick<EndpointPool, 'setEndpoints' | 'setReserve' | 'drain' | 'resume' | 'stats'>;
+  named: readonly EndpointSetting[];
+  /** ms since 1970 */
+  now(): number;
+  say: Say;
+}
+
+const wordsOf = (by: string): string => `drained by ${by}`;
+
+export class EndpointList {
+  readonly #options: EndpointListOptions;
+  readonly #path: string;
+  readonly #drained: Map<string, Drain>;
+  #named: readonly EndpointSetting[];
+  readonly #found = new Map<string, readonly EndpointSetting[]>();
+  #isOver = false;
+
+  constructor(options: EndpointListOptions) {
+    const { data, pool, named, say } = options;
+    this.#options = options;
+    this.#named = named;
+    this.#path = join(data, 'drained.json');
+    this.#drained = read(this.#path, say);
+    for (const [url, { by }] of this.#drained) {
+      if (!pool.drain(url, wordsOf(by))) continue;
+      say(`endpoint ${url} stays drained (by ${by}): it is asked nothing until it is resumed`, {
+        ...{ event: 'endpoint-drained', endpoint: url },
+      });
+    }
+  }
+
+  /** Those of the flags and files are these now; `reserve`: places at each that are kept free for live calls. */
+  setNamed(settings: readonly EndpointSetting[], reserve: number): Change[] {
+    this.#options.pool.setReserve(reserve);
+    this.#named = settings;
+    return this.#apply();
+  }
+
+  /** Those of a place where they are looked for. */
+  setFound(source: string, settings: readonly EndpointSetting[]): void {
+    if (settings.length === 0) this.#found.delete(source);
+    else this.#found.set(source, settings);
+    const words = this.#apply().map(changeInWords);
+    if (words.length > 0)
+      this.#options.say(`${source}: ${words.join('; ')}`, { event: 'endpoints', from: source });
+  }
+
+  whoDrained(url: string): Drain | null {
+    return this.#drained.get(url) ?? null;
+  }
+
+  /** False where there is no such endpoint. Throws where it cannot be kept. */
+  drain(url: string, by: string): boolean {
+    const { pool, now } = this.#options;
+    if (!this.#isThere(url)) return false;
+    this.#drained.set(url, { by, at: Math.floor(now() / 1000) });
+    this.#keep();
+    return pool.drain(url, wordsOf(by));
+  }
+
+  /** False where there is no such endpoint, or it is not drained. */
+  resume(url: string): boolean {
+    if (!this.#drained.delete(url)) return false;
+    this.#keep();
+    return this.#options.pool.resume(url);
+  }
+
+  #isThere(url: string): boolean {
+    return this.#options.pool.stats().endpoints.some(one => one.url === url && one.leaving !== true);
+  }
+
+  #apply(): Change[] {
+    const { pool, say } = this.#options;
+    const all = new Map<string, EndpointSetting>();
+    // what is named goes before what is found
+    for (const settings of [this.#named, ...this.#found.values()])
+      for (const one of settings) if (!all.has(one.url)) all.set(one.url, one);
+    const isOver = all.size > MOST;
+    if (isOver && !this.#isOver)
+      say(
+        `${all.size} endpoints are named and found, and a server asks at most ${MOST}: the others are left out`,
+      );
+    this.#isOver = isOver;
+    const changes = pool.setEndpoints([...all.values()].slice(0, MOST));
+    let isForgotten = false;
+    for (const { url, what } of changes) {
+      const drained = this.#drained.get(url);
+      if (what === 'added' && drained !== undefined) pool.drain(url, wordsOf(drained.by));
+      // another server may have its address later
+      if (what === 'removed') isForgotten = this.#drained.delete(url) || isForgotten;
+    }
+    if (isForgotten)
+      try {
+        this.#keep();
+      } catch (error) {
+        say(`${this.#path}: expected to be written, found ${(error as Error).message}`);
+      }
+    return changes;
+  }
+
+  #keep(): void {
+    replaceFile(this.#path, `${JSON.stringify(Object.fromEntries(this.#drained), null, 1)}\n`);
+  }
+}
+
+/** As the log says it. */
+export function changeInWords(change: Change): string {
+  const { url } = change;
+  if (change.what === 'limit')
+    return `endpoint ${url}: ${change.limit === null ? 'its limit is learned' : `limit ${change.limit}`} now`;
+  return change.what === 'key'
+    ? `endpoint ${url} is asked with another key`
+    : `endpoint ${url} ${change.what}`;
+}
+
+/** A file that is none costs what it said. */
+function read(path: string, say: Say): Map<string, Drain> {
+  const drained = new Map<string, Drain>();
+  try {
+    if (!existsSync(path)) return drained;
+    const all: unknown = JSON.parse(readKept(path).toString());
+    if (!isObject(all)) throw new Error('found something else than an object');
+    for (const [url, one] of Object.entries(all))
+      if (isObject(one) && typeof one.by === 'string' && Number.isInteger(one.at))
+        drained.set(url, { by: one.by, at: one.at as number });
+  } catch (error) {
+    say(
+      `${path}: expected the endpoints that were drained, found none (${(error as Error).message}); all are asked`,
+    );
+  }
+  return drained;
+}

@@ -1,0 +1,44 @@
+/** Changes of DIR/keys.json: of `fw keys`, and of admins of a server that runs. Whoever changes it has the lock of it. */
+import { join } from 'node:path';
+import { takeLock } from '../../engine/asking/ledger/lock.ts';
+import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
+import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { ioError, usageError } from '../../engine/core/item/failure.ts';
+import { type KeyRecord, keysPath, readKeys, writeKeys } from './api-keys.ts';
+
+/** The name of an owner: what a log, a path and a page can show. */
+export const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+const FROM_NOW = /^(\d{1,5})([dh])$/;
+const HOUR = 3_600_000;
+
+/** Unix seconds. Exit 64, naming `where`, for what is no time to come. */
+export function expiryOf(text: string, now: number, where: string): number {
+  const [, count, unit] = FROM_NOW.exec(text) ?? [];
+  const time = DAY.test(text)
+    ? Date.parse(`${text}T00:00:00Z`)
+    : now + Number(count) * (unit === 'd' ? 24 * HOUR : HOUR);
+  if (time > now) return Math.floor(time / 1000);
+  throw usageError(
+    `${where}: expected a time to come, such as 30d, 12h or 2027-01-31, found '${text.slice(0, 100)}'`,
+  );
+}
+
+/** Reads, changes and writes the keys; of several at once each waits for its turn. */
+export async function changeKeys(data: string, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
+  try {
+    makeFolder(data, OWNER_ONLY.folder);
+    const what = { name: keysPath(data), hint: 'then give the command again' };
+    const lock = await inTurn(() => takeLock(join(data, 'locks'), 'keys', { what }));
+    try {
+      writeKeys(data, act(readKeys(data) ?? []));
+    } finally {
+      lock.release();
+    }
+  } catch (error) {
+    const { syscall, message } = error as NodeJS.ErrnoException;
+    if (syscall === undefined) throw error; // what `act` says, too
+    throw ioError(`expected to write ${keysPath(data)}, found ${message}`);
+  }
+}
