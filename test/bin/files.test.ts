@@ -88,6 +88,7 @@ const SPEAK_OF_FILES = [
   'batch --output-file',
   'chain --passed',
   'ingest --format',
+  'keys add --storage',
   'plan --set',
   'run --set',
   'select --id',

@@ -201,7 +201,7 @@ test.each([
   ['fw verify --output a', /redirect standard output: > FILE/],
   ['fw run --output-file a', /did you mean '--output'\?/],
   ['fw chain --temperature 1', /set it in the agent file, under sampling/],
-  ['fw plan --num-prompts 9', /did you mean '--items'\?/],
+  ['fw plan --num-prompts 9', /did you mean '--requests'\?/],
   ['fw plan --base-url http://a', /--calibrate URL measures one/],
   ['fw run --num-prompts 9', /did you mean '--limit'\?/],
   ['fw batch --num-prompts 9', /pipe in fewer lines: head -n N/],

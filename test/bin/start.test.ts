@@ -89,7 +89,7 @@ describe('with a table of the user’s', () => {
 
   test.each([
     ['nothing', '', 'found nothing: it is empty'],
-    ['an archive', Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0]), 'found gzip, which is compressed'],
+    ['an archive', Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0, 0]), 'found xz, which is compressed'],
     ['bytes', Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\rIHDR', 'latin1'), 'found bytes of a binary file'],
     ['a header alone', 'id,text\n', 'expected rows under the header, found none'],
     ['prose', 'Dear all, we have, at last, met.\nYours\nMe\n', 'no row that fits its header'],
