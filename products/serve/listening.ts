@@ -1,6 +1,7 @@
 /** Where a server listens: its URL, and what it says where it cannot. */
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
 import { usageError } from '../../engine/core/item/failure.ts';
 import type { Settings } from './serve-config.ts';
 
@@ -25,4 +26,13 @@ export function listenError(error: unknown, { host, port }: Place): unknown {
 export function urlOf(server: Server, { host }: Place): string {
   const { port } = server.address() as AddressInfo;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+export async function listen(app: FastifyInstance, place: Place): Promise<string> {
+  try {
+    await app.listen({ host: place.host, port: place.port, backlog: BACKLOG });
+  } catch (error) {
+    throw listenError(error, place);
+  }
+  return urlOf(app.server, place);
 }

@@ -17,7 +17,7 @@ import { remotePool } from '../workers/sharding.ts';
 import { createAccess, isLoopback } from './access.ts';
 import type { KeyRecord, KeyRing } from './api-keys.ts';
 import { createHttp } from './http.ts';
-import { listen } from './serve.ts';
+import { listen } from './listening.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 

@@ -113,7 +113,7 @@ interface Start extends Pick<ReturnType<typeof settingsOf>, 'otlp'> {
 }
 
 async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: Say): Promise<number> {
-  const { keysOf, startServer } = await import('./serve.ts');
+  const { startServer } = await import('./serve.ts');
   const warn: Say = (message, about = POOL) => say(message, about);
   let first = await read(warn);
   const { data } = first;
@@ -134,7 +134,8 @@ async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: S
   const listening = (url: string): void => void process.stdout.write(`${JSON.stringify({ url })}\n`);
   let standing: Standing | null | undefined;
   if (options.standby) {
-    keysOf({ data, settings: first.settings, say });
+    const { expectKeys } = await import('./open-parts.ts');
+    expectKeys({ data, settings: first.settings, say });
     const { waitInStandby } = await import('./standby.ts');
     const { asked: signal } = ending;
     standing = await waitInStandby({ data, place: first.settings, say, listening, onLost: onBroken, signal });
