@@ -128,7 +128,7 @@ test('whatever is added, taken out, drained and resumed, each call is answered o
   const servers = await Promise.all(
     Array.from({ length: 5 }, () => serve(ask => void setImmediate(() => echo(ask)))),
   );
-  const pool = await open([(servers[0] as { url: string }).url], { lasting: true });
+  const pool = await open([(servers[0] as { url: string }).url], { lasting: true, lasts: true });
   const calls: Promise<string>[] = [];
   for (let turn = 0; turn < 150; turn++) {
     const at = Math.floor(random() * servers.length);
