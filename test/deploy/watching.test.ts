@@ -7,6 +7,7 @@ import { parse, stringify } from 'yaml';
 import { startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder, ROOT } from '../fw.ts';
 import { begin, linesOf, reached } from '../server/batching.ts';
+import { configured } from '../server/reloading.ts';
 import { served } from '../server/serving.ts';
 
 const RULES = join(ROOT, 'deploy', 'alerts.yaml');
@@ -28,7 +29,9 @@ const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) 
 const ALERTS: { alert: string; expr: string }[] = parse(readFileSync(RULES, 'utf8')).groups[0].rules;
 
 test('the metrics that they name are on the page of a run or of a server, with the labels that they ask for, and all are used', async () => {
-  const page = (await pageOfRun()) + (await pageOfServer()) + (await pageOfCoordinator());
+  const page = [
+    ...[await pageOfRun(), await pageOfServer(), await pageOfCoordinator(), await pageOfConfigured()],
+  ].join('');
   const asked = [...expressions, ...ALERTS.map(({ expr }) => expr)].join('\n');
   const names = new Set(asked.match(/\b(?:fw|process|nodejs)_[a-z0-9_]+/g));
   expect(names.size).toBeGreaterThan(25);
@@ -46,10 +49,11 @@ test('the metrics that they name are on the page of a run or of a server, with t
     if (sample !== undefined) for (const label of own) expect(sample, name).toContain(`${label}="`);
   }
 
-  // what others tell already is left out
+  // what others tell already is left out, and what is but an alert
   const shown = expressions.join('\n');
   const all = new Set([...page.matchAll(/^# TYPE (\S+) /gm)].map(([, name = '']) => name));
   expect([...all].filter(name => name.startsWith('fw_') && !shown.includes(name)).sort()).toEqual([
+    'fw_config_ok',
     'fw_http_request_seconds',
     'fw_items_expected',
     'fw_items_read_total',
@@ -104,6 +108,12 @@ async function pageOfServer(): Promise<string> {
   const page = await (await fetch(`${server.url}/metrics`)).text();
   await server.stop();
   return page;
+}
+
+/** Whose settings are read again where they change. */
+async function pageOfConfigured(): Promise<string> {
+  const server = await configured('pool: { endpoints: ["http://127.0.0.1:1/v1"] }\n');
+  return (await fetch(`${server.url}/metrics`)).text();
 }
 
 /** That gives its batches to workers: there are none. */
