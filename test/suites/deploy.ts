@@ -121,7 +121,9 @@ function rules(): Verdict[] {
     encoding: 'utf8',
     env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
   });
-  const isDone = ran.status === 0 && / 10 passed/.test(stripVTControlCharacters(ran.stdout));
+  // without promtool they would all have been skipped
+  const passed = Number(/Tests +(\d+) passed/.exec(stripVTControlCharacters(ran.stdout))?.[1] ?? 0);
+  const isDone = ran.status === 0 && passed >= 10;
   return [
     { name: 'promtool takes the rules and the query', problem: isDone ? null : ran.stdout.slice(-2_000) },
   ];
