@@ -37,16 +37,21 @@ export function ownTable(files: Files): string {
 }
 
 /** The same starter for the table at `path`, as seen from the folder: its pipeline reads it, its template has the columns. */
-export function fitTo(files: Files, path: string, look: Look): { files: Files; id: string | undefined } {
+export function fitTo(
+  files: Files,
+  { path, encoding }: { path: string; encoding: string | undefined },
+  look: Look,
+): { files: Files; id: string | undefined } {
   const id = idColumn(look);
   const fitted = new Map(files);
   fitted.delete(ownTable(files));
-  fitted.set('prompt.liquid', templateOf(look.columns, files.get('prompt.liquid') as string));
+  fitted.set('prompt.liquid', templateOf(look, files.get('prompt.liquid') as string));
   const { isMap, parseDocument } = library('yaml');
   const document = parseDocument(files.get('pipeline.yaml') as string);
   document.set('input', path);
   const ingest = document.getIn(['stages', 0, 'ingest']);
   if (!isMap(ingest)) throw new Error('a starter without ingest at its beginning');
+  if (encoding !== undefined) ingest.set('encoding', encoding);
   if (look.delimiter !== undefined) ingest.set('delimiter', quoted(look.delimiter));
   if (id !== undefined && id !== 'id' && id !== 'prompt_id') ingest.set('id', id); // which it takes by itself
   fitted.set('pipeline.yaml', document.toString({ lineWidth: 0, flowCollectionPadding: true }));
@@ -75,14 +80,17 @@ function idColumn({ columns, rows }: Look): string | undefined {
 
 /**
  * A line for each column under the comment of the starter's own; the prompt alone where there is one; the row as JSON
- * where a template cannot have such a name.
+ * where a template cannot have such a name. Where some row lacks a column (a null of JSON or Parquet is no value), any may.
  */
-function templateOf(columns: readonly string[], own: string): string {
+function templateOf({ columns, rows }: Look, own: string): string {
   const [comment = ''] = /^.*?endcomment -%}\n/s.exec(own) ?? [];
   if (columns.includes('prompt')) return `${comment}{{ prompt }}\n`;
+  const mayLack = rows.some(row => !row.trouble && row.columns.length < columns.length);
   const lines = columns.map(name => {
     const variable = variableOf(name);
-    return variable === null ? null : `${name.replace(/[\s:]+$/, '')}: {{ ${variable} }}`;
+    return variable === null
+      ? null
+      : `${name.replace(/[\s:]+$/, '')}: {{ ${variable}${mayLack ? ' | default: ""' : ''} }}`;
   });
   return `${comment}${lines.includes(null) ? '{% row_as_json %}' : lines.join('\n')}\n`;
 }

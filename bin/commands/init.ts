@@ -5,6 +5,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { encodingNamed } from '../../engine/core/files/decoded.ts';
 import { dataError, EXIT, ioError, usageError } from '../../engine/core/item/failure.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
@@ -34,11 +35,15 @@ export default command({
     from: {
       type: 'string',
       file: 'read',
-      description: 'Your table (CSV, TSV, JSON or NDJSON), read in place. Default: ten sample rows.',
+      description: 'Your table (CSV, TSV, JSON, NDJSON or Parquet), read in place. Default: ten sample rows.',
+    },
+    encoding: {
+      type: 'string',
+      description: 'Encoding of that table, e.g. utf-16le or windows-1252. Default: UTF-8.',
     },
   },
 
-  async run({ starter, from }, [folder, ...more]) {
+  async run({ starter, from, encoding }, [folder, ...more]) {
     if (folder === undefined || more.length > 0) {
       const found = folder === undefined ? 'none' : `also ${visible(more.join(' '))}`;
       throw usageError(`expected one folder to make, found ${found}: fw init FOLDER [--from TABLE]`);
@@ -48,7 +53,7 @@ export default command({
     const { files, said } =
       from === undefined
         ? { files: made, said: `Its table is ${ownTable(made)}, with ten rows; --from FILE takes yours.` }
-        : await fitted(made, from, folder);
+        : await fitted(made, folder, { from, encoding });
     write(folder, files);
     process.stdout.write(`${page(folder, files, said)}\n`);
     return EXIT.ok;
@@ -66,12 +71,17 @@ function refuseUsed(folder: string): void {
   throw usageError(`expected a folder that is new or empty, found ${visible(found)}: ${visible(folder)}`);
 }
 
-async function fitted(made: Files, from: string, folder: string) {
+async function fitted(
+  made: Files,
+  folder: string,
+  { from, encoding }: { from: string; encoding: string | undefined },
+) {
   if (existsSync(from) && !statSync(from).isFile())
     throw dataError(`--from: expected a regular file, found something else: ${from}`);
-  const look = await lookAtTable(from, COMMON['max-line'].default);
+  if (encoding !== undefined) encodingNamed(encoding);
+  const look = await lookAtTable(from, { maxLine: COMMON['max-line'].default, encoding });
   const path = isAbsolute(from) ? from : relative(resolve(folder), resolve(from));
-  const { files, id } = fitTo(made, path, look);
+  const { files, id } = fitTo(made, { path, encoding }, look);
   const bad = look.rows.filter(({ trouble }) => trouble);
   const said = [
     `Its table is ${path}, with ${counted(look.columns.length, 'column')}${between(look.delimiter)}: ${quotedNames(look.columns)}.`,

@@ -22,12 +22,15 @@ const ROWS = 50;
 const DELIMITERS = [undefined, ';', '\\t', '|', ','];
 
 /** Exit 65, with the reason, where the file is no table, or none of its first rows fits its header. */
-export async function lookAtTable(path: string, maxLine: number): Promise<Look> {
+export async function lookAtTable(
+  path: string,
+  { maxLine, encoding }: { maxLine: number; encoding?: string | undefined },
+): Promise<Look> {
   let best: Look | undefined;
   let why: unknown; // of the first way to read it
   for (const delimiter of DELIMITERS) {
     try {
-      const look = await read(path, delimiter, maxLine);
+      const look = await read(path, { delimiter, maxLine, encoding });
       if (best === undefined || worth(look) > worth(best)) best = look;
       if (delimiter === undefined && isSure(look)) break;
     } catch (error) {
@@ -58,13 +61,19 @@ function isSure({ rows, columns }: Look): boolean {
   return columns.length !== 1 && rows.every(({ trouble }) => !trouble);
 }
 
-async function read(path: string, delimiter: string | undefined, maxLine: number): Promise<Look> {
+async function read(
+  path: string,
+  {
+    delimiter,
+    maxLine,
+    encoding,
+  }: Record<'delimiter' | 'encoding', string | undefined> & { maxLine: number },
+): Promise<Look> {
   let columns: readonly string[] = [];
   const rows: TableRow[] = [];
   const batches = tableBatches(inputsOf([path]), {
     delimiter: delimiter === undefined ? undefined : delimiterOf(delimiter),
-    maxLine,
-    takesItems: true,
+    ...{ maxLine, encoding, takesItems: true },
     expect(found) {
       columns = found;
     },

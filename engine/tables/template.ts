@@ -103,7 +103,13 @@ export async function readLiquid(text: string, path: string): Promise<Template> 
         try {
           return liquid.renderSync(template, { ...values }); // {% increment %} writes into what it is given
         } catch (error) {
-          throw new ItemFailure('template-failed', `${path}: ${(error as Error).message}`);
+          const { message } = error as Error;
+          const name = /^undefined variable: ([^,\n]{1,100})/.exec(message)?.[1];
+          const hint =
+            name === undefined
+              ? ''
+              : `; this row has no value there (a null of JSON or Parquet is none): {{ ${name} | default: "" }} takes an empty text`;
+          throw new ItemFailure('template-failed', `${path}: ${message}${hint}`);
         }
       },
     };

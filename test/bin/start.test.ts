@@ -87,6 +87,21 @@ describe('with a table of the user’s', () => {
     expect(dry.stdout).toContain('id: 1\ntext: a\n');
   });
 
+  test('where rows have no value for a column, the template takes an empty text', async () => {
+    const { at, read } = await initWith('{"id":"1","ok":true}\n{"id":"2","ok":null}\n', '', 'rows.ndjson');
+    expect(read('prompt.liquid')).toContain('ok: {{ ok | default: "" }}\n');
+    const ran = await fw('fw ingest --template desk/prompt.liquid rows.ndjson', { cwd: at });
+    expect(ran.code, ran.stderr).toBe(0);
+  });
+
+  test('text in another encoding, where it is said', async () => {
+    const table = Buffer.from('id;text\n1;Grüße\n', 'latin1');
+    const { at, read } = await initWith(table, '--encoding windows-1252');
+    expect(read('pipeline.yaml')).toContain("encoding: windows-1252, delimiter: ';'");
+    const dry = await fw('fw run pipeline.yaml --dry-run', { cwd: join(at, 'desk') });
+    expect(dry.stdout).toContain('text: Grüße\n');
+  });
+
   test.each([
     ['nothing', '', 'found nothing: it is empty'],
     ['an archive', Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0, 0]), 'found xz, which is compressed'],

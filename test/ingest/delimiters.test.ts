@@ -75,7 +75,7 @@ describe('sep=', () => {
     const path = join(at, 'counted.csv');
     writeFileSync(path, text);
     expect(await countRows([path, path], { maxLine: 1 << 20, signal: new AbortController().signal })).toBe(4);
-    const { columns, delimiter, rows } = await lookAtTable(path, 1 << 20);
+    const { columns, delimiter, rows } = await lookAtTable(path, { maxLine: 1 << 20 });
     expect([columns, delimiter, rows.length]).toEqual([['id', 'prompt', 'income'], undefined, 2]);
   });
 
@@ -219,7 +219,7 @@ describe('a header that holds another delimiter', () => {
       65,
       expect.stringContaining(`"id;prompt" alone (is it --delimiter ';'?)`),
     ]);
-    const { columns, delimiter } = await lookAtTable(join(at, 'b.csv'), 1 << 20);
+    const { columns, delimiter } = await lookAtTable(join(at, 'b.csv'), { maxLine: 1 << 20 });
     expect([columns, delimiter]).toEqual([['id', 'prompt'], ';']);
   });
 });

@@ -17,10 +17,13 @@ export function encodingNamed(encoding: string): string {
 export function decodedInput(input: ByteInput, encoding: string): ByteInput {
   const decoder = new TextDecoder(encoding, { fatal: true });
   let isOver = false;
+  let isFirst = true;
   const next = async (): Promise<Buffer | null> => {
     while (!isOver) {
       const bytes = await input.read(null);
       isOver = bytes === null;
+      if (isFirst && bytes !== null) refuseOtherOrder(bytes, decoder.encoding, input.name);
+      isFirst = false;
       let text: string;
       try {
         text = bytes === null ? decoder.decode() : decoder.decode(bytes, { stream: true });
@@ -44,4 +47,12 @@ export function decodedInput(input: ByteInput, encoding: string): ByteInput {
     },
     close: () => input.close(),
   };
+}
+
+/** A mark at the beginning of UTF-16 says in which order its bytes are: the other one would be read as other words. */
+function refuseOtherOrder(bytes: Buffer, encoding: string, name: string): void {
+  const mark = bytes.subarray(0, 2).toString('hex');
+  const marked = mark === 'fffe' ? 'utf-16le' : mark === 'feff' ? 'utf-16be' : null;
+  if (marked === null || marked === encoding || !encoding.startsWith('utf-16')) return;
+  throw dataError(`${name}: expected ${encoding} (--encoding), found the mark of ${marked} at its beginning`);
 }
