@@ -91,7 +91,7 @@ async function makeTemplate(): Promise<string> {
   const at = folder();
   for (const name of ['pipelines', 'fixtures', 'schemas', 'deploy'])
     symlinkSync(join(ROOT, name), join(at, name));
-  for (const name of ['parts', 'old', 'out', 'desk']) mkdirSync(join(at, name));
+  for (const name of ['parts', 'data', 'old', 'out', 'desk']) mkdirSync(join(at, name));
   writeFileSync(join(at, 'ask.liquid'), 'May {{ name }} have {{ loan_amount }}?\n');
   writeFileSync(join(at, 'tickets.csv'), 'ticket,text\n1,It is down\n2,Where is my invoice?\n');
   writeFileSync(join(at, 'note.schema.json'), '{"type":"object"}');
@@ -108,6 +108,7 @@ async function makeTemplate(): Promise<string> {
     `set -e
      fw ingest --limit ${ROWS} fixtures/applications-60.csv | jq -rs '(.[0].input | keys_unsorted), (.[].input | [.[]]) | @csv' > prompts.csv
      cp prompts.csv parts/one.csv
+     fw ingest prompts.csv | jq -c '{id, text: .prompt}' | fw export --format parquet > data/train-0.parquet
      fw ingest prompts.csv > asked.ndjson
      fw chain --ledger ledger/ --endpoint ${servers[0]?.url} < asked.ndjson > done.ndjson
      fw legacy < done.ndjson > out.jsonl

@@ -29,6 +29,8 @@ const HASH_LANGUAGE =
 /** Code directly before an object: a branch, a result, a call. */
 const CODE =
   /(?:^|[:;{)])[ \t]*(?:return|yield|raise|throw)\b[ \t(]*$|=>[ \t(]*$|[\w\])][ \t]*\?[ \t]*$|&&[ \t]*$|\|\|[ \t]*$|[\w.]\($|\b(?:const|let|var|def|elif|else|assert)\b[^\n]*$|[=!]==?[ \t]*$/;
+/** A fence says of what is in it that it is `json`, or `text`: an answer may decide between such words too. */
+const FENCE = /^[ \t]{0,8}(?:`{3}|~{3})[ \t]{0,8}[\w+-]{1,20}(?=[ \t]{0,8}\r?(?:\n|$))/gm;
 interface Place {
   /** others stand before it */
   isOneOf?: boolean;
@@ -51,8 +53,9 @@ export function doubtBefore(before: string, place: Place): string | null {
   for (const part of [before.slice(0, LONGEST_REFUSAL), before.slice(-LONGEST_REFUSAL)])
     if (refuses(plain(part))) return 'beside a refusal';
   const { said = [], others = [] } = place;
-  const tail = plain(before.slice(-LONGEST_LEAD));
-  if (decidesAgainst(tail, said, others)) return 'behind another decision';
+  const near = before.slice(-LONGEST_LEAD);
+  const tail = plain(near);
+  if (decidesAgainst(plain(near.replace(FENCE, '')), said, others)) return 'behind another decision';
   const lead = leadOf(before);
   if (lead.kind === 'none') return null;
   if (hedges.SUPPOSED.test(tail)) return 'under a condition';

@@ -99,6 +99,8 @@ export interface KeyRing {
   find(key: string): KeyRecord | null;
   /** The key with this id, if it is not revoked: for who has shown it before. */
   withId(id: string): KeyRecord | null;
+  /** The key with this id as it was last read, valid or not: what it was limited to holds while the file cannot be read. */
+  lastKnown(id: string): KeyRecord | null;
   /** Since when it is valid no more, in Unix seconds: revoked, or expired. Null where it is, and where nobody knows. */
   endOf(id: string): number | null;
 }
@@ -113,6 +115,7 @@ export function openKeys(data: string, warn: Say): KeyRing {
   let keys: Map<string, KeyRecord> | null = null;
   /** by id, as the file had them when it was last read; null before that */
   let known: Map<string, string> | null = null;
+  const last = new Map<string, KeyRecord>();
   /** by id, of those whose end is known */
   let ends = new Map<string, number>();
 
@@ -125,17 +128,21 @@ export function openKeys(data: string, warn: Say): KeyRing {
       if (read === null && keys !== null)
         throw dataError(`${keysPath(data)}: expected the keys of fw keys, found no file`);
       if (known !== null) for (const [words, about] of changesOf(known, read ?? [])) warn(words, about);
+      for (const one of read ?? []) last.set(one.id, one);
+      // one that is in the file no more was taken out by hand
+      const gone = read === null ? [] : [...last.keys()].filter(id => !read.some(one => one.id === id));
       known = new Map(read?.map(one => [one.id, JSON.stringify(one)]));
       const valid = read?.filter(({ revoked }) => revoked === undefined);
       keys = valid
         ? new Map(valid.flatMap(one => [[one.sha256, one] as const, [one.id, one] as const]))
         : null;
-      ends = new Map(
-        read?.flatMap(({ id, revoked = Infinity, expires = Infinity }) => {
+      ends = new Map([
+        ...gone.map(id => [id, 0] as const),
+        ...(read ?? []).flatMap(({ id, revoked = Infinity, expires = Infinity }) => {
           const end = Math.min(revoked, expires);
           return end === Infinity ? [] : [[id, end] as const];
         }),
-      );
+      ]);
     } catch (error) {
       keys = new Map();
       warn(`${(error as Error).message}; no key is valid until that is fixed`, {
@@ -156,6 +163,10 @@ export function openKeys(data: string, warn: Say): KeyRing {
     withId(id) {
       follow();
       return keys?.get(id) ?? null;
+    },
+    lastKnown(id) {
+      follow();
+      return last.get(id) ?? null;
     },
     endOf(id) {
       follow();

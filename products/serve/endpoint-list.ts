@@ -31,7 +31,7 @@ const wordsOf = (by: string): string => `drained by ${by}`;
 export class EndpointList {
   readonly #options: EndpointListOptions;
   readonly #path: string;
-  readonly #drained: Map<string, Drain>;
+  #drained: Map<string, Drain>;
   #named: readonly EndpointSetting[];
   readonly #found = new Map<string, readonly EndpointSetting[]>();
   #isOver = false;
@@ -74,15 +74,15 @@ export class EndpointList {
   drain(url: string, by: string): boolean {
     const { pool, now } = this.#options;
     if (!this.#isThere(url)) return false;
-    this.#drained.set(url, { by, at: Math.floor(now() / 1000) });
-    this.#keep();
+    this.#keep(new Map(this.#drained).set(url, { by, at: Math.floor(now() / 1000) }));
     return pool.drain(url, wordsOf(by));
   }
 
   /** False where there is no such endpoint, or it is not drained. */
   resume(url: string): boolean {
-    if (!this.#drained.delete(url)) return false;
-    this.#keep();
+    const rest = new Map(this.#drained);
+    if (!rest.delete(url)) return false;
+    this.#keep(rest);
     return this.#options.pool.resume(url);
   }
 
@@ -112,15 +112,17 @@ export class EndpointList {
     }
     if (isForgotten)
       try {
-        this.#keep();
+        this.#keep(this.#drained);
       } catch (error) {
         say(`${this.#path}: expected to be written, found ${(error as Error).message}`);
       }
     return changes;
   }
 
-  #keep(): void {
-    replaceFile(this.#path, `${JSON.stringify(Object.fromEntries(this.#drained), null, 1)}\n`);
+  /** What cannot be written is not so. */
+  #keep(drained: Map<string, Drain>): void {
+    replaceFile(this.#path, `${JSON.stringify(Object.fromEntries(drained), null, 1)}\n`);
+    this.#drained = drained;
   }
 }
 

@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readAnswer } from '../../engine/answers/read-answer.ts';
+import { compileSchema } from '../../engine/answers/schema.ts';
 import type { JsonObject } from '../../engine/core/json/pointer.ts';
 import { drawsOf, PURPOSE, sha256 } from '../../products/simulator/random.ts';
 import { FAULTS, judges, onlyThought, saidWith } from './last.ts';
@@ -20,6 +21,15 @@ const one = fc.record({
 });
 
 const randomOf = (seed: number) => drawsOf(seed)(sha256('answer'), PURPOSE.answer);
+
+it('a fence that calls itself json decides nothing, where json is what might have been said instead', () => {
+  const schema = { type: 'object', properties: { format: { enum: ['json', 'text'] } }, required: ['format'] };
+  const check = compileSchema(schema, 'formats');
+  const answer = '{"format": "text"}';
+  const read = (text: string) => readAnswer(text, check, { finish: 'stop' }).output;
+  expect(read(`Decision:\n\`\`\`json\n${answer}\n\`\`\``)).toEqual({ format: 'text' });
+  expect(read(`My decision: json.\n\`\`\`json\n${answer}\n\`\`\``)).toBeUndefined();
+});
 
 describe(`${faults.length} faults of ${all.length} schemas`, () => {
   it('give what stands last, or nothing', () => {

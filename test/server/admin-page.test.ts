@@ -19,7 +19,7 @@ async function admins() {
 }
 const onceIn = (text: string): string => /name="once" value="([0-9a-f]+)"/.exec(text)?.[1] ?? '';
 const actsIn = (data: string) =>
-  readFileSync(join(data, 'audit.ndjson'), 'utf8')
+  readFileSync(join(data, 'audit.jsonl'), 'utf8')
     .trimEnd()
     .split('\n')
     .map(line => JSON.parse(line));

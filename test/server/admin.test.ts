@@ -1,5 +1,5 @@
 /** What admins do over the API: keys, batches of all, endpoints, and who asked what; and that nobody else does. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readKeys } from '../../products/serve/api-keys.ts';
@@ -37,7 +37,7 @@ const chat = async ({ url }: Place, key: string, model = 'm') =>
     body: JSON.stringify({ model, messages: [{ role: 'user', content: 'the secret question' }] }),
   });
 const actsIn = ({ data }: Place) =>
-  readFileSync(join(data, 'audit.ndjson'), 'utf8')
+  readFileSync(join(data, 'audit.jsonl'), 'utf8')
     .trimEnd()
     .split('\n')
     .map(line => JSON.parse(line));
@@ -186,6 +186,11 @@ test('a drain is kept over reloads and restarts; without another endpoint live c
   const config = `pool: { endpoints: [${model.url}, ${other.url}] }\ninteractive_wait: 50ms\n`;
   let server = await configured(config, data);
   const turn = (act: string, url = model.url) => as(admin, server, 'POST', `endpoints/${act}`, { url });
+  // what cannot be kept is not so
+  mkdirSync(join(data, 'drained.json'));
+  expect((await turn('drain')).status).toBeGreaterThanOrEqual(500);
+  expect((await chat(server, admin)).status).toBe(200);
+  rmdirSync(join(data, 'drained.json'));
   expect((await turn('drain')).body).toMatchObject({ state: 'drained', drained: { by: 'root' } });
   expect((await turn('drain')).status).toBe(400);
   expect((await turn('drain', 'http://evil.example/v1')).status).toBe(404);

@@ -160,8 +160,30 @@ test('a rate is of the last minute, and of what has not ended', () => {
   expect(rates.of('b')).toBeNull();
 });
 
+test('what the disk or a bug does to one page ends that page, with a line in the log, and no other', () => {
+  const said: string[] = [];
+  const events = createEvents(message => void said.push(message));
+  const viewer = (name: string, values: () => object): string[] => {
+    const written: string[] = [];
+    const response = Object.assign(new EventEmitter(), {
+      ...{ writableLength: 0, writeHead() {}, write: (text: string) => written.push(text), end() {} },
+    });
+    events.add({ response: response as unknown as ServerResponse, name, may: () => true, values });
+    return written;
+  };
+  const broken = viewer('broken', () => {
+    throw Object.assign(new Error('ELOOP: too many links'), { code: 'ELOOP' });
+  });
+  let value = 0;
+  const good = viewer('good', () => ({ value: value++ }));
+  events.send();
+  expect(broken.at(-1)).toMatch(/^event: gone\ndata: "Not live: the server could not look/);
+  expect(good.at(-1)).toMatch(/data: \{"value":1\}/);
+  expect(said).toEqual(['the page "broken" is live no more: ELOOP: too many links']);
+});
+
 test('a client that does not read gets no further frame; equal ones are not sent; each is made once for all', () => {
-  const events = createEvents();
+  const events = createEvents(() => {});
   let made = 0;
   let value = 'one\u202e';
   const viewer = (waiting: number) => {

@@ -19,9 +19,11 @@ const ask = async ({ url }: Pick<Configured, 'url'>, model: string, key = 'none'
   });
   return { status: reply.status, text: await reply.text() };
 };
-async function batchLines({ url }: Pick<Configured, 'url'>, count: number, model: string) {
+async function batchLines({ url }: Pick<Configured, 'url'>, count: number, model: string, more = {}) {
   const openai = new OpenAI({ apiKey: 'none', baseURL: `${url}/v1`, maxRetries: 0 });
-  const lines = Array.from({ length: count }, (_, n) => `${batchLine(`r-${n}`, { model })}\n`).join('');
+  const lines = Array.from({ length: count }, (_, n) => `${batchLine(`r-${n}`, { model, ...more })}\n`).join(
+    '',
+  );
   const { id } = await begin(openai, lines);
   return {
     ended: () => reached(openai, id),
@@ -111,6 +113,20 @@ test('a batch goes on through reloads: with new endpoints, and the aliases that 
   const ended = await batch.ended();
   expect(ended.request_counts).toEqual({ total: 300, completed: 300, failed: 0 });
   expect(new Set(models)).toEqual(new Set(['old a', 'next a']));
+});
+
+test('a batch that was validated runs whatever a line may have by now', async () => {
+  const one = await serve(echo, { models: ['b'] });
+  const other = await serve(echo, { models: ['a', 'b'] });
+  const away = await serve(echo, { models: ['a'] });
+  const server = await configured(poolOf(one.url, away.url));
+  await away.close();
+  const batch = await batchLines(server, 20, 'a', { user: 'x'.repeat(2_000) });
+  await expect.poll(batch.status).toBe('in_progress');
+  expect(await server.again(`${poolOf(other.url)}limits: { line: 1024 }\n`)).toContain(
+    'limits.line is 1024 now',
+  );
+  expect((await batch.ended()).request_counts).toEqual({ total: 20, completed: 20, failed: 0 });
 });
 
 test('a batch whose model is taken out waits for it, and says so', async () => {

@@ -1,8 +1,8 @@
 /** Several tenants at one gateway: whose turn it is, and what each may have. Orders and counts, no times. */
-import { appendFileSync, rmSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readKeys, writeKeys } from '../../products/serve/api-keys.ts';
+import { type KeyRecord, openKeys, readKeys, writeKeys } from '../../products/serve/api-keys.ts';
 import { folder, shell } from '../fw.ts';
 import { type Ask, nonceIn, serve } from '../pool/serving.ts';
 import { begin, lineOf, linesIn, linesOf, reached } from './batching.ts';
@@ -414,4 +414,25 @@ test('lines of a batch name aliases: each is asked of the model that a chat with
     const chat = await openai.chat.completions.create({ model: 'best', user, messages });
     expect(chat.choices[0]?.message.content).toBe(said[n]);
   }
+});
+
+test('while the key file cannot be read no key is valid, and what it limited holds; one that was taken out by hand has ended', () => {
+  const data = folder();
+  keyOf(data, 'ann', ['batch'], { rpm: 5 });
+  keyOf(data, 'bob', ['batch'], { rpm: 7 });
+  const ring = openKeys(data, () => {});
+  const path = join(data, 'keys.json');
+  const [ann, bob] = readKeys(data) as KeyRecord[] as [KeyRecord, KeyRecord];
+  expect(ring.withId(ann.id)?.rpm).toBe(5);
+  const whole = readFileSync(path, 'utf8');
+  for (const spoil of [() => writeFileSync(path, '{"keys": ['), () => rmSync(path)]) {
+    spoil();
+    expect([ring.withId(ann.id), ring.lastKnown(ann.id)?.rpm, ring.endOf(ann.id)]).toEqual([null, 5, null]);
+  }
+  const { keys, ...rest } = JSON.parse(whole);
+  writeFileSync(
+    path,
+    JSON.stringify({ ...rest, keys: keys.filter(({ id }: { id: string }) => id !== ann.id) }),
+  );
+  expect([ring.endOf(ann.id), ring.endOf(bob.id), ring.withId(bob.id)?.rpm]).toEqual([0, null, 7]);
 });

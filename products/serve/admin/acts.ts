@@ -1,5 +1,5 @@
 /**
- * What admins did: DIR/audit.ndjson, a line an act, only ever appended to, and the log. It has who, when, from where and what,
+ * What admins did: DIR/audit.jsonl, a line an act, only ever appended to, and the log. It has who, when, from where and what,
  * and no key.
  */
 import { appendFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ export interface Act extends Record<string, unknown> {
   request_id: string;
 }
 
-export const actsPath = (data: string): string => join(data, 'audit.ndjson');
+export const actsPath = (data: string): string => join(data, 'audit.jsonl');
 
 export interface Acts {
   /** Puts an act on record. `words`: as the log says it, behind who did it. */

@@ -2,7 +2,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
-import { type BatchRecord, STATUSES, type Status, shown } from '../batches/batch-state.ts';
+import { shownNow } from '../batches/batch-routes.ts';
+import { type BatchRecord, STATUSES, type Status } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import type { Batches } from '../batches/batches.ts';
 import { comeAgain, invalid, kept, notFound } from '../errors.ts';
@@ -53,7 +54,7 @@ function addKeys(app: FastifyInstance, parts: Parts): void {
 
 function addBatches(app: FastifyInstance, { acts }: Parts, { store, batches }: AdminParts): void {
   const see = (record: BatchRecord): JsonObject => ({
-    ...shown(batches.seen(record)),
+    ...shownNow(record, batches),
     ...{ owner: record.owner, key: record.key, waits: batches.waiting(record)?.words ?? null },
   });
   const one = ({ params }: One): BatchRecord => {

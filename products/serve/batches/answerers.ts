@@ -99,8 +99,11 @@ export class Answerers {
     if (desk !== null) return status === 'in_progress' ? this.#missingAt(desk, record) : null;
     if (this.#parts.pool.stats().endpoints.every(({ state }) => state !== 'up'))
       return { reason: 'endpoint', words: 'no endpoint is up' };
-    if (status !== 'in_progress' || this.#isServedHere(models)) return null;
-    return { reason: 'model', words: `no endpoint serves ${named(models)}` };
+    if (status !== 'in_progress') return null;
+    if (!this.#isServedHere(models)) return { reason: 'model', words: `no endpoint serves ${named(models)}` };
+    return this.#isUpHere(models)
+      ? null
+      : { reason: 'endpoint', words: `no endpoint that serves ${named(models)} is up` };
   }
 
   /** The models of each endpoint, and of each worker. */
@@ -134,6 +137,13 @@ export class Answerers {
     // one whose endpoint was taken out may be back within the window
     if (models.some(pool.wasServed)) return false;
     return endpoints.every(one => one.models.length > 0 || isSettled(one)) && served.size > 0;
+  }
+
+  /** Whether one of them can be asked now; of models that nobody names lines fail, which is no waiting. */
+  #isUpHere(models: readonly string[]): boolean {
+    const { endpoints } = this.#parts.pool.stats();
+    const those = endpoints.filter(one => one.models.some(model => models.includes(model)));
+    return those.length === 0 || those.some(({ state }) => state === 'up');
   }
 
   #missingAt(desk: Desk, { id, models }: BatchRecord): Waiting | null {

@@ -38,16 +38,19 @@ interface BatchRouteParts {
   parts: Pick<Parts, 'workers' | 'say'>;
 }
 
+/** As OpenAI shows a batch, and whether its window can be kept. */
+export function shownNow(record: BatchRecord, batches: Batches): JsonObject {
+  const forecast = batches.forecasts.of(record);
+  const batch = shown(batches.seen(record));
+  return forecast === null ? batch : { ...batch, fw_forecast: { ...forecast } };
+}
+
 export function addBatchRoutes(
   app: FastifyInstance,
   { store, batches, create, eraser, parts }: BatchRouteParts,
 ): void {
   const config = { scope: 'batch' } as const;
-  const see = (record: BatchRecord): JsonObject => {
-    const forecast = batches.forecasts.of(record);
-    const batch = shown(batches.seen(record));
-    return forecast === null ? batch : { ...batch, fw_forecast: { ...forecast } };
-  };
+  const see = (record: BatchRecord): JsonObject => shownNow(record, batches);
   /** A client that knows OpenAI's fields alone reads what was forecast in a header. */
   const seeOne = (record: BatchRecord, reply: FastifyReply): JsonObject => {
     const forecast = batches.forecasts.of(record);
@@ -98,7 +101,7 @@ export function addBatchRoutes(
 function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): string[] {
   return [
     ...(input === null ? [] : [`the input ${input.input}, which ${input.batch} names too`]),
-    'counts of lines, calls and tokens, without texts',
+    'counts of lines and tokens in /metrics, and in the budget of the day; fw ledger cost knows it no more',
     ...(workers === null ? [] : ['ledgers of workers on other machines, of lines that they answered']),
     'backups and what was sent elsewhere',
   ];

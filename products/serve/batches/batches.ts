@@ -3,6 +3,7 @@
  * server finds where each batch was: it is validated again, runs again with its ledger, or has its files placed again.
  * What the disk does not take pauses a batch, which is looked at again.
  */
+import { statSync } from 'node:fs';
 import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal, ioError } from '../../../engine/core/item/failure.ts';
 import { mayUse } from '../access.ts';
@@ -215,7 +216,12 @@ export class Batches {
     if (ending === null && !(this.#answerers.mayBegin(record) && turns.hasTurn(record))) return false;
     const folder = store.folderOf(id);
     const options = {
-      ...{ record, folder, input: store.inputOf(id), maxLine: settings.limits.line, grace: settings.grace },
+      ...{ record, folder, input: store.inputOf(id), grace: settings.grace },
+      // each line was found short enough when it was validated, whatever the limit is by now
+      maxLine: Math.max(
+        settings.limits.line,
+        statSync(store.inputOf(id), { throwIfNoEntry: false })?.size ?? 0,
+      ),
       names: record.aliases === undefined ? this.#names() : namesOf(record.aliases),
       share: () => turns.shareOf(record),
       weight: () => this.forecasts.weightOf(record),

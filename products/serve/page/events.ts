@@ -3,6 +3,7 @@
  * that does not read gets fewer of them, never late ones.
  */
 import type { ServerResponse } from 'node:http';
+import type { Say } from '../../../engine/core/item/say.ts';
 import { shown } from '../../kit/html.ts';
 import { ApiError } from '../errors.ts';
 
@@ -30,17 +31,26 @@ const asShown = (_key: string, value: unknown): unknown => (typeof value === 'st
 /** What the open page of something is told that was deleted meanwhile. */
 const GONE = 'Not live: this was deleted.';
 
-/** null where what is looked at is gone */
-function snapshotOf(viewer: Viewer): string | null {
+/** What it is told where a disk or a bug is in the way; the log has what. */
+const BROKEN = 'Not live: the server could not look at this. Its log says why.';
+
+/** What is seen, or why it is not seen any more. */
+function snapshotOf(viewer: Viewer, say: Say): { text: string } | { over: string } {
   try {
-    return JSON.stringify(viewer.values(), asShown);
+    return { text: JSON.stringify(viewer.values(), asShown) };
   } catch (error) {
-    if (error instanceof ApiError) return null;
-    throw error;
+    if (error instanceof ApiError) return { over: GONE };
+    say(
+      `the page ${JSON.stringify(viewer.name.trim().slice(0, 100))} is live no more: ${(error as Error).message}`,
+      {
+        ...{ event: 'page', level: 'error' },
+      },
+    );
+    return { over: BROKEN };
   }
 }
 
-export function createEvents() {
+export function createEvents(say: Say) {
   const viewers = new Map<Viewer, { sent: string; quiet: number }>();
   let id = 0;
 
@@ -50,7 +60,7 @@ export function createEvents() {
   }
 
   function send(to: Iterable<Viewer>): void {
-    const made = new Map<string, string>();
+    const made = new Map<string, ReturnType<typeof snapshotOf>>();
     id += 1;
     for (const viewer of to) {
       const { name, response } = viewer;
@@ -59,13 +69,14 @@ export function createEvents() {
         continue;
       }
       if (response.writableLength > WAITING) continue;
-      const text = made.get(name) ?? snapshotOf(viewer);
-      if (text === null) {
-        response.write(`event: gone\ndata: ${JSON.stringify(GONE)}\n\n`);
+      const snapshot = made.get(name) ?? snapshotOf(viewer, say);
+      made.set(name, snapshot);
+      if ('over' in snapshot) {
+        response.write(`event: gone\ndata: ${JSON.stringify(snapshot.over)}\n\n`);
         end(viewer);
         continue;
       }
-      made.set(name, text);
+      const { text } = snapshot;
       const state = viewers.get(viewer) as { sent: string; quiet: number };
       if (text === state.sent) {
         state.quiet += 1;

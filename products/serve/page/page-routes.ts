@@ -53,12 +53,13 @@ class Pages {
   readonly #stores: PageParts;
   readonly #looking: Looking;
   readonly #sessions: Sessions;
-  readonly #events = createEvents();
+  readonly #events: ReturnType<typeof createEvents>;
 
   constructor(parts: Parts, stores: PageParts, traffic: () => KeyTraffic[]) {
     this.#parts = parts;
     this.#stores = stores;
     this.#sessions = createSessions(parts.now);
+    this.#events = createEvents(parts.say);
     this.#looking = new Looking(parts, stores, traffic);
     const ticking = setInterval(() => {
       this.#looking.note();
