@@ -124,6 +124,19 @@ test('where nothing fits, what would is said, and the exit code is 1', async () 
   expect(stdout).not.toContain('quicker');
 });
 
+test('what is said to hold a rate holds it with other arrivals too', () => {
+  const model = { 'model-config': 'Qwen/Qwen2.5-14B-Instruct', 'input-tokens': 1_500, 'output-tokens': 300 };
+  const given = { ...model, rate: '12', goodput: ['ttft:500,tpot:40'] };
+  const { servers } = compareCards(bulk({ cards: 'h100-80g', tp: '1', items: undefined, given })).choices[0]!;
+  const { preset } = presetGiven({ 'model-config': model['model-config'], gpu: 'h100-80g' })!;
+  let [good, all] = [0, 0];
+  for (let seed = 101; seed < 106; seed++) {
+    const { figures } = planLoads(preset, { ...given, endpoints: servers, duration: '4m', seed }).rows[0]!;
+    [good, all] = [good + figures.good, all + figures.requests];
+  }
+  expect(good / all).toBeGreaterThanOrEqual(0.99);
+});
+
 test.each([
   ['--items 10', 'expected --model-config'],
   ['--items 10 --within 0h', '--within: expected a duration above 0'],

@@ -4,6 +4,10 @@ import { durationOf } from '../../../engine/flow/options.ts';
 import type { Choice, Compared, Comparing } from './compare-cards.ts';
 import { lengthsOf } from './load-plan.ts';
 
+/** s; a short one with its tenths, as a job of a few prompts is no longer */
+const lasting = (seconds: number): string =>
+  seconds < 10 ? `${Math.max(0.1, seconds).toFixed(1)} s` : timeWords(1000 * seconds);
+
 export function renderCompared({ choices, not }: Compared, { items, given, within }: Comparing): string {
   const { input, output } = lengthsOf(given);
   const task =
@@ -24,10 +28,8 @@ export function renderCompared({ choices, not }: Compared, { items, given, withi
         concurrency === null ? '–' : String(concurrency),
         figures.ttft.p50.toFixed(0),
         figures.tpot.p50.toFixed(1),
-        time === null ? '–' : timeWords(1000 * time),
-        time === null
-          ? '–'
-          : `${timeWords((1000 * time) / (1 + off))} to ${timeWords((1000 * time) / (1 - off))}`,
+        time === null ? '–' : lasting(time),
+        time === null ? '–' : `${lasting(time / (1 + off))} to ${lasting(time / (1 - off))}`,
         gpuHours.toFixed(1),
         cost === null ? '–' : cost.toFixed(2),
       ];
