@@ -120,7 +120,7 @@ function nameOf(config: { _name_or_path?: unknown }, path: string): string {
 }
 
 /** Cards that a model is split over. @throws RangeError */
-function splitOf(text: string): number {
+export function splitOf(text: string): number {
   if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= MACHINE_CARDS) return Number(text);
   throw new RangeError(
     `--tp: expected a whole number from 1 to ${MACHINE_CARDS}, the cards of a machine, found "${text.slice(0, 80)}": several machines are not known`,

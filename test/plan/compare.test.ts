@@ -147,7 +147,7 @@ test.each([
   ['--items 10 --gpu l4', 'expected --compare without --gpu'],
   ['--items 10 --endpoints 2', 'expected --compare without --endpoints'],
   ['--items 10 --concurrency 2', 'expected --compare without --concurrency'],
-  ['--items 10 --tp 16', 'whole numbers from 1 to 8, the cards of a machine'],
+  ['--items 10 --tp 16', '--tp: expected a whole number from 1 to 8, the cards of a machine'],
   [
     '--model-config Qwen/Qwen3-8B --items 10 --input-tokens 50000',
     'at most 40,960 tokens, the context of Qwen/Qwen3-8B, found 50,000 and 128',

@@ -1,9 +1,20 @@
 /** fw plan --compare of a number of prompts: how many servers, how many in flight, and the time of the whole job. */
 import type { Goal } from '../../kit/goal.ts';
 import type { Preset } from '../../simulator/presets.ts';
-import type { Found } from './compare-cards.ts';
 import { type Lengths, runOne } from './load-plan.ts';
 import type { LoadFigures } from './virtual-load.ts';
+
+/** What a choice is, beside its card and cost. */
+export interface Found {
+  servers: number;
+  /** requests a second of a server, of a number of prompts from its first to its last; of a rate the most that keeps the bounds */
+  rate: number;
+  /** how many are in flight then */
+  concurrency: number | null;
+  figures: LoadFigures;
+  /** s; null of a rate, which has no end */
+  time: number | null;
+}
 
 export interface Bulk {
   preset: Preset;
@@ -23,7 +34,7 @@ const MOST_IN_FLIGHT = 1_024;
 const ROUNDS = 12;
 
 /** A string says why there is none. */
-export function bulkJob(bulk: Bulk): Found {
+export function bulkJob(bulk: Bulk): Found | string {
   const { items, within, most } = bulk;
   const level = levelOf(bulk);
   if (level === null) return 'no load keeps the bounds for 99 of 100 requests';
@@ -34,7 +45,7 @@ export function bulkJob(bulk: Bulk): Found {
 }
 
 /** By halves: more servers have fewer prompts each, and no job is shorter than one request. */
-function fewestServers(bulk: Bulk, level: Level, least: number, within: number): Found {
+function fewestServers(bulk: Bulk, level: Level, least: number, within: number): Found | string {
   let [low, high] = [least - 1, least];
   let found = jobOn(bulk, level, high);
   while (found.time > within && high < bulk.items) {

@@ -7,7 +7,7 @@ import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { type Goal, goalOf } from '../../kit/goal.ts';
 import { type PresetGiven, presetGiven } from '../../simulator/preset-options.ts';
 import { type Preset, type SERVER_OPTIONS, withServerOptions } from '../../simulator/presets.ts';
-import { bulkJob, GOOD } from './bulk-job.ts';
+import { bulkJob, type Found, GOOD } from './bulk-job.ts';
 import { cardsOf, pricesOf, rateOf, splitsOf } from './compare-given.ts';
 import { expectContext, type Lengths, type LoadGiven, lengthsOf, runOne } from './load-plan.ts';
 import type { LoadFigures } from './virtual-load.ts';
@@ -33,17 +33,10 @@ export interface Comparing {
   given: PresetGiven & LoadGiven & ServerGiven;
 }
 
-export interface Choice {
+export interface Choice extends Found {
   card: string;
   preset: Preset;
   tp: number;
-  servers: number;
-  /** requests a second of a server, of a number of prompts from its first to its last; and how many are in flight then; of a rate the most that keeps the bounds */
-  rate: number;
-  concurrency: number | null;
-  figures: LoadFigures;
-  /** s; null of a rate, which has no end */
-  time: number | null;
   gpuHours: number;
   /** null: nobody said what the card costs; of a rate for an hour */
   cost: number | null;
@@ -121,9 +114,6 @@ function withinOf(text: string | undefined): number | null {
   throw usageError(`--within: expected a duration above 0, such as 60h, found "${text}"`);
 }
 
-/** What a choice is of, beside card and cost; a string says why there is none. */
-export type Found = Pick<Choice, 'rate' | 'servers' | 'time' | 'concurrency' | 'figures'> | string;
-
 interface Serving {
   lengths: Lengths;
   goal: Goal;
@@ -132,7 +122,7 @@ interface Serving {
   tp: number;
 }
 
-function servedBy(preset: Preset, { lengths, goal, rate, most, tp }: Serving): Found {
+function servedBy(preset: Preset, { lengths, goal, rate, most, tp }: Serving): Found | string {
   const found = capacity(preset, lengths, goal, rate);
   if (found === null) return 'no load keeps the bounds for 99 of 100 requests';
   const servers = Math.ceil(rate / found.rate);

@@ -1,7 +1,7 @@
 /** What fw plan --compare is told: cards, splits, prices and a rate. */
 import { usageError } from '../../../engine/core/item/failure.ts';
 import type { Goal } from '../../kit/goal.ts';
-import { MACHINE_CARDS } from '../../simulator/cards.ts';
+import { splitOf } from '../../simulator/preset-options.ts';
 
 /** Exit 64 where a part is no card, none of it is there, or it is named twice. */
 export function cardsOf(text: string): { card: string; count: number | null }[] {
@@ -21,14 +21,11 @@ export function cardsOf(text: string): { card: string; count: number | null }[] 
 }
 
 export function splitsOf(text = '1'): number[] {
-  const splits = text.split(',').map(part => {
-    if (/^\s*\d{1,2}\s*$/.test(part) && Number(part) >= 1 && Number(part) <= MACHINE_CARDS)
-      return Number(part);
-    throw usageError(
-      `--tp: expected whole numbers from 1 to ${MACHINE_CARDS}, the cards of a machine, such as 1,2,4, found "${part.slice(0, 80)}"`,
-    );
-  });
-  return [...new Set(splits)];
+  try {
+    return [...new Set(text.split(',').map(part => splitOf(part.trim())))];
+  } catch (error) {
+    throw error instanceof RangeError ? usageError(error.message) : error;
+  }
 }
 
 export function pricesOf(
