@@ -29,7 +29,8 @@ export function explained({ preset, terms, model }: Told): string {
     );
     lines.push('constants, none of which was fitted to runs of a whole server', ...constants, '');
   }
-  const examples = EXAMPLES.map(([sequences, context]) => [
+  const shown = EXAMPLES.filter(([sequences]) => sequences <= limits.maxNumSeqs);
+  const examples = shown.map(([sequences, context]) => [
     `${sequences} × ${number(context)} tokens`,
     `${stepMs(step, sequences, sequences, sequences * context, 0).toFixed(2)} ms`,
   ]);

@@ -21,8 +21,9 @@ import {
 } from './against/against.ts';
 import { runCalibration } from './calibrate/calibrate-command.ts';
 import { explained } from './explain.ts';
-import { compareCards, comparedJson, renderCompared } from './load/compare-cards.ts';
+import { compareCards } from './load/compare-cards.ts';
 import { comparePage } from './load/compare-page.ts';
+import { comparedJson, renderCompared } from './load/compare-words.ts';
 import { LOAD_OPTIONS, type LoadGiven, loadsJson, planLoads, renderLoads } from './load/load-plan.ts';
 import { makePlan } from './plan.ts';
 import { jsonOf, renderPlan } from './plan-page.ts';
@@ -49,8 +50,7 @@ export default command({
       type: 'integer',
       minimum: 1,
       maximum: 64,
-      default: 1,
-      description: 'Number of servers, 1 to 64. For up to 4, the table also shows fewer.',
+      description: 'Number of servers, 1 to 64. For up to 4, the table also shows fewer. Default: 1.',
     },
     items: {
       type: 'integer',
@@ -140,7 +140,7 @@ export default command({
       );
     const base = told.preset;
     if (explain) {
-      await writePage(explained(told));
+      await writePage(explained({ ...told, preset: withServerOptions(base, options) }));
       return EXIT.ok;
     }
     if (calibrate !== undefined) {
@@ -169,6 +169,7 @@ export default command({
       );
     const plan = await makePlan({
       ...options,
+      endpoints: options.endpoints ?? 1,
       outputTokens: options['output-tokens'],
       path,
       inputs,
@@ -186,13 +187,35 @@ type Given = PresetGiven &
     within?: string | undefined;
     html?: string | undefined;
     items?: number | undefined;
+    ledger?: string | undefined;
+    tokenizer?: string | undefined;
+    set?: readonly string[] | undefined;
   };
+
+/** What --compare decides itself, or has no place for. */
+const NOT_COMPARED = [
+  ...(['preset', 'gpu', 'endpoints', 'concurrency', 'requests', 'duration', 'burstiness'] as const),
+  ...(['ledger', 'tokenizer', 'set'] as const),
+];
+
+const INSTEAD: Partial<Record<(typeof NOT_COMPARED)[number], string>> = {
+  preset: 'the cards are those of --compare, and the model that of --model-config',
+  gpu: 'the cards are those of --compare',
+  endpoints: 'a number in front of a card says how many there are, such as 8xh100-80g',
+  concurrency: 'it takes as many in flight as give most, and shows how many',
+  requests: '--items is the number of prompts',
+};
 
 /** Exit 64 where an option would do nothing. */
 function refuseIdle(options: Given, compares: boolean, path: string | undefined): void {
   const comparing = (['price', 'within', 'html'] as const).find(name => options[name] !== undefined);
   if (!compares && comparing !== undefined)
     throw usageError(`expected --compare with --${comparing}, found none`);
+  const dropped = compares && NOT_COMPARED.find(name => options[name] !== undefined);
+  if (dropped)
+    throw usageError(
+      `expected --compare without --${dropped}, found both: ${INSTEAD[dropped] ?? 'it does nothing there'}`,
+    );
   const isLoad = compares || options.rate !== undefined || options.concurrency !== undefined;
   const loading = (Object.keys(LOAD_OPTIONS) as (keyof typeof LOAD_OPTIONS)[]).find(
     name => options[name] !== undefined,
@@ -215,7 +238,7 @@ async function compareAll(cards: string, options: Given, json: boolean): Promise
   await writePage(
     json ? `${JSON.stringify(comparedJson(found), null, 2)}\n` : renderCompared(found, comparing),
   );
-  return EXIT.ok;
+  return found.choices.length > 0 ? EXIT.ok : EXIT.failed;
 }
 
 function againstPage(path: string, given: PresetGiven, calibrate: string | undefined, json: boolean): string {

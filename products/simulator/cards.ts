@@ -14,7 +14,10 @@ export interface Card {
   source: string;
 }
 
-const CARDS: readonly Card[] = cards;
+/** A machine has no more of a card (HGX and DGX); what several machines exchange is not known. */
+export const MACHINE_CARDS = 8;
+
+export const CARDS: readonly Card[] = cards;
 
 export const CARD_NAMES: readonly string[] = CARDS.map(({ name }) => name);
 

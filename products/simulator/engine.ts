@@ -88,9 +88,14 @@ export class Engine {
     const tokensHeld = this.#scheduler.blocks.total * BLOCK;
     // the last token is sampled and never computed
     const most = tokensHeld - prompt.tokens + 1;
+    if (most < 1) {
+      throw new RangeError(
+        `expected a prompt of at most ${tokensHeld} tokens, found ${prompt.tokens}: more than the KV cache holds`,
+      );
+    }
     if (!Number.isInteger(output) || output < 1 || output > most) {
       throw new RangeError(
-        `expected 1 to ${Math.max(0, most)} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
+        `expected 1 to ${most} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
     const member = new Member(sequence, this.#added++, now);

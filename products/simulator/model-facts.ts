@@ -23,6 +23,8 @@ export interface ModelFacts {
   latent: { kvRank: number; queryRank: number; rope: number; nope: number; value: number } | null;
   /** layers that see no more than so many tokens back */
   window: { tokens: number; layers: number } | null;
+  /** tokens of a prompt and its answer; null where the config does not say it */
+  context: number | null;
   stored: Stored;
 }
 
@@ -54,6 +56,7 @@ export function factsOf(config: unknown, where: string, quantization?: string, d
       `${where}: expected a model_type whose layers are known (${[...KNOWN_TYPES].sort().join(', ')}), found ${shown(type)}`,
     );
   }
+  expectLayers(text, where);
   const layers = read('num_hidden_layers', 1, 1_000);
   const hidden = read('hidden_size', 64, 262_144);
   const heads = read('num_attention_heads', 1, 4_096);
@@ -86,6 +89,7 @@ export function factsOf(config: unknown, where: string, quantization?: string, d
     experts,
     latent,
     window: windowOf(text, type, layers, read),
+    context: contextOf(text, read),
     stored: storageOf(text, where, { quantization, dtype }),
   };
 }
@@ -133,6 +137,32 @@ function latentOf(config: Json, read: Read): NonNullable<ModelFacts['latent']> {
     nope: read('qk_nope_head_dim', 8, 8_192),
     value: read('v_head_dim', 8, 8_192),
   };
+}
+
+/** As vLLM takes it: some kinds of scaling are in max_position_embeddings already, others are not. */
+function contextOf(config: Json, read: Read): number | null {
+  if (config.max_position_embeddings === undefined) return null;
+  const tokens = read('max_position_embeddings', 16, 100_000_000);
+  const scaling = config.rope_scaling;
+  if (!isRecord(scaling) || String(config.model_type).startsWith('gemma3')) return tokens;
+  const { factor, original_max_position_embeddings: original } = scaling;
+  const kind = scaling.rope_type ?? scaling.type;
+  if (typeof factor !== 'number' || factor < 1 || !['linear', 'dynamic', 'yarn'].includes(kind as string))
+    return tokens;
+  const from = kind === 'yarn' && typeof original === 'number' ? original : tokens;
+  return Math.min(100_000_000, Math.floor(from * factor));
+}
+
+const ATTENTION = ['full_attention', 'sliding_attention', 'chunked_attention'];
+
+/** @throws RangeError on a kind of layer whose time is not known */
+function expectLayers({ layer_types: kinds }: Json, where: string): void {
+  if (kinds === undefined || kinds === null) return;
+  const unknown = Array.isArray(kinds) ? kinds.find(kind => !ATTENTION.includes(kind)) : kinds;
+  if (Array.isArray(kinds) && kinds.every(kind => ATTENTION.includes(kind))) return;
+  throw new RangeError(
+    `${where}: expected layer_types, a list of ${ATTENTION.join(', ')}, found ${shown(unknown)}: the time of such a layer is not known`,
+  );
 }
 
 /** The types that say nothing of single layers have a rule of their own. */

@@ -2,13 +2,21 @@
  * The one place that says which model on which card is meant: a preset by name or file, or the facts of a model and a
  * card, from which one is made.
  */
+import { basename, dirname, resolve } from 'node:path';
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
 import { didYouMean } from '../../engine/core/item/wording.ts';
 import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
-import { CARD_NAMES, cardNamed } from './cards.ts';
+import { CARD_NAMES, cardNamed, MACHINE_CARDS } from './cards.ts';
 import { factsOf, KNOWN_MODELS, knownConfig, type ModelFacts } from './model-facts.ts';
-import { PRESET_NAMES, type Preset, presetFrom, readPreset } from './presets.ts';
+import {
+  PRESET_NAMES,
+  type Preset,
+  presetFrom,
+  readPreset,
+  type SERVER_OPTIONS,
+  USUAL_UTILIZATION,
+} from './presets.ts';
 import { type Made, presetOfFacts, type Term } from './step-terms.ts';
 import { DTYPES, QUANTIZATIONS } from './weight-storage.ts';
 
@@ -52,7 +60,9 @@ export const PRESET_OPTIONS = {
   ...MACHINE_OPTIONS,
 } as const satisfies OptionSchemas;
 
-export type PresetGiven = Partial<OptionsOf<typeof PRESET_OPTIONS>>;
+/** With the share of the memory that decides whether a model fits; what else a server has changes a preset later. */
+export type PresetGiven = Partial<OptionsOf<typeof PRESET_OPTIONS>> &
+  Partial<Pick<OptionsOf<typeof SERVER_OPTIONS>, 'gpu-memory-utilization'>>;
 
 /** A preset, and what it was made of where it was made of facts. */
 export interface Told {
@@ -94,29 +104,46 @@ export function readModel(
   try {
     const config = known ?? JSON.parse(readSmallFile(text, 'the config.json of a model'));
     const facts = factsOf(config, text, quantization, dtype);
-    const name =
-      known === undefined && typeof config._name_or_path === 'string' ? config._name_or_path : text;
-    return { ...facts, name: name.slice(0, 200) || text };
+    return { ...facts, name: known === undefined ? nameOf(config, text) : text };
   } catch (error) {
     if (error instanceof SyntaxError) throw dataError(`${text}: expected JSON, found: ${error.message}`);
     throw error instanceof RangeError ? dataError(error.message) : error;
   }
 }
 
+/** Of a file that is called config.json, as all are, the folder says which. */
+function nameOf(config: { _name_or_path?: unknown }, path: string): string {
+  const { _name_or_path: own } = config;
+  if (typeof own === 'string' && /[a-z0-9]/i.test(own)) return own.slice(0, 200);
+  const file = basename(path, '.json');
+  return (file === 'config' ? basename(dirname(resolve(path))) : file).slice(0, 200) || path;
+}
+
 /** Cards that a model is split over. @throws RangeError */
-function splitOf(text: string): number {
-  if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= 16) return Number(text);
-  throw new RangeError(`--tp: expected a whole number from 1 to 16, found "${text}"`);
+export function splitOf(text: string): number {
+  if (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= MACHINE_CARDS) return Number(text);
+  throw new RangeError(
+    `--tp: expected a whole number from 1 to ${MACHINE_CARDS}, the cards of a machine, found "${text.slice(0, 80)}": several machines are not known`,
+  );
 }
 
 /** Exit 64 on an unknown card, or where the model does not fit. */
 export function presetOn(
   model: ModelFacts,
   gpu: string,
-  { tp = '1', 'kv-cache-dtype': kv }: Pick<PresetGiven, 'tp' | 'kv-cache-dtype'>,
+  {
+    tp = '1',
+    'kv-cache-dtype': kv,
+    'gpu-memory-utilization': utilization = USUAL_UTILIZATION,
+  }: Pick<PresetGiven, 'tp' | 'kv-cache-dtype' | 'gpu-memory-utilization'>,
 ): Made {
   try {
-    return presetOfFacts(model, { card: cardNamed(gpu), tp: splitOf(tp), kvBytes: kv === 'fp8' ? 1 : 2 });
+    return presetOfFacts(model, {
+      card: cardNamed(gpu),
+      tp: splitOf(tp),
+      kvBytes: kv === 'fp8' ? 1 : 2,
+      utilization,
+    });
   } catch (error) {
     throw error instanceof RangeError ? usageError(error.message) : error;
   }

@@ -52,6 +52,8 @@ export interface PresetFile {
   request_ms?: number;
   async_scheduling?: boolean;
   gpus?: number;
+  max_model_len?: number;
+  gpu_memory_utilization?: number;
 }
 
 export interface Preset {
@@ -152,8 +154,8 @@ export interface ServerFlags {
   gpuMemoryUtilization?: number | undefined;
 }
 
-/** The share of the memory for which presets say how many tokens the KV cache holds. */
-const USUAL_UTILIZATION = 0.9;
+/** The share of the memory for which presets say how many tokens the KV cache holds, where they do not say another. */
+export const USUAL_UTILIZATION = 0.9;
 
 /**
  * The server of a preset with other flags. Weights and activations take the same memory whatever the flags say, so the KV
@@ -173,13 +175,14 @@ export function withFlags(preset: Preset, flags: ServerFlags): Preset {
 
 function kvTokensAt({ gpuMemoryUtilization: share }: ServerFlags, file: PresetFile): number {
   const { name, kv_tokens: usual, kv_bytes_per_token: bytes, gpu_memory_gib: memory } = file;
-  if (share === undefined || share === USUAL_UTILIZATION) return usual;
+  const of = file.gpu_memory_utilization ?? USUAL_UTILIZATION;
+  if (share === undefined || share === of) return usual;
   if (bytes === undefined || memory === undefined) {
     throw new RangeError(
       `--gpu-memory-utilization: expected kv_bytes_per_token and gpu_memory_gib in the preset ${name}, found none`,
     );
   }
-  const tokens = Math.floor(usual + ((share - USUAL_UTILIZATION) * memory * 2 ** 30) / bytes);
+  const tokens = Math.floor(usual + ((share - of) * memory * 2 ** 30) / bytes);
   if (tokens <= 0) {
     throw new RangeError(
       `expected memory for the KV cache, found none left at --gpu-memory-utilization ${share}: raise it. vLLM would not start either`,

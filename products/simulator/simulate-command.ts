@@ -10,12 +10,14 @@
 
 import { readSmallFile, readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, EXIT, usageError } from '../../engine/core/item/failure.ts';
+import { percent } from '../../engine/core/item/wording.ts';
 import { command } from '../../engine/flow/command.ts';
 import { PRESET_OPTIONS, presetGiven } from './preset-options.ts';
-import { SERVER_OPTIONS, withServerOptions } from './presets.ts';
+import { type Preset, SERVER_OPTIONS, withServerOptions } from './presets.ts';
 import { SCHEDULING_POLICIES, type Simulator, startSimulator } from './simulator.ts';
 import { METRIC_NAMES } from './vllm-metrics.ts';
 
+const USUAL_CONTEXT = 8192;
 /** Options of the engine that a preset describes. */
 const ENGINE_FLAGS = [
   'max-num-queued-tokens',
@@ -78,8 +80,7 @@ export default command({
       type: 'integer',
       minimum: 16,
       maximum: 10_485_760,
-      default: 8192,
-      description: 'Context length in tokens.',
+      description: 'Context length in tokens. Default: 8192, or that of the model where it has less.',
     },
     'max-num-queued-reqs': {
       type: 'integer',
@@ -157,7 +158,7 @@ export default command({
         biases: bias,
         outcome: { key: outcome, approve },
         model,
-        maxModelLength: options['max-model-len'],
+        maxModelLength: contextOf(options['max-model-len'], preset),
         maxQueuedRequests: options['max-num-queued-reqs'],
         maxQueuedTokens: options['max-num-queued-tokens'],
         startupDelay: options['startup-delay'],
@@ -176,7 +177,7 @@ export default command({
     if (preset) {
       const { midLoad, nearSaturation } = preset.error;
       process.stderr.write(
-        `fw simulate: its times are those of a formula for ${preset.file.model} on ${preset.file.gpu}: ±${100 * midLoad} % at mid load, ±${100 * nearSaturation} % near saturation.\n`,
+        `fw simulate: its times are those of a formula for ${preset.file.model} on ${preset.file.gpu}: ±${percent(midLoad)} at mid load, ±${percent(nearSaturation)} near saturation.\n`,
       );
     }
     const timing = preset ? { preset: preset.name } : { latency };
@@ -197,6 +198,16 @@ export default command({
     return EXIT.ok;
   },
 });
+
+/** Exit 64 where the model has less than is asked for: vLLM would not start either. */
+function contextOf(asked: number | undefined, preset: Preset | undefined): number {
+  const most = preset?.file.max_model_len ?? Number.POSITIVE_INFINITY;
+  if (asked === undefined) return Math.min(USUAL_CONTEXT, most);
+  if (asked <= most) return asked;
+  throw usageError(
+    `--max-model-len: expected at most ${most} tokens, the context of ${preset?.file.model}, found ${asked}: vLLM would not start either`,
+  );
+}
 
 /** The entries of a schedule file; a line each where its name says so. Exit 65 where it is none. */
 function readSchedule(path: string): unknown {

@@ -7,13 +7,14 @@ import type { Card } from './cards.ts';
 import {
   defaultLimits,
   doesNotFit,
+  isEven,
   kvBytesPerLayer,
   LEAST_TOKENS,
   type Machine,
   memoryOf,
 } from './kv-room.ts';
 import { type ModelFacts, type Parameters, parametersOf } from './model-facts.ts';
-import type { PresetFile } from './presets.ts';
+import { type PresetFile, USUAL_UTILIZATION } from './presets.ts';
 import { CONSTANTS } from './step-constants.ts';
 import type { Storage } from './weight-storage.ts';
 
@@ -69,6 +70,8 @@ export function presetOfFacts(model: ModelFacts, machine: Machine): Made {
         window: { tokens: model.window.tokens, kv_us_per_1k_tokens: digits(step.perWindowToken * 1e6) },
       }),
       kv_tokens: memory.kvTokens,
+      ...(machine.utilization !== USUAL_UTILIZATION && { gpu_memory_utilization: machine.utilization }),
+      ...(model.context !== null && { max_model_len: model.context }),
       kv_bytes_per_token: Math.round(memory.bytesPerToken),
       gpu_memory_gib: card.memory_mib / 1024,
       max_num_seqs: limits.maxNumSeqs,
@@ -91,10 +94,16 @@ const plainName = (name: string): string =>
     .replace(/^[^a-z0-9]+/, '')
     .slice(0, 100) || 'model';
 
-function expectSplit({ heads, name }: ModelFacts, tp: number): void {
+function expectSplit(model: ModelFacts, tp: number): void {
+  const { heads, kvHeads, name } = model;
   if (heads % tp !== 0) {
     throw new RangeError(
       `${name}: expected --tp that divides its ${heads} attention heads, found ${tp}: vLLM would not start either`,
+    );
+  }
+  if (!isEven(model, tp)) {
+    throw new RangeError(
+      `${name}: expected --tp that divides its ${kvHeads} KV heads or is a multiple of them, found ${tp}: vLLM would not start either`,
     );
   }
 }
@@ -174,7 +183,7 @@ function stepOf(model: ModelFacts, machine: Machine): Timed {
       name: 'attention of prompts',
       value: perAttention * 1e6,
       unit: 'ns for a token and a token of its context',
-      formula: `${layers} layers × ${model.heads} heads × ${attentionSize} / ${tp} / (${CONSTANTS.attention.value} × peak)`,
+      formula: `2 × ${layers} layers × ${model.heads} heads × ${attentionSize} / ${tp} / (${CONSTANTS.attention.value} × peak)`,
     },
     ...(reduce
       ? [

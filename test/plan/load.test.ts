@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { loadsJson, planLoads, renderLoads } from '../../products/plan/load/load-plan.ts';
 import { promptLike } from '../../products/plan/load/prompts.ts';
 import { runLoad } from '../../products/plan/load/virtual-load.ts';
+import { presetGiven } from '../../products/simulator/preset-options.ts';
 import { presetNamed } from '../../products/simulator/presets.ts';
 import { stepMs } from '../../products/simulator/steptime.ts';
 import { fw } from '../here.ts';
@@ -94,8 +95,27 @@ test('a prompt that never fits, and options that make no load, are refused', asy
     /--prefix-tokens: expected at most/,
   );
   expect(() => planLoads(preset, { rate: '90000', duration: '1h' })).toThrow(/a shorter --duration/);
+  const whole = { concurrency: '1.5' };
+  expect(() => planLoads(preset, whole)).toThrow(/--concurrency: expected whole numbers .* found "1.5"/);
+  expect(() => planLoads(preset, { rate: '1,,2' })).toThrow(/--rate: expected numbers above 0 .* found ""/);
+  expect(() => planLoads(preset, { rate: '1', duration: '0s' })).toThrow(/--duration: expected a duration/);
+  expect(() => planLoads(preset, { rate: '1', 'input-tokens': 1_000_000 })).toThrow(
+    /^expected a prompt of at most [0-9]+ tokens, found 1000000: more than the KV cache holds$/,
+  );
   const { code, stderr } = await fw('fw plan --rate 2 a.yaml --preset 8b-h100');
   expect([code, stderr]).toEqual([64, expect.stringContaining('found both')]);
+});
+
+test('a prompt and its answer are within the context of the model', () => {
+  const llama = presetGiven({ 'model-config': 'meta-llama/Llama-2-7b-hf', gpu: 'h100-80g' })!.preset;
+  const asked = { concurrency: '1', requests: 1, 'output-tokens': 96 };
+  expect(planLoads(llama, { ...asked, 'input-tokens': 4_000 }).rows[0]!.figures.requests).toBe(1);
+  expect(() => planLoads(llama, { ...asked, 'input-tokens': 4_001 })).toThrow(
+    /at most 4,096 tokens, the context of meta-llama\/Llama-2-7b-hf, found 4,001 and 96/,
+  );
+  expect(() => planLoads(llama, { ...asked, 'input-tokens': 2_000, users: 1, turns: 3 })).toThrow(
+    /found 6,192 and 96: fewer --turns/,
+  );
 });
 
 test('a server that knew the prompts before has them in its cache', () => {

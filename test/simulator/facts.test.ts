@@ -1,13 +1,13 @@
 /** Presets made of the facts of a model and a card: the facts, what is wrong with others, and the terms of a step. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { CARD_NAMES } from '../../products/simulator/cards.ts';
 import { Engine } from '../../products/simulator/engine.ts';
 import models from '../../products/simulator/facts/models.json' with { type: 'json' };
 import { allParameters, factsOf, KNOWN_MODELS, parametersOf } from '../../products/simulator/model-facts.ts';
 import { presetGiven } from '../../products/simulator/preset-options.ts';
-import { presetFrom, presetNamed } from '../../products/simulator/presets.ts';
+import { presetFrom, presetNamed, withFlags } from '../../products/simulator/presets.ts';
 import { lcg } from '../../products/simulator/random.ts';
 import { CONSTANTS } from '../../products/simulator/step-constants.ts';
 import {
@@ -18,6 +18,7 @@ import {
   stepMs,
 } from '../../products/simulator/steptime.ts';
 import { folder, ROOT } from '../fw.ts';
+import { fw } from '../here.ts';
 import { drain, promptLike } from './closed-loop.ts';
 
 const LLAMA = 'meta-llama/Llama-3.1-70B-Instruct';
@@ -56,6 +57,10 @@ describe('facts of models', () => {
     [{ ...llama, hidden_size: '8192' }, /expected hidden_size, .* found "8192"/],
     [{ ...llama, hidden_size: 1e12 }, /expected hidden_size/],
     [{ ...llama, num_key_value_heads: 7 }, /to be a multiple of num_key_value_heads \(7\)/],
+    [{ ...llama, layer_types: ['banana'] }, /expected layer_types, .* found "banana"/],
+    [{ ...llama, layer_types: ['full_attention', 'linear_attention'] }, /found "linear_attention"/],
+    [{ ...llama, layer_types: 7 }, /expected layer_types, a list .* found 7/],
+    [{ ...llama, max_position_embeddings: 'long' }, /expected max_position_embeddings/],
     [{ ...llama, vocab_size: -1 }, /expected vocab_size/],
     [{ ...llama, torch_dtype: 'int3' }, /expected torch_dtype/],
     [{ ...llama, quantization_config: { quant_method: 'magic' } }, /quant_method .* found "magic"/],
@@ -91,6 +96,56 @@ describe('presets from facts', () => {
     );
   });
 
+  test('a split that vLLM refuses is refused, and more cards than a machine has', () => {
+    const on = (id: string, tp: string) => presetGiven({ 'model-config': id, gpu: 'h200', tp });
+    // 8 KV heads of 40, 4 of 28, and 10 of 40
+    expect(() => on('Qwen/Qwen2.5-14B-Instruct', '5')).toThrow(/divides its 8 KV heads or is a multiple/);
+    expect(() => on('Qwen/Qwen2.5-7B-Instruct', '7')).toThrow(/divides its 4 KV heads/);
+    expect(() => on('microsoft/phi-4', '4')).toThrow(/divides its 10 KV heads/);
+    expect(() => on(LLAMA, '16')).toThrow(/from 1 to 8, the cards of a machine, found "16": several/);
+    expect(on('Qwen/Qwen2.5-3B-Instruct', '4')!.preset.gpus).toBe(4);
+    // latent attention has no KV heads to split
+    expect(on('deepseek-ai/DeepSeek-V2-Lite-Chat', '8')!.preset.gpus).toBe(8);
+  });
+
+  test('the share of the memory decides whether a model fits, and how many tokens then', () => {
+    const at = (utilization: number | undefined) =>
+      presetGiven({
+        ...{ 'model-config': 'Qwen/Qwen2.5-32B-Instruct', gpu: 'h100-80g' },
+        'gpu-memory-utilization': utilization,
+      })!.preset;
+    expect(() => at(0.8)).toThrow(/at 0\.8: .* GiB too few/);
+    const [usual, more] = [at(undefined), at(0.98)];
+    expect(more.limits.kvTokens).toBeCloseTo(
+      withFlags(usual, { gpuMemoryUtilization: 0.98 }).limits.kvTokens,
+      -1,
+    );
+    expect(withFlags(more, { gpuMemoryUtilization: 0.98 }).limits).toEqual(more.limits);
+    expect(withFlags(more, { gpuMemoryUtilization: 0.9 }).limits.kvTokens).toBeCloseTo(
+      usual.limits.kvTokens,
+      -1,
+    );
+  });
+
+  test('the formula of attention gives the value beside it', () => {
+    const { terms } = presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4' })!;
+    const { formula, value } = terms.find(({ name }) => name === 'attention of prompts')!;
+    const [, over, under] = /^(.*) \/ \((.*) × peak\)$/.exec(formula)!;
+    const [factors, tp] = over!.split(' / ');
+    const product = factors!.split(' × ').reduce((so, part) => so * Number.parseInt(part, 10), 1);
+    expect(value).toBeCloseTo((1e9 * product) / Number(tp) / (Number(under) * 989.5e12), 9);
+  });
+
+  test('--explain shows the server of its flags', async () => {
+    const asked = 'fw plan --explain --model-config Qwen/Qwen3-8B --gpu h100-80g';
+    const { stdout } = await fw(
+      `${asked} --max-num-seqs 64 --max-num-batched-tokens 4096 --gpu-memory-utilization 0.5`,
+    );
+    expect(stdout).toContain('--max-num-seqs 64 --max-num-batched-tokens 4096; ');
+    const tokens = (text: string) => Number(/; ([0-9,]+) tokens fit/.exec(text)![1]!.replaceAll(',', ''));
+    expect(tokens(stdout)).toBeLessThan(0.5 * tokens((await fw(asked)).stdout));
+  });
+
   test('FP8 halves the weights, and the KV cache where it is asked for', () => {
     const of = (more: object) =>
       presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4', ...more })!.preset;
@@ -122,9 +177,29 @@ describe('presets from facts', () => {
     expect(preset.step).toEqual(
       presetGiven({ 'model-config': LLAMA, gpu: 'h100-80g', tp: '4' })!.preset.step,
     );
+    expect(preset.file.model).toBe(basename(dirname(path)));
+    writeFileSync(path, JSON.stringify({ ...llama, _name_or_path: 'mine/Own-70B' }));
+    const own = presetGiven({ 'model-config': path, gpu: 'h100-80g', tp: '4' })!.preset;
+    expect([own.name, own.file.model]).toEqual(['own-70b-h100-80g-tp4', 'mine/Own-70B']);
     writeFileSync(path, '{');
     expect(() => presetGiven({ 'model-config': path, gpu: 'l4' })).toThrow(/expected JSON/);
   });
+});
+
+test.each([
+  [undefined, 131_072],
+  [{ rope_type: 'llama3', factor: 8, original_max_position_embeddings: 8_192 }, 131_072],
+  [{ rope_type: 'yarn', factor: 4, original_max_position_embeddings: 32_768 }, 131_072],
+  [{ type: 'linear', factor: 2 }, 262_144],
+])('the context is as long as vLLM takes it, %#', (rope_scaling, context) => {
+  expect(factsOf({ ...llama, max_position_embeddings: 131_072, rope_scaling }, 'it').context).toBe(context);
+});
+
+test('fw simulate: a context that is longer than that of the model is refused', async () => {
+  const { code, stderr } = await fw(
+    'fw simulate --port 0 --model-config meta-llama/Llama-2-7b-hf --gpu h100-80g --max-model-len 8192',
+  );
+  expect([code, stderr]).toEqual([64, expect.stringContaining('--max-model-len: expected at most 4096')]);
 });
 
 describe('the step', () => {

@@ -3,12 +3,13 @@
  * that costs; of a number of prompts, or of a rate of requests under bounds.
  */
 import { usageError } from '../../../engine/core/item/failure.ts';
-import { aligned, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
 import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { type Goal, goalOf } from '../../kit/goal.ts';
 import { type PresetGiven, presetGiven } from '../../simulator/preset-options.ts';
 import { type Preset, type SERVER_OPTIONS, withServerOptions } from '../../simulator/presets.ts';
-import { type Lengths, type LoadGiven, lengthsOf, runOne } from './load-plan.ts';
+import { bulkJob, type Found, GOOD } from './bulk-job.ts';
+import { cardsOf, pricesOf, rateOf, splitsOf } from './compare-given.ts';
+import { expectContext, type Lengths, type LoadGiven, lengthsOf, runOne } from './load-plan.ts';
 import type { LoadFigures } from './virtual-load.ts';
 
 type ServerGiven = Partial<OptionsOf<typeof SERVER_OPTIONS>>;
@@ -32,17 +33,10 @@ export interface Comparing {
   given: PresetGiven & LoadGiven & ServerGiven;
 }
 
-export interface Choice {
+export interface Choice extends Found {
   card: string;
   preset: Preset;
   tp: number;
-  servers: number;
-  /** requests a second of a server, and how many are in flight then; of a rate the most that keeps the bounds */
-  rate: number;
-  concurrency: number | null;
-  figures: LoadFigures;
-  /** s; null of a rate, which has no end */
-  time: number | null;
   gpuHours: number;
   /** null: nobody said what the card costs; of a rate for an hour */
   cost: number | null;
@@ -56,23 +50,25 @@ export interface Compared {
   not: { card: string; tp: number; why: string }[];
 }
 
-/** Of a hundred requests so many keep the bounds. */
-const GOOD = 0.99;
-const MOST_IN_FLIGHT = 1_024;
-/** Answers for each place of a closed loop. */
-const ROUNDS = 4;
-
 /** Exit 64 where the options do not say what is compared. */
 export function compareCards(comparing: Comparing): Compared {
   const { given, items } = comparing;
   const goal = goalOf(given.goodput);
   const lengths = lengthsOf(given);
-  const prices = pricesOf(comparing.prices);
+  const cards = cardsOf(comparing.cards);
+  const prices = pricesOf(
+    comparing.prices,
+    cards.map(({ card }) => card),
+  );
   const rate = items === undefined ? rateOf(given.rate, goal) : null;
-  const within = comparing.within === undefined ? null : durationOf(comparing.within, '--within') / 1000;
+  if (items !== undefined && given.rate !== undefined)
+    throw usageError('expected --items or --rate with --compare, found both');
+  if (items === undefined && comparing.within !== undefined)
+    throw usageError('expected --items with --within, found none: a rate has no end');
+  const within = withinOf(comparing.within);
   const choices: Choice[] = [];
   const not: Compared['not'] = [];
-  for (const { card, count } of cardsOf(comparing.cards))
+  for (const { card, count } of cards)
     for (const tp of splitsOf(comparing.tp)) {
       try {
         const told = presetGiven({ ...given, preset: undefined, gpu: card, tp: String(tp) });
@@ -81,93 +77,104 @@ export function compareCards(comparing: Comparing): Compared {
             'expected --model-config with --compare, found none: a model to compare cards for',
           );
         const preset = withServerOptions(told.preset, { ...NO_FLAGS, ...given });
+        expectContext(preset, lengths);
+        const most = count === null ? null : Math.floor(count / tp);
         const found =
-          rate === null ? bulk(preset, lengths, goal) : capacity(preset, lengths, goal as Goal, rate);
-        if (found === null) {
-          not.push({ card, tp, why: 'no load keeps the bounds for 99 of 100 requests' });
+          most === 0
+            ? `${count} cards are fewer than a server has`
+            : items === undefined
+              ? servedBy(preset, { lengths, goal: goal as Goal, rate: rate as number, most, tp })
+              : bulkJob({ preset, lengths, goal, items, within, most });
+        if (typeof found === 'string') {
+          not.push({ card, tp, why: found });
           continue;
         }
-        const most = count === null ? Number.POSITIVE_INFINITY : Math.floor(count / tp);
-        const servers = serversFor({ found, items, rate, within, most, isCounted: count !== null });
-        if (servers < 1) {
-          not.push({ card, tp, why: `${count} cards are fewer than a server has` });
-          continue;
-        }
-        if (rate !== null && servers > most) {
-          not.push({ card, tp, why: `${servers * tp} cards are needed, and there are ${count}` });
-          continue;
-        }
-        const time = items === undefined ? null : items / (found.rate * servers);
-        const gpuHours = servers * tp * ((time ?? 3600) / 3600);
+        const gpuHours = found.servers * tp * ((found.time ?? 3600) / 3600);
         const price = prices.get(card);
         choices.push({
-          ...{ card, preset, tp, servers, time, gpuHours, isBest: false },
+          ...{ card, preset, tp, gpuHours, isBest: false },
           ...found,
           cost: price === undefined ? null : price * gpuHours,
         });
       } catch (error) {
         const { message } = error as Error;
         // a model that does not fit is an answer; all else is for whoever asked
-        if (!/too few|attention heads/.test(message)) throw error;
+        if (!/too few|attention heads|KV heads|KV cache holds/.test(message)) throw error;
         not.push({ card, tp, why: message });
       }
     }
   return { choices: marked(choices), not };
 }
 
-type Found = Pick<Choice, 'rate' | 'concurrency' | 'figures'>;
-
-interface Needed {
-  found: Found;
-  items: number | undefined;
-  rate: number | null;
-  within: number | null;
-  most: number;
-  isCounted: boolean;
+/** s */
+function withinOf(text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const within = durationOf(text, '--within') / 1000;
+  if (within > 0) return within;
+  throw usageError(`--within: expected a duration above 0, such as 60h, found "${text}"`);
 }
 
-function serversFor({ found, items, rate, within, most, isCounted }: Needed): number {
-  if (rate !== null) return Math.ceil(rate / found.rate);
-  if (isCounted) return most;
-  return within === null ? 1 : Math.ceil((items as number) / (found.rate * within));
+interface Serving {
+  lengths: Lengths;
+  goal: Goal;
+  rate: number;
+  most: number | null;
+  tp: number;
 }
 
-/** The closed loop that gives most, of those that keep the bounds: without bounds the largest that the KV cache holds. */
-function bulk(preset: Preset, lengths: Lengths, goal: Goal | null): Found | null {
-  const { maxNumSeqs, kvTokens } = preset.limits;
-  const most = Math.min(
-    maxNumSeqs,
-    MOST_IN_FLIGHT,
-    Math.max(1, Math.floor(kvTokens / (lengths.input + lengths.output))),
-  );
-  const levels = [most];
-  if (goal !== null) for (let level = most >> 1; level >= 1; level >>= 1) levels.push(level);
-  for (const concurrency of levels) {
-    const given = { requests: Math.max(ROUNDS * concurrency, 20) };
-    const load = { kind: 'closed' as const, concurrency };
-    const figures = runOne({ preset, servers: 1, lengths, load, given, goal });
-    // the largest that is good enough: fewer in flight give less
-    if (figures.good >= GOOD * figures.requests) return { rate: figures.steady, concurrency, figures };
-  }
-  return null;
+function servedBy(preset: Preset, { lengths, goal, rate, most, tp }: Serving): Found | string {
+  const found = capacity(preset, lengths, goal, rate);
+  if (found === null) return 'no load keeps the bounds for 99 of 100 requests';
+  const servers = Math.ceil(rate / found.rate);
+  if (most !== null && servers > most)
+    return `${servers * tp} cards are needed, and there are ${most * tp} in servers of ${tp}`;
+  return { ...found, servers, time: null, concurrency: null };
 }
+
+/** Arrivals that a rate is tried with: near the edge one sequence of them says little. */
+const ARRIVALS = [1, 2, 3, 4, 5];
+/** What a bound is taken off for: the mean of so few runs, two standard errors. */
+const ERRORS = 2;
 
 /** The rate of one server that keeps the bounds, by halves, up to what is asked for. */
-function capacity(preset: Preset, lengths: Lengths, goal: Goal, wanted: number): Found | null {
-  const run = (rate: number): LoadFigures =>
-    runOne({ preset, servers: 1, lengths, load: { kind: 'open', rate }, given: { duration: '120s' }, goal });
+function capacity(
+  preset: Preset,
+  lengths: Lengths,
+  goal: Goal,
+  wanted: number,
+): { rate: number; figures: LoadFigures } | null {
   let [low, high] = [0, wanted];
   let best: LoadFigures | null = null;
   for (let round = 0; round < 8; round++) {
     const rate = round === 0 ? wanted : (low + high) / 2;
-    const figures = run(rate);
-    if (figures.good >= GOOD * figures.requests) {
+    const figures = goodEnough(preset, lengths, goal, rate);
+    if (figures !== null) {
       best = figures;
       low = rate;
       if (round === 0) break;
     } else high = rate;
   }
-  return best === null ? null : { rate: low, concurrency: null, figures: best };
+  return best === null ? null : { rate: low, figures: best };
+}
+
+/** The run in the middle; null where 99 of 100 requests keep the bounds in too few runs to be sure of it. */
+function goodEnough(preset: Preset, lengths: Lengths, goal: Goal, rate: number): LoadFigures | null {
+  // five minutes, where that is neither a handful nor more than can be waited for
+  const requests = Math.round(Math.min(4_000, Math.max(400, rate * 300)));
+  const runs: { share: number; figures: LoadFigures }[] = [];
+  for (const seed of ARRIVALS) {
+    const load = { kind: 'open' as const, rate };
+    const figures = runOne({ preset, servers: 1, lengths, load, given: { requests, seed }, goal });
+    const share = figures.good / figures.requests;
+    // what is far off is so with any arrivals
+    if (share < 0.9) return null;
+    runs.push({ share, figures });
+  }
+  const mean = runs.reduce((sum, { share }) => sum + share, 0) / runs.length;
+  const variance = runs.reduce((sum, { share }) => sum + (share - mean) ** 2, 0) / (runs.length - 1);
+  if (mean - ERRORS * Math.sqrt(variance / runs.length) < GOOD) return null;
+  runs.sort((one, other) => one.share - other.share);
+  return (runs[runs.length >> 1] as (typeof runs)[number]).figures;
 }
 
 /** By cost where it is known, else by cards and hours; and what nothing else beats in both. */
@@ -183,133 +190,4 @@ function marked(choices: readonly Choice[]): Choice[] {
         (spent(other) < spent(one) || slow(other) < slow(one)),
     );
   return choices.map(one => ({ ...one, isBest: isBest(one) })).sort((a, b) => spent(a) - spent(b));
-}
-
-function cardsOf(text: string): { card: string; count: number | null }[] {
-  return text.split(',').map(part => {
-    const [, count, card] = /^\s*(?:(\d{1,5})\s*[x×]\s*)?([a-z0-9-]{1,40})\s*$/i.exec(part) ?? [];
-    if (card === undefined)
-      throw usageError(
-        `--compare: expected cards, such as h100-80g,16xa100-80g, found "${part.slice(0, 80)}"`,
-      );
-    return { card: card.toLowerCase(), count: count === undefined ? null : Number(count) };
-  });
-}
-
-function splitsOf(text = '1'): number[] {
-  return text.split(',').map(part => {
-    if (/^\s*\d{1,2}\s*$/.test(part) && Number(part) >= 1 && Number(part) <= 16) return Number(part);
-    throw usageError(
-      `--tp: expected whole numbers from 1 to 16, such as 1,2,4, found "${part.slice(0, 80)}"`,
-    );
-  });
-}
-
-function pricesOf(texts: readonly string[] | undefined): Map<string, number> {
-  const prices = (texts ?? [])
-    .flatMap(text => text.split(','))
-    .map((part): [string, number] => {
-      const [, card, price] = /^\s*([a-z0-9-]{1,40})=(\d{1,6}(?:\.\d{1,4})?)\s*$/i.exec(part) ?? [];
-      if (card === undefined)
-        throw usageError(
-          `--price: expected CARD=PRICE of a card and an hour, such as h100-80g=2.5, found "${part.slice(0, 80)}"`,
-        );
-      return [card.toLowerCase(), Number(price)];
-    });
-  return new Map(prices);
-}
-
-function rateOf(text: string | undefined, goal: Goal | null): number {
-  if (text === undefined)
-    throw usageError(
-      'expected --items, how many prompts, or --rate, requests a second, with --compare, found neither',
-    );
-  if (goal === null)
-    throw usageError(
-      'expected --goodput with --compare and --rate, found none: the bounds that decide how many cards are enough',
-    );
-  const rate = Number(text);
-  if (/^\d{1,6}(?:\.\d{1,6})?$/.test(text) && rate > 0) return rate;
-  throw usageError(`--rate: expected one number above 0 with --compare, found "${text}"`);
-}
-
-export function renderCompared({ choices, not }: Compared, { items, given, within }: Comparing): string {
-  const { input, output } = lengthsOf(given);
-  const task =
-    items === undefined
-      ? `${given.rate} requests/s within ${given.goodput?.join(',')}`
-      : `${number(items)} prompts`;
-  const rows = choices.map(
-    ({ card, tp, servers, rate, concurrency, figures, time, gpuHours, cost, isBest, preset }) => {
-      const off = items === undefined ? preset.error.midLoad : preset.error.nearSaturation;
-      return [
-        isBest ? '*' : '',
-        card,
-        String(tp),
-        String(servers * tp),
-        String(servers),
-        rate.toFixed(2),
-        number(Math.round(rate * output)),
-        concurrency === null ? '–' : String(concurrency),
-        figures.ttft.p50.toFixed(0),
-        figures.tpot.p50.toFixed(1),
-        time === null ? '–' : timeWords(1000 * time),
-        time === null
-          ? '–'
-          : `${timeWords((1000 * time) / (1 + off))} to ${timeWords((1000 * time) / (1 - off))}`,
-        gpuHours.toFixed(1),
-        cost === null ? '–' : cost.toFixed(2),
-      ];
-    },
-  );
-  const head = [
-    '',
-    'card',
-    'tp',
-    'cards',
-    'servers',
-    'req/s each',
-    'tok/s out',
-    'in flight',
-    'TTFT P50',
-    'TPOT P50',
-    'time',
-    'with its error',
-    'GPU hours',
-    items === undefined ? 'cost/h' : 'cost',
-  ];
-  const late =
-    within === undefined
-      ? []
-      : choices
-          .filter(
-            ({ time, preset }) =>
-              (time as number) / (1 - preset.error.nearSaturation) > durationOf(within, '--within') / 1000,
-          )
-          .map(
-            ({ card, tp }) =>
-              `${card} with --tp ${tp} may be later than ${within} within its error of ±${percent(choices[0]?.preset.error.nearSaturation ?? 0)}`,
-          );
-  return `${[
-    `${task} of ${number(input)} tokens in and ${number(output)} out, ${given['model-config']}; nothing was measured`,
-    '',
-    ...aligned([head, ...rows], [2, 3, 4, 5, 6, 7, 8, 9, 12, 13]),
-    '',
-    '* nothing else is both quicker and cheaper',
-    ...late,
-    ...not.map(({ card, tp, why }) => `${card} with --tp ${tp}: ${why}`),
-  ].join('\n')}\n`;
-}
-
-export function comparedJson({ choices, not }: Compared) {
-  return {
-    choices: choices.map(
-      ({ card, tp, servers, rate, concurrency, time, gpuHours, cost, isBest, preset, figures }) => ({
-        ...{ card, tp, cards: servers * tp, servers, requests_per_second: rate, concurrency },
-        ...{ time_s: time, gpu_hours: gpuHours, cost, best: isBest, error: preset.error },
-        ...{ ttft_ms: figures.ttft, tpot_ms: figures.tpot, e2el_ms: figures.e2el },
-      }),
-    ),
-    not,
-  };
 }

@@ -100,6 +100,8 @@ export interface LoadPlan {
 }
 
 const USUAL = { input: 400, output: 128, duration: '60s' };
+/** requests a second, and requests in flight */
+const MOST_LOAD = 100_000;
 const MOST_REQUESTS = 1_000_000;
 /** A closed loop of fewer answers for each place is mostly its start: then all begin at once, as in fw bench. */
 const FEWEST_ROUNDS = 3;
@@ -109,6 +111,7 @@ export function planLoads(preset: Preset, given: LoadGiven): LoadPlan {
   const lengths = lengthsOf(given);
   const servers = given.endpoints ?? 1;
   const goal = goalOf(given.goodput);
+  expectContext(preset, lengths);
   const rows = loadsOf(given).map(load => ({
     load,
     figures: runOne({ preset, servers, lengths, load, given, goal }),
@@ -127,22 +130,31 @@ export function lengthsOf(given: LoadGiven): Lengths {
   return { input, prefix, output: given['output-tokens'] ?? USUAL.output, groups, users, turns };
 }
 
+/** Exit 64 where a request is longer than the model's context. */
+export function expectContext({ file }: Preset, { input, prefix, output, turns }: Lengths): void {
+  const { max_model_len: most = Number.POSITIVE_INFINITY } = file;
+  // the last question of a conversation stands behind all others
+  const prompt = input + (turns - 1) * (input - prefix + output);
+  if (prompt + output <= most) return;
+  throw usageError(
+    `expected a prompt and its answer of at most ${number(most)} tokens, the context of ${file.model}, found ${number(prompt)} and ${number(output)}: fewer ${turns > 1 ? '--turns, ' : ''}--input-tokens or --output-tokens`,
+  );
+}
+
 function loadsOf({ rate, concurrency }: LoadGiven): Load[] {
-  const list = (text: string | undefined, flag: string, most: number): number[] =>
-    (text ?? '')
-      .split(',')
-      .filter(part => part.trim() !== '')
-      .map(part => {
-        const value = Number(part);
-        if (/^\s*\d{1,6}(?:\.\d{1,6})?\s*$/.test(part) && value > 0 && value <= most) return value;
-        throw usageError(
-          `${flag}: expected numbers above 0 and up to ${number(most)}, such as 1,10, found "${part}"`,
-        );
-      });
+  const list = (text: string | undefined, flag: string, kind: string, shape: RegExp): number[] =>
+    (text === undefined ? [] : text.split(',')).map(part => {
+      const value = Number(part);
+      if (shape.test(part) && value > 0 && value <= MOST_LOAD) return value;
+      throw usageError(
+        `${flag}: expected ${kind} above 0 and up to ${number(MOST_LOAD)}, such as 1,10, found "${part.slice(0, 80)}"`,
+      );
+    });
+  const decimal = /^\s*\d{1,6}(?:\.\d{1,6})?\s*$/;
   return [
-    ...list(rate, '--rate', 100_000).map((value): Load => ({ kind: 'open', rate: value })),
-    ...list(concurrency, '--concurrency', 100_000).map(
-      (value): Load => ({ kind: 'closed', concurrency: Math.ceil(value) }),
+    ...list(rate, '--rate', 'numbers', decimal).map((value): Load => ({ kind: 'open', rate: value })),
+    ...list(concurrency, '--concurrency', 'whole numbers', /^\s*\d{1,6}\s*$/).map(
+      (value): Load => ({ kind: 'closed', concurrency: value }),
     ),
   ];
 }
@@ -158,6 +170,8 @@ interface One {
 
 export function runOne({ preset, servers, lengths, load, given, goal }: One): LoadFigures {
   const ms = durationOf(given.duration ?? USUAL.duration, '--duration');
+  if (ms <= 0)
+    throw usageError(`--duration: expected a duration above 0, such as 60s, found "${given.duration}"`);
   const asking = askingOf(lengths);
   const latency = latencyOf(preset, lengths);
   // a closed loop is as long as its answers say: by a first guess of how long one takes

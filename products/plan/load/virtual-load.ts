@@ -39,7 +39,7 @@ export interface LoadFigures {
   /** share of the prompts' tokens that the prefix cache had */
   cached: number;
   preemptions: number;
-  /** requests a second while the middle half of them ended: without beginning and end */
+  /** requests a second of a closed loop, without the rounds in which it fills and drains; NaN of fewer than three */
   steady: number;
   /** in ms */
   ttft: Spread;
@@ -108,7 +108,7 @@ class Run {
       outputTokens: this.#outputTokens,
       cached: this.#cachedTokens / this.#inputTokens,
       preemptions: grew('preemptions'),
-      steady: middleRate(this.#ends),
+      steady: 'due' in when ? Number.NaN : steadyRate(this.#ends, when.concurrency),
       ttft: spreadOf(this.#ttft),
       tpot: spreadOf(this.#tpot),
       itl: spreadOfGaps(this.#gaps),
@@ -231,10 +231,15 @@ function spreadOf(values: readonly number[]): Spread {
   return { mean: meanOf(sorted), p50: at(0.5), p90: at(0.9), p99: at(0.99) };
 }
 
-/** NaN of fewer than four. */
-function middleRate(ends: readonly number[]): number {
+/**
+ * From the last end of the first round to that of the last but one. Answers that are as long end in waves, a round each, so
+ * that only between the same places of two waves there is a whole number of periods.
+ */
+function steadyRate(ends: readonly number[], concurrency: number): number {
   const sorted = Float64Array.from(ends).sort();
-  const [from, to] = [sorted.length >> 2, sorted.length - (sorted.length >> 2) - 1];
+  const rounds = Math.floor(sorted.length / concurrency);
+  if (rounds < 3) return Number.NaN;
+  const [from, to] = [concurrency - 1, (rounds - 1) * concurrency - 1];
   return (1000 * (to - from)) / ((sorted[to] as number) - (sorted[from] as number));
 }
 
