@@ -35,6 +35,20 @@ function isSomewhere(): boolean {
   }
 }
 
+/** ms in which the reader of stderr takes something, or has gone to sleep */
+const PATIENCE = 1_000;
+
+/** Says the last words and leaves: once they are read, as far as anybody reads. A pipe that is full and stands still ends nothing. */
+function leaveSaying(words: string, code: number): void {
+  const { stderr } = process;
+  stderr.write(words, () => leave(code));
+  let waiting = stderr.writableLength;
+  setInterval(() => {
+    if (stderr.writableLength >= waiting) return void leave(code);
+    waiting = stderr.writableLength;
+  }, PATIENCE);
+}
+
 async function leave(code: number): Promise<void> {
   await closeHungUpTerminals();
   process.exit(code);
@@ -64,11 +78,11 @@ function leaveWithBug(error: unknown): void {
   if (code === 'EMFILE' || code === 'ENFILE') {
     // it may be that not even all of fw could be loaded
     const told = 'expected to open another file, found the limit reached: raise it with ulimit -n 1024';
-    return void process.stderr.write(`fw: ${told}\n`, () => leave(74));
+    return leaveSaying(`fw: ${told}\n`, 74);
   }
   const told = (error as Error | undefined)?.stack ?? error;
-  process.stderr.write(`fw: a bug, please report it: ${told}\n`, () => leave(70));
+  leaveSaying(`fw: a bug, please report it: ${told}\n`, 70);
 }
 
 process.on('uncaughtException', leaveWithBug);
-main().then(code => process.stderr.write('', () => leave(code)), leaveWithBug);
+main().then(code => leaveSaying('', code), leaveWithBug);

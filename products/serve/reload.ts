@@ -2,7 +2,7 @@
  * Settings that are read again while the server runs: by SIGHUP, and when their files change. They are read and checked whole;
  * where something is wrong nothing changes. What cannot change while it runs is said by its name.
  */
-import { readFileSync } from 'node:fs';
+import { readSmallFile } from '../../engine/core/config/yaml.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { changeInWords, type EndpointList } from './endpoint-list.ts';
 import { differences } from './reload-words.ts';
@@ -107,14 +107,14 @@ function fixedFrom(now: Settings, next: Settings): Settings {
   };
 }
 
-/** One that is not there is a text, too. */
+/** What cannot be read is a text, too. A pipe in the place of a file is not opened: the server would wait for its writer. */
 function textsOf(files: readonly string[]): string {
   return JSON.stringify(
     files.map(path => {
       try {
-        return readFileSync(path, 'utf8');
+        return readSmallFile(path, 'a YAML file');
       } catch (error) {
-        return { code: (error as NodeJS.ErrnoException).code };
+        return { wrong: (error as Error).message };
       }
     }),
   );

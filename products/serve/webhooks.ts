@@ -11,13 +11,13 @@ import { openWire, sendWithin } from '../../engine/asking/endpoints/wire.ts';
 import {
   DISK,
   OWNER_ONLY,
-  readKept,
   removeFile,
   removeUnfinished,
   replaceFile,
 } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
+import { readRecord } from './small-files.ts';
 
 export const EVENTS = ['batch.completed', 'batch.failed', 'batch.expired', 'batch.cancelled'] as const;
 export type WebhookEvent = (typeof EVENTS)[number];
@@ -66,6 +66,7 @@ const MOST_REPLY = 65_536;
 /** A machine that slept wakes up late: a delivery is looked at that often. */
 const LOOK = HOUR;
 const PREFIX = 'whsec_';
+const EVENT_ID = /^evt_[0-9a-f]{32}$/;
 
 /** The header `webhook-signature` of Standard Webhooks: one `v1,` and the base64 of an HMAC-SHA256 for each secret. */
 export function signatureOf(secrets: readonly Buffer[], id: string, seconds: number, body: string): string {
@@ -103,14 +104,21 @@ export class Webhooks {
   #isStopped = false;
 
   constructor(options: WebhookOptions) {
-    const { folder, targets, waits = WAITS } = options;
+    const { folder, targets, say, waits = WAITS } = options;
     this.#options = options;
     this.#targets = targets;
     this.#secrets = this.secretsOf(targets);
     mkdirSync(folder, { recursive: true, mode: OWNER_ONLY.folder });
     removeUnfinished(folder);
     for (const name of readdirSync(folder).filter(each => each.endsWith('.json'))) {
-      const delivery = JSON.parse(readKept(join(folder, name)).toString()) as Delivery;
+      const path = join(folder, name);
+      const delivery = readRecord<Delivery>(path, one => isDelivery(one, name));
+      if (delivery === null) {
+        say(`${path}: expected a delivery of this server, found something else; it is left as it is`, {
+          ...{ event: 'file-ignored', level: 'error' },
+        });
+        continue;
+      }
       this.#wait(delivery, Math.max(HOUR, 1.1 * (waits[delivery.tries] ?? 0)));
     }
   }
@@ -164,7 +172,7 @@ export class Webhooks {
     const timer = setTimeout(
       () => {
         if (left > LOOK) this.#wait(delivery, left - LOOK);
-        else void this.#deliver(delivery);
+        else void this.#deliver(delivery).catch(error => this.#leave(delivery, error));
       },
       Math.min(LOOK, left),
     );
@@ -233,6 +241,15 @@ export class Webhooks {
     this.#end(delivery);
   }
 
+  /** What nobody thought of ends no server: the delivery stays on disk, and the next start tries it again. */
+  #leave({ id, owner }: Delivery, error: unknown): void {
+    this.#timers.delete(id);
+    const why = (error as Error).stack ?? error;
+    this.#options.say(`webhook ${id} of ${owner} waits for the next start, a bug, please report it: ${why}`, {
+      ...{ event: 'bug', level: 'error', webhook: id, owner },
+    });
+  }
+
   #end(delivery: Delivery): void {
     this.#timers.delete(delivery.id);
     this.#onDisk(() => removeFile(this.#pathOf(delivery), DISK));
@@ -257,6 +274,14 @@ export class Webhooks {
       });
     }
   }
+}
+
+/** Whether it is what `#keep` writes under that name. */
+function isDelivery(one: Delivery | null, name: string): boolean {
+  if (!EVENT_ID.test(one?.id ?? '') || `${one?.id}.json` !== name) return false;
+  const { url, owner, body, tries, next } = one as Delivery;
+  if (![url, owner, body].every(text => typeof text === 'string') || !URL.canParse(url)) return false;
+  return Number.isSafeInteger(tries) && tries >= 0 && Number.isFinite(next);
 }
 
 const nameOf = (owner: string, url: string): string => `${owner}\n${url}`;

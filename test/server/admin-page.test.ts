@@ -88,12 +88,20 @@ test('nobody else sees or does any of it, nor does a form of another site, and n
   const [root] = keys;
   writeKeys(data, [
     ...keys,
-    { ...(root as (typeof keys)[number]), id: 'key_hostile', name: HOSTILE, models: [HOSTILE] },
+    {
+      ...(root as (typeof keys)[number]),
+      id: 'key_hostile',
+      name: HOSTILE,
+      models: [HOSTILE],
+      expires: 9e12,
+    },
   ]);
   const before = readFileSync(join(data, 'keys.json'), 'utf8');
   const seen = await at.get('/ui/admin');
   expect(seen.text).not.toMatch(/<script>top|<img|\u202e/);
   expect(seen.headers.get('content-security-policy')).toContain("default-src 'none'");
+  // later than any date
+  expect((await at.get('/ui/admin/keys/key_hostile')).text).toContain('value="9999-12-31"');
   const gets = [
     '/ui/admin',
     `/ui/admin/keys/${root?.id}`,

@@ -103,6 +103,10 @@ test('what does not fit is refused by its field, and nothing is written', async 
     [{ name: 'bob', storage: '-1GB' }, 'storage'],
     [{ name: 'bob', expires: '2001-01-01' }, 'expires'],
     [{ name: 'bob', expires: 5 }, 'expires'],
+    [{ name: 'bob', expires: 9_000_000_000_000 }, 'expires'],
+    [{ name: 'bob', expires: 253_402_300_800 }, 'expires'],
+    [{ name: 'bob', expires: '9998-02-30' }, 'expires'],
+    [{ name: 'bob', expires: '9998-13-01' }, 'expires'],
     [{ name: 'bob', sha256: 'x' }, 'sha256'],
     ['{"name": "bob", "__proto__": {"rpm": 1}}', '__proto__'],
   ];
@@ -111,6 +115,8 @@ test('what does not fit is refused by its field, and nothing is written', async 
     expect([status, said?.error?.param]).toEqual([400, param]);
   }
   expect(readFileSync(join(data, 'keys.json'), 'utf8')).toBe(before);
+  const last = { name: 'bob', expires: 253_402_300_799 };
+  expect((await as(admin, server, 'POST', 'keys', last)).body).toMatchObject(last);
 });
 
 test('two admins at once: each change is kept', async () => {

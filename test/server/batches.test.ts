@@ -91,6 +91,11 @@ test('a line that is no request fails the whole batch, and nothing is asked', as
       `${lineOf('a', { stream: true })}\n`,
       { line: 1, code: 'invalid_request', param: 'body.stream' },
     ],
+    ...[-100, '-5', 0.5].map((priority): [string, string, object] => [
+      `the priority ${JSON.stringify(priority)}`,
+      `${good}\n${lineOf('a', { priority })}\n`,
+      { line: 2, code: 'invalid_request', param: 'body.priority' },
+    ]),
     [
       'no model',
       `${lineOf('a', { model: undefined })}\n`,
@@ -254,7 +259,10 @@ test('a create that is repeated after a lost answer makes one batch', async () =
   expect((await post({ 'idempotency-key': 'mine' })).id).toBe(named.id);
   const other = await post({ 'idempotency-key': 'mine' }, body.replace('24h', '12h'));
   expect([other.status, other.error?.code]).toEqual([400, 'idempotency_key_reused']);
-  expect((await openai.batches.list()).data).toHaveLength(3);
+  const longest = 'k'.repeat(255);
+  expect((await post({ 'idempotency-key': longest })).id).toMatch(/^batch_/);
+  for (const end of ['a', 'b']) expect((await post({ 'idempotency-key': longest + end })).status).toBe(400);
+  expect((await openai.batches.list()).data).toHaveLength(4);
 });
 
 test('what a create says wrong is named', async () => {

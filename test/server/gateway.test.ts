@@ -354,6 +354,20 @@ test('an answer in the cache is of the owner that asked', async () => {
   expect(hits).toEqual([null, 'hit', null]);
 });
 
+test('nobody goes before the others by a priority', async () => {
+  const server = await serve(one => one.answer('yes'), { models: ['m'] });
+  const { url } = await served({ endpoints: [server.url] });
+  const statusOf = async (priority: string): Promise<number> => {
+    const text = JSON.stringify({ ...ask('x'), model: 'm' });
+    const body = `${text.slice(0, -1)},"priority":${priority}}`;
+    const headers = { 'content-type': 'application/json' };
+    return (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body })).status;
+  };
+  for (const wrong of ['-1', '"-5"', '"5"', '-0.5', '-1e400', '[-1]', 'true', '18446744073709551615'])
+    expect(await statusOf(wrong), wrong).toBe(400);
+  for (const fine of ['0', '7', 'null']) expect(await statusOf(fine), fine).toBe(200);
+});
+
 test('nothing of a client but the body reaches a server: no header, no second request in a body', async () => {
   const seen: Ask[] = [];
   const server = await serve(

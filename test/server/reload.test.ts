@@ -1,4 +1,5 @@
 /** Settings that are read again while a server runs: whole or not at all, with what runs going on. */
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -87,7 +88,14 @@ test('a file that is wrong, or away, changes nothing, and is said with its place
   rmSync(server.write(''));
   await server.reload?.('SIGHUP');
   expect(server.said.at(-1)).toMatch(/serve\.yaml: expected a YAML file, found no such file/);
+  // a pipe in its place is not waited for
+  const path = server.write('');
+  rmSync(path);
+  execFileSync('mkfifo', [path]);
+  await server.reload?.('SIGHUP');
+  expect(server.said.at(-1)).toMatch(/serve\.yaml: expected a YAML file, a regular file, found a pipe/);
   expect((await ask(server, 'default')).status).toBe(200);
+  rmSync(path);
   expect(await server.again(`${poolOf(one.url)}models: { default: a }\n`)).toContain(
     'the files are right again',
   );

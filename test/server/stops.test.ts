@@ -106,6 +106,18 @@ test('what comes during the grace gets the same, and is not asked; what is under
   expect(model.asked).toBe(1);
 });
 
+test('SIGTERM ends it while a reader of stderr that has gone to sleep leaves the pipe full', async () => {
+  const { child, url } = await serveProcess([
+    ...['--data', join(folder(), 'data'), '--endpoint', (await serve(hang)).url, '--log', 'json'],
+  ]);
+  child.stderr?.removeAllListeners('data').pause();
+  for (let n = 0; n < 60; n++)
+    await Promise.all(Array.from({ length: 20 }, () => fetch(`${url}/v1/batches?after=${'x'.repeat(300)}`)));
+  const code = new Promise(resolve => child.on('exit', resolve));
+  child.kill('SIGTERM');
+  expect(await code).toBe(0);
+});
+
 test.each([
   ['SIGTERM twice', ['SIGTERM', 'SIGTERM'], '60s', 143],
   ['SIGTERM, after the grace', ['SIGTERM'], '100ms', 0],

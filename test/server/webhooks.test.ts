@@ -1,5 +1,5 @@
 /** Webhooks: signed so that the official client believes them, told once they arrive, over failures and restarts. */
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -138,6 +138,44 @@ test('what had not arrived is told after a restart; an address that left the con
   const third = hooks(url, { folder: path });
   await until(() => third.counts().delivered === 1);
   expect(got).toHaveLength(1);
+});
+
+test('a file that is no delivery is left as it is, and said; a bug in one ends nothing, and leaves it too', async () => {
+  const { got, url } = await receiver();
+  const path = join(folder(), 'webhooks');
+  const first = hooks(url, { folder: path });
+  first.tell('ann', 'batch.completed', 'batch_1');
+  first.stop();
+  const [name = ''] = first.files();
+  const good = JSON.parse(readFileSync(join(path, name), 'utf8'));
+  const idOf = (n: number): string => `evt_${String(n).repeat(32)}`;
+  const wrong = [
+    ...['', '{"id":', 'null', '[]', '7', JSON.stringify(good), JSON.stringify({ ...good, id: '../x' })],
+    ...[{ url: 'none' }, { owner: 1 }, { body: null }, { tries: -1 }, { next: 'x' }].map((more, n) =>
+      JSON.stringify({ ...good, ...more, id: idOf(n) }),
+    ),
+  ];
+  wrong.forEach((text, n) => {
+    writeFileSync(join(path, text.includes(idOf(n - 7)) ? `${idOf(n - 7)}.json` : `bad-${n}.json`), text);
+  });
+  const second = hooks(url, { folder: path });
+  await until(() => second.counts().delivered === 1);
+  expect([got.length, second.files().length]).toEqual([1, wrong.length]);
+  expect(second.said.filter(line => line.includes('expected a delivery of this server'))).toHaveLength(
+    wrong.length,
+  );
+
+  let isBroken = false;
+  const now = (): number => {
+    if (isBroken) throw new Error('no clock');
+    return Date.now();
+  };
+  const third = hooks(url, { now });
+  third.tell('ann', 'batch.completed', 'batch_2');
+  isBroken = true;
+  await until(() => third.said.length === 1);
+  expect(third.said[0]).toContain('waits for the next start, a bug, please report it: Error: no clock');
+  expect([third.files().length, third.counts().waiting]).toEqual([1, 0]);
 });
 
 test('a secret of another form is refused, and is in no message', () => {

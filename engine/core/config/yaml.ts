@@ -30,8 +30,11 @@ export function readSmallFile(path: string, what: string): string {
   let bytes: Buffer;
   try {
     const stat = statSync(path);
-    if (!stat.isFile())
-      throw dataError(`${path}: expected ${what}, found something else than a regular file`);
+    if (!stat.isFile()) {
+      // a pipe would be waited for
+      const kind = stat.isDirectory() ? 'a folder' : stat.isFIFO() ? 'a pipe' : 'a device or a socket';
+      throw dataError(`${path}: expected ${what}, a regular file, found ${kind}`);
+    }
     if (stat.size > FILE_LIMIT) {
       throw dataError(`${path}: expected ${what} of at most ${FILE_LIMIT} bytes, found ${stat.size}`);
     }

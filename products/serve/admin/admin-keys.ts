@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { type KeyRecord, type KeyRules, makeKey, readKeys, SCOPES, type Scope } from '../api-keys.ts';
 import { ApiError, invalid, notFound } from '../errors.ts';
 import { bytesOf } from '../keep/keep-settings.ts';
-import { changeKeys, expiryOf, OWNER } from '../key-changes.ts';
+import { changeKeys, expiryOf, LAST_EXPIRY, OWNER } from '../key-changes.ts';
 import type { Parts } from '../server-context.ts';
 import type { Actor } from './acts.ts';
 
@@ -124,8 +124,12 @@ function limitIn(field: string, value: unknown, now: number): unknown {
   if (field === 'storage' && typeof value === 'string') return told(field, () => bytesOf(value, 'storage'));
   if (field === 'expires') {
     if (typeof value === 'string') return told(field, () => expiryOf(value, now, 'expires'));
-    if (Number.isSafeInteger(value) && (value as number) * 1000 > now) return value;
-    throw invalid(field, 'expected a time to come: Unix seconds, or such as 30d or 2027-01-31');
+    if (Number.isSafeInteger(value) && (value as number) * 1000 > now && (value as number) <= LAST_EXPIRY)
+      return value;
+    throw invalid(
+      field,
+      'expected a time to come, until the year 9999: Unix seconds, or such as 30d or 2027-01-31',
+    );
   }
   if (Number.isSafeInteger(value) && (value as number) >= 1) return value;
   throw invalid(field, 'expected a whole number from 1, or null for none');

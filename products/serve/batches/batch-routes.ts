@@ -26,6 +26,7 @@ import type { BatchStore } from './batch-store.ts';
 import type { Batches } from './batches.ts';
 import { forecastHeader } from './forecasts.ts';
 
+const LONGEST_KEY = 255;
 const LIST = { id: BATCH_ID, most: 100, usual: 20 };
 
 type One = FastifyRequest<{ Params: { id: string } }>;
@@ -61,6 +62,11 @@ export function addBatchRoutes(
   app.post('/v1/batches', { config }, async (request, reply) => {
     const { caller, body, headers } = request;
     const idempotency = textOf(headers['idempotency-key']);
+    // one that is cut would be the key of another batch
+    if (idempotency !== null && idempotency.length > LONGEST_KEY)
+      throw badRequest(
+        `Expected an Idempotency-Key of at most ${LONGEST_KEY} characters, found ${idempotency.length}.`,
+      );
     const isRetry = Number(textOf(headers['x-stainless-retry-count'])) > 0;
     return seeOne(create({ body, idempotency, caller, isRetry }), reply);
   });
@@ -107,9 +113,9 @@ function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): 
   ];
 }
 
-/** A header that is given once, at most 255 characters of it. */
+/** A header that is given once. */
 function textOf(header: string | string[] | undefined): string | null {
-  return typeof header === 'string' && header !== '' ? header.slice(0, 255) : null;
+  return typeof header === 'string' && header !== '' ? header : null;
 }
 
 export const ENDPOINTS: readonly string[] = OPEN_PATHS;

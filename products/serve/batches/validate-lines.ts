@@ -2,6 +2,7 @@
  * A batch file before anything is asked: every line is looked at, by the same reading that fw batch has. One that is no
  * request of this batch fails the whole batch, as at OpenAI, and is named with its line.
  */
+import { isSharedPriority } from '../../../engine/asking/pool/priority.ts';
 import { createIdSet } from '../../../engine/core/files/idset.ts';
 import { inputsOf } from '../../../engine/core/files/input-files.ts';
 import type { Code } from '../../../engine/core/item/codes.ts';
@@ -77,7 +78,7 @@ export async function validate(
       wrong(line, 'invalid_method', `Expected the method "POST", found ${show(method)}.`, 'method');
     if (url !== endpoint)
       wrong(line, 'url_mismatch', `Expected the URL of the batch, ${endpoint}, found ${show(url)}.`, 'url');
-    const { model, stream } = body;
+    const { model, stream, priority } = body;
     if (typeof model !== 'string' || model === '')
       wrong(
         line,
@@ -95,6 +96,13 @@ export async function validate(
     else if (models.size < MOST_MODELS) for (const one of modelsOf(model)) models.add(one);
     if (stream !== undefined && stream !== null && stream !== false)
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
+    if (!isSharedPriority(priority))
+      wrong(
+        line,
+        'invalid_request',
+        `Expected body.priority, a whole number from 0, found ${show(priority)}.`,
+        'body.priority',
+      );
   }
 
   const reading = {

@@ -9,6 +9,7 @@ import type { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
 import type { Asked, EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isSettled, isThere } from '../../../engine/asking/pool/pool-stats.ts';
+import { isSharedPriority } from '../../../engine/asking/pool/priority.ts';
 import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
@@ -306,8 +307,8 @@ function readRequest(sent: unknown, names: Names, standing: Standing): Request {
     throw invalid('model', 'expected the name of a model');
   if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
   // nobody goes before the others by asking for it
-  if (typeof priority === 'number' && priority < 0)
-    throw invalid('priority', 'expected 0 or more: 0 is what every request of the gateway has');
+  if (!isSharedPriority(priority))
+    throw invalid('priority', 'expected a whole number from 0: 0 is what every request of the gateway has');
   const body = sent as Buffer;
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, standing);

@@ -5,6 +5,7 @@ import type { endpointShown } from '../admin/admin-endpoints.ts';
 import { COUNTS } from '../admin/admin-keys.ts';
 import { type KeyRecord, SCOPES } from '../api-keys.ts';
 import { bytesWords } from '../keep/keep-settings.ts';
+import { LAST_EXPIRY } from '../key-changes.ts';
 import { table } from './layout.ts';
 import { stateWords, timeOf } from './view-texts.ts';
 
@@ -129,7 +130,9 @@ ${field('expires', 'Ends', '(30d, 12h or 2027-01-31)', key?.expires === undefine
 }
 
 /** As the form shows and takes the end of a key: of one that ends within a day too. */
-export const dayOf = (seconds: number): string => new Date(seconds * 1000).toISOString().slice(0, 10);
+export const dayOf = (seconds: number): string =>
+  // a file of keys may say a later one
+  new Date(Math.min(seconds, LAST_EXPIRY) * 1000).toISOString().slice(0, 10);
 
 export function limitsPage(key: KeyRecord): Html {
   return html`<p class="up"><a href="${ADMIN}">Keys and endpoints</a></p>
