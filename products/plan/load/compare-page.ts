@@ -1,9 +1,10 @@
 /** fw plan --compare as a page: what each choice takes and costs, and the curve of those that nothing beats. */
-import { number, timeWords } from '../../../engine/core/item/wording.ts';
+import { number } from '../../../engine/core/item/wording.ts';
 import { type Curve, curveChart } from '../../kit/chart.ts';
 import { decimal, figure, html, joined, short, table } from '../../kit/html.ts';
 import { page } from '../../kit/page.ts';
 import type { Choice, Compared, Comparing } from './compare-cards.ts';
+import { lasting } from './compare-words.ts';
 import { lengthsOf } from './load-plan.ts';
 
 /** A chart has so many colours, of which the first is the curve's. */
@@ -52,7 +53,7 @@ export function comparePage({ choices, not }: Compared, { items, given }: Compar
       decimal(rate, 2),
       decimal(figures.ttft.p50, 0),
       decimal(figures.tpot.p50, 1),
-      time === null ? '–' : timeWords(1000 * time),
+      time === null ? '–' : lasting(time),
       decimal(gpuHours, 1),
       cost === null ? '–' : decimal(cost, 2),
     ];

@@ -5,7 +5,7 @@ import type { Choice, Compared, Comparing } from './compare-cards.ts';
 import { lengthsOf } from './load-plan.ts';
 
 /** s; a short one with its tenths, as a job of a few prompts is no longer */
-const lasting = (seconds: number): string =>
+export const lasting = (seconds: number): string =>
   seconds < 10 ? `${Math.max(0.1, seconds).toFixed(1)} s` : timeWords(1000 * seconds);
 
 export function renderCompared({ choices, not }: Compared, { items, given, within }: Comparing): string {
