@@ -190,3 +190,10 @@ export function createRoom(most: number) {
     },
   };
 }
+
+/**
+ * Whether a request of somebody who shares servers with others may say this: nobody goes before live calls, which have 0. Of
+ * what is no whole number servers make one: vLLM reads "-5", a text, as -5.
+ */
+export const isSharedPriority = (own: unknown): boolean =>
+  own === undefined || own === null || (Number.isSafeInteger(own) && (own as number) >= 0);

@@ -93,7 +93,9 @@ test('a file that is wrong, or away, changes nothing, and is said with its place
   rmSync(path);
   execFileSync('mkfifo', [path]);
   await server.reload?.('SIGHUP');
-  expect(server.said.at(-1)).toMatch(/serve\.yaml: expected a YAML file, a regular file, found a pipe/);
+  expect(server.said.at(-1)).toMatch(
+    /serve\.yaml: expected a YAML file, found something else than a regular file: a pipe/,
+  );
   expect((await ask(server, 'default')).status).toBe(200);
   rmSync(path);
   expect(await server.again(`${poolOf(one.url)}models: { default: a }\n`)).toContain(

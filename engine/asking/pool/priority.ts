@@ -22,13 +22,6 @@ const CLOSING_BRACE = 0x7d;
 const NAME = 'priority';
 const PATHS: readonly string[] = OPEN_PATHS;
 
-/**
- * Whether a request of somebody who shares servers with others may say this: nobody goes before live calls, which have 0. Of
- * what is no whole number servers make one: vLLM reads "-5", a text, as -5.
- */
-export const isSharedPriority = (own: unknown): boolean =>
-  own === undefined || own === null || (Number.isSafeInteger(own) && (own as number) >= 0);
-
 /** The body as it goes out. */
 export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
   const { call } = ticket;

@@ -31,9 +31,9 @@ export function readSmallFile(path: string, what: string): string {
   try {
     const stat = statSync(path);
     if (!stat.isFile()) {
-      // a pipe would be waited for
-      const kind = stat.isDirectory() ? 'a folder' : stat.isFIFO() ? 'a pipe' : 'a device or a socket';
-      throw dataError(`${path}: expected ${what}, a regular file, found ${kind}`);
+      // it would be waited for
+      const kind = stat.isFIFO() ? ': a pipe' : '';
+      throw dataError(`${path}: expected ${what}, found something else than a regular file${kind}`);
     }
     if (stat.size > FILE_LIMIT) {
       throw dataError(`${path}: expected ${what} of at most ${FILE_LIMIT} bytes, found ${stat.size}`);

@@ -2,7 +2,6 @@
  * A batch file before anything is asked: every line is looked at, by the same reading that fw batch has. One that is no
  * request of this batch fails the whole batch, as at OpenAI, and is named with its line.
  */
-import { isSharedPriority } from '../../../engine/asking/pool/priority.ts';
 import { createIdSet } from '../../../engine/core/files/idset.ts';
 import { inputsOf } from '../../../engine/core/files/input-files.ts';
 import type { Code } from '../../../engine/core/item/codes.ts';
@@ -11,7 +10,7 @@ import type { RawRequest } from '../../../engine/core/item/item.ts';
 import { lossless } from '../../../engine/core/json/lossless.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import { type TableRow, tableBatches } from '../../../engine/tables/read-table.ts';
-import { excessOf } from '../http-body.ts';
+import { excessOf, isSharedPriority } from '../http-body.ts';
 import type { BatchError } from './batch-state.ts';
 
 /** Errors that are told of one batch. */
