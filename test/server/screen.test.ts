@@ -131,7 +131,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
     await page.goto(server.url);
     await page.getByText('Live.').waitFor();
     const places: string[] = [];
-    for (let tab = 0; tab < 6; tab++) {
+    for (let tab = 0; tab < 7; tab++) {
       await page.keyboard.press('Tab');
       places.push(
         await page.evaluate(
@@ -139,7 +139,15 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
         ),
       );
     }
-    expect(places).toEqual(['To the content', 'fw serve', 'Batches', 'Start a batch', 'one', 'Output']);
+    expect(places).toEqual([
+      'To the content',
+      'fw serve',
+      'Batches',
+      'Start a batch',
+      'Keys and endpoints',
+      'one',
+      'Output',
+    ]);
     await page.close();
   });
 
@@ -168,7 +176,7 @@ describe.runIf(CHROMIUM !== '')('in chromium', () => {
       .getByLabel('File of requests, one a line')
       .setInputFiles({ name: 'a.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(linesOf(3)) });
     await page.getByRole('button', { name: 'Upload and start' }).click();
-    const state = page.locator('.state');
+    const state = page.locator('.state[data-state=status]');
     while (!(await state.textContent())?.startsWith('completed')) await page.reload();
     await page.getByRole('link', { name: 'Look through the answers' }).click();
     await page.getByRole('heading', { name: 'r-2' }).waitFor();
