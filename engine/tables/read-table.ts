@@ -95,18 +95,17 @@ export async function* tableBatches(
   options: TableOptions,
   linesOf?: LinesOf,
 ): AsyncGenerator<Batch, undefined> {
-  const { lastRow, signal, format, maxLine, encoding } = options;
+  const { lastRow, signal, format, maxLine } = options;
   const first: { header: Header | null } = { header: null };
   const batches = new Batches(options, linesOf);
   for (const source of inputs) {
-    const input = encoding === undefined ? source : decodedInput(source, encoding);
+    const { input, parquet } = openedAs(source, options);
     // while a read of a pipe waits, nothing else is heard; closing the input ends the read
     const stop = (): void => {
       if (!input.regular) input.close();
     };
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const parquet = format === undefined ? parquetPath(input) : null;
       if (parquet !== null) {
         yield* parquetBatches(parquet, input.name, batches, options);
         if (signal.aborted || batches.row >= lastRow) return;
@@ -135,6 +134,12 @@ export async function* tableBatches(
       input.close();
     }
   }
+}
+
+/** A source in UTF-8; and its path where it is a Parquet file, which has no bytes to be cut. */
+function openedAs(source: ByteInput, { format, encoding }: Pick<TableOptions, 'format' | 'encoding'>) {
+  const input = encoding === undefined ? source : decodedInput(source, encoding);
+  return { input, parquet: format === undefined ? parquetPath(input) : null };
 }
 
 async function* parquetBatches(
@@ -256,9 +261,8 @@ export async function countTableRows(
 ): Promise<number> {
   let count = 0;
   for (const source of inputs) {
-    const input = options.encoding === undefined ? source : decodedInput(source, options.encoding);
+    const { input, parquet } = openedAs(source, options);
     try {
-      const parquet = options.format === undefined ? parquetPath(input) : null;
       if (parquet !== null) {
         const { groups } = await openTableOf(parquet);
         count += groups.reduce((sum, rows) => sum + rows, 0);

@@ -3,12 +3,12 @@
  * would buy nothing (2^256 guesses are out of reach at any price of one). The file is read again when it has changed.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import type { About, Say } from '../../engine/core/item/say.ts';
 import type { KeyLimits } from './budgets.ts';
+import { stateOfFile } from './watch-files.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
 export const SCOPES = ['batch', 'chat', 'admin', 'metrics', 'worker'] as const;
@@ -120,7 +120,7 @@ export function openKeys(data: string, warn: Say): KeyRing {
   let ends = new Map<string, number>();
 
   function follow(): void {
-    const now = stateOf(keysPath(data));
+    const now = stateOfFile(keysPath(data));
     if (now === seen) return;
     seen = now;
     try {
@@ -189,14 +189,4 @@ function* changesOf(
   const left = new Set(keys.map(({ id }) => id));
   for (const id of before.keys())
     if (!left.has(id)) yield [`key ${id} is no longer in the file`, { event: 'key-removed', key: id }];
-}
-
-/** Changes with the file. */
-function stateOf(path: string): string {
-  try {
-    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
-    return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeNs}`;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code as string;
-  }
 }

@@ -34,10 +34,12 @@ export function watchFiles(
   });
 }
 
-/** Changes with the file that is there. */
-function stateOfFile(path: string): string {
+/** Changes with the file that is there. One that is not costs no error: keys are looked at with each request. */
+export function stateOfFile(path: string): string {
   try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (stat === undefined) return 'none';
+    const { dev, ino, size, mtimeNs, ctimeNs } = stat;
     return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code as string;

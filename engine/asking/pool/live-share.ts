@@ -32,9 +32,7 @@ const USED = 0.7;
 /** ms without a stream after which nobody asks; then the places double in a second. */
 const QUIET_MS = 5_000;
 const DOUBLES_MS = 1_000;
-/** Of the time in which a place of batches is free again by Little's law: the next call waits so long for its turn. */
-const PACE = 1;
-/** … before the first answer to one, and at most. ms. */
+/** ms that the next call of a batch waits for its turn before the first answer to one, and at most. */
 const FIRST_GAP = 50;
 const LONGEST_GAP = 5_000;
 /** While a live call has no first token no other prompt is sent, for at most so many gaps, or ms. */
@@ -198,7 +196,7 @@ export class LiveShare implements BatchShare {
 
   /** By Little's law so often a call of batches ends: one that begins then begins alone. */
   #gap(): number {
-    const gap = Number.isNaN(this.#latency) ? FIRST_GAP : (PACE * this.#latency) / this.#places;
+    const gap = Number.isNaN(this.#latency) ? FIRST_GAP : this.#latency / this.#places;
     return Math.min(LONGEST_GAP, gap);
   }
 

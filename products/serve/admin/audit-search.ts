@@ -8,10 +8,11 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { isCall } from '../../../engine/asking/ledger/ledger-format.ts';
 import { callIn, type Line, ledgerFiles, linesOf } from '../../../engine/asking/ledger/read-ledger.ts';
-import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
+import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import type { BatchRecord } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import { invalid } from '../errors.ts';
+import { objectIn } from '../http-body.ts';
 import { actsPath } from './acts.ts';
 
 export const KINDS = ['calls', 'batches', 'acts'] as const;
@@ -129,7 +130,7 @@ async function* actsIn(path: string, search: Search): AsyncGenerator<JsonObject 
   const { owner, model, status, request } = search;
   if (!existsSync(path) || model !== null || status !== null) return;
   for await (const text of createInterface({ input: createReadStream(path) })) {
-    const act = objectOf(text);
+    const act = objectIn(text);
     // a torn line is that of a disk that was full: the log has it
     const isMeant =
       act !== null &&
@@ -137,15 +138,6 @@ async function* actsIn(path: string, search: Search): AsyncGenerator<JsonObject 
       (owner === null || act.by === owner || act.owner === owner) &&
       (request === null || act.request_id === request);
     yield isMeant ? { kind: 'act', ...act } : null;
-  }
-}
-
-function objectOf(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
   }
 }
 
@@ -213,6 +205,6 @@ function callOf({ bytes }: Line, search: Search): JsonObject | null {
     ...(usage !== undefined && { usage: { ...usage } }),
   };
   if (!prompts) return said;
-  const { request: asked, answer, detail } = objectOf(bytes.toString()) ?? {};
+  const { request: asked, answer, detail } = objectIn(bytes.toString()) ?? {};
   return { ...said, request: asked ?? null, answer: answer ?? null, ...(detail !== undefined && { detail }) };
 }
