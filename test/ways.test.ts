@@ -8,8 +8,7 @@ import { once } from 'node:events';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { transformSync } from 'esbuild';
-import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
-import { slow } from './all.ts';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { environment, folder, ROOT } from './fw.ts';
 import { simulated } from './server/serving.ts';
 
@@ -65,7 +64,7 @@ interface Script {
   functions: { ranges: { count: number }[] }[];
 }
 
-slow('fw run, one row', async () => {
+test('fw run, one row', async () => {
   const { url } = await simulated();
   const cwd = folder();
   const ask = ['--endpoint', url, '--limit', '1', '--set', 'ingest.orderings=default'];
@@ -73,14 +72,14 @@ slow('fw run, one row', async () => {
   expect((await traced(['run', ...files, ...ask], cwd).files()).length).toBeLessThanOrEqual(RUN);
 });
 
-slow('fw bench', async () => {
+test('fw bench', async () => {
   const { url } = await simulated();
   const load = ['--input-tokens', '20', '--output-tokens', '4', '--requests', '4'];
   const { files } = traced(['bench', '--endpoint', url, ...load], folder());
   expect((await files()).length).toBeLessThanOrEqual(BENCH);
 });
 
-slow('a batch of one line, posted to fw serve', async () => {
+test('a batch of one line, posted to fw serve', async () => {
   const { url: endpoint } = await simulated();
   const args = ['serve', '--data', 'data', '--listen', '127.0.0.1:0', '--endpoint', endpoint];
   const { child, files } = traced(args, folder());

@@ -8,7 +8,7 @@ import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import type { About, Say } from '../../engine/core/item/say.ts';
 import type { KeyLimits } from './budgets.ts';
-import { stateOfFile } from './watch-files.ts';
+import { stateOfFile } from './small-files.ts';
 
 /** batch: files and batches; chat: the gateway; admin: LoRA, all owners; metrics: /metrics; worker: workers of a queue */
 export const SCOPES = ['batch', 'chat', 'admin', 'metrics', 'worker'] as const;

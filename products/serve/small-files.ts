@@ -1,4 +1,5 @@
-/** Small files of JSON, in which a server keeps what it knows: read with care, and written whole. */
+/** Small files that a server reads or keeps what it knows in: read with care, again when they have changed, written whole. */
+import { statSync } from 'node:fs';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { ioError } from '../../engine/core/item/failure.ts';
 
@@ -38,4 +39,16 @@ export function keepFile(path: string, text: () => string, ms: number, onBroken:
       keep();
     },
   };
+}
+
+/** Changes with the file that is there. One that is not costs no error: keys are looked at with each request. */
+export function stateOfFile(path: string): string {
+  try {
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (stat === undefined) return 'none';
+    const { dev, ino, size, mtimeNs, ctimeNs } = stat;
+    return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code as string;
+  }
 }

@@ -2,8 +2,8 @@
  * Whether files have changed, by a look each second: at what a path leads to, since files are replaced by a rename, saved in
  * several steps, and swapped behind a link (a ConfigMap). A change is told once a file has stood still for a look.
  */
-import { statSync } from 'node:fs';
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
+import { stateOfFile } from './small-files.ts';
 
 const EVERY = 1_000;
 /** looks after which a file is taken that never stands still */
@@ -32,16 +32,4 @@ export function watchFiles(
     told = now;
     onChange();
   });
-}
-
-/** Changes with the file that is there. One that is not costs no error: keys are looked at with each request. */
-export function stateOfFile(path: string): string {
-  try {
-    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
-    if (stat === undefined) return 'none';
-    const { dev, ino, size, mtimeNs, ctimeNs } = stat;
-    return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code as string;
-  }
 }
