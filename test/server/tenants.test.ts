@@ -416,7 +416,7 @@ test('lines of a batch name aliases: each is asked of the model that a chat with
   }
 });
 
-test('while the key file cannot be read no key is valid, and what it limited holds; one that was taken out by hand has ended', () => {
+test('while the key file cannot be read no key is valid, and what it limited holds; one that was taken out by hand has ended', async () => {
   const data = folder();
   keyOf(data, 'ann', ['batch'], { rpm: 5 });
   keyOf(data, 'bob', ['batch'], { rpm: 7 });
@@ -424,9 +424,11 @@ test('while the key file cannot be read no key is valid, and what it limited hol
   const path = join(data, 'keys.json');
   const [ann, bob] = readKeys(data) as KeyRecord[] as [KeyRecord, KeyRecord];
   expect(ring.withId(ann.id)?.rpm).toBe(5);
+  const nextTurn = () => new Promise(setImmediate);
   const whole = readFileSync(path, 'utf8');
   for (const spoil of [() => writeFileSync(path, '{"keys": ['), () => rmSync(path)]) {
     spoil();
+    await nextTurn();
     expect([ring.withId(ann.id), ring.lastKnown(ann.id)?.rpm, ring.endOf(ann.id)]).toEqual([null, 5, null]);
   }
   const { keys, ...rest } = JSON.parse(whole);
@@ -434,5 +436,6 @@ test('while the key file cannot be read no key is valid, and what it limited hol
     path,
     JSON.stringify({ ...rest, keys: keys.filter(({ id }: { id: string }) => id !== ann.id) }),
   );
+  await nextTurn();
   expect([ring.endOf(ann.id), ring.endOf(bob.id), ring.withId(bob.id)?.rpm]).toEqual([0, null, 7]);
 });

@@ -312,7 +312,8 @@ function readRequest(sent: unknown, names: Names, standing: Standing): Request {
   const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
   const choice = names.choose(model, who, standing);
   return {
-    ...choice,
+    model: choice.model,
+    arm: choice.arm,
     fields: request,
     name: model,
     stream: stream === true,
