@@ -6,7 +6,7 @@
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
-#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-live-beside-batch (TTFT of live calls beside batches; WIRE=1 on sockets too), bench-simulator
+#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-foretold (fw plan beside fw bench), bench-gateway (what fw serve adds), bench-live-beside-batch (TTFT of live calls beside batches; WIRE=1 on sockets too), bench-simulator
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
 # make standby       100,000 lines, or LINES=…, through two servers over one folder that are killed and frozen in turn; some minutes
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
