@@ -149,6 +149,11 @@ export function createEndpoint(
     /** tokens of prompt and answer together, by model, where it says so */
     contexts: new Map() as ReadonlyMap<string, number>,
     signs: noSigns(),
+    /**
+     * what a run does without here: counters and load at /metrics (null: nobody has looked yet); models for which it knows no
+     * form of an answer, and the tries that went without one
+     */
+    lacks: { metrics: null as boolean | null, forms: new Set<string>(), formless: 0 },
     counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
   };
 }
@@ -257,6 +262,8 @@ export class Ticket {
   extent: Extent | null = null;
   /** whether its try carries a priority, and is the first there that does */
   carries: 'known' | 'trial' | null = null;
+  /** its try goes without the form of its answer */
+  isFormless = false;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;
   /** of that endpoint's limit, as learner.ts counts them */

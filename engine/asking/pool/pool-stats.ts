@@ -43,6 +43,15 @@ export interface EndpointStats extends EndpointCounts {
   levels: ConcurrencyLevel[];
   /** of the recent answers, in ms; null before the first */
   medianLatency: number | null;
+  /** what it was seen to lack; left out where that is nothing */
+  lacks?: Lacks;
+}
+
+export interface Lacks {
+  /** it says nothing of its load and its tokens at /metrics */
+  metrics: boolean;
+  /** tries that went without the form of their answers, which it does not know */
+  formless: number;
 }
 
 /** Sums over answers. */
@@ -154,7 +163,7 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
 }
 
 function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
-  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
+  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts, lacks } = endpoint;
   const share = endpoint.share?.state();
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
@@ -179,5 +188,8 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     gpuOverall: averageGpu(gpus),
     levels: levels.filter(level => level.answers > 0).map(level => ({ ...level })),
     medianLatency: latencies.count === 0 ? null : medianOf(latencies),
+    ...((lacks.metrics || lacks.formless > 0) && {
+      lacks: { metrics: lacks.metrics === true, formless: lacks.formless },
+    }),
   };
 }

@@ -45,7 +45,7 @@ import {
 import { interruptedBy } from './pool-ending.ts';
 import { createEndpoint, type Endpoint, enter, leave, mix, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
-import { bodyFor, refusesPriority } from './priority.ts';
+import { bodyFor, takesLess } from './priority.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
 import { Reactions } from './reactions.ts';
@@ -134,6 +134,7 @@ class Carrier {
       ...world,
       onPage(endpoint, page) {
         noteLook(endpoint, page, clock.now());
+        if (page !== undefined) endpoint.lacks.metrics = endpoint.signs.last === null;
         noteLooked(endpoint, page !== undefined, clock.now());
       },
       onLoad: (endpoint, load) => {
@@ -227,7 +228,7 @@ class Carrier {
     this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
-    if (refusesPriority(ticket, endpoint, got)) return this.#queue.sleep(ticket);
+    if (takesLess(ticket, endpoint, got, this.#options.warn)) return this.#queue.sleep(ticket);
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
       endpoint.counts.busy += clock.now() - ticket.sentAt;

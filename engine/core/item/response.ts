@@ -5,6 +5,7 @@
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
 import type { Code } from './codes.ts';
+import { isInParts, nothingSaidIn, textOfParts } from './dialects.ts';
 import { cut } from './wording.ts';
 
 export type Trouble = {
@@ -116,6 +117,10 @@ function whyNoAnswer(body: unknown): string | null {
     const finish = isObject(first) ? first.finish_reason : undefined;
     return `found choices without a text (finish_reason ${show(finish)})`;
   }
+  if (isInParts(body)) {
+    const nothing = nothingSaidIn(body);
+    return nothing === null ? null : `found ${nothing}`;
+  }
   const isVoid = (one: unknown): boolean =>
     isObject(one) && 'embedding' in one && (one.embedding === null || isEmpty(one.embedding));
   return Array.isArray(data) && data.some(isVoid) ? 'found an embedding without numbers' : null;
@@ -172,12 +177,13 @@ function textIn({ text, message }: JsonObject): unknown {
 }
 
 /**
- * The text of an answer of chat or completions: of one choice its text (the refusal, where there is no text), of several
- * a list of them. undefined for any other answer, such as embeddings, and where a choice has no text.
+ * The text of an answer of chat, completions, responses or messages: of one choice its text (the refusal, where there is no
+ * text), of several a list of them. undefined for any other answer, such as embeddings, and where a choice has no text.
  */
 export function answerText(body: unknown): string | string[] | undefined {
-  const { choices } = isObject(body) ? body : ({} as JsonObject);
-  if (!Array.isArray(choices) || choices.length === 0) return undefined;
+  if (!isObject(body)) return undefined;
+  const { choices } = body;
+  if (!Array.isArray(choices) || choices.length === 0) return isInParts(body) ? textOfParts(body) : undefined;
   const texts = choices.map(choice => {
     if (!isObject(choice)) return undefined;
     const text = textIn(choice);
