@@ -156,6 +156,7 @@ class Carrier {
       ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
       make: (setting, index) => createEndpoint(setting, index, options.key, options),
       reserve: options.reserve,
+      onTtft: ms => this.#shares?.aimAt(ms),
       onChange: () => {
         recount();
         this.#gpus.renew();
