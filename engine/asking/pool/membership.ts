@@ -6,7 +6,7 @@ import type { Call } from '../../core/item/call.ts';
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { type EndpointSetting, FIRST_LIMIT } from '../endpoints/settings.ts';
 import { setLimit } from './learner.ts';
-import type { Endpoint } from './pool-state.ts';
+import { type Endpoint, helpOf } from './pool-state.ts';
 
 export type Change =
   | { url: string; what: 'added' | 'removed' | 'key' }
@@ -22,6 +22,7 @@ export interface MembershipOptions {
   make(setting: EndpointSetting, index: number): Endpoint;
   /** places at each that are kept free for live calls */
   reserve?: number | undefined;
+  overflow?: number | undefined;
   /** of outage.ts and call-queue.ts */
   outages: { join(endpoint: Endpoint, cause: string): void };
   queue: { leaveHome(endpoint: Endpoint): void; forget(at: number): void };
@@ -79,6 +80,8 @@ export function createMembership(options: MembershipOptions) {
     said.set(endpoint, now);
     const changes: Change[] = [];
     endpoint.gpuSeen = now.gpu ?? null;
+    endpoint.price = now.price ?? null;
+    endpoint.helps = helpOf(now.price, { lasting: true, overflow: options.overflow });
     if (now.pinned !== before?.pinned || (now.pinned && now.limit !== before.limit)) {
       const limit = now.pinned ? now.limit : null;
       Object.assign(endpoint, { pinned: now.pinned, goal: 0 });
