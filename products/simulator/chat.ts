@@ -40,7 +40,8 @@ export interface ChatSettings extends ContentSettings {
 }
 
 export interface Reply {
-  kind: 'chat' | 'completion' | 'embedding';
+  /** `embedding`: a list of whatever kind, of vectors, scores or classes */
+  kind: 'chat' | 'completion' | 'embedding' | 'rerank';
   /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
   id: string;
   model: string;
