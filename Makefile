@@ -2,10 +2,11 @@
 # make test          types, lint, and the quick part of every test, or of those in T=pool, T=bin/files; test/README.md
 # make test-all      all of every test, and the suites; T=… as above, without the suites
 # make suites        third-party suites, their data installed from npm and Debian into a temporary folder; in test-all too
+# make wheel         the Python package, with the built program inside, into python/dist/; test/suites/python.sh tests it
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
-#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-gateway (what fw serve adds), bench-live-beside-batch (TTFT of live calls beside batches; WIRE=1 on sockets too), bench-simulator
+#                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-foretold (fw plan beside fw bench), bench-gateway (what fw serve adds), bench-live-beside-batch (TTFT of live calls beside batches; WIRE=1 on sockets too), bench-simulator
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
 # make standby       100,000 lines, or LINES=…, through two servers over one folder that are killed and frozen in turn; some minutes
 # make soak          its last part: half an hour with faults, or MINUTES=… and IN_FLIGHT=…: memory, descriptors, and whether the books agree
@@ -26,7 +27,7 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites fuzz crash bench large-batch standby soak soak-gateway calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites wheel fuzz crash bench large-batch standby soak soak-gateway calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -45,6 +46,9 @@ test-all: dist/.built
 
 suites: dist/.built
 	@test/suites/run.sh
+
+wheel: dist/.built
+	@$(or $(PYTHON),python3) python/build_wheel.py
 
 fuzz: node_modules/.installed
 	@test/by-hand/fuzz.sh

@@ -93,6 +93,8 @@ const TOGETHER = [
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
+  // what is loaded where an address is read or written
+  { name: 'remote', test: /\/core\/remote\/|\/running\/to-store\.ts|\/node_modules\/aws4fetch\// },
   { name: 'aside', test: /\/(files\/put-aside|tables\/selection)\.ts/ },
   { name: 'rows', test: /\/tables\/(row-check|template)\.ts/ },
   {

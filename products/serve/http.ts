@@ -162,7 +162,7 @@ function answer(reply: FastifyReply, error: ApiError): FastifyReply {
     .code(error.status)
     .headers(error.headers)
     .header('content-type', 'application/json; charset=utf-8')
-    .send(bodyOfError(error));
+    .send(bodyOfError(error, reply.request.routeOptions.config.errors));
 }
 
 /** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */

@@ -16,7 +16,8 @@ const SERVER = 'fw-simulate';
 
 /** `now` is in whole seconds since 1970, here and below. Put together by hand: only id, text and model need escaping. */
 export function wholeBody(reply: Reply, now: number): string {
-  const { kind, id, model, text, echo, finish, usage } = reply;
+  const { kind, id, model, text, echo, finish, usage, wire } = reply;
+  if (wire !== undefined) return wire.whole(reply, now);
   const named = `"model":${JSON.stringify(model)}`;
   const used = `"usage":${usageJson(usage)}`;
   if (kind === 'embedding')
@@ -49,6 +50,7 @@ export interface Script {
 }
 
 export function scriptOf(reply: Reply, now: number): Script {
+  if (reply.wire !== undefined) return reply.wire.script(reply, now);
   const { kind, id, model, text, echo, finish, stopReason, usage, includeUsage, usageInEach } = reply;
   const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
   const head = `"id":${JSON.stringify(id)},"object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
@@ -122,7 +124,8 @@ export function sendText(response: ServerResponse, status: number, type: string,
 }
 
 export function sendRefusal(response: ServerResponse, refusal: Refusal, more: object = {}): void {
-  sendJson(response, refusal.status, refusalBody(refusal), more);
+  const isAnthropic = response.req?.url?.startsWith('/v1/messages') === true;
+  sendJson(response, refusal.status, refusalBody(refusal, isAnthropic), more);
 }
 
 export function startStream(response: ServerResponse): void {

@@ -5,6 +5,7 @@
 
 import type { JsonObject as Schema } from '../../engine/core/json/pointer.ts';
 import { endedAs } from './answer-ending.ts';
+import type { Script } from './answer-wire.ts';
 import type { Bias } from './bias.ts';
 import { type ContentSettings, contentOf } from './content.ts';
 import { type AnswerFault, faultsFrom, type Shares, spoilt } from './faults.ts';
@@ -39,9 +40,15 @@ export interface ChatSettings extends ContentSettings {
   forLength?: boolean;
 }
 
+/** `now` in whole seconds since 1970. */
+export interface Wire {
+  whole(reply: Reply, now: number): string;
+  script(reply: Reply, now: number): Script;
+}
+
 export interface Reply {
   /** `embedding`: a list of whatever kind, of vectors, scores or classes */
-  kind: 'chat' | 'completion' | 'embedding' | 'rerank';
+  kind: 'chat' | 'completion' | 'embedding' | 'rerank' | 'response' | 'message' | 'count';
   /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
   id: string;
   model: string;
@@ -66,6 +73,8 @@ export interface Reply {
   faults: AnswerFault[];
   /** those that were planted in it */
   biases: readonly Bias[];
+  /** of the dialects that say an answer in parts: how this one is written */
+  wire?: Wire;
 }
 
 /** What an embedding, say, has nothing of. */
@@ -183,7 +192,12 @@ interface Saying {
 }
 
 /** The answer to a conversation, with the faults that its request drew, in at most `most` tokens. */
-function say(question: Schema, { conversation, most, top }: Saying, request: Buffer, settings: ChatSettings) {
+export function say(
+  question: Schema,
+  { conversation, most, top }: Saying,
+  request: Buffer,
+  settings: ChatSettings,
+) {
   const { draws } = settings;
   const form = formAsked(question);
   const { content, biases } = contentOf(form, conversation, request, settings);
@@ -214,7 +228,7 @@ function say(question: Schema, { conversation, most, top }: Saying, request: Buf
   };
 }
 
-function conversationOf(messages: readonly Message[]): Conversation {
+export function conversationOf(messages: readonly Message[]): Conversation {
   const said = (role: string) =>
     messages
       .filter(message => message.role === role)

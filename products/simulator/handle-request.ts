@@ -59,9 +59,11 @@ interface Said {
   reply: Reply;
 }
 
-/** As vLLM: with the X-Request-Id of the request, where it has one. */
+/** As vLLM: with the X-Request-Id of the request, where it has one; not of a response, whose id is its own. */
 function idOf(id: string, { 'x-request-id': given }: IncomingHttpHeaders): string {
-  return typeof given === 'string' && given !== '' ? `${id.slice(0, id.indexOf('-'))}-${given}` : id;
+  return typeof given === 'string' && given !== '' && id.includes('-')
+    ? `${id.slice(0, id.indexOf('-'))}-${given}`
+    : id;
 }
 
 const MOST_BODIES = 1_000_000;

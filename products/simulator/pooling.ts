@@ -47,7 +47,8 @@ export function rerankedOf(body: string, request: Buffer, settings: ChatSettings
   const question = parseObject(body);
   const { query, top_n: most = 0 } = question;
   if (typeof query !== 'string') throw badRequest('query: expected a string.');
-  if (!Number.isInteger(most)) throw badRequest(`top_n: expected a whole number, got ${JSON.stringify(most)}.`);
+  if (!Number.isInteger(most))
+    throw badRequest(`top_n: expected a whole number, got ${JSON.stringify(most)}.`);
   const documents = textsIn(question, 'documents');
   const ranked = documents
     .map((text, index) => ({ index, text, score: nearness(query, text) }))
@@ -115,14 +116,19 @@ function replyOf(
 function inputsIn(question: Question): string[] {
   const { messages } = question;
   if (question.input === undefined && messages !== undefined)
-    return [messagesOf(messages).map(({ content }) => content).join('\n')];
+    return [
+      messagesOf(messages)
+        .map(({ content }) => content)
+        .join('\n'),
+    ];
   return textsIn(question, 'input');
 }
 
 function textsIn(question: Question, name: string): string[] {
   const value = question[name];
   const texts: unknown[] = Array.isArray(value) ? value : [value];
-  const isRight = texts.length > 0 && texts.length <= MOST_TEXTS && texts.every(one => typeof one === 'string');
+  const isRight =
+    texts.length > 0 && texts.length <= MOST_TEXTS && texts.every(one => typeof one === 'string');
   if (!isRight) throw badRequest(`${name}: expected a string, or a list of 1 to ${MOST_TEXTS} strings.`);
   return texts as string[];
 }

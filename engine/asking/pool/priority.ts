@@ -10,19 +10,18 @@
  * calls come. Nothing here depends on it: batches have what the first tokens of live calls leave them (live-share.ts). A
  * server that is no vLLM is not tried: SGLang, say, begins with the largest number.
  */
+import { DIALECTS } from '../../core/item/dialects.ts';
 import type { Say } from '../../core/item/say.ts';
 import { spanOf } from '../../core/json/span.ts';
 import type { Reply } from '../endpoints/wire.ts';
 import { formless, refusesForm } from './form-refused.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { OPEN_PATHS } from './raw.ts';
 
 /** Of a line of a batch; live calls have vLLM's own 0. A line that asks for a larger number keeps it. */
 export const BATCH_PRIORITY = 10;
 
 const CLOSING_BRACE = 0x7d;
 const NAME = 'priority';
-const PATHS: readonly string[] = OPEN_PATHS;
 
 /** The body as it goes out: with a priority, or without a form that the server does not know (form-refused.ts). */
 export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
@@ -33,7 +32,7 @@ export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
     endpoint.lacks.formless++;
     return formless(call.body);
   }
-  if (call.live !== undefined || !call.raw || !PATHS.includes(call.path)) return call.body;
+  if (call.live !== undefined || !call.raw || DIALECTS.get(call.path)?.hasPriority !== true) return call.body;
   const { priority, share, isVllm } = endpoint;
   const isTrial = priority === 'unknown' && isVllm && (share?.state().places ?? null) !== null;
   if (!isTrial && priority !== 'taken') return call.body;

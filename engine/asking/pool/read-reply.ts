@@ -142,7 +142,8 @@ export class ReplyReader {
     this.#options.warn(news, { event: 'endpoint-answers', level: 'warn', endpoint: url });
   }
 
-  #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
+  #failureOf(endpoint: Endpoint, call: Call, reply: Reply): FailedAttempt {
+    const { raw } = call;
     const { key } = endpoint;
     const { status, body, retryAfter } = reply;
     const kind = kindOfStatus(status);
@@ -167,6 +168,11 @@ export class ReplyReader {
         failure: new CallFailure('prompt-too-long', cause, response),
       };
     }
+    if (raw && lacksPath(status, words)) {
+      const cause = `${endpoint.url} does not answer POST ${oneLine(call.path, 200)} (HTTP ${status}${words && ` "${words}"`}): name a server that has this path, or start this one with a model that does`;
+      const failure = new CallFailure('no-such-path', cause, response);
+      return { kind, label: 'refused', cause, failure };
+    }
     const said = words === '' ? '' : `: "${words}"`;
     const ofKey = isOfKey(status);
     const what = ofKey ? refusedKey(status, key) : `HTTP ${status}`;
@@ -190,6 +196,10 @@ export class ReplyReader {
     );
   }
 }
+
+/** Whether a refusal is about the path: one of an unknown model, or answer, names that. vLLM says 501 where its model has no such path. */
+const lacksPath = (status: number, words: string): boolean =>
+  status === 405 || status === 501 || (status === 404 && !/model|\bid\b/i.test(words));
 
 function failureIn({ key }: Endpoint, error: Error, { raw }: Call, exchange: Exchange | null): FailedAttempt {
   if (error instanceof CallFailure)

@@ -1,7 +1,7 @@
 /** fw plan --compare of a number of prompts: how many servers, how many in flight, and the time of the whole job. */
 import type { Goal } from '../../kit/goal.ts';
 import type { Preset } from '../../simulator/presets.ts';
-import { type Lengths, runOne } from './load-plan.ts';
+import { type Lengths, latencyOf, runOne } from './load-plan.ts';
 import type { LoadFigures } from './virtual-load.ts';
 
 /** What a choice is, beside its card and cost. */
@@ -65,8 +65,11 @@ function fewestServers(bulk: Bulk, level: Level, least: number, within: number):
 
 interface Level {
   concurrency: number;
+  /** requests a second of a long load, and its figures */
   steady: number;
   figures: LoadFigures;
+  /** s that the first rounds of a job take */
+  beginning: number;
 }
 
 /** The closed loop that gives most, of those that keep the bounds: without bounds the largest that the KV cache holds. */
@@ -81,24 +84,33 @@ function levelOf({ preset, lengths, goal }: Bulk): Level | null {
     const load = { kind: 'closed' as const, concurrency };
     const figures = runOne({ preset, servers: 1, lengths, load, given, goal });
     // the largest that is good enough: fewer in flight give less
-    if (figures.good >= GOOD * figures.requests) return { concurrency, steady: figures.steady, figures };
+    if (figures.good < GOOD * figures.requests) continue;
+    const beginning = begun({ preset, lengths, goal }, concurrency, given.requests).duration;
+    return { concurrency, steady: figures.steady, figures, beginning };
   }
   return null;
 }
 
 /** The job, from its first request to its last answer: filling and draining are of it, however few the prompts. */
-function jobOn(
-  { preset, lengths, goal, items }: Bulk,
-  { concurrency: most, steady, figures: many }: Level,
-  servers: number,
+function jobOn(bulk: Bulk, level: Level, servers: number) {
+  const each = Math.ceil(bulk.items / servers);
+  const concurrency = Math.min(level.concurrency, each);
+  const rounds = ROUNDS * level.concurrency;
+  const isLong = each > rounds;
+  const figures = isLong ? level.figures : begun(bulk, concurrency, each);
+  const time = isLong ? level.beginning + (each - rounds) / level.steady : figures.duration;
+  return { servers, concurrency, time, rate: bulk.items / servers / time, figures };
+}
+
+/**
+ * All of a job is there at once, but answers of one length would then stay in step to the end, which real ones do not: so it
+ * begins over the time of one answer alone, and what is behind its first rounds goes at the rate of a load that is not in step.
+ */
+function begun(
+  { preset, lengths, goal }: Pick<Bulk, 'preset' | 'lengths' | 'goal'>,
+  concurrency: number,
+  requests: number,
 ) {
-  const each = Math.ceil(items / servers);
-  const concurrency = Math.min(most, each);
-  const isLong = each > many.requests;
-  const load = { kind: 'closed' as const, concurrency };
-  const figures = isLong
-    ? many
-    : runOne({ preset, servers: 1, lengths, load, given: { requests: each }, goal });
-  const time = figures.duration + (isLong ? (each - many.requests) / steady : 0);
-  return { servers, concurrency, time, rate: items / servers / time, figures };
+  const load = { kind: 'closed' as const, concurrency, spread: latencyOf(preset, lengths) };
+  return runOne({ preset, servers: 1, lengths, load, given: { requests }, goal });
 }

@@ -89,7 +89,10 @@ export interface Lengths {
   turns: number;
 }
 
-export type Load = { kind: 'open'; rate: number } | { kind: 'closed'; concurrency: number };
+export type Load =
+  | { kind: 'open'; rate: number }
+  /** `spread`: ms over which it begins; by default as fw bench has it */
+  | { kind: 'closed'; concurrency: number; spread?: number };
 
 export interface LoadPlan {
   preset: Preset;
@@ -105,6 +108,8 @@ const MOST_LOAD = 100_000;
 const MOST_REQUESTS = 1_000_000;
 /** A closed loop of fewer answers for each place is mostly its start: then all begin at once, as in fw bench. */
 const FEWEST_ROUNDS = 3;
+/** … and its warm-up has answers of so many tokens. */
+const WARM_UP_TOKENS = 16;
 
 /** Exit 64 where the options make no load, or a request does not fit into the KV cache. */
 export function planLoads(preset: Preset, given: LoadGiven): LoadPlan {
@@ -197,7 +202,7 @@ export function runOne({ preset, servers, lengths, load, given, goal }: One): Lo
                   seed: given.seed ?? 7,
                 }),
               }
-            : { ...load, requests, spread: spreadOf(load.concurrency, requests, latency) },
+            : { spread: spreadFor({ preset, servers, lengths, load, requests }), ...load, requests },
       },
       goal ?? {},
     );
@@ -206,11 +211,26 @@ export function runOne({ preset, servers, lengths, load, given, goal }: One): Lo
   }
 }
 
-const spreadOf = (concurrency: number, requests: number, latency: number): number =>
-  concurrency > 1 && requests / concurrency >= FEWEST_ROUNDS ? latency : 0;
+interface Closed extends Pick<One, 'preset' | 'servers' | 'lengths'> {
+  load: { concurrency: number };
+  requests: number;
+}
+
+/**
+ * ms over which a closed loop begins. All at once, answers of one length end together, and so the next prompts are computed
+ * together: no users do that. fw bench takes what its warm-up tells of a latency, and so it is told here, by the same one.
+ */
+function spreadFor({ preset, servers, lengths, load: { concurrency }, requests }: Closed): number {
+  if (concurrency === 1 || requests / concurrency < FEWEST_ROUNDS) return 0;
+  const { output } = lengths;
+  const short = askingOf({ ...lengths, output: Math.min(output, WARM_UP_TOKENS) });
+  const when = { concurrency, requests: concurrency, spread: 0 };
+  const { ttft, tpot, e2el } = runLoad({ preset, servers, asking: short, when });
+  return output > 1 ? ttft.mean + tpot.mean * (output - 1) : e2el.mean;
+}
 
 /** ms that a request takes which is alone. */
-function latencyOf({ step, requestMs }: Preset, { input, output }: Lengths): number {
+export function latencyOf({ step, requestMs }: Preset, { input, output }: Lengths): number {
   return requestMs + stepMs(step, 1, input, input, 0) + (output - 1) * stepMs(step, 1, 1, input, 0);
 }
 

@@ -108,7 +108,7 @@ class Run {
       outputTokens: this.#outputTokens,
       cached: this.#cachedTokens / this.#inputTokens,
       preemptions: grew('preemptions'),
-      steady: 'due' in when ? Number.NaN : steadyRate(this.#ends, when.concurrency),
+      steady: 'due' in when ? Number.NaN : steadyRate(this.#ends, when.concurrency, this.#from + when.spread),
       ttft: spreadOf(this.#ttft),
       tpot: spreadOf(this.#tpot),
       itl: spreadOfGaps(this.#gaps),
@@ -232,14 +232,19 @@ function spreadOf(values: readonly number[]): Spread {
 }
 
 /**
- * From the last end of the first round to that of the last but one. Answers that are as long end in waves, a round each, so
- * that only between the same places of two waves there is a whole number of periods.
+ * From the last end of the first round, or the first after `begun`, when all have begun, to one that is before the last round.
+ * Answers that are as long end in waves, a round each, so that only between the same places of two waves there is a whole
+ * number of periods.
  */
-function steadyRate(ends: readonly number[], concurrency: number): number {
+function steadyRate(ends: readonly number[], concurrency: number, begun: number): number {
   const sorted = Float64Array.from(ends).sort();
-  const rounds = Math.floor(sorted.length / concurrency);
-  if (rounds < 3) return Number.NaN;
-  const [from, to] = [concurrency - 1, (rounds - 1) * concurrency - 1];
+  const from = Math.max(
+    concurrency - 1,
+    sorted.findIndex(end => end >= begun),
+  );
+  const rounds = Math.floor((sorted.length - 1 - concurrency - from) / concurrency);
+  if (rounds < 1) return Number.NaN;
+  const to = from + rounds * concurrency;
   return (1000 * (to - from)) / ((sorted[to] as number) - (sorted[from] as number));
 }
 

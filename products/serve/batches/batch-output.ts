@@ -7,6 +7,7 @@ import { closeSync, fsyncSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
+import { promptIn, usageOfParts } from '../../../engine/core/item/dialects.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -131,6 +132,8 @@ const BAD = '!';
 function errorOf(item: Item, ending: Ending | null): { code: string; message: string } | null {
   const failure = failureOf(item);
   const status = responseOf(item)?.status_code ?? 0;
+  // what a server lacks is said in our words: its own say no more than that nothing is there
+  if (failure?.code === 'no-such-path') return failure;
   if (failure === undefined || status >= 400) return null;
   return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
 }
@@ -170,7 +173,15 @@ function noteUsage(usage: BatchUsage, item: Item): void {
   const body = responseOf(item)?.body;
   const said = isObject(body) ? body.usage : undefined;
   if (!isObject(said)) return;
-  usage.input += countOf(said, 'prompt_tokens');
+  if (said.input_tokens !== undefined) {
+    const { prompt, completion, cached = 0, reasoning } = usageOfParts(said);
+    usage.input += prompt;
+    usage.output += completion;
+    usage.cached += cached;
+    usage.reasoning += reasoning;
+    return;
+  }
+  usage.input += promptIn(said);
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { ownValidator } from '../../../engine/core/config/package.ts';
+import { DIALECTS } from '../../../engine/core/item/dialects.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';
@@ -118,7 +118,7 @@ function textOf(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && header !== '' ? header : null;
 }
 
-export const ENDPOINTS: readonly string[] = OPEN_PATHS;
+export const ENDPOINTS: readonly string[] = [...DIALECTS.keys()];
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 /** seconds: 30 days */

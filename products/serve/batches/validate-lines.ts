@@ -5,6 +5,7 @@
 import { createIdSet } from '../../../engine/core/files/idset.ts';
 import { inputsOf } from '../../../engine/core/files/input-files.ts';
 import type { Code } from '../../../engine/core/item/codes.ts';
+import { DIALECTS, refusedField } from '../../../engine/core/item/dialects.ts';
 import { Fatal } from '../../../engine/core/item/failure.ts';
 import type { RawRequest } from '../../../engine/core/item/item.ts';
 import { lossless } from '../../../engine/core/json/lossless.ts';
@@ -49,6 +50,7 @@ export async function validate(
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
+  const refusedFields = DIALECTS.get(endpoint)?.refused;
   let total = 0;
 
   const wrong = (line: number | null, code: string, message: string, param: string | null = null): void => {
@@ -95,6 +97,14 @@ export async function validate(
     else if (models.size < MOST_MODELS) for (const one of modelsOf(model)) models.add(one);
     if (stream !== undefined && stream !== null && stream !== false)
       wrong(line, 'invalid_request', 'Expected no stream: a line has one whole answer.', 'body.stream');
+    const refused = refusedFields && refusedField(refusedFields, body);
+    if (refused)
+      wrong(
+        line,
+        'invalid_request',
+        `Expected no body.${refused.field}: ${refused.why}.`,
+        `body.${refused.field}`,
+      );
     if (!isSharedPriority(priority))
       wrong(
         line,

@@ -1,5 +1,5 @@
 /**
- * The gateway: the OpenAI routes that somebody waits for, whole or streamed, over the pool of the batches. A request goes
+ * The gateway: the routes of OpenAI and Anthropic that somebody waits for, whole or streamed, over the pool of the batches. A request goes
  * before all calls of batches, to an endpoint that serves its model; it is asked again elsewhere until the first byte of
  * its answer, dropped where the client goes away, and put on record with the answer.
  */
@@ -9,10 +9,10 @@ import type { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
 import type { Asked, EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isSettled, isThere } from '../../../engine/asking/pool/pool-stats.ts';
-import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
-import type { JsonObject } from '../../../engine/core/json/pointer.ts';
+import { DIALECTS, type Dialect, refusedField } from '../../../engine/core/item/dialects.ts';
+import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { spanOf } from '../../../engine/core/json/span.ts';
 import { type KeyRules, mayUse } from '../access.ts';
 import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
@@ -29,14 +29,18 @@ import { GatewayLedger } from './gateway-record.ts';
 import { type Choice, following, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
 
+/** where Anthropic's clients look for the id of a request */
+const ANTHROPIC_ID = 'request-id';
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
   const gateway = new Gateway(parts);
-  for (const path of OPEN_PATHS)
-    app.post(path, { config: { scope: 'chat' } }, (request, reply) => gateway.ask(path, request, reply));
+  for (const [path, { errors }] of DIALECTS)
+    app.post(path, { config: { scope: 'chat', errors } }, (request, reply) =>
+      gateway.ask(path, request, reply),
+    );
   app.get('/v1/models', { config: { scope: null } }, async ({ caller }) => gateway.models(caller.rules));
   // names have slashes, which clients may leave as they are
   app.get('/v1/models/*', { config: { scope: null } }, async ({ caller, params }) => {
@@ -141,7 +145,10 @@ class Gateway {
     const { key, rules } = caller;
     if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
-    const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
+    const dialect = DIALECTS.get(path) as Dialect;
+    if (dialect.errors === 'anthropic') void reply.header(ANTHROPIC_ID, request.id);
+    const read = readRequest(request.body, dialect, this.#names, this.#standing);
+    const { fields, stream, body, name, model, arm } = read;
     const { noted } = request;
     noted.model = nameIn(model);
     if (name !== model) noted.alias = nameIn(name);
@@ -156,6 +163,7 @@ class Gateway {
       ? new Sink({
           raw: reply.raw,
           headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff', ...left },
+          stream: dialect.stream,
           prompt: promptBound(body.length, most),
           runaway,
           onCut: why => asked.cancel(why),
@@ -219,7 +227,7 @@ class Gateway {
       const { text, ttft } = await asked.answer;
       if (ttft !== undefined) this.#ttfts.observe(ttft / 1000);
       if (!raw.headersSent) return reply.type('application/json').send(text);
-      if (sink?.enough) raw.write(lastOf(text));
+      if (sink?.enough) raw.write(sink.cutOff);
       raw.end();
     } catch (error) {
       const { status, headers, body, log, code } = this.#failed(error, live);
@@ -241,14 +249,14 @@ class Gateway {
     return reply.hijack();
   }
 
-  #failed(error: unknown, { call, name, wait }: Live): Said {
+  #failed(error: unknown, { request, call, name, wait }: Live): Said {
     this.#cache?.forget(call);
     const all = this.#endpoints;
     const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || isSettled(one));
     const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
     const down = downIn(all, targets ?? [name]);
     const isOver = this.#parts.closing.aborted;
-    return answerOf(error, { name, targets, wait, isOver, isSeen, down });
+    return answerOf(error, { name, targets, wait, isOver, isSeen, down }, request.routeOptions.config.errors);
   }
 }
 
@@ -277,14 +285,6 @@ function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord 
   };
 }
 
-/** What a client of a stream that was cut off gets last: the choice ends as one that was too long, and says why beside it. */
-function lastOf(text: string): string {
-  const { id, model, cut } = JSON.parse(text) as { id?: string; model?: string; cut?: string };
-  const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
-  const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
-  return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
-}
-
 interface Request extends Choice {
   /** as it was read */
   fields: JsonObject;
@@ -297,19 +297,27 @@ interface Request extends Choice {
 const LONGEST_NAME = 300;
 
 /** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
-function readRequest(sent: unknown, names: Names, standing: Standing): Request {
+function readRequest(sent: unknown, { refused }: Dialect, names: Names, standing: Standing): Request {
   const request = readObject(sent);
-  const { model, stream = false, user, priority } = request;
+  const { model, stream = false, user, metadata, priority } = request;
   if (model === undefined)
     throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
   if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
     throw invalid('model', 'expected the name of a model');
   if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
+  const wrong = refused && refusedField(refused, request);
+  if (wrong)
+    throw badRequest(
+      `Unsupported parameter: '${wrong.field}': ${wrong.why}.`,
+      wrong.field,
+      'unsupported_parameter',
+    );
   // nobody goes before the others by asking for it
   if (!isSharedPriority(priority))
     throw invalid('priority', 'expected a whole number from 0: 0 is what every request of the gateway has');
   const body = sent as Buffer;
-  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
+  const person = user ?? (isObject(metadata) ? metadata.user_id : undefined);
+  const who = (): string => (typeof person === 'string' && person !== '' ? person : body.toString('latin1'));
   const choice = names.choose(model, who, standing);
   return {
     model: choice.model,

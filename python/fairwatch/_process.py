@@ -1,0 +1,258 @@
+"""One run of the program: lines in, lines out, over pipes, and how it ends.
+
+It is in a session of its own, so that Ctrl-C in a terminal reaches Python alone, which then stops it in order.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Callable, Iterable, Iterator, Optional, Sequence
+
+from ._program import command
+from .errors import KINDS, FairwatchError, Stopped
+
+log = logging.getLogger("fairwatch")
+
+#: bytes that are written at once
+BLOCK = 64 * 1024
+#: messages of the program that are kept
+KEPT = 200
+#: of runs that were stopped; 1 says that items failed, which is no error here
+STOPPED = {129, 130, 143}
+FAILED = 1
+USAGE = 64
+#: seconds between two looks whether a run that holds the ledger has ended
+LOOK = 0.2
+#: seconds that a run whose Python is gone may still need: its grace, and its end
+GRACE = 40.0
+
+
+class Feed:
+    """Lines for the program. Until it has answered, they are kept: it may have to be started again."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines = iter(lines)
+        self._kept: Optional[list[bytes]] = []
+        #: what `lines` raised
+        self.error: Optional[BaseException] = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from list(self._kept or [])
+        for line in self._lines:
+            if self._kept is not None:
+                self._kept.append(line)
+            yield line
+
+    def forget(self) -> None:
+        self._kept = None
+
+
+class Process:
+    """The program with `arguments`; iterate over its lines, then `wait`."""
+
+    def __init__(self, arguments: Sequence[str], feed: Optional[Feed] = None, env: Optional[dict] = None) -> None:
+        watched, held = os.pipe() if os.name == "posix" else (None, None)
+        self._held = held
+        try:
+            self._process = subprocess.Popen(
+                command(arguments, watched),
+                stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=BLOCK,
+                env={**os.environ, **(env or {})},
+                **({"pass_fds": (watched,), "start_new_session": True} if watched is not None else {}),
+            )
+        except BaseException:
+            self._let_go()
+            raise
+        finally:
+            if watched is not None:
+                os.close(watched)
+        self._feed = feed
+        self.said: collections.deque = collections.deque(maxlen=KEPT)
+        self._listening = self._start(self._listen)
+        self._writing = self._start(self._write) if feed is not None else None
+
+    @staticmethod
+    def _start(work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=work, daemon=True, name="fairwatch")
+        thread.start()
+        return thread
+
+    def _listen(self) -> None:
+        for line in self._process.stderr:  # type: ignore[union-attr]
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            self.said.append(text)
+            log.info("%s", text)
+
+    def _write(self) -> None:
+        stdin = self._process.stdin
+        try:
+            for line in self._feed:  # type: ignore[union-attr]
+                stdin.write(line)  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass  # it has ended, and says why
+        except BaseException as error:  # of the caller's own rows: raised where the answers are read
+            self._feed.error = error  # type: ignore[union-attr]
+            self.signal()
+        finally:
+            try:
+                stdin.close()  # type: ignore[union-attr]
+            except OSError:
+                pass
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._process.stdout)  # type: ignore[arg-type]
+
+    def signal(self) -> None:
+        """Once: nothing new is asked, and calls in flight may finish. Twice: it ends at once."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+
+    def end(self) -> None:
+        """Ends it at once, if it has not ended, and waits for it."""
+        if self._process.poll() is None:
+            self.signal()
+            self.signal()
+            self._process.stdout.close()  # type: ignore[union-attr]
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self.wait()
+
+    def drain(self) -> None:
+        """Stops it in order, and waits; another interruption meanwhile ends it at once."""
+        try:
+            self.signal()
+            for _line in self:
+                pass
+        except KeyboardInterrupt:
+            self.end()
+        self.wait()
+
+    def wait(self) -> int:
+        code = self._process.wait()
+        self._listening.join()
+        self._process.stdout.close()  # type: ignore[union-attr]
+        self._process.stderr.close()  # type: ignore[union-attr]
+        self._let_go()
+        return code
+
+    def let_feed_go(self) -> None:
+        """Waits until its rows are read by nobody: after its end, the next line that is written tells."""
+        if self._writing is not None:
+            self._writing.join()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def last_words(self) -> str:
+        """Its last message, without the name that it begins with."""
+        words: list[str] = []
+        for text in reversed(self.said):
+            words.insert(0, text)
+            if not text.startswith(" "):
+                break
+        return re.sub(r"^[\w. -]{1,40}: ", "", "\n".join(words)) or "no message"
+
+    def holder(self) -> Optional[int]:
+        """The process that holds the ledger, where that is why this one has ended."""
+        for text in self.said:
+            found = re.search(r"the ledger is in use by process (\d{1,10}) on ", text)
+            if found:
+                return int(found[1])
+        return None
+
+
+class Run:
+    """Lines through the program, as often as it has to be started: a context manager, and an iterator of lines."""
+
+    def __init__(self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None) -> None:
+        self._arguments = list(arguments)
+        self._feed = Feed(lines)
+        self._env = env
+        self._process: Optional[Process] = None
+        self._is_stopped = False
+        self.code: Optional[int] = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: object, _error: object, _trace: object) -> None:
+        if self._process is None:
+            return
+        if kind is KeyboardInterrupt:
+            print("fairwatch: stopping; calls in flight may finish (again: at once)", file=sys.stderr)
+            self._process.drain()
+            print("fairwatch: stopped; the same call again asks only what is missing", file=sys.stderr)
+        else:
+            self._process.end()
+
+    def stop(self) -> None:
+        """From another thread: in order, and a second time at once."""
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.signal()
+
+    def __iter__(self) -> Iterator[bytes]:
+        deadline: Optional[float] = None
+        while True:
+            process = self._process = Process(self._arguments, self._feed, self._env)
+            if self._is_stopped:
+                process.signal()
+            for line in process:
+                self._feed.forget()
+                yield line
+            self.code = process.wait()
+            if self._feed.error is not None:
+                raise self._feed.error
+            holder = process.holder() if self.code == USAGE else None
+            if holder is None:
+                break
+            deadline = deadline or time.monotonic() + GRACE
+            if not _outlived(holder, deadline):
+                break
+            process.let_feed_go()
+        self._check(process)
+
+    def _check(self, process: Process) -> None:
+        code = self.code or 0
+        if code in (0, FAILED):
+            return
+        said = tuple(process.said)
+        if code in STOPPED or code < 0:
+            raise Stopped(f"stopped: {process.last_words()}", "stopped", said)
+        kind = KINDS.get(code, "bug")
+        raise FairwatchError(process.last_words(), kind, said)
+
+
+def _outlived(pid: int, deadline: float) -> bool:
+    """Waits for a run that was left by a Python that died; False where it does not end in time: it is somebody else's."""
+    print(f"fairwatch: process {pid} is still at the same work; waiting for its end", file=sys.stderr)
+    while time.monotonic() < deadline:
+        if not _is_running(pid):
+            return True
+        time.sleep(LOOK)
+    return False
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
