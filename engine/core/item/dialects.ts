@@ -27,13 +27,25 @@ const KEPT_NOWHERE =
   'answers are kept by no server, since each request may go to another one: send what was said before in `input`';
 const OPENAI = { hasPriority: true, errors: 'openai' } as const;
 const ANTHROPIC = { hasPriority: false, errors: 'anthropic' } as const;
+/** Computed from the input alone: usage has tokens of prompts, and nothing is written. */
+const READS = { ...OPENAI, unsaid: 0, stream: null } as const;
 
 /** What strangers may ask: tenants of a server, and a coordinator of its workers. Other paths of a vLLM change it (load an adapter, put it to sleep). */
 export const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ['/v1/chat/completions', { ...OPENAI, operation: 'chat', unsaid: 1_024, stream: 'choices' }],
   // 16 is what servers write of a completion that does not say how much
   ['/v1/completions', { ...OPENAI, operation: 'text_completion', unsaid: 16, stream: 'choices' }],
-  ['/v1/embeddings', { ...OPENAI, operation: 'embeddings', unsaid: 0, stream: null }],
+  ['/v1/embeddings', { ...READS, operation: 'embeddings' }],
+  // the names that vLLM and SGLang have for them, beside /v1 and below it
+  ['/v1/score', { ...READS, operation: 'score' }],
+  ['/score', { ...READS, operation: 'score' }],
+  ['/v1/rerank', { ...READS, operation: 'rerank' }],
+  ['/v2/rerank', { ...READS, operation: 'rerank' }],
+  ['/rerank', { ...READS, operation: 'rerank' }],
+  ['/v1/classify', { ...READS, operation: 'classify' }],
+  ['/classify', { ...READS, operation: 'classify' }],
+  ['/pooling', { ...READS, operation: 'pooling' }],
+  ['/tokenize', { ...READS, operation: 'tokenize', hasPriority: false }],
   [
     '/v1/responses',
     {
@@ -134,6 +146,10 @@ export function finishIn({ choices, object, type, status, incomplete_details, st
     object === 'response' ? why : type === 'message' ? stop_reason : isObject(first) && first.finish_reason;
   return typeof said === 'string' ? said : undefined;
 }
+
+/** Tokens of a prompt, where `usage` has choices' words: some servers say of a rank no more than how many there were in all. */
+export const promptIn = ({ prompt_tokens, completion_tokens, total_tokens }: JsonObject): number =>
+  count(prompt_tokens ?? (completion_tokens === undefined ? total_tokens : 0));
 
 /** Tokens of an answer in parts: those of its prompt with those that a cache had, and of what it wrote. */
 export interface PartsUsage {
