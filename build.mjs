@@ -103,7 +103,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|gateway\/served-models|keep\/keep-settings|log\/(log|line-sink|stderr)|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|gateway\/served-models|keep\/keep-settings|log\/(log|line-sink)|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',

@@ -76,8 +76,10 @@ export function createAccess(keys: KeyRing, now: () => number, budgets = new Bud
       const found = id === null ? null : keys.withId(id);
       return found && !isOver(found) ? callerOf(found) : null;
     },
-    /** What the key is limited to that a batch was made with, as it was last read; nothing without keys, and of one that nobody knew. */
+    /** What the key is limited to that a batch was made with, as it was last read; nothing without keys, and of one that is unknown. */
     rulesOf: (key: string | null): KeyRules => (key === null ? NONE : (keys.lastKnown(key) ?? NONE)),
+    /** Why nobody knows what a key may do that a batch was made with; null where it is known, and without keys. */
+    unknown: (key: string | null): string | null => (key === null ? null : keys.unknown(key)),
     /** Whether the key is known to be valid no more: revoked, or expired. A key file that cannot be read says nothing of it. */
     isEnded: (key: string | null): boolean =>
       key !== null && (keys.endOf(key) ?? Number.POSITIVE_INFINITY) * 1000 <= now(),

@@ -10,6 +10,9 @@ import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { MOST } from './discovery/entries.ts';
+import type { GatewaySettings } from './serve-config.ts';
+
+type Live = Pick<GatewaySettings, 'reserve' | 'ttft'>;
 
 interface Drain {
   /** who did it, and when: Unix seconds */
@@ -19,7 +22,7 @@ interface Drain {
 
 export interface EndpointListOptions {
   data: string;
-  pool: Pick<EndpointPool, 'setEndpoints' | 'setReserve' | 'drain' | 'resume' | 'stats'>;
+  pool: Pick<EndpointPool, 'setEndpoints' | 'setLive' | 'drain' | 'resume' | 'stats'>;
   named: readonly EndpointSetting[];
   /** ms since 1970 */
   now(): number;
@@ -50,9 +53,9 @@ export class EndpointList {
     }
   }
 
-  /** Those of the flags and files are these now; `reserve`: places at each that are kept free for live calls. */
-  setNamed(settings: readonly EndpointSetting[], reserve: number): Change[] {
-    this.#options.pool.setReserve(reserve);
+  /** Those of the flags and files are these now; `live`: what live calls have of each. */
+  setNamed(settings: readonly EndpointSetting[], { reserve, ttft }: Live): Change[] {
+    this.#options.pool.setLive(reserve, ttft);
     this.#named = settings;
     return this.#apply();
   }

@@ -16,6 +16,7 @@ import { EndpointList } from './endpoint-list.ts';
 import { keepEndpoints } from './endpoint-memory.ts';
 import { createHttp } from './http.ts';
 import { type Disk, Room } from './keep/room.ts';
+import { holdRoom } from './key-changes.ts';
 import { beginRun } from './last-run.ts';
 import type { Sources } from './reload.ts';
 import type { Settings, Told } from './serve-config.ts';
@@ -70,6 +71,7 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
   closers.push(() => lock.release());
   try {
     const { isOurs } = lock;
+    if (keys.isThere) holdRoom(data);
     const clock = clockOf(data, say, serving.clocks);
     closers.push(() => clock.stop());
     const { now = clock.now, now: stamp = clock.stamp } = serving;

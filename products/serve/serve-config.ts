@@ -11,7 +11,7 @@ import { checkDiscover, type Discover } from './discovery/entries.ts';
 import type { Runaway } from './gateway/kept-text.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
-import type { Format } from './log/log.ts';
+import type { Format, LogSettings } from './log/log.ts';
 import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
@@ -53,12 +53,6 @@ export interface Told {
   log: LogSettings;
   /** what the file says */
   said: ServeFile;
-}
-
-/** The log: its form, and the level below which lines are left out. */
-export interface LogSettings {
-  format: Format;
-  level: Level;
 }
 
 export interface GatewaySettings {

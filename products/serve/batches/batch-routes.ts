@@ -91,23 +91,31 @@ export function addBatchRoutes(
     kept(() => see(batches.cancel(found(request)))),
   );
   // OpenAI has no such route
-  app.delete('/v1/batches/:id', { config }, async (request: One) => {
-    const { id, owner } = found(request);
-    const erased = await eraser.batch(store.of(id));
-    const { files, bytes } = erased;
-    parts.say(
-      `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
-      { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
-    );
-    return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
-  });
+  app.delete('/v1/batches/:id', { config }, async (request: One) =>
+    deleted(store.of(found(request).id), { eraser, parts }),
+  );
+}
+
+/** Deletes a batch that has ended, with all that it has; what whoever asked for it is told. */
+export async function deleted(
+  record: BatchRecord,
+  { eraser, parts }: Pick<BatchRouteParts, 'eraser' | 'parts'>,
+): Promise<JsonObject> {
+  const { id, owner } = record;
+  const erased = await eraser.batch(record);
+  const { files, bytes } = erased;
+  parts.say(
+    `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
+    { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
+  );
+  return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
 }
 
 /** What a client is told that is still there. */
 function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): string[] {
   return [
     ...(input === null ? [] : [`the input ${input.input}, which ${input.batch} names too`]),
-    'counts of lines and tokens in /metrics, and in the budget of the day; fw ledger cost knows it no more',
+    'counts of lines and tokens in /metrics, in the budget of the day, and for fw ledger cost (spent.jsonl)',
     ...(workers === null ? [] : ['ledgers of workers on other machines, of lines that they answered']),
     'backups and what was sent elsewhere',
   ];

@@ -143,6 +143,16 @@ export class Turns {
     return others.length < most || others.every(other => other.owner !== owner || other.id === id);
   }
 
+  /** `words`: why it waits behind others; null where it may begin. */
+  of(record: BatchRecord): { isRunning: boolean; words: string | null } {
+    const isRunning = this.running.has(record.id);
+    const mayBegin = isRunning || this.hasTurn(record);
+    return {
+      isRunning,
+      words: mayBegin ? null : `waits until one of the ${MOST_RUNNING} that run has ended`,
+    };
+  }
+
   /**
    * As the pool gives places: owners in equal parts, and each to its batches by their weight; but no less than an equal part,
    * so that the others fill the places that one before them leaves free.
