@@ -2,15 +2,15 @@
  * The endpoints of a server: those that are named in its flags and files, and those that were found. An admin may drain one:
  * `drained.json` of DIR keeps that over reloads and restarts, for as long as the endpoint is named or found.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
 import type { Change, EndpointPool } from '../../engine/asking/pool/part.ts';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { replaceFile } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { MOST } from './discovery/entries.ts';
 import type { GatewaySettings } from './serve-config.ts';
+import { recalledBy } from './small-files.ts';
 
 type Live = Pick<GatewaySettings, 'reserve' | 'ttft'>;
 
@@ -141,18 +141,17 @@ export function changeInWords(change: Change): string {
 
 /** A file that is none costs what it said. */
 function read(path: string, say: Say): Map<string, Drain> {
+  const all = recalledBy(
+    path,
+    value => {
+      if (isObject(value)) return Object.entries(value);
+      throw new Error('found something else than an object');
+    },
+    why => say(`${path}: expected the endpoints that were drained, found none (${why}); all are asked`),
+  );
   const drained = new Map<string, Drain>();
-  try {
-    if (!existsSync(path)) return drained;
-    const all: unknown = JSON.parse(readKept(path).toString());
-    if (!isObject(all)) throw new Error('found something else than an object');
-    for (const [url, one] of Object.entries(all))
-      if (isObject(one) && typeof one.by === 'string' && Number.isInteger(one.at))
-        drained.set(url, { by: one.by, at: one.at as number });
-  } catch (error) {
-    say(
-      `${path}: expected the endpoints that were drained, found none (${(error as Error).message}); all are asked`,
-    );
-  }
+  for (const [url, one] of all ?? [])
+    if (isObject(one) && typeof one.by === 'string' && Number.isInteger(one.at))
+      drained.set(url, { by: one.by, at: one.at as number });
   return drained;
 }

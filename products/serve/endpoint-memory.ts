@@ -1,11 +1,9 @@
 /** `endpoints.json` of DIR: what was learned of the endpoints, which is where the next start begins. */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
-import { readKept } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
-import { keepFile } from './small-files.ts';
+import { keepFile, recalledBy } from './small-files.ts';
 
 /** ms between two looks at whether there is something new to keep */
 const LOOK = 10_000;
@@ -15,13 +13,10 @@ const MOST_CALLS = 65_535;
 /** Begins with what is kept, and keeps what changes until `stop`. A file that cannot be read or written costs nothing but that. */
 export function keepEndpoints(data: string, pool: Memory, say: Say): { stop(): void } {
   const path = join(data, 'endpoints.json');
-  try {
-    if (existsSync(path)) pool.recall(read(JSON.parse(readKept(path).toString())));
-  } catch (error) {
-    say(`${path} is ignored, and limits are learned anew: ${(error as Error).message.split('\n', 1)[0]}`, {
-      ...{ event: 'file-ignored', level: 'warn' },
-    });
-  }
+  const kept = recalledBy(path, read, why =>
+    say(`${path} is ignored, and limits are learned anew: ${why}`, { event: 'file-ignored', level: 'warn' }),
+  );
+  if (kept !== null) pool.recall(kept);
 
   return keepFile(
     path,

@@ -11,6 +11,8 @@ import type { RawRequest } from '../../../engine/core/item/item.ts';
 import { lossless } from '../../../engine/core/json/lossless.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import { type TableRow, tableBatches } from '../../../engine/tables/read-table.ts';
+import { type KeyRules, mayUse } from '../access.ts';
+import type { Models } from '../gateway/served-models.ts';
 import { excessOf, isSharedPriority } from '../http-body.ts';
 import type { BatchError } from './batch-state.ts';
 
@@ -19,7 +21,7 @@ const MOST_ERRORS = 100;
 /** models of one batch that are told apart */
 const MOST_MODELS = 64;
 
-export interface Rules {
+interface Rules {
   /** the one URL that all lines have */
   endpoint: string;
   /** lines, and bytes of each */
@@ -43,10 +45,35 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(
-  path: string,
-  { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules,
-) {
+/** Batches that are validated at once: each has blocks of its file in memory. */
+const MOST_AT_ONCE = 4;
+
+/** Validates a few batches at a time, by what their keys may name. */
+export class Validator {
+  #running = 0;
+
+  /** `aliases` of what is found: those that the lines name, and what they stand for. Null while others have their turn. */
+  async of(
+    path: string,
+    { keyRules, aliases: all, ...rules }: Omit<Rules, 'mayUse'> & { keyRules: KeyRules; aliases: Models },
+  ) {
+    if (this.#running === MOST_AT_ONCE) return null;
+    this.#running += 1;
+    const aliases: Record<string, Models[string]> = {};
+    const may = (model: string): boolean => {
+      const to = Object.hasOwn(all, model) ? all[model] : undefined;
+      if (to !== undefined) Object.defineProperty(aliases, model, { value: to, enumerable: true });
+      return mayUse(keyRules, model);
+    };
+    try {
+      return { ...(await validate(path, { ...rules, mayUse: may })), aliases };
+    } finally {
+      this.#running -= 1;
+    }
+  }
+}
+
+async function validate(path: string, { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
