@@ -2,6 +2,7 @@
 import { statSync } from 'node:fs';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet';
+import { isRemote } from '../core/files/input-files.ts';
 import { dataError, Fatal } from '../core/item/failure.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
@@ -36,7 +37,8 @@ export type ParquetSource =
   | { name: string; size: number; part(from: number, to: number): Promise<Buffer> };
 
 /** Exit 65 where the file is not there, is none, is damaged or encrypted, or is compressed in a way that nobody writes any more. */
-export async function openParquet(source: ParquetSource): Promise<ParquetFile> {
+export async function openParquet(given: ParquetSource): Promise<ParquetFile> {
+  const source = typeof given === 'string' && isRemote(given) ? await elsewhere(given) : given;
   const path = typeof source === 'string' ? source : source.name;
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
   const read = async <T>(what: () => Promise<T>): Promise<T> => {
@@ -79,6 +81,11 @@ export async function openParquet(source: ParquetSource): Promise<ParquetFile> {
     rows: async (from, to) => (await rawRows(from, to)).map(row => rowOf(row, columns, '')),
     notes: () => [...columns.notes].map(([name, words]) => `${path}: the column '${name}' has ${words}`),
   };
+}
+
+async function elsewhere(address: string): Promise<ParquetSource> {
+  const { openRemote } = await import('../core/remote/reading.ts');
+  return openRemote(address).known();
 }
 
 /** A part from the end has a negative beginning, as of an array. */

@@ -43,6 +43,7 @@ function laterIn(before: Told, after: Told): string[] {
     'pool.api_key_env': pool.key?.name,
     'pool.retry_budget': pool.retryBudget,
     'pool.timeout': pool.timeout,
+    'pool.overflow': pool.overflow,
   });
   const now = fixed(before);
   return Object.entries(fixed(after)).flatMap(([name, value]) =>

@@ -5,7 +5,7 @@
  * where the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
-import type { Reply } from './chat.ts';
+import type { Reply, Script } from './chat.ts';
 import { chatLogprobs, completionLogprobs } from './logprobs.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
 import { tokenTexts } from './tokens.ts';
@@ -38,14 +38,6 @@ function logprobsOf({ kind, chances }: Reply, from = 0, to?: number, offset = 0)
   if (chances === null) return 'null';
   const tokens = chances.slice(from, to);
   return kind === 'chat' ? chatLogprobs(tokens) : completionLogprobs(tokens, offset);
-}
-
-/** A streamed answer, to be said in parts as its tokens come. */
-export interface Script {
-  /** The events up to this share of the text, 0 to 1, that were not given before. */
-  upTo(share: number): string;
-  /** All that is left, the usage where it was asked for, and `[DONE]`. */
-  rest(): string;
 }
 
 export function scriptOf(reply: Reply, now: number): Script {

@@ -5,7 +5,6 @@
 
 import type { JsonObject as Schema } from '../../engine/core/json/pointer.ts';
 import { endedAs } from './answer-ending.ts';
-import type { Script } from './answer-wire.ts';
 import type { Bias } from './bias.ts';
 import { type ContentSettings, contentOf } from './content.ts';
 import { type AnswerFault, faultsFrom, type Shares, spoilt } from './faults.ts';
@@ -38,6 +37,14 @@ export interface ChatSettings extends ContentSettings {
   byPriority?: boolean;
   /** the length of an answer is all that is wanted: fields that cannot be heard are passed over */
   forLength?: boolean;
+}
+
+/** A streamed answer, to be said in parts as its tokens come. */
+export interface Script {
+  /** The events up to this share of the text, 0 to 1, that were not given before. */
+  upTo(share: number): string;
+  /** All that is left, the usage where it was asked for, and what ends a stream. */
+  rest(): string;
 }
 
 /** `now` in whole seconds since 1970. */

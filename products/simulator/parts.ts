@@ -4,8 +4,7 @@
  * loop of an agent ends.
  */
 import { isObject, type JsonObject as Schema } from '../../engine/core/json/pointer.ts';
-import type { Script } from './answer-wire.ts';
-import { type ChatSettings, conversationOf, NOTHING_SAID, type Reply, say } from './chat.ts';
+import { type ChatSettings, conversationOf, NOTHING_SAID, type Reply, type Script, say } from './chat.ts';
 import { text } from './filler-words.ts';
 import { SchemaError } from './node.ts';
 import { mostTokens } from './question.ts';

@@ -6,7 +6,7 @@ import type { Call } from '../../core/item/call.ts';
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { type EndpointSetting, FIRST_LIMIT } from '../endpoints/settings.ts';
 import { setLimit } from './learner.ts';
-import type { Endpoint } from './pool-state.ts';
+import { type Endpoint, helpOf } from './pool-state.ts';
 
 export type Change =
   | { url: string; what: 'added' | 'removed' | 'key' }
@@ -22,6 +22,7 @@ export interface MembershipOptions {
   make(setting: EndpointSetting, index: number): Endpoint;
   /** places at each that are kept free for live calls */
   reserve?: number | undefined;
+  overflow?: number | undefined;
   /** told what live calls' time to the first token is to be */
   onTtft(ms: number | null): void;
   /** of outage.ts and call-queue.ts */
@@ -129,11 +130,13 @@ export function createMembership(options: MembershipOptions) {
 function adjust(
   endpoint: Endpoint,
   { before, now }: { before: EndpointSetting | undefined; now: EndpointSetting },
-  { clock, make }: Pick<MembershipOptions, 'clock' | 'make'>,
+  { clock, make, overflow }: Pick<MembershipOptions, 'clock' | 'make' | 'overflow'>,
 ): Change[] {
   const { url, learner } = endpoint;
   const changes: Change[] = [];
   endpoint.gpuSeen = now.gpu ?? null;
+  endpoint.price = now.price ?? null;
+  endpoint.helps = helpOf(now.price, { lasting: true, overflow });
   if (now.pinned !== before?.pinned || (now.pinned && now.limit !== before.limit)) {
     const limit = now.pinned ? now.limit : null;
     Object.assign(endpoint, { pinned: now.pinned, goal: 0 });

@@ -12,6 +12,7 @@ import {
 } from '../endpoints/server-load.ts';
 import { isUsable } from './health.ts';
 import type { BatchShareState, Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
+import type { Spending } from './spending.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
@@ -82,6 +83,8 @@ export interface PoolStats extends Sums {
   noEndpointMs: number;
   /** ms of it in which this process was suspended; what calls took of them is in none of the other sums */
   suspendedMs: number;
+  /** what a run has spent, where something has a price or a bound */
+  spent?: ReturnType<Spending['sum']>;
   /** where other processes ask: the items that they have now, and what they did, in words for the end */
   elsewhere?: { items: number; told: readonly string[] };
 }
@@ -111,7 +114,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
       let anyUsable = false;
       for (const endpoint of endpoints) {
         const isThere = isUsable(endpoint, now);
-        anyUsable ||= isThere;
+        anyUsable ||= isThere || endpoint.isShut;
         // calls that run where the limit was cut, or that outlast a rest, have places too
         endpoint.counts.places +=
           ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
@@ -127,7 +130,12 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
       suspendedMs += ms;
     },
     /** A copy, free to keep: of the whole pool, with the sums of one part of it. */
-    stats(sums: Sums, waiting: number, now: number): PoolStats {
+    stats(
+      sums: Sums,
+      waiting: number,
+      now: number,
+      spending: Pick<Spending, 'sum'> | null = null,
+    ): PoolStats {
       const each = endpoints.map(endpoint => endpointStats(endpoint, seenOf(endpoint), now));
       return {
         ...sums,
@@ -138,6 +146,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
         saturatedMs,
         noEndpointMs,
         suspendedMs,
+        ...(spending && { spent: spending.sum(now) }),
       };
     },
   };

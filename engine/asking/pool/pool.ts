@@ -52,7 +52,8 @@ import { Reactions } from './reactions.ts';
 import { type AnsweredAttempt, ReplyReader, requestOf } from './read-reply.ts';
 import { usualModel, whyNotAsked } from './recording.ts';
 import { noteAnswered, noteLook } from './signs-of-work.ts';
-import { type Found, startPool } from './start.ts';
+import type { Spending } from './spending.ts';
+import { type Found, spendingOf, startPool } from './start.ts';
 import { createTelling, type Telling } from './tell.ts';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
@@ -62,6 +63,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
   const found = await startPool(endpoints, { ...options, clock, timing });
   const carrier = new Carrier(options, { clock, timing }, endpoints, found);
+  carrier.spending = await spendingOf(endpoints, options);
   const whole = carrier.open(options, () => {
     signal?.removeEventListener('abort', whole.stop);
     return carrier.close();
@@ -89,6 +91,8 @@ class Carrier {
   readonly #lag: Lag;
   /** null where all calls are of one kind */
   readonly #shares: LiveShares | null;
+  /** null where nothing costs anything, and nothing is bounded */
+  spending: Spending | null = null;
   /** what it offers beside calls */
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
@@ -155,7 +159,7 @@ class Carrier {
     this.#membership = createMembership({
       ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
       make: (setting, index) => createEndpoint(setting, index, options.key, options),
-      reserve: options.reserve,
+      ...{ reserve: options.reserve, overflow: options.overflow },
       onTtft: ms => this.#shares?.aimAt(ms),
       onChange: () => {
         recount();
@@ -173,7 +177,9 @@ class Carrier {
   }
 
   #pump(): void {
-    this.#queue.pump(this.#clock.now());
+    const now = this.#clock.now();
+    this.#queue.pump(now);
+    this.spending?.end(this.#parts, this.#queue, now);
   }
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
@@ -204,7 +210,7 @@ class Carrier {
       this.#liveCalls.opened(ticket);
       this.#queue.push(ticket);
     });
-    this.#queue.pump(now);
+    this.#pump();
     return sending;
   }
 
@@ -212,6 +218,7 @@ class Carrier {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, this.#lag, now);
     this.#shares?.sent(endpoint, ticket, now);
+    this.spending?.sent(ticket, endpoint, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
@@ -228,9 +235,14 @@ class Carrier {
     this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
-    if (takesLess(ticket, endpoint, got, this.#options.warn)) return this.#queue.sleep(ticket);
+    if (takesLess(ticket, endpoint, got, this.#options.warn)) {
+      this.spending?.left(ticket, endpoint, null, clock.now());
+      return this.#queue.sleep(ticket);
+    }
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
+      const { usage = null } = attempt.kind === 'answer' ? attempt.answer : attempt;
+      this.spending?.left(ticket, endpoint, usage, clock.now());
       endpoint.counts.busy += clock.now() - ticket.sentAt;
       if (attempt.kind === 'answer') this.#answered(ticket, endpoint, attempt);
       else this.#reactions.failed(ticket, endpoint, attempt);
@@ -354,7 +366,7 @@ class Carrier {
       },
       ...ofPart(part),
       ...this.#telling,
-      stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now()),
+      stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now(), this.spending),
       close: async how => {
         ending.stop();
         await closeAll();

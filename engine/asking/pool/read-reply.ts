@@ -10,8 +10,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Answer, type Call, CallFailure, type ReplySink } from '../../core/item/call.ts';
+import type { Usage } from '../../core/item/item.ts';
 import type { Say } from '../../core/item/say.ts';
-import { readCompletion } from '../endpoints/completion.ts';
+import { isObject } from '../../core/json/pointer.ts';
+import { readCompletion, readJson, readUsage } from '../endpoints/completion.ts';
 import {
   causeOf,
   hide,
@@ -105,10 +107,11 @@ export class ReplyReader {
     if (got.status !== 200) return this.#failureOf(endpoint, call, got);
     if (call.sink !== undefined && exchange?.passedOn) return endOf(call.sink);
     const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
-    if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
+    if (typeof read === 'string')
+      return { kind: 'bad-answer', label: 'bad answer', cause: read, ...usedBy(got.body, key) };
     const mark = markIn([read.id, got.requestId], call.key);
     if (mark !== null && mark !== markOf(call.key)) {
-      const failure = crossed(CROSSED, exchange); // before the others: each of them that ends looks for a free connection
+      const failure = { ...crossed(CROSSED, exchange), ...used(read.answer.usage) }; // before the others: each of them that ends looks for a free connection
       this.#tellOnce(endpoint, 'gave a call the answer of another one: both are asked again');
       breakOff(this.#options.endpoints, mark);
       return failure;
@@ -121,7 +124,7 @@ export class ReplyReader {
         endpoint,
         'gave an answer without its request id, which it normally repeats: the call is sent again',
       );
-      return crossed(WITHOUT_ID, exchange);
+      return { ...crossed(WITHOUT_ID, exchange), ...used(read.answer.usage) };
     } else if (!this.#toldUnchecked.has(endpoint)) {
       this.#toldUnchecked.add(endpoint);
       this.#options.warn(
@@ -225,6 +228,15 @@ function crossed(cause: string, exchange: Exchange | null): FailedAttempt {
   exchange?.abort(new Crossed());
   return { kind: 'crossed', label: 'crossed', cause };
 }
+
+/** What a reply that is no answer says that it used; nothing where it says nothing. */
+function usedBy(body: Buffer, key: Key | undefined): Pick<FailedAttempt, 'usage'> {
+  const read = readJson(body, key);
+  return typeof read === 'string' || !isObject(read.reply) ? {} : used(readUsage(read.reply.usage));
+}
+
+const used = (usage: Usage): Pick<FailedAttempt, 'usage'> =>
+  usage.prompt + usage.completion > 0 ? { usage } : {};
 
 function endOf(sink: ReplySink): AnsweredAttempt | FailedAttempt {
   const answer = sink.end();

@@ -7,7 +7,7 @@ import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from '
 import { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
-import { dataError, ioError } from '../item/failure.ts';
+import { dataError, ioError, usageError } from '../item/failure.ts';
 import type { RemoteFile } from '../remote/reading.ts';
 import { isAside } from './saving.ts';
 import { mayBePacked, type Unpacker, unpackerOf } from './unpacked.ts';
@@ -40,6 +40,13 @@ export interface ByteInput {
 
 /** Whether a path is the address of a file that is elsewhere. */
 export const isRemote = (path: string): boolean => /^(?:s3|hf|https?):\/\//i.test(path);
+
+/** What is said of an address where a file is read in any order. */
+export function notOnDisk(address: string): Error {
+  return usageError(
+    `expected a file on disk, which can be read in any order, found an address: ${address}; copy it first`,
+  );
+}
 
 /**
  * The paths that a list of files and globs names, in order; a glob's matches are sorted. A file of provenance beside another

@@ -45,6 +45,14 @@ export class RemoteFile {
     });
   }
 
+  /** Itself, once it was asked for: its size is known then. */
+  async known(): Promise<this> {
+    const flow = this.flow();
+    await flow.begins(1);
+    flow.close();
+    return this;
+  }
+
   /** Known once something was read. Exit 65 where the server does not say it. */
   get size(): number {
     const size = this.#version?.size ?? null;

@@ -115,7 +115,7 @@ export async function deleted(
 function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): string[] {
   return [
     ...(input === null ? [] : [`the input ${input.input}, which ${input.batch} names too`]),
-    'counts of lines and tokens in /metrics, and in the budget of the day; fw ledger cost knows it no more',
+    'counts of lines and tokens in /metrics, in the budget of the day, and for fw ledger cost (spent.jsonl)',
     ...(workers === null ? [] : ['ledgers of workers on other machines, of lines that they answered']),
     'backups and what was sent elsewhere',
   ];
