@@ -138,7 +138,6 @@ class Carrier {
       ...world,
       onPage(endpoint, page) {
         noteLook(endpoint, page, clock.now());
-        if (page !== undefined) endpoint.lacks.metrics = endpoint.signs.last === null;
         noteLooked(endpoint, page !== undefined, clock.now());
       },
       onLoad: (endpoint, load) => {

@@ -59,6 +59,8 @@ function readCounters(page: Page): Counters | null {
 export const noSigns = () => ({
   /** what its counters said last, and when, and what it had answered us then; null where it has none */
   last: null as (Counters & { seenAt: number; answered: number; tokens: number }) | null,
+  /** its page, as of the last look, has neither load nor tokens */
+  isMute: false,
   /** looks in a row at which it had written more or less than it had answered since the last one */
   odd: 0,
   /** from when on they are trusted */
@@ -107,6 +109,7 @@ export function noteLook(endpoint: Working, page: Page | null | undefined, now: 
   const { last } = signs;
   const { answered, usage } = endpoint.counts;
   signs.last = counters && { ...counters, seenAt: now, answered, tokens: usage.completion };
+  signs.isMute = counters === null;
   if (counters === null) signs.isLive = false;
   if (counters === null || last === null) return;
   const written = counters.written - last.written;
