@@ -156,6 +156,7 @@ def test_a_mistake_is_said_before_anything_is_asked(reviews, given, message):
     [
         ({"prompt": ASK, "schema": int}, "schema: expected a model of pydantic"),
         ({"prompt": ASK, "temperature": 0}, "temperature: expected it in sampling"),
+        ({"prompt": ASK, "retry_failed": True}, "retry_failed: expected more attempts"),
     ],
 )
 def test_a_wrong_kind_is_said_before_anything_is_asked(reviews, given, message):

@@ -176,8 +176,11 @@ export function createEndpoint(
     /** tokens of prompt and answer together, by model, where it says so */
     contexts: new Map() as ReadonlyMap<string, number>,
     signs: noSigns(),
-    /** models for which it knows no form of an answer, and the tries that went without one */
-    lacks: { forms: new Set<string>(), formless: 0 },
+    /**
+     * what a run does without here: counters and load at /metrics (null: nobody has looked yet); models for which it knows no
+     * form of an answer, and the tries that went without one
+     */
+    lacks: { metrics: null as boolean | null, forms: new Set<string>(), formless: 0 },
     counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
   };
 }

@@ -172,8 +172,7 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
 }
 
 function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
-  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts, signs, lacks } =
-    endpoint;
+  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts, lacks } = endpoint;
   const share = endpoint.share?.state();
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
@@ -198,8 +197,8 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     gpuOverall: averageGpu(gpus),
     levels: levels.filter(level => level.answers > 0).map(level => ({ ...level })),
     medianLatency: latencies.count === 0 ? null : medianOf(latencies),
-    ...((signs.isMute || lacks.formless > 0) && {
-      lacks: { metrics: signs.isMute, formless: lacks.formless },
+    ...((lacks.metrics || lacks.formless > 0) && {
+      lacks: { metrics: lacks.metrics === true, formless: lacks.formless },
     }),
   };
 }

@@ -59,8 +59,6 @@ function readCounters(page: Page): Counters | null {
 export const noSigns = () => ({
   /** what its counters said last, and when, and what it had answered us then; null where it has none */
   last: null as (Counters & { seenAt: number; answered: number; tokens: number }) | null,
-  /** its page, as of the last look, has neither load nor tokens */
-  isMute: false,
   /** looks in a row at which it had written more or less than it had answered since the last one */
   odd: 0,
   /** from when on they are trusted */
@@ -98,6 +96,7 @@ interface Working {
   readonly signs: Signs;
   readonly counts: { readonly answered: number; readonly usage: { readonly completion: number } };
   failuresInARow: number;
+  readonly lacks: { metrics: boolean | null };
 }
 
 /** Its metrics were looked at. `page`: null where there are none, undefined where that could not be seen. */
@@ -109,7 +108,7 @@ export function noteLook(endpoint: Working, page: Page | null | undefined, now: 
   const { last } = signs;
   const { answered, usage } = endpoint.counts;
   signs.last = counters && { ...counters, seenAt: now, answered, tokens: usage.completion };
-  signs.isMute = counters === null;
+  endpoint.lacks.metrics = counters === null;
   if (counters === null) signs.isLive = false;
   if (counters === null || last === null) return;
   const written = counters.written - last.written;

@@ -6,6 +6,7 @@
  * (`"object": "response"`), blocks of `/v1/messages` (`"type": "message"`). Answers in choices are read in response.ts.
  */
 import { isObject, type JsonObject } from '../json/pointer.ts';
+import { show } from '../json/show.ts';
 
 export interface Dialect {
   /** by the conventions of OpenTelemetry for generative AI */
@@ -77,6 +78,8 @@ export function refusedField(
 export const isInParts = ({ object, type }: JsonObject): boolean =>
   object === 'response' || type === 'message';
 
+const THINKING: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking']);
+
 interface Part {
   kind: 'text' | 'refusal' | 'reasoning' | 'call';
   text: string;
@@ -91,9 +94,7 @@ const partOf = (kind: Part['kind'], text: unknown): Part => ({
 function partsIn({ object, output, content }: JsonObject): Part[] {
   if (object !== 'response')
     return objectsIn(content).map(({ type, text, thinking }) =>
-      type === 'text'
-        ? partOf('text', text)
-        : partOf(/thinking/.test(String(type)) ? 'reasoning' : 'call', thinking),
+      type === 'text' ? partOf('text', text) : partOf(THINKING.has(type) ? 'reasoning' : 'call', thinking),
     );
   return objectsIn(output).flatMap(({ type, content: said }) => {
     if (type !== 'message') return [partOf(type === 'reasoning' ? 'reasoning' : 'call', '')];
@@ -123,7 +124,7 @@ export function gaveUpIn({ object, status, stop_reason, content }: JsonObject): 
   }
   // what says nothing of itself is as whole as it looks
   const isEnded = status === undefined || status === 'completed' || status === 'incomplete';
-  return isEnded ? null : `a response of the status ${JSON.stringify(status)}`;
+  return isEnded ? null : `a response of the status ${show(status)}`;
 }
 
 /** What stands in the place of an answer in parts; null where an answer is there. One that was cut off is one if it says anything. */
